@@ -1,1 +1,64 @@
-"""Part of kvproof."""
+"""The modelling language and its interpreters.
+
+A machine is written once (`language`), read once (`model`), and run by three interpreters that share that reading:
+`concrete` (plain Python values), `symbolic` (Z3, any size) and `batched` (torch, many states at once).
+"""
+
+from .language import (
+    Count,
+    Event,
+    Machine,
+    Map,
+    Param,
+    Queue,
+    Scalar,
+    Tally,
+    action,
+    assume,
+    can,
+    exists,
+    forall,
+    invariant,
+    otherwise,
+    sometimes,
+    step,
+    when,
+)
+from .model import Action, Model, Property
+from .terms import Bool, Index, Int, MachineError, Sort, all_of, any_of, iff, implies, ite, none, optional
+
+__all__ = [
+    "Action",
+    "Bool",
+    "Count",
+    "Event",
+    "Index",
+    "Int",
+    "Machine",
+    "MachineError",
+    "Map",
+    "Model",
+    "Param",
+    "Property",
+    "Queue",
+    "Scalar",
+    "Sort",
+    "Tally",
+    "action",
+    "all_of",
+    "any_of",
+    "assume",
+    "can",
+    "exists",
+    "forall",
+    "iff",
+    "implies",
+    "invariant",
+    "ite",
+    "none",
+    "optional",
+    "otherwise",
+    "sometimes",
+    "step",
+    "when",
+]

@@ -1,1 +1,1 @@
-"""Part of kvproof."""
+"""The specification: what the rules of KV caching mean, as machines."""

@@ -1,0 +1,137 @@
+"""A finite scope: how many elements each sort has, and what the parameters are.
+
+Proofs need none of this: they hold for every scope. The concrete and the batched interpreter, and the search for
+counterexamples, work in one scope at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .language import Map
+from .model import Model
+from .terms import Bool, Index, Int, Sort, Term
+
+__all__ = ["Scope", "ScopeError", "Value"]
+
+Value = int | bool | None
+"""A value outside of terms: an integer, a truth value, the number of an element, or None for none."""
+
+NONE = -1
+"""How the interpreters store none. Elements are 0, 1, …; a sort's extra elements come after them."""
+
+
+class ScopeError(ValueError):
+    """The scope does not fit the machine, or a run left it; the message says how to mend it."""
+
+
+@dataclass
+class Scope:
+    """Sizes by the name of the sort (``Int``: the greatest integer that may occur), and the values of the parameters.
+
+    A parameter with keys is a nested list in the order of its keys; one without is a plain value. None stands for none.
+    """
+
+    model: Model
+    sizes: dict[str, int]
+    params: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.model.sorts:
+            root = self.root(self.model.sorts[name])
+            if not isinstance(self.sizes.get(root), int) or self.sizes[root] < 1:
+                raise ScopeError(f"the scope needs the size of sort {root}: a positive integer, as in {root}=3")
+        known = {self.root(k) for k in self.model.sorts.values()} | {"Int"}
+        for name in self.sizes:
+            if name not in known:
+                raise ScopeError(f"{self.model.name} has no sort {name}; it has {', '.join(sorted(known))}")
+        self.sizes = {"Int": self._widest(), **self.sizes}
+        for name, mapping in self.model.params.items():
+            if name not in self.params:
+                raise ScopeError(f"the scope needs a value for the parameter {name} of {self.model.name}")
+            flat = self.flat(name, mapping, self.params[name])
+            if len(flat) != math.prod(self.size(k) for k in mapping.kinds):
+                raise ScopeError(f"the value of parameter {name} does not have the sizes of the scope")
+        for name in self.params:
+            if name not in self.model.params:
+                raise ScopeError(f"{self.model.name} has no parameter {name}")
+
+    def _widest(self) -> int:
+        """Enough for any count of entries, unless the caller says otherwise."""
+        return math.prod(sorted((self.sizes[self.root(k)] for k in self.model.sorts.values()), reverse=True)[:2])
+
+    @staticmethod
+    def root(kind: type[Term]) -> str:
+        """The name under which the sort's size is given."""
+        return kind.base.__name__ if issubclass(kind, Sort) else kind.__name__
+
+    def size(self, kind: type[Term]) -> int:
+        """How many values a key, parameter or quantifier of this type runs over."""
+        if issubclass(kind, Sort):
+            return self.sizes[kind.base.__name__] + len(kind.extra)
+        if issubclass(kind, Index):
+            return self.sizes[kind.__name__]
+        if issubclass(kind, Int):
+            return self.sizes["Int"] + 1
+        return 2
+
+    def number(self, kind: type[Term], literal: object) -> int:
+        """The number that stands for a literal of this type."""
+        if literal is None:
+            return NONE
+        if isinstance(literal, str):
+            assert issubclass(kind, Sort)
+            return self.sizes[kind.base.__name__] + kind.extra.index(literal)
+        return int(literal)  # type: ignore[call-overload, no-any-return]
+
+    def place(self, kinds: Sequence[type[Term]], keys: Sequence[int]) -> int:
+        """The offset of an entry in a flat map."""
+        offset = 0
+        for kind, key in zip(kinds, keys, strict=True):
+            offset = offset * self.size(kind) + key
+        return offset
+
+    def flat(self, name: str, mapping: Map[Any], value: object) -> list[int | bool]:
+        """A parameter's value as a flat list of numbers."""
+        values: list[Any] = [value]
+        for _ in mapping.kinds:
+            if not all(isinstance(v, Sequence) for v in values):
+                raise ScopeError(f"parameter {name} needs a list nested {len(mapping.kinds)} deep")
+            values = [x for v in values for x in v]
+        result: list[int | bool] = []
+        for v in values:
+            if v is None and not mapping.is_optional:
+                raise ScopeError(f"parameter {name} must not be none")
+            if not isinstance(v, int | None):
+                raise ScopeError(f"parameter {name} holds {mapping.to.__name__}, not {v!r}")
+            if issubclass(mapping.to, Sort) and v is not None and not 0 <= v < self.size(mapping.to):
+                raise ScopeError(f"parameter {name} holds {v}, but {mapping.to.__name__} has only {self.size(mapping.to)} elements")
+            result.append(bool(v) if mapping.to is Bool else NONE if v is None else v)
+        return result
+
+    def nested(self, mapping: Map[Any], flat: Sequence[int | bool]) -> Any:
+        """The opposite of `flat`."""
+        values: list[Any] = [None if (v == NONE and mapping.is_optional) else v for v in flat]
+        for kind in reversed(mapping.kinds):
+            n = self.size(kind)
+            values = [values[i : i + n] for i in range(0, len(values), n)]
+        return values[0]
+
+    @staticmethod
+    def parse(text: str) -> dict[str, int]:
+        """Read ``Block=5,Request=2``."""
+        sizes: dict[str, int] = {}
+        for part in filter(None, text.split(",")):
+            name, sep, number = part.partition("=")
+            if not sep or not number.isdigit() or int(number) < 1:
+                raise ScopeError(f"{part!r} is not a size; write SORT=NUMBER, as in Block=5,Request=2")
+            sizes[name.strip()] = int(number)
+        return sizes
+
+
+def summary(sizes: Mapping[str, int]) -> str:
+    """The sizes in one line."""
+    return " ".join(f"{k}={v}" for k, v in sizes.items())

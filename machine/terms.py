@@ -1,0 +1,349 @@
+"""Terms: the values that a machine's text computes with.
+
+A machine is ordinary Python that is run once, on terms. `self.ref_cnt[b] + 1` builds a small tree; the interpreters
+(concrete, symbolic, batched) give that tree its value. The class of a term is its type, so that the text of a machine
+is checked by a type checker too: an element of sort ``Block`` is an instance of the class ``Block``.
+
+Nothing here knows about state: see `language.py` for maps, queues and counts, `model.py` for whole machines.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar, cast
+
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "Bool",
+    "Index",
+    "Int",
+    "Line",
+    "MachineError",
+    "Sort",
+    "Term",
+    "all_of",
+    "any_of",
+    "caller",
+    "iff",
+    "implies",
+    "ite",
+    "literal",
+    "make",
+    "none",
+    "optional",
+]
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A place in the text of a machine."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.number}"
+
+
+def caller() -> Line:
+    """The innermost line outside the modelling language: the line of the machine that is being read."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _HERE:
+        frame = frame.f_back
+    return Line(frame.f_code.co_filename, frame.f_lineno)
+
+
+class MachineError(Exception):
+    """A mistake in the text of a machine; the message names the action or property, and the line."""
+
+    where_in: ClassVar[str] = ""
+
+    def __init__(self, message: str, line: Line | None = None) -> None:
+        line = line or caller()
+        inside = f" in {MachineError.where_in}" if MachineError.where_in else ""
+        super().__init__(f"{line}{inside}: {message}")
+        self.line = line
+
+
+class Term:
+    """An expression. ``op`` names the operation, ``args`` its operands; ``is_optional`` says that it may be none."""
+
+    __slots__ = ("args", "is_optional", "op")
+
+    op: str
+    args: tuple[Any, ...]
+    is_optional: bool
+
+    def __eq__(self, other: object) -> Bool:  # type: ignore[override]
+        return _equals(self, other)
+
+    def __ne__(self, other: object) -> Bool:  # type: ignore[override]
+        return ~_equals(self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise MachineError(
+            "the value of a state is not known while the machine is read, so Python cannot branch on it; "
+            "use `with when(condition):`, `ite(condition, a, b)`, or & | ~ instead of `if`, `and`, `or`, `not`"
+        )
+
+    def __repr__(self) -> str:
+        return render(self)
+
+
+class Bool(Term):
+    """A truth value. Combine with ``&``, ``|``, ``~``, `implies` and `iff`."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Bool) -> Bool:
+        return make(Bool, "and", self, as_bool(other))
+
+    def __or__(self, other: Bool) -> Bool:
+        return make(Bool, "or", self, as_bool(other))
+
+    def __invert__(self) -> Bool:
+        if self.op == "not":
+            return cast(Bool, self.args[0])
+        return make(Bool, "not", self)
+
+
+class Int(Term):
+    """An integer of any size."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Int | int) -> Int:
+        return make(Int, "add", self, as_int(other))
+
+    def __sub__(self, other: Int | int) -> Int:
+        return make(Int, "sub", self, as_int(other))
+
+    def __lt__(self, other: Int | int) -> Bool:
+        return make(Bool, "lt", self, as_int(other))
+
+    def __le__(self, other: Int | int) -> Bool:
+        return make(Bool, "le", self, as_int(other))
+
+    def __gt__(self, other: Int | int) -> Bool:
+        return make(Bool, "lt", as_int(other), self)
+
+    def __ge__(self, other: Int | int) -> Bool:
+        return make(Bool, "le", as_int(other), self)
+
+
+class Sort(Term):
+    """A kind of thing of which there are finitely many, but any number: blocks, requests, hashes.
+
+    Declare one by a subclass: ``class Block(Sort): ...``. A subclass of a sort may add named elements
+    (``class Node(Block, extra=("HEAD", "TAIL"))``): then every block is a node, and ``Node.extra_element("HEAD")`` is one more.
+    """
+
+    __slots__ = ()
+
+    extra: ClassVar[tuple[str, ...]] = ()
+    base: ClassVar[type[Sort]]
+
+    def __init_subclass__(cls, extra: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        parent = next(c for c in cls.__mro__[1:] if issubclass(c, Sort))
+        is_root = parent is Sort
+        cls.base = cls if is_root else parent.base
+        cls.extra = (() if is_root else parent.extra) + extra
+
+    @classmethod
+    def named(cls: type[S], name: str) -> S:
+        """One of the sort's extra elements."""
+        if name not in cls.extra:
+            raise MachineError(f"sort {cls.__name__} has no element {name}; it has {', '.join(cls.extra) or 'none'}")
+        return make(cls, "lit", name)
+
+
+class Index(Int):
+    """Natural numbers used as keys (positions in a table). Unbounded in proofs, below the given size elsewhere."""
+
+    __slots__ = ()
+
+
+S = TypeVar("S", bound=Sort)
+T = TypeVar("T", bound=Term)
+
+
+def make(kind: type[T], op: str, *args: object, is_optional: bool = False) -> T:
+    """A term of the given type."""
+    term = object.__new__(kind)
+    term.op = op
+    term.args = args
+    term.is_optional = is_optional
+    return term
+
+
+def literal(value: bool | int) -> Bool | Int:
+    """A constant."""
+    return make(Bool, "lit", value) if isinstance(value, bool) else make(Int, "lit", value)
+
+
+TRUE = make(Bool, "lit", True)
+FALSE = make(Bool, "lit", False)
+
+
+class _Nothing(Term):
+    """The type of `none` before it is compared or stored."""
+
+    __slots__ = ()
+
+
+none: Any = make(_Nothing, "lit", None, is_optional=True)
+"""No element. It belongs to no sort: quantifiers, parameters, counts and sizes exclude it."""
+
+
+@dataclass(frozen=True)
+class Optional_:
+    """The type of values that are an element of a sort, or none."""
+
+    of: type[Term]
+
+
+def optional(sort: type[T]) -> type[T]:
+    """In a declaration: ``Map(Request, Position, to=optional(Block))``."""
+    return cast("type[T]", Optional_(sort))
+
+
+def as_bool(value: object) -> Bool:
+    """A truth value from a term or a Python bool."""
+    if isinstance(value, bool):
+        return TRUE if value else FALSE
+    if isinstance(value, Bool):
+        return value
+    raise MachineError(f"a condition is expected here, not {value!r}")
+
+
+def as_int(value: object) -> Int:
+    """An integer from a term or a Python int."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return make(Int, "lit", value)
+    if isinstance(value, Int):
+        return value
+    raise MachineError(f"an integer is expected here, not {value!r}")
+
+
+def as_term(value: object) -> Term:
+    """Any term, or a Python bool or int."""
+    if isinstance(value, bool):
+        return as_bool(value)
+    if isinstance(value, int):
+        return as_int(value)
+    if isinstance(value, Term):
+        return value
+    raise MachineError(f"{value!r} is not a value of the modelling language")
+
+
+def same_type(a: Term, b: Term) -> bool:
+    """Whether the two may be compared or stored in each other's place."""
+    if isinstance(a, _Nothing) or isinstance(b, _Nothing):
+        other = b if isinstance(a, _Nothing) else a
+        return isinstance(other, Sort | _Nothing)
+    if isinstance(a, Sort) and isinstance(b, Sort):
+        return type(a).base is type(b).base
+    return (isinstance(a, Int) and isinstance(b, Int)) or (isinstance(a, Bool) and isinstance(b, Bool))
+
+
+def _equals(a: Term, b: object) -> Bool:
+    other = as_term(b)
+    if not same_type(a, other):
+        raise MachineError(f"{a!r} ({type(a).__name__}) cannot equal {other!r} ({type(other).__name__})")
+    return make(Bool, "eq", a, other)
+
+
+def implies(a: Bool, b: Bool) -> Bool:
+    """If a then b. The second is only looked at where the first holds."""
+    return make(Bool, "implies", as_bool(a), as_bool(b))
+
+
+def iff(a: Bool, b: Bool) -> Bool:
+    """Both or neither."""
+    return make(Bool, "eq", as_bool(a), as_bool(b))
+
+
+def ite(condition: Bool, then: T | int | bool, otherwise: T | int | bool) -> T:
+    """One value or the other."""
+    a, b = as_term(then), as_term(otherwise)
+    if not same_type(a, b):
+        raise MachineError(f"the two values of ite differ in type: {a!r}, {b!r}")
+    kind = type(b) if isinstance(a, _Nothing) else type(a)
+    if isinstance(a, Int):
+        kind = Int
+    return cast(T, make(kind, "ite", as_bool(condition), a, b, is_optional=a.is_optional or b.is_optional))
+
+
+def all_of(*conditions: Bool) -> Bool:
+    """Every one of them, from left to right."""
+    result = TRUE
+    for c in conditions:
+        result = as_bool(c) if result is TRUE else result & as_bool(c)
+    return result
+
+
+def any_of(*conditions: Bool) -> Bool:
+    """At least one of them."""
+    result = FALSE
+    for c in conditions:
+        result = as_bool(c) if result is FALSE else result | as_bool(c)
+    return result
+
+
+def parts(term: Term) -> Iterator[Term]:
+    """The terms directly below this one."""
+    for a in term.args:
+        if isinstance(a, Term):
+            yield a
+        elif isinstance(a, tuple):
+            yield from (x for x in a if isinstance(x, Term))
+
+
+def walk(term: Term) -> Iterator[Term]:
+    """This term and all below it."""
+    yield term
+    for part in parts(term):
+        yield from walk(part)
+
+
+_INFIX = {"and": "&", "or": "|", "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "implies": "=>"}
+
+
+def render(term: Term) -> str:
+    """The term as a reader of the machine would write it."""
+    op, args = term.op, term.args
+    if op == "lit":
+        return "none" if args[0] is None else str(args[0])
+    if op in ("var", "temp"):
+        return str(args[0]) if op == "var" else render(args[1])
+    if op == "not":
+        inner = args[0]
+        if inner.op == "eq":
+            return f"{_group(inner.args[0])} != {_group(inner.args[1])}"
+        return f"~{_group(inner)}"
+    if op in _INFIX:
+        return f"{_group(args[0])} {_INFIX[op]} {_group(args[1])}"
+    if op == "ite":
+        return f"ite({render(args[0])}, {render(args[1])}, {render(args[2])})"
+    if op in ("forall", "exists"):
+        binders = ", ".join(f"{b.args[0]}: {type(b).__name__}" for b in args[0])
+        return f"{op}({binders}. {render(args[1])})"
+    view, decl, keys = args[0], args[1], args[2]
+    place = f"{'' if view == 'now' else view + '.'}{decl}" + (f"[{', '.join(map(render, keys))}]" if keys else "")
+    if op in ("get", "count"):
+        return place
+    return f"{place}.{op}({', '.join(render(a) for a in args[3:])})"
+
+
+def _group(term: Term) -> str:
+    text = render(term)
+    return f"({text})" if term.op in _INFIX or term.op == "not" else text

@@ -1,0 +1,577 @@
+"""Machine P: the block pool and its prefix cache.
+
+A pool owns a fixed number of blocks of KV memory. A running request holds blocks in its block table, one for each position.
+A block is free when nobody holds it; the free queue keeps free blocks in the order in which they will be taken again, and a
+free block keeps its content, and the hashes that name this content, until it is taken. A new request whose prompt begins
+with known hashes finds these blocks and shares them instead of computing them again.
+
+The rules P1 to P12, P14, L1 and L2 stand here as actions and properties. Statistics (P15) extend this machine in
+`statistics.py`; what makes two hashes equal (P13) is a machine of its own in `keys.py`.
+"""
+
+from __future__ import annotations
+
+from ..machine import (
+    Bool,
+    Count,
+    Event,
+    Index,
+    Int,
+    Machine,
+    Map,
+    Param,
+    Queue,
+    Scalar,
+    Sort,
+    action,
+    all_of,
+    assume,
+    can,
+    exists,
+    forall,
+    iff,
+    implies,
+    invariant,
+    none,
+    optional,
+    otherwise,
+    sometimes,
+    step,
+    when,
+)
+
+
+class Block(Sort):
+    """One unit of device KV memory."""
+
+
+class Request(Sort):
+    """A sequence of tokens that is being served."""
+
+
+class Hash(Sort):
+    """The chained key of a block: it names the tokens in the block and, through its parent, all tokens before."""
+
+
+class Slot(Sort):
+    """The place of one token in a block."""
+
+
+class Content(Sort):
+    """The KV of one token. It depends on the token and on everything before it."""
+
+
+class Position(Index):
+    """The place of a block in a block table, counted from 0."""
+
+
+class Pool(Machine):
+    """The block pool and its prefix cache (machine P)."""
+
+    # -------------------------------------------------------------------------------- parameters
+
+    null = Param(to=optional(Block))
+    """The null block, which stands in tables where a window has moved on; none where an engine keeps no such block (P4)."""
+
+    caching = Param(to=Bool)
+    """Whether full blocks are registered at all."""
+
+    split = Param(to=Bool)
+    """Dialect of P10. False: freed blocks join the tail. True: blocks without a hash go to the head, the others to the tail."""
+
+    kv = Param(Hash, Slot, to=optional(Content))
+    """What a hash names: the content of each slot that it covers. A partly filled block has hashes that cover fewer slots."""
+
+    parent = Param(Hash, to=optional(Hash))
+    """The hash of the block before; none for the first block of a sequence."""
+
+    prompt = Param(Request, Position, to=Hash)
+    """The hashes of a request's prompt, in order."""
+
+    limit = Param(Request, to=Int)
+    """How many blocks a lookup for this request may return: those that end before its last token (P14)."""
+
+    need = Param(Request, to=Int)
+    """How many positions the request's table has when it is complete."""
+
+    # -------------------------------------------------------------------------------- state
+
+    free = Queue(Block, init=lambda m, b: b != m.null.value)
+    """The free queue, in eviction order: the head is taken next."""
+
+    ref_cnt = Map(Block, to=Int)
+    """How many table entries hold the block. That of the null block is not kept."""
+
+    running = Map(Request, to=Bool)
+    """Admitted, and neither finished nor preempted."""
+
+    table = Map(Request, Position, to=optional(Block))
+    """The block tables."""
+
+    length = Map(Request, to=Int)
+    """How many positions of a table are filled."""
+
+    hashes = Map(Block, Hash, to=Bool)
+    """The hashes under which a block is registered."""
+
+    cached = Queue(Block, by=Hash)
+    """The prefix cache: for each hash the blocks that carry it, first registered first (P5)."""
+
+    content = Map(Block, Slot, to=optional(Content))
+    """Ghost: what really stands in each slot of a block. Only writes change it; it is not defined from any hash (P6)."""
+
+    # What an observer knows (ghosts).
+
+    expects = Map(Request, Position, Slot, to=optional(Content))
+    """What a request relies on in its table: what it wrote there, or what the hash that it found names."""
+
+    filed = Map(Request, Position, to=optional(Hash))
+    """The hash under which a request's block at this position was found or, once full, registered."""
+
+    announced = Map(Hash, to=Bool)
+    """The hashes that a listener who replays all events believes to be cached (P12)."""
+
+    reported = Map(Hash, to=Bool)
+    """The hashes that were ever reported as stored."""
+
+    behind = Scalar(to=optional(Block), scratch=True)
+    """While blocks are given back: the first block behind those that this call has put at the head."""
+
+    # -------------------------------------------------------------------------------- events
+
+    stored = Event(Hash, optional(Hash))
+    """A hash can now be found; its parent is named with it."""
+
+    removed = Event(Hash)
+    """A hash can no longer be found."""
+
+    cleared = Event()
+    """No hash can be found any more."""
+
+    # -------------------------------------------------------------------------------- counts
+
+    usable = Count(Block, where=lambda m, b: b != m.null.value)
+    """All blocks but the null block."""
+
+    referenced = Count(Block, where=lambda m, b: m.ref_cnt[b] > 0)
+    """Blocks that somebody holds."""
+
+    holders = Count((Request, Position), by=Block, where=lambda m, r, i, b: m.table[r, i] == b)
+    """The table entries that hold a block."""
+
+    entries = Count((Request, Position), where=lambda m, r, i: (m.table[r, i] != none) & (m.table[r, i] != m.null.value))
+    """All table entries that hold a block."""
+
+    held = Count(
+        Position,
+        by=Request,
+        where=lambda m, i, r: (m.table[r, i] != none) & (m.table[r, i] != m.null.value),
+    )
+    """The entries of one request."""
+
+    others = Count(
+        (Request, Position),
+        by=Request,
+        where=lambda m, q, i, r: (q != r) & (m.table[q, i] != none) & (m.table[q, i] != m.null.value),
+    )
+    """The entries of all other requests."""
+
+    # -------------------------------------------------------------------------------- what is known of the parameters
+
+    @assume("P14")
+    def the_last_token_is_computed(self, r: Request) -> Bool:
+        """A lookup leaves at least one position to compute."""
+        return (self.limit[r] >= 0) & (self.limit[r] < self.need[r])
+
+    # -------------------------------------------------------------------------------- actions
+
+    @action("P15, L1")
+    def admit(self, r: Request) -> None:
+        """A request enters if those inside can all finish in some order.
+
+        As any of them can be preempted, one at a time is such an order, and it exists exactly when each fits the empty pool.
+        """
+        self.require(~self.running[r])
+        self.require(self.need[r] <= self.usable.value)
+        self.running[r] = True
+
+    @action("P8, P14")
+    def hit(self, r: Request) -> Int:
+        """Look up the prompt and hold what is found, before anything is allocated for this request.
+
+        The walk ends at the first hash that is not cached. Of several blocks with one hash, the first registered is taken.
+        """
+        self.require(self.running[r])
+        self.require(self.caching.value)
+        self.require(self.length[r] == 0)
+        with self.loop(
+            self.limit[r],
+            going=lambda i: ~self.cached[self.prompt[r, i]].is_empty(),
+            facts=lambda i, entry: {
+                "the table is as long as the walk": self.length[r] == i,
+                "the walk stays below the limit": i <= self.limit[r],
+            },
+        ) as walk:
+            h = self.prompt[r, walk.index]
+            b = self.cached[h].head()
+            with when(self.ref_cnt[b] == 0):
+                self.free.remove(b)
+            self._hold(r, b)
+            self.filed[r, walk.index] = h
+            with self.each(Slot) as s:
+                self.expects[r, walk.index, s] = self.kv[h, s]
+        return walk.rounds
+
+    @action("P7")
+    def allocate(self, r: Request, n: Int) -> None:
+        """Take the n blocks at the head of the free queue, in order; each loses its hashes. Fewer than n free: not possible."""
+        self.require(self.running[r])
+        self.require(n >= 1)
+        self.require(self.length[r] + n <= self.need[r])
+        self.require(n <= self.free.size)
+        with self.loop(
+            n,
+            facts=lambda i, entry: {
+                "the table grows by one each round": self.length[r] == entry.length[r] + i,
+                "enough blocks are left": self.free.size == entry.free.size - i,
+                **self._taken_from_the_head(entry, r),
+            },
+        ):
+            b = self.free.head()
+            self.free.remove(b)
+            self._forget(b)
+            self._hold(r, b)
+
+    @action("P4")
+    def skip(self, r: Request) -> None:
+        """A position that the window has left behind gets the null block."""
+        self.require(self.running[r])
+        self.require(self.null.value != none)
+        self.require(self.length[r] < self.need[r])
+        self.table[r, self.length[r]] = self.null.value
+        self.length[r] = self.length[r] + 1
+
+    @action("P6")
+    def write(self, r: Request, i: Position, s: Slot, c: Content) -> None:
+        """A step computes one token's KV, in a block that the request holds alone and where no hash covers the slot."""
+        self.require(i < self.length[r])
+        b = self.table[r, i]
+        self.require(b != none)
+        self.require(b != self.null.value)
+        self.require(self.ref_cnt[b] == 1)
+        self.require(self.filed[r, i] == none)
+        self.require(forall(Hash, lambda h: implies(self.hashes[b, h], self.kv[h, s] == none)))
+        self.content[b, s] = c
+        self.expects[r, i, s] = c
+
+    @action("P5, P12")
+    def register(self, r: Request, i: Position, h: Hash) -> None:
+        """A block whose content a hash names can from now on be found under it; other blocks with this hash stay."""
+        self.require(self.caching.value)
+        self.require(i < self.length[r])
+        b = self.table[r, i]
+        self.require(b != none)
+        self.require(b != self.null.value)
+        self.require(~self.hashes[b, h])
+        self.require(forall(Slot, lambda s: implies(self.kv[h, s] != none, self.expects[r, i, s] == self.kv[h, s])))
+        self.require(iff(i == 0, self.parent[h] == none))
+        self.require(forall(Position, lambda j: implies(j + 1 == i, self.parent[h] == self.filed[r, j])))
+        is_first = self.cached[h].is_empty()
+        is_full = forall(Slot, lambda s: self.kv[h, s] != none)
+        self.hashes[b, h] = True
+        self.cached[h].push_back(b)
+        with when(is_full):
+            self.filed[r, i] = h
+        with when(is_first):
+            self.announced[h] = True
+            self.reported[h] = True
+            self.stored(h, self.parent[h])
+
+    @action("P9, P10")
+    def trim(self, r: Request, n: Int) -> None:
+        """Give back the last n entries of a table: a rejected draft, a shortened request."""
+        self.require(self.running[r])
+        self.require(n >= 1)
+        self.require(n <= self.length[r])
+        self._give_back(r, n)
+
+    @action("P9, P10")
+    def finish(self, r: Request) -> None:
+        """A complete request leaves."""
+        self.require(self.running[r])
+        self.require(self.length[r] == self.need[r])
+        self._give_back(r, self.length[r])
+        self.running[r] = False
+
+    @action("P9, P10, L1")
+    def preempt(self, r: Request) -> None:
+        """A request gives up all its blocks and leaves, to be admitted again later."""
+        self.require(self.running[r])
+        self._give_back(r, self.length[r])
+        self.running[r] = False
+
+    @action("P11")
+    def evict(self, b: Block) -> None:
+        """Take a block's hashes away. It stays where it is: who holds it goes on holding it."""
+        self.require(exists(Hash, lambda h: self.hashes[b, h]))
+        self._forget(b)
+
+    @action("P11, P12")
+    def reset(self) -> None:
+        """Forget every hash; only when nothing is referenced."""
+        self.require(forall(Block, lambda b: self.ref_cnt[b] == 0))
+        with self.each(Block, Hash) as (b, h):
+            with when(self.hashes[b, h]):
+                self.hashes[b, h] = False
+                self.cached[h].remove(b)
+        with self.each(Hash) as h:
+            self.announced[h] = False
+        self.cleared()
+
+    # -------------------------------------------------------------------------------- what actions are made of
+
+    def _hold(self, r: Request, b: Block) -> None:
+        """The request holds the block at the end of its table."""
+        self.ref_cnt[b] = self.ref_cnt[b] + 1
+        self.table[r, self.length[r]] = b
+        self.length[r] = self.length[r] + 1
+
+    def _forget(self, b: Block) -> None:
+        """The block loses its hashes; a removal is reported when the last copy goes (P12)."""
+        with self.each(Hash) as h, when(self.hashes[b, h]):
+            self.hashes[b, h] = False
+            self.cached[h].remove(b)
+            with when(self.cached[h].is_empty()):
+                self.announced[h] = False
+                self.removed(h)
+
+    def _give_back(self, r: Request, n: Int) -> None:
+        """One free call: the last n entries, last block first."""
+        with when(~self.free.is_empty()):
+            self.behind.value = self.free.head()
+        with self.loop(
+            n,
+            facts=lambda i, entry: {
+                "the table shrinks by one each round": self.length[r] == entry.length[r] - i,
+                "nothing else changes hands": self.others[r] == entry.others[r],
+                "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
+            },
+        ):
+            last = self.length[r] - 1
+            b = self.table[r, last]
+            self.length[r] = last
+            self.table[r, last] = none
+            self.filed[r, last] = none
+            with self.each(Slot) as s:
+                self.expects[r, last, s] = none
+            with when(b != self.null.value):
+                self._release(b)
+        self.behind.value = none
+
+    def _release(self, b: Block) -> None:
+        """One holder less. Where the block goes is decided once, at the moment when nobody holds it any more (P9)."""
+        left = self.ref_cnt[b] - 1
+        self.ref_cnt[b] = left
+        is_hashed = exists(Hash, lambda h: self.hashes[b, h])
+        to_the_head = self.split.value & ~is_hashed
+        with when(left == 0):
+            mark = self.behind.value
+            with when(to_the_head & (mark != none)):
+                self.free.push_before(mark, b)
+            with otherwise():
+                self.free.push_back(b)
+                with when(~to_the_head & (mark == none)):
+                    self.behind.value = b
+
+    # -------------------------------------------------------------------------------- invariants
+
+    @invariant("P1")
+    def every_block_is_free_or_referenced(self) -> Bool:
+        """Conservation: no block is lost, none is counted twice."""
+        return self.free.size + self.referenced.value == self.usable.value
+
+    @invariant("P2")
+    def ref_cnt_counts_holders(self, b: Block) -> Bool:
+        """Every reference is a table entry, and every table entry a reference."""
+        return implies(b != self.null.value, self.ref_cnt[b] == self.holders[b])
+
+    @invariant("P3")
+    def free_exactly_when_unreferenced(self, b: Block) -> Bool:
+        """A block stands in the free queue exactly when nobody holds it."""
+        return implies(b != self.null.value, iff(self.free.has(b), self.ref_cnt[b] == 0))
+
+    @invariant("P4")
+    def the_null_block_is_left_alone(self, b: Block) -> Bool:
+        """It is never queued, cached or counted."""
+        is_clean = ~self.free.has(b) & (self.ref_cnt[b] == 0) & forall(Hash, lambda h: ~self.hashes[b, h])
+        return implies(b == self.null.value, is_clean)
+
+    @invariant("P5")
+    def the_map_and_the_blocks_agree(self, b: Block, h: Hash) -> Bool:
+        """A lookup finds exactly the blocks that carry the hash."""
+        return iff(self.cached[h].has(b), self.hashes[b, h])
+
+    @invariant("P6")
+    def a_hash_names_what_is_there(self, b: Block, h: Hash, s: Slot) -> Bool:
+        """What a lookup returns is what the hash says, slot by slot."""
+        return implies(self.hashes[b, h] & (self.kv[h, s] != none), self.content[b, s] == self.kv[h, s])
+
+    @invariant("P6")
+    def a_request_reads_its_own_prefix(self, r: Request, i: Position, s: Slot, b: Block) -> Bool:
+        """Nobody writes over what a request relies on, and no request reads another's."""
+        relies = (self.table[r, i] == b) & (self.expects[r, i, s] != none)
+        return implies(relies, self.content[b, s] == self.expects[r, i, s])
+
+    @invariant("P2")
+    def tables_are_filled_from_the_front(self, r: Request, i: Position) -> Bool:
+        """A table's entries are those below its length; beyond it nothing is kept."""
+        return all_of(
+            self.length[r] >= 0,
+            self.length[r] <= self.need[r],
+            iff(self.table[r, i] != none, i < self.length[r]),
+            implies(self.filed[r, i] != none, i < self.length[r]),
+            implies(self.length[r] > 0, self.running[r]),
+        )
+
+    @invariant("P6")
+    def nothing_is_expected_beyond_a_table(self, r: Request, i: Position, s: Slot) -> Bool:
+        """Only a block that is held is relied on."""
+        return implies(self.expects[r, i, s] != none, (i < self.length[r]) & (self.table[r, i] != self.null.value))
+
+    @invariant("P12")
+    def listeners_know_what_is_cached(self, h: Hash) -> Bool:
+        """Replaying the events gives exactly the hashes for which a lookup succeeds."""
+        return iff(self.announced[h], ~self.cached[h].is_empty())
+
+    @invariant("P12")
+    def what_is_built_upon_was_reported(self, r: Request, i: Position, b: Block, h: Hash) -> Bool:
+        """A request chains on hashes that listeners have heard of."""
+        return all_of(
+            implies(self.hashes[b, h], self.reported[h]),
+            implies(self.filed[r, i] == h, self.reported[h]),
+        )
+
+    @invariant("L1")
+    def entries_add_up(self, r: Request) -> Bool:
+        """A request's entries and those of the others are all there are; each referenced block has an entry."""
+        return all_of(
+            self.entries.value == self.held[r] + self.others[r],
+            self.held[r] <= self.length[r],
+            self.referenced.value <= self.entries.value,
+        )
+
+    @invariant("L1")
+    def admitted_requests_fit(self, r: Request) -> Bool:
+        """Whoever is inside could finish alone."""
+        return implies(self.running[r], self.need[r] <= self.usable.value)
+
+    @invariant("L1")
+    def somebody_can_always_go_on(self, r: Request) -> Bool:
+        """A running request can finish, can take its next block, or another can be preempted for it."""
+        another = exists(Request, lambda q: (q != r) & (self.length[q] > 0) & can(self.preempt, q))
+        return implies(self.running[r], can(self.finish, r) | can(self.allocate, r, 1) | another)  # type: ignore[arg-type]
+
+    @invariant("L2")
+    def holders_can_let_go(self) -> Bool:
+        """While an entry exists some release is possible; when none is left, reset is."""
+        return all_of(
+            implies(self.entries.value > 0, exists(Request, lambda q: (self.held[q] > 0) & can(self.preempt, q))),
+            implies(self.entries.value == 0, can(self.reset)),
+        )
+
+    # -------------------------------------------------------------------------------- steps
+
+    def _taken_from_the_head(self, entry: Pool, r: Request) -> dict[str, Bool]:
+        """The blocks that r took since `entry` were the first of the queue, and stand in its table in that order."""
+        return {
+            "who was taken stood before who is left": forall(
+                Block,
+                Block,
+                lambda b, c: implies(entry.free.has(b) & ~self.free.has(b) & self.free.has(c), entry.free.before(b, c)),
+            ),
+            "who is left was there, in the same order": forall(
+                Block,
+                Block,
+                lambda b, c: implies(
+                    self.free.has(b) & self.free.has(c),
+                    entry.free.has(b) & iff(self.free.before(b, c), entry.free.before(b, c)),
+                ),
+            ),
+            "new entries were free and have lost their hashes": forall(
+                Position,
+                Block,
+                lambda i, b: implies(
+                    (i >= entry.length[r]) & (self.table[r, i] == b),
+                    entry.free.has(b) & ~self.free.has(b) & forall(Hash, lambda h: ~self.hashes[b, h]),
+                ),
+            ),
+            "new entries stand in queue order": forall(
+                Position,
+                Position,
+                Block,
+                Block,
+                lambda i, j, b, c: implies(
+                    all_of(i >= entry.length[r], i < j, self.table[r, i] == b, self.table[r, j] == c),
+                    entry.free.before(b, c),
+                ),
+            ),
+        }
+
+    @step("P7", of="allocate")
+    def allocation_takes_the_head_in_order(self, before: Pool, r: Request, n: Int) -> Bool:
+        """Exactly the n first blocks of the queue, in order, without hashes; the rest of the queue is as it was."""
+        return all_of(
+            self.length[r] == before.length[r] + n,
+            self.free.size == before.free.size - n,
+            *self._taken_from_the_head(before, r).values(),
+        )
+
+    @step("P8, P14", of="hit")
+    def a_hit_leaves_something_to_compute(self, before: Pool, r: Request) -> Bool:
+        """A lookup returns no more than its limit, and blocks leave the queue only for a holder."""
+        return (self.length[r] <= self.limit[r]) & (self.length[r] < self.need[r])
+
+    @step("P9, P10", of=("trim", "finish", "preempt", "evict", "reset", "write", "register"))
+    def the_free_queue_keeps_its_order(self, before: Pool, b: Block, c: Block) -> Bool:
+        """Who was free stays free, in the same order, whatever is given back."""
+        return implies(
+            before.free.has(b) & before.free.has(c),
+            self.free.has(b) & iff(self.free.before(b, c), before.free.before(b, c)),
+        )
+
+    @step("P12", of="register")
+    def a_named_parent_was_reported(self, before: Pool, h: Hash, p: Hash) -> Bool:
+        """An event names a parent only after the parent's own event."""
+        return implies(self.parent[h] == p, before.reported[p])
+
+    @step("P12", of=("admit", "hit", "allocate", "skip", "write", "register"))
+    def a_held_block_keeps_its_hashes(self, before: Pool, b: Block, h: Hash) -> Bool:
+        """Only evict and reset take hashes from a block that is held."""
+        return implies(before.hashes[b, h] & (before.ref_cnt[b] > 0), self.hashes[b, h])
+
+    @step("L2", of="preempt")
+    def leaving_lowers_the_measure(self, before: Pool, r: Request) -> Bool:
+        """Every release lowers the number of entries by what the request held."""
+        return (self.held[r] == 0) & (self.entries.value == before.entries.value - before.held[r])
+
+    # -------------------------------------------------------------------------------- what must be reachable
+
+    @sometimes("P8")
+    def a_block_is_shared(self, b: Block) -> Bool:
+        """Two requests hold one block."""
+        return self.ref_cnt[b] >= 2
+
+    @sometimes("P5")
+    def a_hash_has_two_blocks(self, h: Hash) -> Bool:
+        """Two blocks carry one hash."""
+        return exists(Block, lambda b: exists(Block, lambda c: self.cached[h].before(b, c) & self.cached[h].has(b) & self.cached[h].has(c)))
+
+    @sometimes("P5")
+    def a_free_block_can_still_be_found(self, b: Block, h: Hash) -> Bool:
+        """Nobody holds it, and a lookup would find it."""
+        return self.free.has(b) & self.hashes[b, h]
+
+    @sometimes("L1")
+    def the_pool_is_exhausted(self, r: Request) -> Bool:
+        """A running request waits for a block."""
+        return self.running[r] & (self.length[r] < self.need[r]) & self.free.is_empty()
