@@ -337,7 +337,8 @@ class _Writer:
     def _sum(self, count: CountOf, view: str) -> str:
         loops = " ".join(f"for {self.var(e)} in range({self.scope.size(type(e))})" for e in count.elements)
         formula = _in_view(count.formula, view)
-        return f"sum(1 {loops} if {self.term(formula)})"
+        amount = "1" if count.weight is None else self.term(_in_view(count.weight, view))
+        return f"sum({amount} {loops} if {self.term(formula)})"
 
     # ------------------------------------------------------------------------------------------------ functions
 

@@ -57,10 +57,12 @@ __all__ = [
     "Param",
     "Queue",
     "Scalar",
+    "Sum",
     "Tally",
     "action",
     "assume",
     "can",
+    "corollary",
     "exists",
     "forall",
     "invariant",
@@ -407,7 +409,7 @@ class Count(Declaration):
         self,
         over: type[Term] | tuple[type[Term], ...],
         *,
-        where: Callable[..., Bool],
+        where: Callable[..., Bool | Int],
         by: type[Term] | tuple[type[Term], ...] = (),
     ) -> None:
         self.over = _kinds(over if isinstance(over, tuple) else (over,), "a count runs over sorts")
@@ -423,6 +425,22 @@ class Count(Declaration):
     def value(self) -> Int:
         """The count, where it has no key."""
         return self[()]
+
+
+class Sum(Count):
+    """The sum of a quantity over all elements, for each key; where the quantity is negative it counts as 0.
+
+    ``of`` is a function of the machine, the elements and the keys, with the same restrictions as ``where`` of a count.
+    """
+
+    def __init__(
+        self,
+        over: type[Term] | tuple[type[Term], ...],
+        *,
+        of: Callable[..., Int],
+        by: type[Term] | tuple[type[Term], ...] = (),
+    ) -> None:
+        super().__init__(over, where=of, by=by)
 
 
 class Event(Declaration):
@@ -598,11 +616,16 @@ def invariant(rule: str) -> Callable[[F], F]:
     return _mark("invariant", rule)
 
 
+def corollary(rule: str) -> Callable[[F], F]:
+    """An invariant that follows from the others: it is proved once, of any state in which they hold, and not for each action."""
+    return _mark("invariant", rule, derived=True)
+
+
 def step(rule: str, *, of: tuple[str, ...] | str = ()) -> Callable[[F], F]:
     """What holds of every step, or of the actions named in ``of``.
 
-    The method takes the state before as its first argument; for a named action it may also take that action's parameters, by
-    name. Its other parameters are universally quantified.
+    The method takes the state before as its first argument; it may also take, by name and sort, parameters that all the named
+    actions have. Its other parameters are universally quantified.
     """
     return _mark("step", rule, of=(of,) if isinstance(of, str) else of)
 

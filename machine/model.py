@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from .language import Count, Event, Machine, Map, Queue, Recorder, is_kind, recording, variable
-from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements
-from .terms import Bool, Line, MachineError, Sort, Term, as_bool, make, walk
+from .language import Count, Event, Machine, Map, Queue, Recorder, Sum, is_kind, recording, variable
+from .program import Assign, Each, Let, Loop, Push, Remove, Require, Statement, statements
+from .terms import Bool, Int, Line, MachineError, Term, as_bool, as_int, as_term, make, walk
 
 __all__ = ["Action", "CountOf", "Model", "Property"]
 
@@ -48,7 +48,8 @@ class Property:
     """A formula over one state, or over the states before (view ``before``) and after a step.
 
     ``of`` names the actions that a property of steps speaks of (none: all of them); ``given`` are the variables in ``formula`` that stand
-    for that action's parameters; ``binders`` the ones that are quantified (universally, or existentially in `sometimes`).
+    for that action's parameters; ``binders`` the ones that are quantified (universally, or existentially in `sometimes`). A ``derived``
+    invariant follows from those that are not.
     """
 
     name: str
@@ -60,11 +61,14 @@ class Property:
     line: Line
     of: tuple[str, ...] = ()
     given: dict[str, Term] = field(default_factory=dict)
+    derived: bool = False
 
 
 @dataclass(eq=False)
 class CountOf:
     """A count: the number of ``elements`` for which ``formula`` holds, for each value of ``keys``.
+
+    With ``weight`` it is a sum: each element for which the formula (weight > 0) holds counts as much as its weight.
 
     ``reads``: for each map or queue that the formula reads, the places (index tuples) at which it does.
     """
@@ -75,6 +79,7 @@ class CountOf:
     formula: Bool
     line: Line
     reads: dict[str, list[tuple[Term, ...]]] = field(default_factory=dict)
+    weight: Int | None = None
 
 
 @dataclass(eq=False)
@@ -101,6 +106,11 @@ class Model:
     def of_kind(self, kind: str) -> list[Property]:
         """The properties of one kind: invariant, step, sometimes or assume."""
         return [p for p in self.properties.values() if p.kind == kind]
+
+    @property
+    def inductive(self) -> list[Property]:
+        """The invariants that every action must keep; the other invariants follow from them."""
+        return [p for p in self.of_kind("invariant") if not p.derived]
 
     @property
     def params(self) -> dict[str, Map[Any]]:
@@ -196,17 +206,11 @@ def _init(model: Model, name: str, kinds: tuple[type[Term], ...], init: object, 
     keys = tuple(variable(k, k.__name__.lower()[:1]) for k in kinds)
     with recording(f"init of {name}", of_action=False):
         value = init(model.machine(), *keys) if callable(init) else init
-        term = as_bool(value) if decl is None or issubclass(decl.to, Bool) else _value(value)
+        term = as_bool(value) if decl is None or issubclass(decl.to, Bool) else as_term(value)
     for part in walk(term):
         if part.op in ("get", "has", "count", "size", "first", "head", "tail", "before", "empty") and part.args[1] not in model.params:
             raise MachineError(f"the first value of {name} may only depend on parameters, not on {part!r}")
     return keys, term
-
-
-def _value(value: object) -> Term:
-    from .terms import as_term
-
-    return as_term(value)
 
 
 def _count(model: Model, name: str, count: Count) -> CountOf:
@@ -216,9 +220,11 @@ def _count(model: Model, name: str, count: Count) -> CountOf:
         raise MachineError(f"count {name}: `where` takes the machine and {len(kinds)} arguments, not {len(names)}", count.line)
     binders = tuple(variable(k, n) for k, n in zip(kinds, names, strict=True))
     with recording(f"count {name}", of_action=False):
-        formula = as_bool(count.where(model.machine(), *binders))
+        value = as_term(count.where(model.machine(), *binders))
+        weight = as_int(value) if isinstance(count, Sum) else None
+        formula = as_bool(value) if weight is None else weight > 0
     elements = binders[: len(count.over)]
-    result = CountOf(name, elements, binders[len(elements) :], formula, count.line)
+    result = CountOf(name, elements, binders[len(elements) :], formula, count.line, weight=weight)
     _track(model, result)
     return result
 
@@ -290,7 +296,7 @@ def _action(model: Model, name: str, function: Callable[..., Any], mark: dict[st
 
 
 def _result(rec: Recorder, value: object) -> Term:
-    term = _value(value)
+    term = as_term(value)
     rec.check(term)
     return term
 
@@ -333,10 +339,9 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
     is_step = kind == "step"
     kinds = _parameters(function, name, line, skip=2 if is_step else 1)
     _sorts(model, kinds.values())
-    given_names: set[str] = set()
-    for act in of:
-        if act in model.actions:
-            given_names |= {p.args[0] for p in model.actions[act].params}
+    # A parameter stands for the action's own where every action that the property speaks of has it.
+    owned = [{p.args[0]: type(p) for p in model.actions[a].params} for a in of if a in model.actions]
+    given_names = {n for n, k in kinds.items() if owned and all(own.get(n) is k for own in owned)}
     variables = {n: variable(k, n) for n, k in kinds.items()}
     given = {n: v for n, v in variables.items() if n in given_names}
     binders = tuple(v for n, v in variables.items() if n not in given_names)
@@ -347,6 +352,7 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
         for part in walk(formula):
             if part.op in ("get", "has") and part.args[1] not in model.params:
                 raise MachineError(f"assume {name} speaks of {part!r}, which is not a parameter", line)
-    return Property(name, kind, mark["rule"], inspect.getdoc(function) or "", binders, formula, line, of, given)
+    doc, derived = inspect.getdoc(function) or "", mark.get("derived", False)
+    return Property(name, kind, mark["rule"], doc, binders, formula, line, of, given, derived)
 
 

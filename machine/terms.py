@@ -9,6 +9,7 @@ Nothing here knows about state: see `language.py` for maps, queues and counts, `
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,11 @@ __all__ = [
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def _is_tool(file: str) -> bool:
+    """A file of the modelling language, or the standard library's `with`."""
+    return os.path.dirname(os.path.abspath(file)) == _HERE or file == contextlib.__file__
+
+
 @dataclass(frozen=True)
 class Line:
     """A place in the text of a machine."""
@@ -54,7 +60,7 @@ class Line:
 def caller() -> Line:
     """The innermost line outside the modelling language: the line of the machine that is being read."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _HERE:
+    while frame.f_back is not None and _is_tool(frame.f_code.co_filename):
         frame = frame.f_back
     return Line(frame.f_code.co_filename, frame.f_lineno)
 
@@ -313,6 +319,27 @@ def walk(term: Term) -> Iterator[Term]:
     yield term
     for part in parts(term):
         yield from walk(part)
+
+
+def clauses(term: Term) -> list[tuple[tuple[Term, ...], Term]]:
+    """The formula as a conjunction of smaller ones, each with the variables that are universally quantified in it.
+
+    Conjunctions and universal quantifiers are taken apart, also on the right of an implication. A solver learns from a small formula as soon
+    as its own terms occur, and not only when those of its neighbours do.
+    """
+    op, a = term.op, term.args
+    if op == "and":
+        return [*clauses(a[0]), *clauses(a[1])]
+    if op == "forall":
+        return [((*a[0], *binders), part) for binders, part in clauses(a[1])]
+    if op == "implies":
+        return [(binders, make(Bool, "implies", a[0], part)) for binders, part in clauses(a[1])]
+    return [((), term)]
+
+
+def variables(term: Term) -> set[int]:
+    """The numbers of the variables in the term, bound ones too."""
+    return {t.args[1] for t in walk(term) if t.op == "var"}
 
 
 _INFIX = {"and": "&", "or": "|", "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "implies": "=>"}

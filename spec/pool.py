@@ -11,6 +11,8 @@ The rules P1 to P12, P14, L1 and L2 stand here as actions and properties. Statis
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..machine import (
     Bool,
     Count,
@@ -23,10 +25,12 @@ from ..machine import (
     Queue,
     Scalar,
     Sort,
+    Sum,
     action,
     all_of,
     assume,
     can,
+    corollary,
     exists,
     forall,
     iff,
@@ -162,6 +166,12 @@ class Pool(Machine):
     entries = Count((Request, Position), where=lambda m, r, i: (m.table[r, i] != none) & (m.table[r, i] != m.null.value))
     """All table entries that hold a block."""
 
+    spare = Sum(Block, of=lambda m, b: m.ref_cnt[b] - 1)
+    """References beyond the first, of all blocks together: what sharing saves."""
+
+    skipped = Count(Position, by=Request, where=lambda m, i, r: (m.table[r, i] != none) & (m.table[r, i] == m.null.value))
+    """The positions of a request that a window has left behind."""
+
     held = Count(
         Position,
         by=Request,
@@ -234,6 +244,11 @@ class Pool(Machine):
             facts=lambda i, entry: {
                 "the table grows by one each round": self.length[r] == entry.length[r] + i,
                 "enough blocks are left": self.free.size == entry.free.size - i,
+                "held blocks keep their hashes": forall(
+                    Block,
+                    Hash,
+                    lambda b, h: implies(entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)),
+                ),
                 **self._taken_from_the_head(entry, r),
             },
         ):
@@ -274,8 +289,9 @@ class Pool(Machine):
         self.require(b != self.null.value)
         self.require(~self.hashes[b, h])
         self.require(forall(Slot, lambda s: implies(self.kv[h, s] != none, self.expects[r, i, s] == self.kv[h, s])))
-        self.require(iff(i == 0, self.parent[h] == none))
-        self.require(forall(Position, lambda j: implies(j + 1 == i, self.parent[h] == self.filed[r, j])))
+        is_root = (i == 0) & (self.parent[h] == none)
+        builds_on = exists(Position, lambda j: (j + 1 == i) & (self.parent[h] != none) & (self.parent[h] == self.filed[r, j]))
+        self.require(is_root | builds_on)
         is_first = self.cached[h].is_empty()
         is_full = forall(Slot, lambda s: self.kv[h, s] != none)
         self.hashes[b, h] = True
@@ -355,6 +371,7 @@ class Pool(Machine):
                 "the table shrinks by one each round": self.length[r] == entry.length[r] - i,
                 "nothing else changes hands": self.others[r] == entry.others[r],
                 "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
+                "who was free stays free, in the same order": forall(Block, Block, self._kept_in_order(entry)),
             },
         ):
             last = self.length[r] - 1
@@ -453,11 +470,11 @@ class Pool(Machine):
 
     @invariant("L1")
     def entries_add_up(self, r: Request) -> Bool:
-        """A request's entries and those of the others are all there are; each referenced block has an entry."""
+        """A request's entries and those of the others are all there are; each is the first of its block or a spare one."""
         return all_of(
             self.entries.value == self.held[r] + self.others[r],
-            self.held[r] <= self.length[r],
-            self.referenced.value <= self.entries.value,
+            self.held[r] + self.skipped[r] == self.length[r],
+            self.entries.value == self.referenced.value + self.spare.value,
         )
 
     @invariant("L1")
@@ -465,13 +482,13 @@ class Pool(Machine):
         """Whoever is inside could finish alone."""
         return implies(self.running[r], self.need[r] <= self.usable.value)
 
-    @invariant("L1")
+    @corollary("L1")
     def somebody_can_always_go_on(self, r: Request) -> Bool:
         """A running request can finish, can take its next block, or another can be preempted for it."""
         another = exists(Request, lambda q: (q != r) & (self.length[q] > 0) & can(self.preempt, q))
         return implies(self.running[r], can(self.finish, r) | can(self.allocate, r, 1) | another)  # type: ignore[arg-type]
 
-    @invariant("L2")
+    @corollary("L2")
     def holders_can_let_go(self) -> Bool:
         """While an entry exists some release is possible; when none is left, reset is."""
         return all_of(
@@ -517,6 +534,13 @@ class Pool(Machine):
             ),
         }
 
+    def _kept_in_order(self, entry: Pool) -> Callable[[Block, Block], Bool]:
+        """Who was free is still free, and any two of them stand as they stood."""
+        return lambda b, c: implies(
+            entry.free.has(b) & entry.free.has(c),
+            self.free.has(b) & iff(self.free.before(b, c), entry.free.before(b, c)),
+        )
+
     @step("P7", of="allocate")
     def allocation_takes_the_head_in_order(self, before: Pool, r: Request, n: Int) -> Bool:
         """Exactly the n first blocks of the queue, in order, without hashes; the rest of the queue is as it was."""
@@ -534,10 +558,7 @@ class Pool(Machine):
     @step("P9, P10", of=("trim", "finish", "preempt", "evict", "reset", "write", "register"))
     def the_free_queue_keeps_its_order(self, before: Pool, b: Block, c: Block) -> Bool:
         """Who was free stays free, in the same order, whatever is given back."""
-        return implies(
-            before.free.has(b) & before.free.has(c),
-            self.free.has(b) & iff(self.free.before(b, c), before.free.before(b, c)),
-        )
+        return self._kept_in_order(before)(b, c)
 
     @step("P12", of="register")
     def a_named_parent_was_reported(self, before: Pool, h: Hash, p: Hash) -> Bool:

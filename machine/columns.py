@@ -1,0 +1,535 @@
+"""Formulas over columns of numbers: simplified while they are built, then written out as torch operations.
+
+A column is one field of many states: a tensor with one small number a state. The batched interpreter runs a machine's text
+once, on `Node`s instead of numbers; equal formulas are one node, constants are folded, and what is known (because an
+action requires it) is used. `compiled` turns the formulas that are wanted into one Python function of the columns.
+
+Truth values are the numbers 0 and 1, also in tensors: torch compares and combines int8 several times faster than bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+
+__all__ = ["Graph", "Node", "Program", "Value", "bits_for", "compiled", "dtype_for"]
+
+
+class Node:
+    """A formula. Its value lies between ``lo`` and ``hi``; nodes are equal only if they are the same."""
+
+    __slots__ = ("args", "hi", "lo", "op")
+
+    def __init__(self, op: str, args: tuple[Any, ...], lo: int, hi: int) -> None:
+        self.op, self.args, self.lo, self.hi = op, args, lo, hi
+
+
+Value = Node | int
+"""A formula, or a number."""
+
+
+def low(value: Value) -> int:
+    """The least that the value can be."""
+    return value if isinstance(value, int) else value.lo
+
+
+def high(value: Value) -> int:
+    """The most that the value can be."""
+    return value if isinstance(value, int) else value.hi
+
+
+_COMPLEMENT = {"eq": "ne", "ne": "eq"}
+
+
+class Graph:
+    """Builds formulas."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[Any, ...], Node] = {}
+        self._known: dict[Node, int] = {}
+
+    def column(self, field: int, lo: int, hi: int) -> Value:
+        """The value of a field of the state."""
+        return self._make("col", (field,), lo, hi)
+
+    def look(self, value: Value) -> Value:
+        """The value, or the number that it is known to be."""
+        return value if isinstance(value, int) else self._known.get(value, value)
+
+    @contextmanager
+    def assuming(self, condition: Value) -> Iterator[None]:
+        """Inside, the condition is known to hold. What is built there only counts where it does."""
+        before = dict(self._known)
+        try:
+            if isinstance(condition, Node):
+                self._learn(condition, 1)
+            yield
+        finally:
+            self._known = before
+
+    def _learn(self, node: Node, truth: int) -> None:
+        if node.op == "not":
+            self._learn(node.args[0], 1 - truth)
+            return
+        if node.op == ("and" if truth else "or"):
+            for part in node.args:
+                self._learn(part, truth)
+        opposite = self.negate(node)
+        self._known[node] = truth
+        if isinstance(opposite, Node):
+            self._known[opposite] = 1 - truth
+        if node.op == ("eq" if truth else "ne") and isinstance(node.args[1], int):
+            self._known[node.args[0]] = node.args[1]
+
+    def _make(self, op: str, args: tuple[Any, ...], lo: int, hi: int) -> Value:
+        key = (op, *args)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = Node(op, args, lo, hi)
+        return self._known.get(node, node) if self._known else node
+
+    # ------------------------------------------------------------------------------------------------ truth values
+
+    def negate(self, a: Value) -> Value:
+        """Not a."""
+        if isinstance(a, int):
+            return 1 - a
+        if a.op == "not":
+            return cast(Value, a.args[0])
+        if a.op in _COMPLEMENT:
+            return self._make(_COMPLEMENT[a.op], a.args, 0, 1)
+        if a.op == "le":
+            x, y = a.args
+            return self.ge(x, y + 1) if isinstance(y, int) else self._make("lt", (y, x), 0, 1)
+        if a.op == "ge":
+            return self.le(a.args[0], a.args[1] - 1)
+        if a.op == "lt":
+            return self._make("le", (a.args[1], a.args[0]), 0, 1)
+        return self._make("not", (a,), 0, 1)
+
+    def both(self, a: Value, b: Value) -> Value:
+        """a and b."""
+        if isinstance(a, int):
+            return b if a else 0
+        if isinstance(b, int):
+            return a if b else 0
+        if a is b:
+            return a
+        if self.negate(a) is b:
+            return 0
+        return self._make("and", (a, b), 0, 1)
+
+    def either(self, a: Value, b: Value) -> Value:
+        """a or b."""
+        if isinstance(a, int):
+            return 1 if a else b
+        if isinstance(b, int):
+            return 1 if b else a
+        if a is b:
+            return a
+        if self.negate(a) is b:
+            return 1
+        return self._make("or", (a, b), 0, 1)
+
+    def every(self, values: Iterable[Value]) -> Value:
+        """All of them."""
+        result: Value = 1
+        for value in values:
+            result = self.both(result, value)
+        return result
+
+    def some(self, values: Iterable[Value]) -> Value:
+        """At least one of them."""
+        result: Value = 0
+        for value in values:
+            result = self.either(result, value)
+        return result
+
+    # ------------------------------------------------------------------------------------------------ comparisons
+
+    def eq(self, a: Value, b: Value) -> Value:
+        """a equals b."""
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(a, int):
+            return int(a == b)
+        if isinstance(b, int):
+            return self._is(a, b)
+        if a is b:
+            return 1
+        if a.hi < b.lo or b.hi < a.lo:
+            return 0
+        if a.op == "pick" or b.op == "pick":
+            (pick, other) = (a, b) if a.op == "pick" else (b, a)
+            return self.some(self.both(c, self.eq(other, v)) for c, v in zip(*pick.args, strict=True))
+        return self._make("eq", (a, b), 0, 1)
+
+    def _is(self, a: Node, number: int) -> Value:
+        if not a.lo <= number <= a.hi:
+            return 0
+        if (a.lo, a.hi) == (0, 1):
+            return a if number else self.negate(a)
+        through = self._through(a, number, self.eq)
+        return self._make("eq", (a, number), 0, 1) if through is None else through
+
+    def _through(self, a: Node, number: int, compare: Callable[[Value, Value], Value]) -> Value | None:
+        """Compare with a number what stands below the outermost operation, where that is simpler."""
+        if a.op == "pick":
+            conditions, values = a.args
+            return self.some(c for c, v in zip(conditions, values, strict=True) if compare(v, number))
+        if a.op == "add" and isinstance(a.args[1], int):
+            return compare(a.args[0], number - a.args[1])
+        if a.op == "where" and (isinstance(a.args[1], int) or isinstance(a.args[2], int)):
+            return self.where(a.args[0], compare(a.args[1], number), compare(a.args[2], number))
+        if a.op == "mul" and (a.args[0].lo, a.args[0].hi) == (0, 1):
+            return self.where(a.args[0], compare(a.args[1], number), compare(0, number))
+        return None
+
+    def le(self, a: Value, b: Value) -> Value:
+        """a is at most b."""
+        if high(a) <= low(b) or a is b:
+            return 1
+        if low(a) > high(b):
+            return 0
+        if isinstance(a, int):
+            return self.ge(b, a)
+        if not isinstance(b, int):
+            return self._make("le", (a, b), 0, 1)
+        if b == a.lo:
+            return self.eq(a, b)
+        if b == a.hi - 1:
+            return self.negate(self.eq(a, a.hi))
+        through = self._through(a, b, self.le)
+        return self._make("le", (a, b), 0, 1) if through is None else through
+
+    def ge(self, a: Value, b: Value) -> Value:
+        """a is at least b."""
+        if isinstance(a, int) or isinstance(b, Node):
+            return self.le(b, a)
+        if b <= a.lo:
+            return 1
+        if b > a.hi:
+            return 0
+        if b == a.hi:
+            return self.eq(a, b)
+        if b == a.lo + 1:
+            return self.negate(self.eq(a, a.lo))
+        through = self._through(a, b, self.ge)
+        return self._make("ge", (a, b), 0, 1) if through is None else through
+
+    def lt(self, a: Value, b: Value) -> Value:
+        """a is less than b."""
+        if isinstance(b, int):
+            return self.le(a, b - 1)
+        if isinstance(a, int):
+            return self.ge(b, a + 1)
+        if a.hi < b.lo:
+            return 1
+        if a.lo >= b.hi or a is b:
+            return 0
+        return self._make("lt", (a, b), 0, 1)
+
+    # ------------------------------------------------------------------------------------------------ numbers
+
+    def add(self, a: Value, b: Value) -> Value:
+        """a + b."""
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(a, int):
+            return a + cast(int, b)
+        if b == 0:
+            return a
+        if isinstance(b, int) and a.op == "add" and isinstance(a.args[1], int):
+            return self.add(a.args[0], a.args[1] + b)
+        return self._make("add", (a, b), a.lo + low(b), a.hi + high(b))
+
+    def sub(self, a: Value, b: Value) -> Value:
+        """a - b."""
+        if isinstance(b, int):
+            return self.add(a, -b)
+        if a is b:
+            return 0
+        if isinstance(a, int):
+            return self.add(self.mul(b, -1), a)
+        if a.op in ("add", "sub") and a.args[0] is b:
+            return a.args[1] if a.op == "add" else self.mul(a.args[1], -1)
+        if a.op == "where" and (a.args[1] is b or a.args[2] is b):
+            return self.where(a.args[0], self.sub(a.args[1], b), self.sub(a.args[2], b))
+        return self._make("sub", (a, b), a.lo - b.hi, a.hi - b.lo)
+
+    def mul(self, a: Value, factor: int) -> Value:
+        """The value times a number."""
+        if isinstance(a, int):
+            return a * factor
+        if factor == 0:
+            return 0
+        if factor == 1:
+            return a
+        if a.op == "mul":
+            return self.mul(a.args[0], a.args[1] * factor)
+        ends = (a.lo * factor, a.hi * factor)
+        return self._make("mul", (a, factor), min(ends), max(ends))
+
+    def larger(self, a: Value, b: Value) -> Value:
+        """The larger of the two."""
+        if a is b or low(a) >= high(b):
+            return a
+        if low(b) >= high(a):
+            return b
+        if isinstance(a, int):
+            a, b = b, a
+        return self._make("max", (a, b), max(low(a), low(b)), max(high(a), high(b)))
+
+    def total(self, values: Iterable[Value]) -> Value:
+        """The sum."""
+        result: Value = 0
+        for value in values:
+            result = self.add(result, value)
+        return result
+
+    def where(self, condition: Value, a: Value, b: Value) -> Value:
+        """a where the condition holds, else b."""
+        if isinstance(condition, int):
+            return a if condition else b
+        if a is b or a == b:
+            return a
+        if condition.op in ("not", "ne"):
+            return self.where(self.negate(condition), b, a)
+        if condition.op == "eq" and condition.args[0] is a and isinstance(condition.args[1], int):
+            return self.where(condition, condition.args[1], b)
+        if min(low(a), low(b)) >= 0 and max(high(a), high(b)) <= 1 and (isinstance(a, int) or isinstance(b, int)):
+            return self._where_truth(condition, a, b)
+        if isinstance(a, int) and isinstance(b, int):
+            return self.add(self.mul(condition, a - b), b)
+        if isinstance(a, Node) and a.op == "where" and a.args[2] is b:
+            return self.where(self.both(condition, a.args[0]), a.args[1], b)
+        if isinstance(b, Node) and b.op == "where" and b.args[1] is a:
+            return self.where(self.either(condition, b.args[0]), a, b.args[2])
+        return self._make("where", (condition, a, b), min(low(a), low(b)), max(high(a), high(b)))
+
+    def _where_truth(self, condition: Node, a: Value, b: Value) -> Value:
+        if isinstance(a, int):
+            return self.either(condition, b) if a else self.both(self.negate(condition), b)
+        return self.either(self.negate(condition), a) if b else self.both(condition, a)
+
+    def pick(self, conditions: Sequence[Value], values: Sequence[int]) -> Value:
+        """The number whose condition holds. At most one does; where none does the value does not matter."""
+        cases = [(c, v) for c, v in zip(conditions, values, strict=True) if c != 0]
+        if len(cases) == 1 or any(c == 1 for c, _ in cases):
+            return next((v for c, v in cases if c == 1), cases[0][1])
+        if not cases:
+            return values[0]
+        # Where none holds the sum is 0, which therefore must lie within the bounds.
+        numbers = [v for _, v in cases]
+        return self._make("pick", (tuple(c for c, _ in cases), tuple(numbers)), min(0, *numbers), max(0, *numbers))
+
+
+# ------------------------------------------------------------------------------------------------ torch
+
+
+def bits_for(lo: int, hi: int) -> int:
+    """The width of the smallest integer tensor for numbers from lo to hi."""
+    for bits in (8, 16, 32, 64):
+        if -(1 << (bits - 1)) <= lo and hi < 1 << (bits - 1):
+            return bits
+    raise OverflowError(f"no integer tensor holds {lo}..{hi}")
+
+
+_DTYPES = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
+
+
+def dtype_for(lo: int, hi: int) -> torch.dtype:
+    """The smallest integer type for numbers from lo to hi."""
+    return _DTYPES[bits_for(lo, hi)]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Formulas as one function: of the columns of the ``fields``, in this order; it returns one column, or number, a formula."""
+
+    fields: tuple[int, ...]
+    run: Callable[..., tuple[torch.Tensor | int, ...]]
+    source: str
+
+    def __call__(self, columns: Columns) -> tuple[torch.Tensor | int, ...]:
+        """Evaluate."""
+        return self.run(*[columns[f] for f in self.fields])
+
+
+class Columns:
+    """The fields of some states, unpacked when first asked for."""
+
+    def __init__(self, load: Callable[[int], torch.Tensor]) -> None:
+        self._load = load
+        self._columns: dict[int, torch.Tensor] = {}
+
+    def __getitem__(self, field: int) -> torch.Tensor:
+        column = self._columns.get(field)
+        if column is None:
+            column = self._columns[field] = self._load(field)
+        return column
+
+    def rows(self, index: torch.Tensor) -> Columns:
+        """The same for some of the states only."""
+        return Columns(lambda field: self[field].index_select(0, index))
+
+
+def compiled(outputs: Sequence[Value]) -> Program:
+    """Write the formulas as a function."""
+    return _Writer(outputs).program()
+
+
+def _compare(op: str) -> Callable[[torch.Tensor, int], torch.Tensor]:
+    function = getattr(torch, op)
+
+    def compare(a: torch.Tensor, number: int) -> torch.Tensor:
+        # With an output of the operand's own type torch compares in vectors, ten times faster than into a bool.
+        result: torch.Tensor = function(a, number, out=torch.empty_like(a))
+        return result if result.dtype == torch.int8 else result.to(torch.int8)
+
+    return compare
+
+
+_SPACE: dict[str, Any] = {
+    "maximum": torch.maximum,
+    "add": torch.add,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    **{f"{op}k": _compare(op) for op in ("eq", "ne", "le", "ge")},
+}
+_SIGN = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
+
+
+class _Writer:
+    """Writes nodes as Python text, one line each; names are used again once their value is no longer needed."""
+
+    def __init__(self, outputs: Sequence[Value]) -> None:
+        self.outputs = outputs
+        self.order = _ordered([v for v in outputs if isinstance(v, Node)])
+        self.uses: dict[Node, int] = {}
+        for node in self.order:
+            for part in _parts(node):
+                self.uses[part] = self.uses.get(part, 0) + 1
+        for value in outputs:
+            if isinstance(value, Node):
+                self.uses[value] = self.uses.get(value, 0) + 1
+        self.names: dict[Node, str] = {}
+        self.free: list[str] = []
+        self.made = 0
+        self.lines: list[str] = []
+
+    def program(self) -> Program:
+        """The function."""
+        fields = []
+        for node in self.order:
+            if node.op == "col":
+                fields.append(node.args[0])
+                self.names[node] = f"c{node.args[0]}"
+                continue
+            text = self._text(node)
+            for part in _parts(node):
+                self._used(part)
+            name = self.free.pop() if self.free else self._fresh()
+            self.names[node] = name
+            self.lines.append(f"    {name} = {text}")
+        results = "".join(f"{v if isinstance(v, int) else self.names[v]}, " for v in self.outputs)
+        head = f"def program({', '.join(f'c{f}' for f in fields)}):"
+        source = "\n".join([head, *self.lines, f"    return ({results})", ""])
+        space = dict(_SPACE)
+        exec(compile(source, "<columns>", "exec"), space)  # our own text, written from the formulas
+        return Program(tuple(fields), space["program"], source)
+
+    def _fresh(self) -> str:
+        self.made += 1
+        return f"v{self.made}"
+
+    def _used(self, node: Node) -> None:
+        self.uses[node] -= 1
+        if not self.uses[node] and node.op != "col":
+            self.free.append(self.names[node])
+
+    def _operand(self, value: Value, bits: int) -> str:
+        if isinstance(value, int):
+            return str(value) if value >= 0 else f"({value})"
+        name = self.names[value]
+        return name if bits_for(value.lo, value.hi) == bits else f"{name}.to(i{bits})"
+
+    def _text(self, node: Node) -> str:
+        op, args = node.op, node.args
+        if op == "not":
+            return f"{self.names[args[0]]} ^ 1"
+        if op in ("and", "or"):
+            return f"{self.names[args[0]]} {'&' if op == 'and' else '|'} {self.names[args[1]]}"
+        if op in ("eq", "ne", "lt", "le", "ge"):
+            if isinstance(args[1], int):
+                return f"{op}k({self.names[args[0]]}, {args[1]})"
+            bits = max(bits_for(x.lo, x.hi) for x in args)
+            return f"({self._operand(args[0], bits)} {_SIGN[op]} {self._operand(args[1], bits)}).view(i8)"
+        if op == "pick":
+            return self._pick(node)
+        # These are exact modulo the width of the result, so wider operands may be cut to it.
+        constants = [x for x in args if isinstance(x, int)]
+        bits = bits_for(min(node.lo, *constants, 0), max(node.hi, *constants, 0))
+        if op == "max":
+            bits = max(bits, *(bits_for(x.lo, x.hi) for x in args if isinstance(x, Node)))
+        text = self._arithmetic(node, [self._operand(x, bits) for x in args])
+        return text if bits == bits_for(node.lo, node.hi) else f"({text}).to(i{bits_for(node.lo, node.hi)})"
+
+    def _arithmetic(self, node: Node, parts: list[str]) -> str:
+        op, args = node.op, node.args
+        if op == "add":
+            return f"{parts[0]} + {parts[1]}"
+        if op == "sub":
+            return f"{parts[0]} - {parts[1]}"
+        if op == "max":
+            return f"{parts[0]}.clamp(min={args[1]})" if isinstance(args[1], int) else f"maximum({parts[0]}, {parts[1]})"
+        if op == "mul":
+            factor = args[1]
+            if factor > 0 and factor & (factor - 1) == 0:
+                return f"{parts[0]} << {factor.bit_length() - 1}"
+            return f"-{parts[0]}" if factor == -1 else f"{parts[0]} * {factor}"
+        assert op == "where"
+        condition, a, b = parts
+        if args[1] == 0:
+            return f"{b} & ({condition} - 1)"
+        return f"{condition} * {a}" if args[2] == 0 else f"{b} + {condition} * ({a} - {b})"
+
+    def _pick(self, node: Node) -> str:
+        bits = bits_for(node.lo, node.hi)
+        cases = [(self._operand(c, bits), v) for c, v in zip(*node.args, strict=True) if v]
+        text = cases[0][0] if cases[0][1] == 1 else f"({cases[0][0]} * {cases[0][1]})"
+        for name, value in cases[1:]:
+            text = f"add({text}, {name}, alpha={value})"
+        return text
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    args = node.args[0] if node.op == "pick" else node.args
+    return (a for a in args if isinstance(a, Node))
+
+
+def _ordered(outputs: Iterable[Node]) -> list[Node]:
+    """The nodes below the outputs, each after those that it needs."""
+    order: list[Node] = []
+    done: set[Node] = set()
+    for output in outputs:
+        stack: list[tuple[Node, Iterator[Node]]] = [(output, _parts(output))]
+        open_now = {output}
+        while stack:
+            node, rest = stack[-1]
+            below = next((p for p in rest if p not in done and p not in open_now), None)
+            if below is not None:
+                open_now.add(below)
+                stack.append((below, _parts(below)))
+                continue
+            stack.pop()
+            if node not in done:
+                done.add(node)
+                order.append(node)
+    return order

@@ -1,0 +1,470 @@
+"""Running one action on formulas, and what has to be proved on the way.
+
+A loop is replaced by what is known of it. Before the first round its facts hold; a round that starts from any state in which the
+machine's invariants and the facts hold ends in such a state; so they hold after the last. Of everything that the loop writes nothing
+else is known afterwards, except that entries which no round can reach are as they were. Where the universe is finite, loops are
+simply run, as many rounds as `rounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import z3
+
+from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, num, remembered
+from .model import Action, Property, written
+from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements
+from .symbolic import Snapshot, Symbolic
+from .terms import Bool, Index, Int, Line, MachineError, Sort, Term, parts, walk
+
+__all__ = ["Context", "Goal", "Run"]
+
+
+@dataclass(eq=False)
+class Context:
+    """What is known at a place of an action, on top of what an outer context knows."""
+
+    outer: Context | None = None
+    known: list[Formula] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Goal:
+    """Something to prove in a context. ``name`` says what, ``rule`` which rule it writes down."""
+
+    name: str
+    rule: str
+    context: Context
+    formula: Formula
+    line: Line
+    prop: Property | None = None
+
+
+class Run:
+    """One action, run from an arbitrary state.
+
+    ``before`` and ``now`` are the states around it, ``args`` its parameters, ``goals`` what has to be proved, each in its context.
+    ``possible`` is the context in which everything that the action requires holds. In a finite universe ``halts`` holds each state between rounds
+    of a loop, with the condition under which it occurs.
+    """
+
+    def __init__(self, symbolic: Symbolic, action: Action, *, rounds: int = 3) -> None:
+        self.symbolic, self.action, self.rounds = symbolic, action, rounds
+        self.universe, self.model = symbolic.universe, symbolic.model
+        self.before = symbolic.arbitrary()
+        self.now = self.before.copy()
+        self.goals: list[Goal] = []
+        self.halts: list[tuple[Formula, Snapshot]] = []
+        self.temps: dict[int, Formula] = {}
+        self.views: dict[str, Snapshot] = {}
+        self.path: list[Formula] = []
+        self.binders: list[tuple[type[Term], Formula]] = []
+        self.wrote = False
+        self.args = [self.universe.fresh(p.args[0], type(p)) for p in action.params]
+        self.env = {p.args[1]: a for p, a in zip(action.params, self.args, strict=True)}
+        self.context = Context(None, self._arbitrary(self.before, resting=True))
+        self.context.known += [self.universe.is_element(type(p), a) for p, a in zip(action.params, self.args, strict=True)]
+        self.possible = self.context
+        self._body(action.body)
+        self._end()
+
+    # ------------------------------------------------------------------------------------------------ knowledge and goals
+
+    def _arbitrary(self, state: Snapshot, *, resting: bool) -> list[Formula]:
+        """What is known of any state of the machine."""
+        symbolic = self.symbolic
+        known = symbolic.about_params() if resting else []
+        known += symbolic.typing(state) + symbolic.counting(state)
+        known += [symbolic.universally(p, state, None, {}) for p in self.model.inductive]
+        if resting:
+            known += [formula for _, formula in symbolic.rested(state)]
+        return known
+
+    def _goal(self, name: str, rule: str, formula: Formula, line: Line, prop: Property | None = None) -> None:
+        """Note something to prove here, on this path."""
+        inside = [self.universe.is_element(k, c) for k, c in self.binders]
+        condition = limplies(land(*inside, *self.path), formula)
+        if condition is not True:
+            self.goals.append(Goal(name, rule, self.context, condition, line, prop))
+
+    def _learn(self, *facts: Formula) -> None:
+        """From here on these are known."""
+        self.context = Context(self.context, [f for f in facts if f is not True])
+
+    def _invariants(self, label: str) -> None:
+        self._learn(*self.symbolic.counting(self.now))
+        for prop in self.model.inductive:
+            self._claims(label, prop, self.symbolic.claims(prop, self.now, None, {}))
+
+    def _claims(self, label: str, prop: Property, formulas: list[Formula]) -> None:
+        """One goal for each of the smaller formulas that a property is made of."""
+        for number, formula in enumerate(formulas, 1):
+            part = f" ({number} of {len(formulas)})" if len(formulas) > 1 else ""
+            self._goal(f"{label}{prop.name}{part}", prop.rule, formula, prop.line, prop)
+
+    def _end(self) -> None:
+        """After the last statement: invariants, properties of steps, and scratch back at rest."""
+        self._invariants("")
+        given_by_name = {p.args[0]: a for p, a in zip(self.action.params, self.args, strict=True)}
+        for prop in self.model.steps_for(self.action.name):
+            env = {v.args[1]: given_by_name[n] for n, v in prop.given.items() if n in given_by_name}
+            self._claims("", prop, self.symbolic.claims(prop, self.now, self.before, env))
+        for name, formula in self.symbolic.rested(self.now):
+            self._goal(f"{name} is back at its first value", "", formula, self.action.line)
+
+    # ------------------------------------------------------------------------------------------------ values
+
+    def _value(self, term: Term) -> Formula:
+        return self.symbolic.value(term, self.now, self.env, self.views, self.temps)
+
+    def _as(self, kind: type[Term], term: Term) -> Formula:
+        if term.op == "lit" and term.args[0] is None:
+            return self.universe.literal(kind, None)
+        return num(self._value(term))
+
+    def _well_formed(self, term: Term, env: dict[int, Formula]) -> Formula:
+        """Every key in the term is an element; what `implies`, `&`, `|` and `ite` do not look at may be anything."""
+        op, a = term.op, term.args
+        if op in ("lit", "var") or (op == "temp" and a[0] in self.temps):
+            return True
+        if op == "temp":
+            return self._well_formed(a[1], env)
+        if op in ("and", "implies", "or"):
+            first = self.symbolic.value(a[0], self.now, env, self.views, self.temps)
+            second = limplies(lnot(first) if op == "or" else first, self._well_formed(a[1], env))
+            return land(self._well_formed(a[0], env), second)
+        if op in ("forall", "exists"):
+            kinds = [type(b) for b in a[0]]
+            return self.universe.quantify(
+                "forall",
+                kinds,
+                lambda *v: self._well_formed(a[1], env | {b.args[1]: x for b, x in zip(a[0], v, strict=True)}),
+            )
+        demands = [self._well_formed(p, env) for p in parts(term)]
+        if op in ("get", "count", "size", "has", "head", "tail", "first", "before", "empty"):
+            demands.append(self._keys_are_elements(term, env))
+        if op in ("head", "tail"):
+            empty = Term.__new__(Bool)
+            empty.op, empty.args, empty.is_optional = "empty", term.args, False
+            demands.append(lnot(self.symbolic.value(empty, self.now, env, self.views, self.temps)))
+        return land(*demands)
+
+    def _keys_are_elements(self, term: Term, env: dict[int, Formula]) -> Formula:
+        demands = []
+        for kind, key in zip(self._kinds(term.args[1]), term.args[2], strict=True):
+            if key.is_optional or (isinstance(key, Int) and key.op != "var"):
+                demands.append(self._is_key(kind, num(self.symbolic.value(key, self.now, env, self.views, self.temps))))
+        return land(*demands)
+
+    def _is_key(self, kind: type[Term], value: Formula) -> Formula:
+        """An element; of an index only that it is not negative, since how large it may get is no matter of the machine."""
+        return less(z3.IntVal(0), value, strict=False) if issubclass(kind, Index) else self.universe.is_element(kind, value)
+
+    def _kinds(self, name: str) -> Sequence[type[Term]]:
+        if name in self.model.maps:
+            return self.model.maps[name].kinds
+        if name in self.model.queues:
+            return self.model.queues[name].kinds
+        return [type(k) for k in self.model.counts[name].keys]
+
+    # ------------------------------------------------------------------------------------------------ statements
+
+    def _body(self, body: list[Statement]) -> None:
+        for s in body:
+            if isinstance(s, Let):
+                self._goal(f"{s.value!r} has a value", "", self._well_formed(s.value, self.env), s.line)
+                self.temps[s.name] = self._value(s.value)
+            elif isinstance(s, Require):
+                self._learn(self._value(s.condition))
+                self.possible = self.context
+            elif isinstance(s, Assign):
+                self._assign(s)
+            elif isinstance(s, Push):
+                self._push(s)
+            elif isinstance(s, Remove):
+                self._remove(s)
+            elif isinstance(s, When):
+                self._when(s)
+            elif isinstance(s, Each):
+                self._each(s)
+            elif isinstance(s, Loop):
+                self._loop(s)
+            else:
+                assert isinstance(s, Emit)
+
+    @contextmanager
+    def _on_path(self, condition: Formula) -> Iterator[None]:
+        self.path.append(condition)
+        yield
+        self.path.pop()
+
+    def _when(self, s: When) -> None:
+        condition = self._value(s.condition)
+        with self._on_path(condition):
+            self._body(s.then)
+        with self._on_path(lnot(condition)):
+            self._body(s.otherwise)
+
+    def _each(self, s: Each) -> None:
+        """The body once, for a constant that stands for any element; `_write` makes a write at that constant one for all."""
+        for b in s.binders:
+            constant = self.universe.fresh(b.args[0], type(b))
+            self.binders.append((type(b), constant))
+            self.env[b.args[1]] = constant
+        self._body(s.body)
+        del self.binders[len(self.binders) - len(s.binders) :]
+
+    def _assign(self, s: Assign) -> None:
+        mapping = self.model.maps[s.name]
+        keys = [num(self._value(k)) for k in s.keys]
+        value = self._as(mapping.to, s.value)
+        self._demand_keys(s.name, mapping.kinds, s.keys, keys, s.line)
+        if s.value.is_optional and not mapping.is_optional:
+            self._goal(f"{s.name} gets an element", "", self.universe.is_element(mapping.to, value), s.line)
+        if issubclass(mapping.to, Index):
+            self._goal(f"{s.name} gets an index", "", less(z3.IntVal(0), value, strict=False), s.line)
+        before = self.now.copy()
+        self._write(s.name, mapping.kinds, keys, value)
+        self._recount(s.name, keys, before)
+
+    def _demand_keys(self, name: str, kinds: Sequence[type[Term]], terms: Sequence[Term], keys: Sequence[Formula], line: Line) -> None:
+        for kind, term, key in zip(kinds, terms, keys, strict=True):
+            if term.is_optional or isinstance(term, Int):
+                self._goal(f"{name} is written at an element", "", self._is_key(kind, key), line)
+                if self.universe.is_finite and issubclass(kind, Index):
+                    self._learn(limplies(land(*self.path), self.universe.is_element(kind, key)))
+
+    def _push(self, s: Push) -> None:
+        queue = self.model.queues[s.name]
+        kinds = (*queue.kinds, queue.of)
+        keys, e = [num(self._value(k)) for k in s.keys], self._value(s.element)
+        self._demand_keys(s.name, kinds, (*s.keys, s.element), (*keys, e), s.line)
+        f = self.now.functions
+        self._goal(f"{s.element!r} does not stand in {s.name} yet", "P3", lnot(f[f"{s.name}.has"](*keys, e)), s.line)
+        lo, hi, rank = f[f"{s.name}.lo"](*keys), f[f"{s.name}.hi"](*keys), f[f"{s.name}.rank"]
+        before = self.now.copy()
+        self._write(f"{s.name}.has", kinds, [*keys, e], True)
+        if s.where == "front":
+            self._write(f"{s.name}.rank", kinds, [*keys, e], lo)
+            self._write(f"{s.name}.lo", queue.kinds, keys, lo - 1)
+        elif s.where == "back":
+            self._write(f"{s.name}.rank", kinds, [*keys, e], hi)
+            self._write(f"{s.name}.hi", queue.kinds, keys, hi + 1)
+        else:
+            assert s.anchor is not None
+            anchor = self._value(s.anchor)
+            self._goal(f"{s.anchor!r} stands in {s.name}", "P3", before.functions[f"{s.name}.has"](*keys, anchor), s.line)
+            self._make_room(f"{s.name}.rank", keys, rank(*keys, anchor))
+            self._write(f"{s.name}.rank", kinds, [*keys, e], rank(*keys, anchor))
+            self._write(f"{s.name}.hi", queue.kinds, keys, hi + 1)
+        self._recount(s.name, [*keys, e], before)
+
+    def _make_room(self, name: str, keys: Sequence[Formula], rank: Formula) -> None:
+        """Everything from this rank on moves back by one."""
+        if self.binders:
+            raise MachineError(f"`each` cannot push before a member of {name}")
+        old, guard = self.now.functions[name], land(*self.path)
+
+        def moved(*k: Formula) -> Formula:
+            mine = land(guard, *[leq(x, w) for x, w in zip(k[:-1], keys, strict=True)])
+            return lif(land(mine, less(rank, old(*k), strict=False)), old(*k) + 1, old(*k))
+
+        self.now.functions[name] = remembered(moved)
+
+    def _remove(self, s: Remove) -> None:
+        queue = self.model.queues[s.name]
+        kinds = (*queue.kinds, queue.of)
+        keys, e = [num(self._value(k)) for k in s.keys], self._value(s.element)
+        self._demand_keys(s.name, kinds, (*s.keys, s.element), (*keys, e), s.line)
+        self._goal(f"{s.element!r} stands in {s.name}", "P3", self.now.functions[f"{s.name}.has"](*keys, e), s.line)
+        before = self.now.copy()
+        self._write(f"{s.name}.has", kinds, [*keys, e], False)
+        self._recount(s.name, [*keys, e], before)
+
+    # ------------------------------------------------------------------------------------------------ writes
+
+    def _write(self, name: str, kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula) -> None:
+        """One entry gets a value; inside `each`, all entries that the body's constant stands for."""
+        old, path = self.now.functions[name], land(*self.path)
+        self.wrote = True
+        stand_ins: list[tuple[int, Formula]] = []
+        conditions: list[tuple[int, Formula]] = []
+        domain: list[Formula] = []
+        for place, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
+            binder = next(((k, c) for k, c in self.binders if isinstance(key, z3.ExprRef) and key.eq(c)), None)
+            if binder is None:
+                conditions.append((place, key))
+                continue
+            stand_ins.append((place, key))
+            if binder[0] is not kind:
+                domain.append(self.universe.is_element(binder[0], key))
+        guard = land(path, *domain)
+
+        def new(*k: Formula) -> Formula:
+            here = [(c, k[p]) for p, c in stand_ins]
+            mine = land(*[leq(k[p], _replaced(w, here)) for p, w in conditions], _replaced(guard, here))
+            return lif(mine, _replaced(value, here), old(*k))
+
+        self.now.functions[name] = remembered(new)
+
+    def _recount(self, name: str, keys: Sequence[Formula], before: Snapshot) -> None:
+        """Carry every count that reads the map or queue across a write at these keys.
+
+        One element is concerned: for every key, the count changes by what it counts after, less what it counted before.
+        """
+        after = self.now.copy()
+        for count in self.model.counts.values():
+            if name not in count.reads:
+                continue
+            if self.universe.is_finite:
+                self.now.functions[count.name] = self.symbolic.written_out(count, after)
+                continue
+            places = count.reads[name][0]
+            element = [keys[next(i for i, p in enumerate(places) if p is e)] for e in count.elements]
+            if any(_mentions(x, c) for x in element for _, c in self.binders):
+                self.symbolic.recount(self.now, [count.name], "?")  # many elements at once: nothing is assumed
+                continue
+            old = before.functions[count.name]
+
+            def new(*k: Formula, old: Function = old, count=count, element=element) -> Formula:  # type: ignore[no-untyped-def]
+                return old(*k) + self.symbolic.amount(count, after, element, k) - self.symbolic.amount(count, before, element, k)
+
+            self.now.functions[count.name] = remembered(new)
+
+    # ------------------------------------------------------------------------------------------------ loops
+
+    def _loop(self, s: Loop) -> None:
+        if self.path or self.binders:
+            raise MachineError("a loop stands at the top level of an action, not inside `when` or `each`", s.line)
+        if self.universe.is_finite:
+            self._run_rounds(s)
+        else:
+            self._use_facts(s)
+
+    def _run_rounds(self, s: Loop) -> None:
+        """The loop itself, up to `rounds` rounds; runs that need more are left out."""
+        count = num(self._value(s.count))
+        done: Formula = z3.IntVal(0)
+        self.views[f"entry:{s.number}"] = self.now.copy()
+        going: Formula = True
+        for i in range(self.rounds + 1):
+            self.env[s.index.args[1]] = z3.IntVal(i)
+            with self._on_path(going):
+                self._body(s.going_lets)
+            going = land(going, less(z3.IntVal(i), count, strict=True), self._value(s.going))
+            if i == self.rounds:
+                break
+            with self._on_path(going):
+                self.halts.append((going, self.now.copy()))
+                self._note_facts(s, z3.IntVal(i))
+                self._body(s.body)
+            done = lif(going, z3.IntVal(i + 1), done)
+        self._learn(lnot(going))
+        self.temps[s.result] = done
+
+    def _note_facts(self, s: Loop, index: Formula) -> None:
+        self.env[s.index.args[1]] = index
+        for name, fact in s.facts.items():
+            self._goal(f"loop at {s.line}: {name}", "", self._value(fact), s.line)
+
+    def _use_facts(self, s: Loop) -> None:
+        """The rule for loops of any number of rounds."""
+        entry, label = self.now.copy(), f"loop at {s.line}: "
+        self.views[f"entry:{s.number}"] = entry
+        count = num(self._value(s.count))
+        if self._touched_by_now():
+            self._invariants(f"before {label}")
+        self._note_facts(s, z3.IntVal(0))
+        around = self.context
+
+        index = self.universe.fresh("i", Index)
+        self._somewhere_in(s, entry, index, "~")
+        self.env[s.index.args[1]] = index
+        self._learn(less(z3.IntVal(0), index, strict=False), less(index, count, strict=True))
+        self._body(s.going_lets)
+        self._learn(self._value(s.going))
+        self._body(s.body)
+        self._invariants(label)
+        self._note_facts(s, index + 1)
+
+        self.context = around
+        rounds = self.universe.fresh("rounds", Int)
+        self._somewhere_in(s, entry, rounds, "'")
+        self.env[s.index.args[1]] = rounds
+        self._body(s.going_lets)
+        none_left = lnot(less(rounds, count, strict=True)) if s.going.op == "lit" else limplies(less(rounds, count, strict=True), lnot(self._value(s.going)))
+        bounded = less(rounds, lif(less(z3.IntVal(0), count, strict=False), count, z3.IntVal(0)), strict=False)
+        self._learn(less(z3.IntVal(0), rounds, strict=False), bounded, none_left)
+        self.temps[s.result] = rounds
+
+    def _touched_by_now(self) -> bool:
+        """Whether something that an invariant may read was written before the loop."""
+        scratch = {n for n, m in self.model.maps.items() if m.scratch}
+        return any(f is not self.before.functions[n] for n, f in self.now.functions.items() if n not in scratch)
+
+    def _somewhere_in(self, s: Loop, entry: Snapshot, index: Formula, tag: str) -> None:
+        """Any state in which a round may start: what the loop writes is arbitrary but for its facts and the invariants."""
+        now = entry.copy()
+        names = written(s.body)
+        for name in names:
+            self.symbolic.forget(now, name, tag)
+        for name in names:
+            for function in self._functions_of(name):
+                now.functions[function] = self._framed(s, name, entry.functions[function], now.functions[function])
+        self.symbolic.recount(now, [c.name for c in self.model.counts.values() if names & c.reads.keys()], tag)
+        self.now = now
+        known = self._arbitrary(now, resting=False)
+        self.env[s.index.args[1]] = index
+        self._learn(*known, *[self._value(fact) for fact in s.facts.values()])
+
+    def _functions_of(self, name: str) -> list[str]:
+        return [name] if name in self.model.maps else [f"{name}.{x}" for x in ("has", "rank", "lo", "hi")]
+
+    def _framed(self, s: Loop, name: str, old: Function, new: Function) -> Function:
+        """Entries that no round can reach are as they were: those whose key differs from a key that is the same in every round."""
+        sites = [x for x in statements(s.body) if isinstance(x, Assign | Push | Remove) and x.name == name]
+        inside = {x.name for x in statements([*s.going_lets, *s.body]) if isinstance(x, Let)}
+        loose = {b.args[1] for x in statements(s.body) if isinstance(x, Each) for b in x.binders} | {s.index.args[1]}
+        fixed: list[list[tuple[int, Formula]]] = []
+        for site in sites:
+            places = []
+            for place, key in enumerate(site.keys):
+                names = {p.args[0] for p in walk(key) if p.op == "temp"}
+                variables = {p.args[1] for p in walk(key) if p.op == "var"}
+                if not names & inside and not variables & loose:
+                    places.append((place, num(self._value(key))))
+            fixed.append(places)
+        if any(not places for places in fixed):
+            return new
+
+        def framed(*k: Formula) -> Formula:
+            reached = [land(*[leq(k[p], w) for p, w in places if p < len(k)]) for places in fixed]
+            return lif(_any(reached), new(*k), old(*k))
+
+        return remembered(framed)
+
+
+def _any(parts_: list[Formula]) -> Formula:
+    return True if any(p is True for p in parts_) else z3.Or(*[p for p in parts_ if p is not False]) if any(p is not False for p in parts_) else False
+
+
+def _replaced(formula: Formula, pairs: list[tuple[Formula, Formula]]) -> Formula:
+    """The formula with constants replaced."""
+    if not pairs or not isinstance(formula, z3.ExprRef):
+        return formula
+    result = z3.substitute(formula, *pairs)
+    return True if z3.is_true(result) else False if z3.is_false(result) else result
+
+
+def _mentions(formula: Formula, constant: Formula) -> bool:
+    """Whether the constant occurs in the formula."""
+    if not isinstance(formula, z3.ExprRef):
+        return False
+    if formula.eq(constant):
+        return True
+    return any(_mentions(child, constant) for child in formula.children())
+
+

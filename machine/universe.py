@@ -1,0 +1,196 @@
+"""Where formulas live: uninterpreted sorts of any size, or a few elements of each.
+
+What is proved in `Unbounded` holds for every size. What is found in `Finite` is a whole state that the concrete interpreter can run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import z3
+
+from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, remembered
+from .model import Model
+from .scope import NONE
+from .terms import Bool, Index, Int, MachineError, Sort, Term
+
+__all__ = ["Finite", "Unbounded"]
+
+
+class Unbounded:
+    """Uninterpreted sorts: any number of elements. Counts follow the counting facts."""
+
+    is_finite = False
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._sorts: dict[str, z3.SortRef] = {}
+        self._names = itertools.count()
+
+    def sort(self, kind: type[Term]) -> z3.SortRef:
+        """The Z3 sort of values of this type."""
+        if issubclass(kind, Sort):
+            name = kind.base.__name__
+            if name not in self._sorts:
+                self._sorts[name] = z3.DeclareSort(name)
+            return self._sorts[name]
+        return z3.IntSort() if issubclass(kind, Int) else z3.BoolSort()
+
+    def literal(self, kind: type[Term], value: object) -> Formula:
+        """A constant; none and extra elements are named constants of the sort."""
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return z3.IntVal(value)
+        return z3.Const(f"{'none' if value is None else value}!{kind.base.__name__}", self.sort(kind))  # type: ignore[attr-defined]
+
+    def is_element(self, kind: type[Term], value: Formula) -> Formula:
+        """The value belongs to the type: it is not none, nor an extra element of a wider sort."""
+        if issubclass(kind, Index):
+            return less(z3.IntVal(0), value, strict=False)
+        if not issubclass(kind, Sort):
+            return True
+        outside = [self.literal(kind, None)] + [self.literal(kind, x) for x in self._extras(kind) if x not in kind.extra]
+        return land(*[lnot(leq(value, o)) for o in outside])
+
+    def _extras(self, kind: type[Sort]) -> list[str]:
+        """Every extra element that some sort with this base has."""
+        return [x for k in self.model.sorts.values() if issubclass(k, Sort) and k.base is kind.base for x in k.extra]
+
+    def background(self) -> list[Formula]:
+        """Named constants of one sort differ."""
+        facts = []
+        for kind in {k.base for k in self.model.sorts.values() if issubclass(k, Sort)}:
+            named = [self.literal(kind, None), *(self.literal(kind, x) for x in dict.fromkeys(self._extras(kind)))]
+            if len(named) > 1:
+                facts.append(z3.Distinct(*named))
+        return facts
+
+    def fresh(self, name: str, kind: type[Term]) -> Formula:
+        """A new constant."""
+        return z3.Const(f"{name}!{next(self._names)}", self.sort(kind))
+
+    def function(self, name: str, kinds: Sequence[type[Term]], to: type[Term]) -> Function:
+        """A new uninterpreted function."""
+        if not kinds:
+            constant = self.fresh(name, to)
+            return lambda: constant
+        f = z3.Function(f"{name}!{next(self._names)}", *[self.sort(k) for k in kinds], self.sort(to))
+        return remembered(lambda *keys: f(*keys))
+
+    def quantify(self, op: str, kinds: Sequence[type[Term]], body: Callable[..., Formula]) -> Formula:
+        """For every, or for at least one, element of the sorts."""
+        if not kinds:
+            return body()
+        binders = [self.fresh("q", k) for k in kinds]
+        inside = land(*[self.is_element(k, b) for k, b in zip(kinds, binders, strict=True)])
+        inner = body(*binders)
+        if op == "forall":
+            formula = limplies(inside, inner)
+            return formula if isinstance(formula, bool) else z3.ForAll(binders, formula, patterns=triggers(binders, formula))
+        formula = land(inside, inner)
+        return formula if isinstance(formula, bool) else z3.Exists(binders, formula)
+
+    def guard_read(self, mapping_to: type[Term], kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula) -> Formula:
+        """What a read gives: outside of the keys' types anything (that it is not done is an obligation)."""
+        return value
+
+
+def triggers(binders: Sequence[z3.ExprRef], body: z3.ExprRef) -> list[z3.ExprRef]:
+    """Every application of an uninterpreted function that names all binders: an instance is worth a look once such a term occurs.
+
+    Left to itself, Z3 picks one of them, which need not be the one that occurs.
+    """
+    wanted = {b.get_id() for b in binders}
+    found: dict[int, z3.ExprRef] = {}
+    seen: set[int] = set()
+
+    def names(term: z3.ExprRef) -> set[int] | None:
+        """The binders in a term without interpreted functions; None if it has any."""
+        if z3.is_quantifier(term) or z3.is_var(term):
+            return None
+        if term.get_id() in wanted:
+            return {term.get_id()}
+        if term.decl().kind() != z3.Z3_OP_UNINTERPRETED:
+            return None
+        result: set[int] = set()
+        for child in term.children():
+            inner = names(child)
+            if inner is None:
+                return None
+            result |= inner
+        return result
+
+    def visit(term: z3.ExprRef) -> None:
+        if term.get_id() in seen:
+            return
+        seen.add(term.get_id())
+        if z3.is_quantifier(term):
+            visit(term.body())
+            return
+        if z3.is_var(term):
+            return
+        if term.num_args() and names(term) == wanted:
+            found[term.get_id()] = term
+        for child in term.children():
+            visit(child)
+
+    visit(body)
+    return list(found.values())
+
+
+class Finite(Unbounded):
+    """A few elements of each sort, as integers; quantifiers and counts are written out."""
+
+    is_finite = True
+
+    def __init__(self, model: Model, sizes: dict[str, int]) -> None:
+        super().__init__(model)
+        self.sizes = sizes
+
+    def size(self, kind: type[Term]) -> int:
+        """How many values the type has here."""
+        if issubclass(kind, Sort):
+            return self.sizes[kind.base.__name__] + len(kind.extra)
+        return self.sizes[kind.__name__] if issubclass(kind, Index) else 2
+
+    def sort(self, kind: type[Term]) -> z3.SortRef:
+        return z3.BoolSort() if issubclass(kind, Bool) else z3.IntSort()
+
+    def literal(self, kind: type[Term], value: object) -> Formula:
+        if isinstance(value, bool):
+            return value
+        if value is None:
+            return z3.IntVal(NONE)
+        if isinstance(value, str):
+            assert issubclass(kind, Sort)
+            return z3.IntVal(self.sizes[kind.base.__name__] + kind.extra.index(value))
+        return z3.IntVal(value)
+
+    def is_element(self, kind: type[Term], value: Formula) -> Formula:
+        if not issubclass(kind, Sort | Index):
+            return True
+        return land(less(z3.IntVal(0), value, strict=False), less(value, z3.IntVal(self.size(kind)), strict=True))
+
+    def background(self) -> list[Formula]:
+        return []
+
+    def elements(self, kind: type[Term]) -> list[Formula]:
+        """All values of the type."""
+        if issubclass(kind, Bool):
+            return [False, True]
+        if not issubclass(kind, Sort | Index):
+            raise MachineError(f"a quantifier over {kind.__name__} cannot be written out; use an Index")
+        return [z3.IntVal(i) for i in range(self.size(kind))]
+
+    def quantify(self, op: str, kinds: Sequence[type[Term]], body: Callable[..., Formula]) -> Formula:
+        rounds = [body(*choice) for choice in itertools.product(*[self.elements(k) for k in kinds])]
+        return land(*rounds) if op == "forall" else lor(*rounds)
+
+    def guard_read(self, mapping_to: type[Term], kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula) -> Formula:
+        inside = land(*[self.is_element(k, x) for k, x in zip(kinds, keys, strict=True)])
+        if inside is True:
+            return value
+        default = False if issubclass(mapping_to, Bool) else z3.IntVal(NONE if issubclass(mapping_to, Sort) else 0)
+        return lif(inside, value, default)
