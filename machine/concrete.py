@@ -114,9 +114,12 @@ class Concrete:
         """All arguments with which the action is possible."""
         return self._enabled[action](state)
 
-    def apply(self, state: State, action: str, args: Args) -> Outcome:
-        """Do the action, in place. The caller has made sure that it is enabled."""
-        events, result = self._apply[action](state, *args)
+    def apply(self, state: State, action: str, args: Args, *, most: int | None = None) -> Outcome:
+        """Do the action, in place. The caller has made sure that it is enabled.
+
+        ``most``: stop after so many rounds of its first loop, in the middle of the action (to look at a state there).
+        """
+        events, result = self._apply[action](state, *args) if most is None else self._apply[action](state, *args, most=most)
         return Outcome(tuple(events), result)
 
     def after(self, state: State, action: str, args: Args) -> tuple[State, Outcome]:
@@ -397,7 +400,7 @@ class _Writer:
         self._end()
 
     def _write_apply(self, act: Action) -> None:
-        self._function(f"apply_{act.name}", act.params)
+        self._function(f"apply_{act.name}", act.params, ", most=-1")
         self.put("events = []")
         for statement in act.body:
             self._statement(statement)
@@ -418,9 +421,9 @@ class _Writer:
         self.put("return None")
         self._end()
 
-    def _function(self, name: str, params: tuple[Term, ...]) -> None:
+    def _function(self, name: str, params: tuple[Term, ...], more: str = "") -> None:
         self.bound = set()
-        self.put(f"def {name}(s{''.join(', ' + self.var(p) for p in params)}):")
+        self.put(f"def {name}(s{''.join(', ' + self.var(p) for p in params)}{more}):")
         self.indent += 1
         self.put("p = s")
 
@@ -481,6 +484,7 @@ class _Writer:
         self.put(f"{limit} = {self.term(s.count)}; {rounds} = 0")
         self.put(f"while {rounds} < {limit}:")
         self.indent += 1
+        self.put(f"if {rounds} == most: return events, None")
         self.put(f"{index} = {rounds}")
         for let in s.going_lets:
             self._statement(let)

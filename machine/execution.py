@@ -18,7 +18,8 @@ from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, n
 from .model import Action, Property, written
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements
 from .symbolic import Snapshot, Symbolic
-from .terms import Bool, Index, Int, Line, MachineError, Sort, Term, parts, walk
+from .terms import Index, Int, Line, MachineError, Term, walk
+from .wellformed import WellFormed, is_key
 
 __all__ = ["Context", "Goal", "Run"]
 
@@ -57,7 +58,7 @@ class Run:
         self.before = symbolic.arbitrary()
         self.now = self.before.copy()
         self.goals: list[Goal] = []
-        self.halts: list[tuple[Formula, Snapshot]] = []
+        self.halts: list[tuple[Context, Formula, str, Snapshot]] = []
         self.temps: dict[int, Formula] = {}
         self.views: dict[str, Snapshot] = {}
         self.path: list[Formula] = []
@@ -125,57 +126,12 @@ class Run:
             return self.universe.literal(kind, None)
         return num(self._value(term))
 
-    def _well_formed(self, term: Term, env: dict[int, Formula]) -> Formula:
-        """Every key in the term is an element; what `implies`, `&`, `|` and `ite` do not look at may be anything."""
-        op, a = term.op, term.args
-        if op in ("lit", "var") or (op == "temp" and a[0] in self.temps):
-            return True
-        if op == "temp":
-            return self._well_formed(a[1], env)
-        if op in ("and", "implies", "or"):
-            first = self.symbolic.value(a[0], self.now, env, self.views, self.temps)
-            second = limplies(lnot(first) if op == "or" else first, self._well_formed(a[1], env))
-            return land(self._well_formed(a[0], env), second)
-        if op in ("forall", "exists"):
-            kinds = [type(b) for b in a[0]]
-            return self.universe.quantify(
-                "forall",
-                kinds,
-                lambda *v: self._well_formed(a[1], env | {b.args[1]: x for b, x in zip(a[0], v, strict=True)}),
-            )
-        demands = [self._well_formed(p, env) for p in parts(term)]
-        if op in ("get", "count", "size", "has", "head", "tail", "first", "before", "empty"):
-            demands.append(self._keys_are_elements(term, env))
-        if op in ("head", "tail"):
-            empty = Term.__new__(Bool)
-            empty.op, empty.args, empty.is_optional = "empty", term.args, False
-            demands.append(lnot(self.symbolic.value(empty, self.now, env, self.views, self.temps)))
-        return land(*demands)
-
-    def _keys_are_elements(self, term: Term, env: dict[int, Formula]) -> Formula:
-        demands = []
-        for kind, key in zip(self._kinds(term.args[1]), term.args[2], strict=True):
-            if key.is_optional or (isinstance(key, Int) and key.op != "var"):
-                demands.append(self._is_key(kind, num(self.symbolic.value(key, self.now, env, self.views, self.temps))))
-        return land(*demands)
-
-    def _is_key(self, kind: type[Term], value: Formula) -> Formula:
-        """An element; of an index only that it is not negative, since how large it may get is no matter of the machine."""
-        return less(z3.IntVal(0), value, strict=False) if issubclass(kind, Index) else self.universe.is_element(kind, value)
-
-    def _kinds(self, name: str) -> Sequence[type[Term]]:
-        if name in self.model.maps:
-            return self.model.maps[name].kinds
-        if name in self.model.queues:
-            return self.model.queues[name].kinds
-        return [type(k) for k in self.model.counts[name].keys]
-
     # ------------------------------------------------------------------------------------------------ statements
 
     def _body(self, body: list[Statement]) -> None:
         for s in body:
             if isinstance(s, Let):
-                self._goal(f"{s.value!r} has a value", "", self._well_formed(s.value, self.env), s.line)
+                self._goal(f"{s.value!r} has a value", "", WellFormed(self.symbolic, self.now, self.views, self.temps).demands(s.value, self.env), s.line)
                 self.temps[s.name] = self._value(s.value)
             elif isinstance(s, Require):
                 self._learn(self._value(s.condition))
@@ -233,7 +189,7 @@ class Run:
     def _demand_keys(self, name: str, kinds: Sequence[type[Term]], terms: Sequence[Term], keys: Sequence[Formula], line: Line) -> None:
         for kind, term, key in zip(kinds, terms, keys, strict=True):
             if term.is_optional or isinstance(term, Int):
-                self._goal(f"{name} is written at an element", "", self._is_key(kind, key), line)
+                self._goal(f"{name} is written at an element", "", is_key(self.universe, kind, key), line)
                 if self.universe.is_finite and issubclass(kind, Index):
                     self._learn(limplies(land(*self.path), self.universe.is_element(kind, key)))
 
@@ -319,7 +275,7 @@ class Run:
         for count in self.model.counts.values():
             if name not in count.reads:
                 continue
-            if self.universe.is_finite:
+            if not self.universe.counts_by_law:
                 self.now.functions[count.name] = self.symbolic.written_out(count, after)
                 continue
             places = count.reads[name][0]
@@ -358,10 +314,11 @@ class Run:
             if i == self.rounds:
                 break
             with self._on_path(going):
-                self.halts.append((going, self.now.copy()))
+                self.halts.append((self.context, going, f"loop at {s.line}: ", self.now.copy()))
                 self._note_facts(s, z3.IntVal(i))
                 self._body(s.body)
             done = lif(going, z3.IntVal(i + 1), done)
+        self.halts.append((self.context, True, f"loop at {s.line}: ", self.now.copy()))
         self._learn(lnot(going))
         self.temps[s.result] = done
 

@@ -73,7 +73,7 @@ class Symbolic:
         """Make counts arbitrary (`counting` says what is known of them); written out where the universe is finite."""
         for name in names:
             count = self.model.counts[name]
-            if self.universe.is_finite:
+            if not self.universe.counts_by_law:
                 state.functions[name] = self.written_out(count, state)
             elif count.reads or name not in self.params:
                 state.functions[name] = self.universe.function(name + tag, [type(k) for k in count.keys], Int)
@@ -184,7 +184,7 @@ class Symbolic:
         It is not negative; with a member it is at least 1, with two different ones at least 2; where it is at least 1 there is a member.
         A sum, likewise: at least the weight of any member, and of any two together; where it is at least 1, some weight is.
         """
-        if self.universe.is_finite:
+        if not self.universe.counts_by_law:
             return []
         facts: list[Formula] = []
         for name in self.model.counts if names is None else names:
@@ -223,7 +223,7 @@ class Symbolic:
 
     def same_members(self, state: Snapshot) -> list[Formula]:
         """The last counting fact: two counts with the same members are equal. Used for the first state only."""
-        if self.universe.is_finite:
+        if not self.universe.counts_by_law:
             return []
         facts: list[Formula] = []
         for a, b in itertools.combinations(self.model.counts.values(), 2):

@@ -19,9 +19,11 @@ __all__ = ["Finite", "Unbounded"]
 
 
 class Unbounded:
-    """Uninterpreted sorts: any number of elements. Counts follow the counting facts."""
+    """Uninterpreted sorts: any number of elements. Counts follow the counting facts, loops their own."""
 
     is_finite = False
+    counts_by_law = True
+    """Counts are carried from state to state by how one write changes them, instead of being summed up anew."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -145,9 +147,10 @@ class Finite(Unbounded):
 
     is_finite = True
 
-    def __init__(self, model: Model, sizes: dict[str, int]) -> None:
+    def __init__(self, model: Model, sizes: dict[str, int], *, counts_by_law: bool = False) -> None:
         super().__init__(model)
         self.sizes = sizes
+        self.counts_by_law = counts_by_law
 
     def size(self, kind: type[Term]) -> int:
         """How many values the type has here."""

@@ -1,0 +1,95 @@
+"""How fast the fuzzer is, against the ceiling that Hypothesis sets.
+
+The ceiling is the same state machine with the same rules, argument strategies and worlds, but empty bodies: what
+Hypothesis itself costs. The two are measured in turns, in one process, and the ratio of their medians is printed:
+checked steps per second over empty steps per second. It should be at least 0.5.
+
+    python benchmarks/fuzz_ceiling.py [--rounds 7] [--examples 100] [--steps 50] [--json FILE]
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from hypothesis import seed as seeded
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+from kvproof.checkers.fuzz import FuzzReport, profile, rules, state_machine
+from kvproof.checkers.lockstep import Specs
+from kvproof.machine import Model
+from kvproof.pool_target import PoolTarget
+from kvproof.spec.pool import Pool
+from kvproof.worlds import worlds
+
+MODEL = Model.of(Pool)
+SPECS = Specs(MODEL, PoolTarget)
+
+
+def empty(seed: int, examples: int, steps: int) -> tuple[int, float]:
+    """Steps, and seconds, of the rules with nothing in them."""
+    count = 0
+
+    def begin(self: Any, world: Any, swarm: int) -> None:
+        pass
+
+    def do(_self: Any, _action: str, _pick: int) -> None:
+        nonlocal count
+        count += 1
+
+    space = rules(MODEL, PoolTarget.weights, worlds(), begin, do)
+    kind = seeded(seed)(type("Empty", (RuleBasedStateMachine,), space))
+    began = time.perf_counter()
+    run_state_machine_as_test(kind, settings=profile(examples, steps))
+    return count, time.perf_counter() - began
+
+
+def checked(seed: int, examples: int, steps: int) -> tuple[int, float]:
+    """Steps, and seconds, of the fuzzer."""
+    report = FuzzReport()
+    kind = seeded(seed)(state_machine(MODEL, PoolTarget, worlds(), specs=SPECS, report=report))
+    began = time.perf_counter()
+    run_state_machine_as_test(kind, settings=profile(examples, steps))
+    return report.steps, time.perf_counter() - began
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--examples", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--json", metavar="FILE", help="write the numbers there; - for standard output")
+    options = parser.parse_args()
+    speeds: dict[str, list[float]] = {"ceiling": [], "checked": []}
+    checked(0, 20, options.steps)  # Imports, and the text of the interpreters.
+    for round_ in range(options.rounds):
+        for name, measure in (("ceiling", empty), ("checked", checked)):
+            count, seconds = measure(round_, options.examples, options.steps)
+            speeds[name].append(count / seconds)
+    ceiling, ours = (statistics.median(speeds[name]) for name in ("ceiling", "checked"))
+    numbers = {
+        "ceiling_steps_per_second": ceiling,
+        "checked_steps_per_second": ours,
+        "ratio": ours / ceiling,
+        "rounds": options.rounds,
+        "examples": options.examples,
+        "steps": options.steps,
+        "per_round": speeds,
+    }
+    if options.json == "-":
+        print(json.dumps(numbers, indent=1))
+    else:
+        print(f"Hypothesis alone {ceiling:7.0f} steps/s")
+        print(f"checked          {ours:7.0f} steps/s")
+        print(f"ratio            {ours / ceiling:7.2f}")
+        if options.json:
+            Path(options.json).write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    return 0 if numbers["ratio"] >= 0.5 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+"""The smallest state from which an action breaks a property.
+
+A proof that fails says nothing yet. So the search is done again where everything can be written out: one, two, three elements of each
+sort. What is found is a whole state in which every inductive invariant holds; it is made as small and as empty as possible, and then run in the
+concrete interpreter, which has no part in the encoding: a fault of the encoder cannot pass for a finding.
+
+The state need not be reachable (`explore` tells); it shows what the invariants do not rule out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import z3
+
+from ..machine.concrete import Concrete, IllFormed, State, Violation
+from ..machine.formulas import Formula
+from ..machine.model import Model
+from ..machine.scope import Scope, ScopeError
+from ..machine.terms import Bool, Index, Int, Sort, Term
+from ..machine.universe import Finite
+from .obligations import COROLLARIES, INITIALLY, Problem, Problems, corollaries, initially, of_action
+from .trace import Operation, Trace
+
+__all__ = ["Counterexample", "find"]
+
+LARGEST = 4
+"""Elements per sort at which the search gives up."""
+
+
+@dataclass
+class Counterexample:
+    """A step that breaks a property: the state before it, the action, the state after, and what the concrete interpreter says."""
+
+    machine: str
+    action: str
+    goal: str
+    rule: str
+    sizes: dict[str, int]
+    params: dict[str, Any]
+    args: dict[str, int | bool]
+    before: dict[str, Any]
+    after: dict[str, Any] | None
+    broken: str
+    replayed: bool
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def trace(self) -> Trace:
+        """The step as a trace that `replay` runs."""
+        operations = [] if self.action in (INITIALLY, COROLLARIES) else [Operation(op=self.action, args=dict(self.args))]
+        note = f"breaks {self.goal} ({self.broken})"
+        return Trace(self.machine, "machine", operations, self.sizes, self.params, note=note, initial=self.before)
+
+    def render(self) -> str:
+        """The step for people: what differs from an empty state, before and after side by side, changes marked."""
+        call = f"{self.action}({', '.join(f'{k}={v}' for k, v in self.args.items())})"
+        lines = [f"{self.machine}.{call} breaks {self.rule} {self.goal}".replace("  ", " "), f"  {self.broken}"]
+        if not self.replayed:
+            lines.append("  The concrete interpreter does not see this: an error of the kit, please report it.")
+        rows = [("", "before", "after")]
+        for name, value in self.params.items():
+            rows += [(place, shown, "") for place, shown in self._cells(name, value)]
+        after = self.after or {}
+        for name, value in self.before.items():
+            old, new = dict(self._cells(name, value, full=True)), dict(self._cells(name, after.get(name, value), full=True))
+            for place, shown in old.items():
+                if shown != new[place]:
+                    rows.append((place, shown, f"{new[place]}   <- changed"))
+                elif shown not in _EMPTY:
+                    rows.append((place, shown, new[place]))
+        width, middle = max(len(r[0]) for r in rows), max(len(r[1]) for r in rows)
+        lines += [f"  {a:<{width}}  {b:<{middle}}  {c}".rstrip() for a, b, c in rows]
+        return "\n".join(lines)
+
+    def _cells(self, name: str, value: Any, *, full: bool = False) -> Iterator[tuple[str, str]]:
+        """The entries of a map or queue, named as the machine names them."""
+        kinds = self.names.get(name, ())
+        depth, kind = len(kinds) - 1, kinds[-1] if kinds else ""
+        shapes = [value]
+        places: list[tuple[int, ...]] = [()]
+        for _ in range(depth):
+            places = [(*p, i) for p, v in zip(places, shapes, strict=True) for i in range(len(v))]
+            shapes = [x for v in shapes for x in v]
+        for place, cell in zip(places, shapes, strict=True):
+            shown = _named(kind, cell)
+            if full or shown not in _EMPTY:
+                keys = ", ".join(_named(k, i) for k, i in zip(kinds, place, strict=False))
+                yield (f"{name}[{keys}]" if keys else name), shown
+
+
+_EMPTY = ("none", "0", "False", "[]")
+
+
+def _named(kind: str, value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_named(kind, v) for v in value) + "]"
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or not kind or kind in ("Int", "Bool"):
+        return str(value)
+    return f"{kind}{value}"
+
+
+def find(model: Model, place: str, goal: str, *, seconds: float = 20.0, rounds: int = 3) -> Counterexample | None:
+    """The smallest counterexample to a goal of an action (or of the first state, or of any state), if one is found in time."""
+    start = time.monotonic()
+    roots = sorted({Scope.root(k) for k in model.sorts.values()})
+    for largest in range(1, LARGEST + 1):
+        sizes = {r: largest for r in roots}
+        if _search(model, place, goal, sizes, rounds, seconds - (time.monotonic() - start)) is None:
+            if time.monotonic() - start > seconds:
+                return None
+            continue
+        for root in roots:  # each sort as small as it can be
+            while sizes[root] > 1 and time.monotonic() - start < seconds:
+                smaller = sizes | {root: sizes[root] - 1}
+                if _search(model, place, goal, smaller, rounds, seconds) is None:
+                    break
+                sizes = smaller
+        found = _search(model, place, goal, sizes, rounds, seconds, small=True)
+        return None if found is None else _replay(model, place, goal, sizes, *found)
+    return None
+
+
+def _problems(model: Model, place: str, universe: Finite, rounds: int) -> Problems:
+    if place == INITIALLY:
+        return initially(model, universe)
+    if place == COROLLARIES:
+        return corollaries(model, universe)
+    return of_action(model, place, universe, rounds=rounds)
+
+
+def _search(
+    model: Model, place: str, goal: str, sizes: dict[str, int], rounds: int, seconds: float, *, small: bool = False
+) -> tuple[Problems, z3.ModelRef] | None:
+    """A model of the failure with these sizes."""
+    universe = Finite(model, sizes)
+    problems = _problems(model, place, universe, rounds)
+    for problem in problems.problems:
+        if problem.goal != goal.removeprefix("before "):
+            continue
+        solver = z3.Solver()
+        solver.set("timeout", max(1, int(1000 * seconds)))
+        solver.add(*problem.hypotheses)
+        solver.add(z3.Not(problem.formula) if not isinstance(problem.formula, bool) else z3.BoolVal(not problem.formula))
+        if solver.check() == z3.sat:
+            return problems, _emptied(solver, problems) if small else solver.model()
+    return None
+
+
+def _cells(problems: Problems) -> Iterator[tuple[str, Formula, bool]]:
+    """Every entry of the state before, as (name, formula, is it optional)."""
+    symbolic, model = problems.symbolic, problems.symbolic.model
+    universe = symbolic.universe
+    assert isinstance(universe, Finite)
+    for name, queue in model.queues.items():
+        for keys in itertools.product(*[universe.elements(k) for k in (*queue.kinds, queue.of)]):
+            yield f"{name}.has", problems.before.functions[f"{name}.has"](*keys), False
+    for name, mapping in model.maps.items():
+        function = symbolic.params[name] if mapping.is_param else problems.before.functions[name]
+        for keys in itertools.product(*[universe.elements(k) for k in mapping.kinds]):
+            yield name, function(*keys), mapping.is_optional
+
+
+def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
+    """A model in which as many entries as possible have their plainest value, one after the other."""
+    best = solver.model()
+    wishes = [(f, o) for _, f, o in _cells(problems)] + [(a, False) for a in problems.args]
+    for formula, is_optional in wishes:
+        if isinstance(formula, bool):
+            continue
+        if z3.is_bool(formula):
+            plain = [z3.Not(formula)]
+        else:
+            plain = [formula == -1] if is_optional else [formula == 0, formula == 1]
+        for wish in plain:
+            if z3.is_true(best.eval(wish, model_completion=True)):
+                solver.add(wish)
+                break
+            if solver.check(wish) == z3.sat:
+                best = solver.model()
+                solver.add(wish)
+                break
+    solver.check()
+    return solver.model()
+
+
+# ------------------------------------------------------------------------------------------------ reading and running it
+
+
+def _number(found: z3.ModelRef, formula: Formula) -> int | bool:
+    if isinstance(formula, bool):
+        return formula
+    value = found.eval(formula, model_completion=True)
+    return z3.is_true(value) if z3.is_bool(value) else value.as_long()
+
+
+def _read(problems: Problems, found: z3.ModelRef, scope_sizes: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any], list[int | bool]]:
+    """Parameters, state before and arguments, as plain data."""
+    symbolic, model = problems.symbolic, problems.symbolic.model
+    universe = symbolic.universe
+    assert isinstance(universe, Finite)
+
+    def table(kinds: tuple[type[Term], ...], function: Any, is_optional: bool, keys: tuple[Formula, ...] = ()) -> Any:
+        if len(keys) < len(kinds):
+            return [table(kinds, function, is_optional, (*keys, e)) for e in universe.elements(kinds[len(keys)])]
+        value = _number(found, function(*keys))
+        return None if is_optional and value == -1 and not isinstance(value, bool) else value
+
+    def order(name: str, kinds: tuple[type[Term], ...], of: type[Term], keys: tuple[Formula, ...] = ()) -> Any:
+        if len(keys) < len(kinds):
+            return [order(name, kinds, of, (*keys, e)) for e in universe.elements(kinds[len(keys)])]
+        has, rank = problems.before.functions[f"{name}.has"], problems.before.functions[f"{name}.rank"]
+        members = [e for e in universe.elements(of) if _number(found, has(*keys, e))]
+        return [_number(found, e) for e in sorted(members, key=lambda e: _number(found, rank(*keys, e)))]
+
+    params = {n: table(m.kinds, symbolic.params[n], m.is_optional) for n, m in model.params.items()}
+    state: dict[str, Any] = {
+        n: table(m.kinds, problems.before.functions[n], m.is_optional)
+        for n, m in model.maps.items()
+        if not m.is_param and not m.scratch
+    }
+    state |= {n: order(n, q.kinds, q.of) for n, q in model.queues.items()}
+    return params, state, [_number(found, a) for a in problems.args]
+
+
+def _replay(model: Model, place: str, goal: str, sizes: dict[str, int], problems: Problems, found: z3.ModelRef) -> Counterexample:
+    """Run the step in the concrete interpreter and say what it breaks there."""
+    params, before, args = _read(problems, found, sizes)
+    numbers = [x for v in (*params.values(), *before.values(), args) for x in _integers(v)]
+    sizes = sizes | {"Int": max([8, *(2 * abs(n) for n in numbers)])}
+    scope = Scope(model, sizes, params)
+    concrete = Concrete(model, scope)
+    state = concrete.state(before)
+    names = {n: tuple(_short(k) for k in (*m.kinds, m.to)) for n, m in model.maps.items()}
+    names |= {n: tuple(_short(k) for k in (*q.kinds, q.of)) for n, q in model.queues.items()}
+    shown = {} if place in (INITIALLY, COROLLARIES) else dict(zip((p.args[0] for p in model.actions[place].params), args, strict=True))
+    wrong = [v for v in concrete.violations(state) if not v.prop.derived] if place not in (INITIALLY,) else []
+    after, broken = _step(concrete, state, place, tuple(int(a) for a in args), goal)
+    rule = next((p.rule for p in model.properties.values() if goal.split(": ")[-1].split(" (")[0] == p.name), "")
+    wrong += concrete.violations(state, "assume")
+    return Counterexample(
+        model.name,
+        place,
+        goal.split(": ")[-1].split(" (")[0],
+        rule,
+        scope.sizes,
+        params,
+        shown,
+        before,
+        None if after is None else concrete.describe(after),
+        broken or "the concrete interpreter finds nothing wrong",
+        bool(broken) and not wrong,
+        names,
+    )
+
+
+def _step(concrete: Concrete, state: State, place: str, args: tuple[int, ...], goal: str) -> tuple[State | None, str]:
+    """The state after the step (or in the middle of its loop), and what is broken there."""
+    name = goal.split(": ")[-1].split(" (")[0]
+    if place in (INITIALLY, COROLLARIES):
+        return state, "; ".join(str(v) for v in concrete.violations(state) if v.prop.name == name)
+    if not concrete.is_enabled(state, place, args):
+        return None, ""
+    inside = goal.startswith("loop at")
+    for most in (None, *(range(LARGEST + 1) if inside else ())):
+        after = concrete.copy(state)
+        try:
+            concrete.apply(after, place, args, most=most)
+        except IllFormed as error:
+            return after, f"ill-formed: {error}"
+        except ScopeError:
+            continue
+        broken: list[Violation] = concrete.violations(after)
+        if most is None:
+            broken += concrete.step_violations(state, after, place, args)
+        named = [v for v in broken if v.prop.name == name]
+        if named:
+            halt = "" if most is None else f", after {most} rounds of its loop"
+            return after, "; ".join(str(v) for v in named) + halt
+        if most is None and not inside and goal.endswith("is back at its first value"):
+            return after, goal
+    return None, ""
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if isinstance(value, list):
+        for v in value:
+            yield from _integers(v)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield value
+
+
+def _short(kind: type[Term]) -> str:
+    """How elements of a sort are shown: b0, r1; indices and numbers plainly."""
+    if kind is Bool or issubclass(kind, Index | Int):
+        return ""
+    return kind.__name__[0].lower() if issubclass(kind, Sort) else ""

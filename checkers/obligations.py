@@ -1,0 +1,131 @@
+"""What has to be proved of a machine, as problems for a solver.
+
+A machine is proved when its first state satisfies the inductive invariants, every action keeps them (and the properties of steps, and
+does nothing ill-formed on the way), and the corollaries follow from them. Each problem is a list of hypotheses and a goal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..machine.execution import Context, Goal, Run
+from ..machine.formulas import Formula, limplies
+from ..machine.model import Model, Property
+from ..machine.symbolic import Snapshot, Symbolic
+from ..machine.terms import Line
+from ..machine.universe import Unbounded
+from ..machine.wellformed import WellFormed
+
+__all__ = ["COROLLARIES", "INITIALLY", "Problem", "Problems", "corollaries", "initially", "of_action"]
+
+INITIALLY = "initially"
+COROLLARIES = "every state"
+
+
+@dataclass(eq=False)
+class Problem:
+    """Something to prove: the goal follows from the hypotheses, and may use goals of the same place that were proved before."""
+
+    goal: str
+    rule: str
+    line: Line
+    hypotheses: list[Formula]
+    formula: Formula
+    place: int
+    prop: Property | None = None
+
+
+@dataclass(eq=False)
+class Problems:
+    """The problems of one action (or of the first state, or of any state), and what a counterexample is read from."""
+
+    symbolic: Symbolic
+    problems: list[Problem]
+    before: Snapshot
+    args: list[Formula] = field(default_factory=list)
+    run: Run | None = None
+
+
+def known_in(context: Context) -> list[Formula]:
+    """Everything that is known there."""
+    known: list[Formula] = []
+    at: Context | None = context
+    while at is not None:
+        known = [k for k in at.known if k is not True] + known
+        at = at.outer
+    return known
+
+
+def of_action(model: Model, name: str, universe: Unbounded, *, rounds: int = 3) -> Problems:
+    """The problems of one action."""
+    symbolic = Symbolic(model, universe)
+    run = Run(symbolic, model.actions[name], rounds=rounds)
+    goals = [*run.goals, *_between_rounds(run)]
+    problems = [
+        Problem(g.name, g.rule, g.line, [*symbolic.definitions, *known_in(g.context)], g.formula, id(g.context), g.prop) for g in goals
+    ]
+    return Problems(symbolic, problems, run.before, run.args, run)
+
+
+def _between_rounds(run: Run) -> Iterator[Goal]:
+    """In a finite universe: the invariants at every halt between rounds of a loop."""
+    for context, condition, label, state in run.halts:
+        for prop in run.model.inductive:
+            claims = run.symbolic.claims(prop, state, None, {})
+            for number, formula in enumerate(claims, 1):
+                part = f" ({number} of {len(claims)})" if len(claims) > 1 else ""
+                yield Goal(f"{label}{prop.name}{part}", prop.rule, context, limplies(condition, formula), prop.line, prop)
+
+
+def initially(model: Model, universe: Unbounded) -> Problems:
+    """The first state satisfies the inductive invariants."""
+    symbolic = Symbolic(model, universe)
+    state, facts = symbolic.first()
+    known = [f for f in [*symbolic.about_params(), *facts] if f is not True]
+    problems = [
+        Problem(_part(prop, i, n), prop.rule, prop.line, [*symbolic.definitions, *known], formula, 0, prop)
+        for prop in model.inductive
+        for i, n, formula in _numbered(symbolic.claims(prop, state, None, {}))
+    ]
+    return Problems(symbolic, problems, state)
+
+
+def corollaries(model: Model, universe: Unbounded) -> Problems:
+    """The corollaries follow from the inductive invariants, and every property has a value wherever these hold."""
+    symbolic = Symbolic(model, universe)
+    state = symbolic.arbitrary()
+    known = [*symbolic.about_params(), *symbolic.typing(state), *symbolic.counting(state)]
+    inductive = [symbolic.universally(p, state, None, {}) for p in model.inductive]
+    hypotheses = [f for f in [*known, *inductive, *(f for _, f in symbolic.rested(state))] if f is not True]
+    problems = [
+        Problem(_part(prop, i, n), prop.rule, prop.line, [*symbolic.definitions, *hypotheses], formula, 0, prop)
+        for prop in model.of_kind("invariant")
+        if prop.derived
+        for i, n, formula in _numbered(symbolic.claims(prop, state, None, {}))
+    ]
+    for prop in (*model.of_kind("invariant"), *model.of_kind("sometimes")):
+        formula = has_value(symbolic, prop, state)
+        if formula is not True:
+            problems.append(
+                Problem(f"{prop.name} has a value", prop.rule, prop.line, [*symbolic.definitions, *hypotheses], formula, 1)
+            )
+    return Problems(symbolic, problems, state)
+
+
+def has_value(symbolic: Symbolic, prop: Property, state: Snapshot) -> Formula:
+    """The property is well-formed for all values of its parameters."""
+    asks = WellFormed(symbolic, state, {}, {})
+
+    def at(*values: Formula) -> Formula:
+        return asks.demands(prop.formula, {b.args[1]: v for b, v in zip(prop.binders, values, strict=True)})
+
+    return symbolic.universe.quantify("forall", [type(b) for b in prop.binders], at)
+
+
+def _numbered(formulas: list[Formula]) -> Iterator[tuple[int, int, Formula]]:
+    return ((i, len(formulas), f) for i, f in enumerate(formulas, 1))
+
+
+def _part(prop: Property, number: int, of: int) -> str:
+    return f"{prop.name} ({number} of {of})" if of > 1 else prop.name

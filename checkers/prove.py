@@ -1,0 +1,255 @@
+"""prove: a machine's properties hold for any number of blocks, requests and hashes.
+
+Each obligation is given to a solver together with everything that is known at its place. `unknown` is never a pass: an obligation that
+is not proved is searched for its smallest counterexample (`counterexample.py`), and is refuted if there is one.
+
+A proof about a machine that cannot move proves nothing, so every action must also be possible in some state, with an end in
+which all invariants hold; and in a small scope the counts that the proofs carry along must equal the sums.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import z3
+
+from ..machine import Machine, Model
+from ..machine.execution import Run
+from ..machine.formulas import leq, lnot
+from ..machine.scope import Scope
+from ..machine.symbolic import Symbolic
+from ..machine.universe import Finite, Unbounded
+from .counterexample import Counterexample, find
+from .obligations import COROLLARIES, INITIALLY, Problem, Problems, corollaries, initially, known_in, of_action
+from .solvers import Verdict, ask, to_smt2
+
+__all__ = ["Obligation", "ProveReport", "prove"]
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class Obligation:
+    """One obligation and what became of it."""
+
+    action: str
+    goal: str
+    rule: str
+    verdict: Verdict
+    seconds: float
+    line: str = ""
+    counterexample: Counterexample | None = None
+    note: str = ""
+
+
+@dataclass
+class ProveReport:
+    """All obligations of one machine."""
+
+    machine: str
+    obligations: list[Obligation] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def count(self, verdict: Verdict) -> int:
+        """How many obligations have this verdict."""
+        return sum(o.verdict == verdict for o in self.obligations)
+
+    @property
+    def slowest(self) -> float:
+        """Seconds of the slowest obligation."""
+        return max((o.seconds for o in self.obligations), default=0.0)
+
+
+def prove(
+    machine: type[Machine],
+    *,
+    solver: Literal["z3", "cvc5"] = "z3",
+    timeout: float = 10.0,
+    smt2: Path | None = None,
+    jobs: int | None = None,
+    on_progress: Progress | None = None,
+) -> ProveReport:
+    """Prove everything that the machine promises.
+
+    ``timeout`` bounds one obligation, in seconds; ``smt2`` names a directory that gets every obligation as SMT-LIB text; ``jobs`` is the number of
+    processes (the default: one for each core).
+    """
+    start = time.perf_counter()
+    model = Model.of(machine)
+    places = [*model.actions, INITIALLY, COROLLARIES]
+    places.sort(key=lambda p: -len(model.actions[p].loops) if p in model.actions else 0)
+    report = ProveReport(model.name)
+    for done, (place, obligations) in enumerate(_each_place(machine, places, solver, timeout, smt2, jobs), 1):
+        report.obligations += obligations
+        if on_progress is not None:
+            on_progress(done, len(places), f"{model.name}.{place}")
+    order = {p: i for i, p in enumerate([INITIALLY, *model.actions, COROLLARIES])}
+    report.obligations.sort(key=lambda o: order[o.action])
+    report.seconds = time.perf_counter() - start
+    return report
+
+
+def _each_place(
+    machine: type[Machine], places: list[str], solver: str, timeout: float, smt2: Path | None, jobs: int | None
+) -> Iterator[tuple[str, list[Obligation]]]:
+    """The obligations place by place, in several processes where there are several cores."""
+    workers = min(jobs or os.cpu_count() or 1, len(places))
+    if workers == 1 or "fork" not in multiprocessing.get_all_start_methods():
+        for place in places:
+            yield place, _prove_place(machine, place, solver, timeout, smt2)
+        return
+    # Forked processes share the machine's class, which need not be importable (a test's own machine).
+    context = multiprocessing.get_context("fork")
+    global _shared
+    _shared = machine
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        futures = {pool.submit(_prove_shared, place, solver, timeout, smt2): place for place in places}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+
+_shared: type[Machine] = Machine
+
+
+def _prove_shared(place: str, solver: str, timeout: float, smt2: Path | None) -> list[Obligation]:
+    return _prove_place(_shared, place, solver, timeout, smt2)
+
+
+def _prove_place(machine: type[Machine], place: str, solver: str, timeout: float, smt2: Path | None) -> list[Obligation]:
+    """All obligations of one action, of the first state, or of any state."""
+    model = Model.of(machine)
+    universe = Unbounded(model)
+    if place == INITIALLY:
+        problems = initially(model, universe)
+    elif place == COROLLARIES:
+        problems = corollaries(model, universe)
+    else:
+        problems = of_action(model, place, universe)
+    obligations = _decide(model, place, problems, solver, timeout)
+    if smt2 is not None:
+        _write(smt2, model, place, problems)
+    return obligations + (_not_vacuous(model, place) if place in model.actions else _parameters_exist(model, place))
+
+
+LADDER = (2, 1, 3, 4)
+"""How deep terms that come out of one another are followed, try by try. Most goals need 2; deeper tries see more and take longer."""
+
+
+def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: float) -> list[Obligation]:
+    """Each problem, alone at first; then with what was proved at its place; what is left is searched for a counterexample."""
+    seconds = dict.fromkeys(range(len(problems.problems)), 0.0)
+    proved: set[int] = set()
+    for attempt, depth in enumerate((LADDER[0], *LADDER)):
+        for i, problem in enumerate(problems.problems):
+            if i in proved or seconds[i] >= timeout:
+                continue
+            lemmas = [p.formula for j, p in enumerate(problems.problems) if j in proved and p.place == problem.place] if attempt else []
+            started = time.perf_counter()
+            if ask(problem, lemmas, solver=solver, depth=depth, timeout=min(timeout, 1.0 if depth < LADDER[-1] else timeout)) == "proved":
+                proved.add(i)
+            seconds[i] += time.perf_counter() - started
+        if len(proved) == len(problems.problems):
+            break
+    return [_verdict(model, place, p, i in proved, seconds[i], timeout) for i, p in enumerate(problems.problems)]
+
+
+def _verdict(model: Model, place: str, problem: Problem, is_proved: bool, seconds: float, timeout: float) -> Obligation:
+    obligation = Obligation(place, problem.goal, problem.rule, "proved" if is_proved else "unknown", seconds, str(problem.line))
+    if is_proved:
+        return obligation
+    found = find(model, place, problem.goal, seconds=max(timeout, 20.0))
+    if found is None:
+        obligation.note = "not proved, and no counterexample in small scopes: perhaps an invariant or a loop fact is missing"
+    elif not found.replayed:
+        obligation.counterexample = found
+        obligation.note = "the concrete interpreter does not confirm the counterexample"
+    else:
+        obligation.verdict, obligation.counterexample = "refuted", found
+    return obligation
+
+
+# ------------------------------------------------------------------------------------------------ the proofs are about something
+
+
+def _small(model: Model, size: int) -> dict[str, int]:
+    return {Scope.root(k): size for k in model.sorts.values()}
+
+
+def _parameters_exist(model: Model, place: str) -> list[Obligation]:
+    """The machine's assumptions can be met at all."""
+    if place != INITIALLY:
+        return []
+    started = time.perf_counter()
+    for size in (1, 2, 3):
+        symbolic = Symbolic(model, Finite(model, _small(model, size)))
+        state, facts = symbolic.first()
+        solver = z3.Solver()
+        solver.add(*[f for f in (*symbolic.about_params(), *facts) if f is not True])
+        if solver.check() == z3.sat:
+            return [Obligation(place, "some first state exists", "", "proved", time.perf_counter() - started)]
+    return [Obligation(place, "some first state exists", "", "refuted", time.perf_counter() - started, note="the assumptions contradict each other")]
+
+
+def _not_vacuous(model: Model, place: str) -> list[Obligation]:
+    """The action is possible under the invariants, its end is consistent, and counts are carried as they should be."""
+    line = str(model.actions[place].line)
+    started = time.perf_counter()
+    possible: Literal["proved", "refuted", "unknown"] = "refuted"
+    for size in (1, 2, 3):
+        symbolic = Symbolic(model, Finite(model, _small(model, size)))
+        run = Run(symbolic, model.actions[place], rounds=1 if size == 1 else 2)
+        solver = z3.Solver()
+        solver.set("timeout", 10_000)
+        solver.add(*[f for f in (*symbolic.definitions, *known_in(run.possible)) if f is not True])
+        solver.add(*[f for f in known_in(run.context) if f is not True])
+        solver.add(*[f for p in model.inductive if (f := symbolic.universally(p, run.now, None, {})) is not True])
+        answer = solver.check()
+        if answer == z3.sat:
+            possible = "proved"
+            break
+        possible = "unknown" if answer == z3.unknown else possible
+    note = "" if possible == "proved" else f"no state of up to 3 of each sort enables {place} (line {line}): its requirements contradict the invariants"
+    first = Obligation(place, "is possible, with a consistent end", "", possible, time.perf_counter() - started, line, note=note)
+    return [first, _counts_agree(model, place, line)] if model.counts else [first]
+
+
+def _counts_agree(model: Model, place: str, line: str) -> Obligation:
+    """In a small scope: counts carried by their law equal the sums, before and after."""
+    started = time.perf_counter()
+    universe = Finite(model, _small(model, 2), counts_by_law=True)
+    symbolic = Symbolic(model, universe)
+    run = Run(symbolic, model.actions[place], rounds=1)
+    solver = z3.Solver()
+    solver.set("timeout", 10_000)
+    solver.add(*[f for f in (*symbolic.definitions, *known_in(run.context)) if f is not True])
+    wrong = []
+    for count in model.counts.values():
+        kinds = [type(k) for k in count.keys]
+        before, after = symbolic.written_out(count, run.before), symbolic.written_out(count, run.now)
+        first, last = run.before.functions[count.name], run.now.functions[count.name]
+        solver.add(universe.quantify("forall", kinds, lambda *k, f=first, g=before: leq(f(*k), g(*k))))  # type: ignore[misc]
+        if last is not first:
+            wrong.append(lnot(universe.quantify("forall", kinds, lambda *k, f=last, g=after: leq(f(*k), g(*k)))))  # type: ignore[misc]
+    verdict: Verdict = "proved"
+    if any(w is not False for w in wrong):
+        solver.add(z3.Or(*[w for w in wrong if w is not False]))
+        answer = solver.check()
+        verdict = "proved" if answer == z3.unsat else "refuted" if answer == z3.sat else "unknown"
+    note = "" if verdict == "proved" else "a count is not carried as its law says: an error of the kit, please report it"
+    return Obligation(place, "counts are what the laws say", "", verdict, time.perf_counter() - started, line, note=note)
+
+
+def _write(directory: Path, model: Model, place: str, problems: Problems) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for i, problem in enumerate(problems.problems):
+        path = directory / f"{model.name}-{place.replace(' ', '_')}-{i:03d}.smt2"
+        path.write_text(f"; {model.name}.{place}: {problem.goal}\n{to_smt2(problem)}", encoding="utf-8")
+
+

@@ -1,0 +1,62 @@
+"""Asking a solver whether a goal follows: Z3, or cvc5 as a second, independent opinion."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import z3
+
+from ..machine.formulas import Formula
+from .obligations import Problem
+
+__all__ = ["Verdict", "ask", "to_smt2"]
+
+Verdict = Literal["proved", "refuted", "unknown"]
+
+
+def ask(problem: Problem, lemmas: list[Formula], *, solver: str, depth: int, timeout: float) -> Verdict:
+    """Whether the goal follows from the hypotheses and lemmas. ``timeout`` in seconds; ``depth`` bounds how far instances breed new ones.
+
+    The answer is "proved" or "unknown": a refutation needs a whole state (`counterexample.py`), not a failed proof.
+    """
+    if isinstance(problem.formula, bool):
+        return "proved" if problem.formula else "unknown"
+    if solver == "cvc5":
+        return _ask_cvc5(to_smt2(problem, lemmas), timeout)
+    z = z3.Solver()
+    z.set("timeout", max(1, int(1000 * timeout)))
+    # Quantified hypotheses are instantiated at terms that occur; no attempt is made to build infinite models.
+    z.set("auto_config", False)
+    z.set("smt.mbqi", False)
+    z.set("smt.qi.eager_threshold", float(depth))
+    z.set("smt.qi.lazy_threshold", float(depth))
+    z.add(*problem.hypotheses, *lemmas, z3.Not(problem.formula))
+    return "proved" if z.check() == z3.unsat else "unknown"
+
+
+def to_smt2(problem: Problem, lemmas: list[Formula] | None = None) -> str:
+    """The problem as SMT-LIB text: unsatisfiable exactly when the goal follows."""
+    z = z3.Solver()
+    goal = problem.formula if not isinstance(problem.formula, bool) else z3.BoolVal(problem.formula)
+    z.add(*problem.hypotheses, *(lemmas or []), z3.Not(goal))
+    return "(set-logic ALL)\n" + z.to_smt2()
+
+
+def _ask_cvc5(text: str, timeout: float) -> Verdict:
+    """The same question to cvc5, through its own reader of SMT-LIB."""
+    try:
+        import cvc5
+    except ImportError:
+        raise ModuleNotFoundError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'") from None
+    terms = cvc5.TermManager()
+    engine = cvc5.Solver(terms)
+    engine.setOption("tlimit-per", str(max(1, int(1000 * timeout))))
+    parser = cvc5.InputParser(engine)
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "obligation")
+    symbols = parser.getSymbolManager()
+    answer = "unknown"
+    while not (command := parser.nextCommand()).isNull():
+        said = command.invoke(engine, symbols).strip()
+        if said in ("sat", "unsat", "unknown"):
+            answer = said
+    return "proved" if answer == "unsat" else "unknown"

@@ -1,0 +1,79 @@
+"""What must hold for a term to have a value: none is no key, and an empty queue has no head.
+
+``a & b``, ``a | b``, ``implies`` are read from left to right: what the left side rules out is not looked at. A value that an action reads from
+the state is looked at where it is read, whatever is done with it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import z3
+
+from .formulas import Formula, land, less, limplies, lnot, num
+from .symbolic import Snapshot, Symbolic
+from .terms import Bool, Index, Int, Term, make, parts
+from .universe import Unbounded
+
+__all__ = ["WellFormed", "is_key"]
+
+_READS = ("get", "count", "size", "has", "head", "tail", "first", "before", "empty")
+
+
+def is_key(universe: Unbounded, kind: type[Term], value: Formula) -> Formula:
+    """An element; of an index only that it is not negative, since how large it may get is no matter of the machine."""
+    return less(z3.IntVal(0), value, strict=False) if issubclass(kind, Index) else universe.is_element(kind, value)
+
+
+@dataclass
+class WellFormed:
+    """Asks terms, in given states, for what must hold."""
+
+    symbolic: Symbolic
+    now: Snapshot
+    views: dict[str, Snapshot]
+    temps: dict[int, Formula]
+
+    def demands(self, term: Term, env: dict[int, Formula]) -> Formula:
+        """The condition under which the term has a value."""
+        op, a = term.op, term.args
+        if op in ("lit", "var") or (op == "temp" and a[0] in self.temps):
+            return True
+        if op == "temp":
+            return self.demands(a[1], env)
+        if op in ("and", "implies", "or"):
+            left = self._value(a[0], env)
+            right = limplies(lnot(left) if op == "or" else left, self.demands(a[1], env))
+            return land(self.demands(a[0], env), right)
+        if op in ("forall", "exists"):
+            return self.symbolic.universe.quantify(
+                "forall",
+                [type(b) for b in a[0]],
+                lambda *v: self.demands(a[1], env | {b.args[1]: x for b, x in zip(a[0], v, strict=True)}),
+            )
+        needed = [self.demands(p, env) for p in parts(term)]
+        if op in _READS:
+            needed.append(self._keys(term, env))
+        if op in ("head", "tail"):
+            needed.append(lnot(self._value(make(Bool, "empty", *a), env)))
+        return land(*needed)
+
+    def _value(self, term: Term, env: dict[int, Formula]) -> Formula:
+        return self.symbolic.value(term, self.now, env, self.views, self.temps)
+
+    def _keys(self, term: Term, env: dict[int, Formula]) -> Formula:
+        universe = self.symbolic.universe
+        needed = []
+        for kind, key in zip(self._kinds(term.args[1]), term.args[2], strict=True):
+            if key.is_optional or (isinstance(key, Int) and key.op != "var"):
+                needed.append(is_key(universe, kind, num(self._value(key, env))))
+        return land(*needed)
+
+    def _kinds(self, name: str) -> Sequence[type[Term]]:
+        model = self.symbolic.model
+        if name in model.maps:
+            return model.maps[name].kinds
+        if name in model.queues:
+            return model.queues[name].kinds
+        return [type(k) for k in model.counts[name].keys]
