@@ -357,7 +357,9 @@ class _Run:
             ones = []
             for elements in itertools.product(*(range(self.scope.size(type(e))) for e in count.elements)):
                 self.bind(count.elements, elements)
-                ones.append(self.term(count.formula))
+                counts = self.term(count.formula)
+                amount = 1 if count.weight is None or counts == 0 else self.term(count.weight)
+                ones.append(counts if amount == 1 else self.graph.where(counts, amount, 0))
             entries.append(self.graph.total(ones))
         self.now = saved
         return self.entry(entries, sizes, at, 0)
@@ -683,12 +685,10 @@ class Batched:
             run.bind(act.params, instance.args)
             run.body([s for s in act.body if not isinstance(s, Require)])
             changes, misfits = self._changes(before, run.now)
-            ill_formed = [f for f in run.flaws if not f.is_scope]
-            misfits |= {f.what: f.when for f in run.flaws if f.is_scope}
             faults: dict[str, Value] = {}
-            for flaw in ill_formed:
-                key = f"ill-formed: {flaw.what}"
-                faults[key] = self._graph.either(faults.get(key, 0), flaw.when)
+            for flaw in run.flaws:
+                name, found = (flaw.what, misfits) if flaw.is_scope else (f"ill-formed: {flaw.what}", faults)
+                found[name] = self._graph.either(found.get(name, 0), flaw.when)
             if self.steps:
                 faults |= self._broken_steps(act, instance, before, run.now)
         faults = {name: value for name, value in faults.items() if value != 0}

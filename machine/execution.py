@@ -49,11 +49,11 @@ class Run:
 
     ``before`` and ``now`` are the states around it, ``args`` its parameters, ``goals`` what has to be proved, each in its context.
     ``possible`` is the context in which everything that the action requires holds. In a finite universe ``halts`` holds each state between rounds
-    of a loop, with the condition under which it occurs.
+    of a loop, with the condition under which it occurs. ``unknown_counts`` changed in a way for which there is no law. ``judged=False``: no goals, only the state after.
     """
 
-    def __init__(self, symbolic: Symbolic, action: Action, *, rounds: int = 3) -> None:
-        self.symbolic, self.action, self.rounds = symbolic, action, rounds
+    def __init__(self, symbolic: Symbolic, action: Action, *, rounds: int = 3, judged: bool = True) -> None:
+        self.symbolic, self.action, self.rounds, self.judged = symbolic, action, rounds, judged
         self.universe, self.model = symbolic.universe, symbolic.model
         self.before = symbolic.arbitrary()
         self.now = self.before.copy()
@@ -63,14 +63,15 @@ class Run:
         self.views: dict[str, Snapshot] = {}
         self.path: list[Formula] = []
         self.binders: list[tuple[type[Term], Formula]] = []
-        self.wrote = False
+        self.unknown_counts: set[str] = set()
         self.args = [self.universe.fresh(p.args[0], type(p)) for p in action.params]
         self.env = {p.args[1]: a for p, a in zip(action.params, self.args, strict=True)}
         self.context = Context(None, self._arbitrary(self.before, resting=True))
         self.context.known += [self.universe.is_element(type(p), a) for p, a in zip(action.params, self.args, strict=True)]
         self.possible = self.context
         self._body(action.body)
-        self._end()
+        if judged:
+            self._end()
 
     # ------------------------------------------------------------------------------------------------ knowledge and goals
 
@@ -78,14 +79,16 @@ class Run:
         """What is known of any state of the machine."""
         symbolic = self.symbolic
         known = symbolic.about_params() if resting else []
-        known += symbolic.typing(state) + symbolic.counting(state)
-        known += [symbolic.universally(p, state, None, {}) for p in self.model.inductive]
-        if resting:
-            known += [formula for _, formula in symbolic.rested(state)]
-        return known
+        known += symbolic.typing(state)
+        if self.judged:
+            known += symbolic.counting(state)
+            known += [symbolic.universally(p, state, None, {}) for p in self.model.inductive]
+        return known + ([formula for _, formula in symbolic.rested(state)] if resting else [])
 
     def _goal(self, name: str, rule: str, formula: Formula, line: Line, prop: Property | None = None) -> None:
         """Note something to prove here, on this path."""
+        if not self.judged:
+            return
         inside = [self.universe.is_element(k, c) for k, c in self.binders]
         condition = limplies(land(*inside, *self.path), formula)
         if condition is not True:
@@ -131,7 +134,9 @@ class Run:
     def _body(self, body: list[Statement]) -> None:
         for s in body:
             if isinstance(s, Let):
-                self._goal(f"{s.value!r} has a value", "", WellFormed(self.symbolic, self.now, self.views, self.temps).demands(s.value, self.env), s.line)
+                if self.judged:
+                    demands = WellFormed(self.symbolic, self.now, self.views, self.temps).demands(s.value, self.env)
+                    self._goal(f"{s.value!r} has a value", "", demands, s.line)
                 self.temps[s.name] = self._value(s.value)
             elif isinstance(s, Require):
                 self._learn(self._value(s.condition))
@@ -245,7 +250,6 @@ class Run:
     def _write(self, name: str, kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula) -> None:
         """One entry gets a value; inside `each`, all entries that the body's constant stands for."""
         old, path = self.now.functions[name], land(*self.path)
-        self.wrote = True
         stand_ins: list[tuple[int, Formula]] = []
         conditions: list[tuple[int, Formula]] = []
         domain: list[Formula] = []
@@ -282,6 +286,7 @@ class Run:
             element = [keys[next(i for i, p in enumerate(places) if p is e)] for e in count.elements]
             if any(_mentions(x, c) for x in element for _, c in self.binders):
                 self.symbolic.recount(self.now, [count.name], "?")  # many elements at once: nothing is assumed
+                self.unknown_counts.add(count.name)
                 continue
             old = before.functions[count.name]
 
@@ -315,7 +320,8 @@ class Run:
                 break
             with self._on_path(going):
                 self.halts.append((self.context, going, f"loop at {s.line}: ", self.now.copy()))
-                self._note_facts(s, z3.IntVal(i))
+                if self.judged:
+                    self._note_facts(s, z3.IntVal(i))
                 self._body(s.body)
             done = lif(going, z3.IntVal(i + 1), done)
         self.halts.append((self.context, True, f"loop at {s.line}: ", self.now.copy()))

@@ -166,7 +166,20 @@ def _read(machine: type[Machine]) -> Model:
         for act in prop.of:
             if act not in model.actions:
                 raise MachineError(f"{prop.name} speaks of an action {act} that the machine does not have", prop.line)
+    _drop_unused_sizes(model)
     return model
+
+
+def _drop_unused_sizes(model: Model) -> None:
+    """The size of a queue is a count like any other, and costs as much: it is kept only where the machine asks for it."""
+    terms: list[Term] = [p.formula for p in model.properties.values()]
+    for act in model.actions.values():
+        for s in statements(act.body):
+            terms += [s.value] if isinstance(s, Let) else [*s.facts.values(), s.going] if isinstance(s, Loop) else []
+    asked = {f"{part.args[1]}.size" for term in terms for part in walk(term) if part.op == "size"}
+    for name in model.queues:
+        if f"{name}.size" not in asked:
+            del model.counts[f"{name}.size"]
 
 
 # ------------------------------------------------------------------------------------------------ declarations

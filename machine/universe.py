@@ -29,6 +29,8 @@ class Unbounded:
         self.model = model
         self._sorts: dict[str, z3.SortRef] = {}
         self._names = itertools.count()
+        self._applied: list[list[z3.ExprRef]] = []
+        self._binders_in: dict[int, frozenset[int]] = {}
 
     def sort(self, kind: type[Term]) -> z3.SortRef:
         """The Z3 sort of values of this type."""
@@ -79,67 +81,54 @@ class Unbounded:
             constant = self.fresh(name, to)
             return lambda: constant
         f = z3.Function(f"{name}!{next(self._names)}", *[self.sort(k) for k in kinds], self.sort(to))
-        return remembered(lambda *keys: f(*keys))
+
+        def apply(*keys: Formula) -> Formula:
+            application = f(*keys)
+            self._note(application, keys)
+            return application
+
+        return remembered(apply)
+
+    def _note(self, application: z3.ExprRef, keys: Sequence[Formula]) -> None:
+        """Remember which binders an application names, and that it occurs in the quantifiers that are being built."""
+        if not self._applied:
+            return
+        named: frozenset[int] = frozenset()
+        for key in keys:
+            known = self._binders_in.get(key.get_id()) if isinstance(key, z3.ExprRef) else frozenset()
+            if known is None:
+                if key.num_args():
+                    return  # names a binder through an interpreted function: no pattern for the solver
+                known = frozenset()
+            named |= known
+        self._binders_in[application.get_id()] = named
+        self._applied[-1].append(application)
 
     def quantify(self, op: str, kinds: Sequence[type[Term]], body: Callable[..., Formula]) -> Formula:
         """For every, or for at least one, element of the sorts."""
         if not kinds:
             return body()
         binders = [self.fresh("q", k) for k in kinds]
+        own = frozenset(b.get_id() for b in binders)
+        self._binders_in |= {b.get_id(): frozenset([b.get_id()]) for b in binders}
+        self._applied.append([])
         inside = land(*[self.is_element(k, b) for k, b in zip(kinds, binders, strict=True)])
         inner = body(*binders)
-        if op == "forall":
-            formula = limplies(inside, inner)
-            return formula if isinstance(formula, bool) else z3.ForAll(binders, formula, patterns=triggers(binders, formula))
-        formula = land(inside, inner)
-        return formula if isinstance(formula, bool) else z3.Exists(binders, formula)
+        applied = self._applied.pop()
+        if self._applied:
+            self._applied[-1] += [a for a in applied if not own & self._binders_in[a.get_id()]]
+        if op == "exists":
+            formula = land(inside, inner)
+            return formula if isinstance(formula, bool) else z3.Exists(binders, formula)
+        formula = limplies(inside, inner)
+        # Every application that names all binders is a pattern: an instance is worth a look once such a term occurs. Left to
+        # itself, Z3 picks one of them, which need not be the one that occurs.
+        patterns = {a.get_id(): a for a in applied if self._binders_in[a.get_id()] == own}
+        return formula if isinstance(formula, bool) else z3.ForAll(binders, formula, patterns=list(patterns.values()))
 
     def guard_read(self, mapping_to: type[Term], kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula) -> Formula:
         """What a read gives: outside of the keys' types anything (that it is not done is an obligation)."""
         return value
-
-
-def triggers(binders: Sequence[z3.ExprRef], body: z3.ExprRef) -> list[z3.ExprRef]:
-    """Every application of an uninterpreted function that names all binders: an instance is worth a look once such a term occurs.
-
-    Left to itself, Z3 picks one of them, which need not be the one that occurs.
-    """
-    wanted = {b.get_id() for b in binders}
-    found: dict[int, z3.ExprRef] = {}
-    seen: set[int] = set()
-
-    def names(term: z3.ExprRef) -> set[int] | None:
-        """The binders in a term without interpreted functions; None if it has any."""
-        if z3.is_quantifier(term) or z3.is_var(term):
-            return None
-        if term.get_id() in wanted:
-            return {term.get_id()}
-        if term.decl().kind() != z3.Z3_OP_UNINTERPRETED:
-            return None
-        result: set[int] = set()
-        for child in term.children():
-            inner = names(child)
-            if inner is None:
-                return None
-            result |= inner
-        return result
-
-    def visit(term: z3.ExprRef) -> None:
-        if term.get_id() in seen:
-            return
-        seen.add(term.get_id())
-        if z3.is_quantifier(term):
-            visit(term.body())
-            return
-        if z3.is_var(term):
-            return
-        if term.num_args() and names(term) == wanted:
-            found[term.get_id()] = term
-        for child in term.children():
-            visit(child)
-
-    visit(body)
-    return list(found.values())
 
 
 class Finite(Unbounded):
