@@ -1,0 +1,65 @@
+# Set-up needs Python 3.11 or newer and make, nothing else. `make verify` is the main job, `make test` all tests.
+#
+#   PYTHON=...       the interpreter to build .venv with (default: the first one found that is new enough)
+#   TORCH_INDEX=...  a package index that offers the CPU build of torch, where the configured one does not
+#   CI=true          tests run with the thorough Hypothesis profile, slow tests included
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TYPES := build/types/kvproof
+PARTS := machine spec refimpl kernels checkers engines
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
+
+TORCH := torch==2.13.0
+PIP   := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
+
+THOROUGH := $(filter true 1,$(CI))
+MARKED   := $(if $(THOROUGH),,-m "not slow")
+
+.PHONY: verify test lint types check set-up clean
+
+verify: $(STAMP)
+	@$(BIN)/kvproof verify
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest $(MARKED)
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+# The parts are folders of the root, the package is `kvproof`: links give the type checker the tree that it expects.
+types: $(STAMP)
+	@rm -rf build/types && mkdir -p $(TYPES)
+	@cd $(TYPES) && ln -s ../../../app/* . && for part in $(PARTS); do ln -s ../../../$$part $$part; done
+	@$(BIN)/mypy $(TYPES)
+	@$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls tests benchmarks
+
+check: lint types test
+
+set-up: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" && $(PYTHON) -c '$(NEW_ENOUGH)' || \
+		{ echo "kvproof needs Python 3.11 or newer: install it, or name one with make PYTHON=/path/to/python"; exit 2; }
+	@echo "Setting up $(VENV) (once; some minutes, most of it for torch) ..."
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "$(PYTHON) cannot make a virtual environment: install its venv module (Debian: python3-venv)"; exit 2; }
+	@$(PIP) setuptools
+	@if command -v nvidia-smi >/dev/null 2>&1 || [ "$$(uname -s)" != Linux ]; then \
+		$(PIP) "$(TORCH)"; \
+	else \
+		$(PIP) $(if $(TORCH_INDEX),--extra-index-url "$(TORCH_INDEX)") "$(TORCH)+cpu" 2>/dev/null || { \
+			echo "No CPU build of torch at hand: installing the default build (larger; TORCH_INDEX=... avoids it)"; \
+			$(PIP) "$(TORCH)"; \
+		}; \
+	fi
+	@$(PIP) --no-build-isolation -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis

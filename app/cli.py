@@ -1,0 +1,85 @@
+"""The command line: ``kvproof COMMAND``. Errors are one sentence, exit statuses those of ``ExitStatus``."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from .checkers.trace import TraceError
+from .commands.workload import workload
+from .errors import ExitStatus, UsageError
+from .version import kit_version
+
+app = typer.Typer(
+    name="kvproof",
+    help="Proves, explores, fuzzes and replays the block managers of LLM inference engines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(workload)
+
+
+def _show_version(asked: bool) -> None:
+    """Print the version and leave, if that was asked."""
+    if asked:
+        typer.echo(f"kvproof {kit_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Take the options that stand before the command."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status.
+
+    A fault of kvproof itself is status 2, never 1: it must not pass for a refutation.
+    """
+    try:
+        status = app(args=arguments, prog_name="kvproof", standalone_mode=False)
+        return int(status or ExitStatus.HOLDS)
+    except (UsageError, TraceError) as error:
+        return _fail(str(error))
+    except typer.TyperException as error:
+        return _fail(_sentence(error))
+    except BrokenPipeError:
+        # The reader left early (`| head`): silence the flush at exit too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.UNUSABLE
+    except MemoryError:
+        return _fail("out of memory; try smaller sizes")
+    except Exception as error:
+        traceback.print_exc()
+        return _fail(f"a fault of kvproof itself ({type(error).__name__}); please report it with the lines above")
+
+
+def main() -> None:
+    """Run the command line as a program."""
+    sys.exit(run())
+
+
+def _fail(sentence: str) -> int:
+    """Say what is wrong and return the status for it."""
+    if sentence:
+        print(f"kvproof: {sentence}", file=sys.stderr)
+    return ExitStatus.UNUSABLE
+
+
+def _sentence(error: typer.TyperException) -> str:
+    """Return what the parser has to say as one sentence that tells where to look; nothing when it showed the help."""
+    message = " ".join(error.format_message().replace("Value error, ", "").split())
+    if not message:
+        return ""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "kvproof"
+    return f"{message[0].lower()}{message[1:].rstrip('.')}; see {path} --help"

@@ -1,0 +1,54 @@
+"""Options that several commands share, and the reading of their values."""
+
+from typing import Annotated
+
+import typer
+
+from .errors import UsageError
+
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON too; - for standard output.")
+]
+"""``--json FILE``, the same in every command."""
+
+UNLIMITED = "unlimited"
+"""The capacity at which nothing is ever evicted."""
+
+
+def parse_sizes(text: str) -> dict[str, int]:
+    """Return the sizes that ``Block=5,Request=2`` names.
+
+    Raises:
+        UsageError: a part is not a name, an equals sign and a positive number, or a name comes twice.
+    """
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        if not name.isidentifier() or not _is_positive(number):
+            raise UsageError(f"--size {text}: '{part}' is not a size; write it as Block=5,Request=2")
+        if name in sizes:
+            raise UsageError(f"--size {text}: {name} is given twice; give it once")
+        sizes[name] = int(number)
+    return sizes
+
+
+def parse_capacities(text: str) -> list[int | None]:
+    """Return the capacities of ``1000,10000,unlimited``; ``None`` stands for unlimited.
+
+    Raises:
+        UsageError: a part is neither a positive number nor ``unlimited``.
+    """
+    capacities: list[int | None] = []
+    for part in (piece.strip() for piece in text.split(",")):
+        if part == UNLIMITED:
+            capacities.append(None)
+        elif _is_positive(part):
+            capacities.append(int(part))
+        else:
+            raise UsageError(f"--capacity {text}: '{part}' is no number of blocks; write 1000,10000 or unlimited")
+    return capacities
+
+
+def _is_positive(text: str) -> bool:
+    """Tell whether ``text`` is a positive number of a sensible length."""
+    return text.isascii() and text.isdigit() and len(text) <= 12 and int(text) > 0

@@ -1,0 +1,1 @@
+"""Real request traces, replayed on a block manager with its invariants checked."""
