@@ -9,6 +9,11 @@ from typing import Annotated
 import typer
 
 from .checkers.trace import TraceError
+from .commands.explore import explore
+from .commands.fuzz import fuzz
+from .commands.prove import prove
+from .commands.replay import replay
+from .commands.verify import verify
 from .commands.workload import workload
 from .errors import ExitStatus, UsageError
 from .version import kit_version
@@ -21,7 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(workload)
+for command in (verify, prove, explore, fuzz, replay, workload):
+    app.command()(command)
 
 
 def _show_version(asked: bool) -> None:

@@ -71,12 +71,12 @@ def workload(
             token_ms=token_ms,
             on_progress=on_progress,
         )
-    _show(output, work, results, unlimited=work.total_blocks if None in asked else None, overlap=overlap)
-    output.report(_to_json(work, results, check=check, overlap=overlap))
-    return _conclude(output, file, results, overlap=overlap)
+    show(output, work, results, unlimited=work.total_blocks if None in asked else None, overlap=overlap)
+    output.report(to_json(work, results, check=check, overlap=overlap))
+    return conclude(output, file, results, overlap=overlap)
 
 
-def _show(output: Output, work: "Workload", results: "list[Result]", *, unlimited: int | None, overlap: bool) -> None:
+def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited: int | None, overlap: bool) -> None:
     """Print the table."""
     from rich import box
     from rich.table import Table
@@ -107,7 +107,7 @@ def _show(output: Output, work: "Workload", results: "list[Result]", *, unlimite
     output.tables.print(table)
 
 
-def _to_json(work: "Workload", results: "list[Result]", *, check: str, overlap: bool) -> dict[str, Any]:
+def to_json(work: "Workload", results: "list[Result]", *, check: str, overlap: bool) -> dict[str, Any]:
     """Return the report for programs. The figures at the top are those of the largest capacity."""
     import msgspec
 
@@ -128,7 +128,7 @@ def _to_json(work: "Workload", results: "list[Result]", *, check: str, overlap: 
     }
 
 
-def _conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bool) -> int:
+def conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bool) -> int:
     """Show each violation with the command that shows it again; return the exit status."""
     found = [result for result in results if result.violation is not None]
     for result in found:

@@ -1,0 +1,88 @@
+"""``kvproof fuzz``: random runs of a target beside the specification, compared after every step."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import ExitStatus, UsageError
+from ..options import JsonOption
+from ..output import Output
+
+if TYPE_CHECKING:
+    from ..checkers.fuzz import FuzzReport
+
+
+def fuzz(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="What is driven: refimpl.")],
+    seed: Annotated[int, typer.Option(help="Chooses the runs.")] = 0,
+    examples: Annotated[int, typer.Option(min=1, help="How many runs.")] = 200,
+    steps: Annotated[int, typer.Option(min=1, help="The most steps of a run.")] = 50,
+    time: Annotated[float | None, typer.Option(min=0.1, metavar="SECONDS", help="Begin no more runs after so long.")] = None,
+    traces: Annotated[Path | None, typer.Option(metavar="DIR", help="Write trace and script of each finding there.")] = None,
+    json: JsonOption = None,
+) -> int:
+    """Drive a target through random runs; a difference comes with a short runnable script."""
+    output = Output(json)
+    report = run(output, target, seed=seed, examples=examples, steps=steps, seconds=time)
+    show(output, report, traces)
+    output.report(report.to_json())
+    return verdict(report)
+
+
+def run(output: Output, target: str, *, seed: int, examples: int, steps: int, seconds: float | None = None) -> "FuzzReport":
+    """Fuzz with progress.
+
+    Raises:
+        UsageError: there is no such target.
+    """
+    if target != "refimpl":
+        raise UsageError(f"there is no target {target}; this release drives refimpl, the reference implementation")
+    from ..checkers.fuzz import fuzz as fuzz_target
+    from ..pool_target import PoolTarget
+    from ..spec.pool import Pool
+    from ..worlds import worlds
+
+    with output.progress(f"fuzzing {target}") as advance:
+
+        def on_progress(runs: int, done: int) -> None:
+            advance(runs, examples, f"fuzzing {target}: {done:,} steps")
+
+        return fuzz_target(
+            Pool, PoolTarget, worlds(), seed=seed, examples=examples, steps=steps, seconds=seconds, on_progress=on_progress
+        )
+
+
+def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> None:
+    """Print what was done to the target, and each finding with its script."""
+    from rich import box
+    from rich.table import Table
+
+    title = f"{report.target}: {report.examples:,} runs, {report.steps:,} steps, everything compared after each"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("action")
+    for column in ("applied", "refused as it must"):
+        table.add_column(column, justify="right")
+    for name, coverage in report.coverage.items():
+        table.add_row(name, f"{coverage.applied:,}", f"{coverage.refused:,}")
+    output.tables.print(table)
+    speed = report.steps / report.seconds if report.seconds else 0.0
+    output.tables.print(f"{len(report.findings)} findings, {speed:,.0f} steps/s, {report.seconds:.1f} s", highlight=False)
+    for number, finding in enumerate(report.findings):
+        output.tables.print(f"finding: {finding.oracle} after {finding.rule}, {finding.steps} steps", markup=False)
+        output.tables.print(finding.report, markup=False, highlight=False)
+        output.tables.print(finding.script, markup=False, highlight=False)
+        if traces is not None:
+            from ..checkers.trace import write_atomically, write_trace
+
+            traces.mkdir(parents=True, exist_ok=True)
+            write_trace(traces / f"{report.target}-{number}.jsonl", finding.trace)
+            write_atomically(traces / f"{report.target}-{number}.py", finding.script.encode())
+            output.tables.print(f"trace and script: {traces}/{report.target}-{number}.jsonl, .py", markup=False)
+
+
+def verdict(report: "FuzzReport") -> int:
+    """Return the exit status: an action that was never applied leaves the question open."""
+    if report.findings:
+        return ExitStatus.REFUTED
+    return ExitStatus.UNDECIDED if report.untested else ExitStatus.HOLDS

@@ -1,0 +1,77 @@
+"""``kvproof verify``: the main job. Prove, explore, fuzz, and a piece of real traffic."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import ExitStatus, UsageError
+from ..options import JsonOption
+from ..output import Output
+from . import explore as exploring
+from . import fuzz as fuzzing
+from . import prove as proving
+from . import workload as replaying
+
+CAPACITIES = (1000, 5000)
+"""Blocks of the pool that real requests are replayed on: eviction is constant, eviction is rare."""
+
+
+def verify(
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="A block-hash trace of real requests to replay too.")] = None,
+    requests: Annotated[int, typer.Option(min=1, help="How many of its requests.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Chooses the fuzzer's runs.")] = 0,
+    json: JsonOption = None,
+) -> int:
+    """Prove the machines, explore small scopes, fuzz the reference implementation, and replay real requests on it."""
+    output = Output(json)
+    if trace is not None and not trace.is_file():
+        raise UsageError(f"--trace {trace} is no file; name a block-hash trace, one request a line")
+    from ..machines import find_machine
+    from ..scopes import find_scope
+
+    proofs = proving.prove_all(output, [])
+    proving.show(output, proofs)
+    pool = find_machine("pool")
+    explored = []
+    for split in (True, False):
+        scope = find_scope(pool, {}, split=split, null=False, caching=True, seed=0)
+        explored.append(exploring.run(output, "pool", pool, scope))
+    exploring.show(output, explored)
+    fuzzed = fuzzing.run(output, "refimpl", seed=seed, examples=200, steps=50)
+    fuzzing.show(output, fuzzed)
+    statuses = [proving.verdict(proofs), exploring.verdict(explored), fuzzing.verdict(fuzzed)]
+    report: dict[str, Any] = {"prove": proving.to_json(proofs), "explore": [exploring.to_json(r) for r in explored], "fuzz": fuzzed.to_json()}
+    if trace is not None:
+        status, report["workload"] = _replay(output, trace, requests)
+        statuses.append(status)
+    else:
+        output.tables.print("No real requests were replayed: name a trace with --trace.")
+    output.report(report)
+    found, undecided = ExitStatus.REFUTED in statuses, ExitStatus.UNDECIDED in statuses
+    verdict = ExitStatus.REFUTED if found else ExitStatus.UNDECIDED if undecided else ExitStatus.HOLDS
+    words = {ExitStatus.HOLDS: "Everything holds.", ExitStatus.REFUTED: "Something does not hold: see above.", ExitStatus.UNDECIDED: "Something is undecided: see above."}
+    output.tables.print(words[verdict])
+    return verdict
+
+
+def _replay(output: Output, trace: Path, requests: int) -> tuple[int, dict[str, Any]]:
+    """Replay the first requests of a trace; return the exit status and the report."""
+    from ..workload.replay import replay_at
+    from ..workload.requests import read_workload
+    from ..workload.target import RefimplTarget
+
+    work = read_workload(trace, limit=requests)
+    with output.progress(work.name) as advance:
+        results = replay_at(
+            work,
+            lambda size: RefimplTarget(size, free_order="split"),
+            list(CAPACITIES),
+            check="sampled",
+            overlap=False,
+            token_ms=20.0,
+            on_progress=lambda size, done, total: advance(done, total, f"{work.name}, {size:,} blocks"),
+        )
+    replaying.show(output, work, results, unlimited=None, overlap=False)
+    status = replaying.conclude(output, trace, results, overlap=False)
+    return status, replaying.to_json(work, results, check="sampled", overlap=False)

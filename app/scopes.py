@@ -1,0 +1,53 @@
+"""Finite scopes for machines that have parameters: real token sequences give machine P's (see `worlds`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .machine.scope import Scope
+
+DEFAULT_SIZES = {"Block": 2, "Request": 2, "Position": 2, "Slot": 1, "Hash": 2, "Content": 3}
+"""The scope of machine P that is explored where none is named: some tens of thousands of states."""
+
+
+def find_scope(machine: type[Machine], sizes: dict[str, int], *, split: bool, null: bool, caching: bool, seed: int) -> Scope:
+    """Return a scope of the machine with these sizes; sizes that are left out have the default's.
+
+    Raises:
+        UsageError: the machine has no such sorts, or there are no token sequences with such numbers.
+    """
+    from .machine import Model
+    from .machine.scope import Scope, ScopeError
+    from .spec.pool import Pool
+
+    model = Model.of(machine)
+    try:
+        if not model.params:
+            return Scope(model, sizes)
+        if not issubclass(machine, Pool):
+            raise UsageError(f"{model.name} has parameters of its own ({', '.join(model.params)}); explore it from Python with a Scope")
+        return _pool_scope(model.machine, DEFAULT_SIZES | sizes, split=split, null=null, caching=caching, seed=seed)
+    except (ScopeError, ValueError) as error:
+        raise UsageError(f"--size: {error}") from error
+
+
+def _pool_scope(machine: type[Machine], sizes: dict[str, int], *, split: bool, null: bool, caching: bool, seed: int) -> Scope:
+    from .machine import Model
+    from .machine.scope import Scope
+    from .worlds import Size, World
+
+    asked = Size(
+        blocks=sizes["Block"],
+        requests=sizes["Request"],
+        positions=sizes["Position"],
+        slots=sizes["Slot"],
+        prefixes=max(1, sizes["Content"] - 1),
+        hashes=sizes["Hash"],
+    )
+    world = World.make(asked, caching=caching, split=split, null=null, seed=seed)
+    given = {k: v for k, v in sizes.items() if k == "Int"}
+    return Scope(Model.of(machine), {**world.scope.sizes, **given}, world.scope.params)
