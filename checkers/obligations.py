@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import z3
+
 from ..machine.execution import Context, Goal, Run
 from ..machine.formulas import Formula, limplies
 from ..machine.model import Model, Property
@@ -34,6 +36,8 @@ class Problem:
     formula: Formula
     place: int
     prop: Property | None = None
+    nearby: list[Formula] | None = None
+    """Those of the hypotheses that speak of something that the goal or the action speaks of: mostly enough, and faster."""
 
 
 @dataclass(eq=False)
@@ -62,10 +66,22 @@ def of_action(model: Model, name: str, universe: Unbounded, *, rounds: int = 3) 
     symbolic = Symbolic(model, universe)
     run = Run(symbolic, model.actions[name], rounds=rounds)
     goals = [*run.goals, *_between_rounds(run)]
-    problems = [
-        Problem(g.name, g.rule, g.line, [*symbolic.definitions, *known_in(g.context)], g.formula, id(g.context), g.prop) for g in goals
-    ]
+    problems = []
+    for g in goals:
+        hypotheses = [*symbolic.definitions, *known_in(g.context)]
+        nearby = _nearby(run, g, hypotheses) if g.about else None
+        problems.append(Problem(g.name, g.rule, g.line, hypotheses, g.formula, id(g.context), g.prop, nearby))
     return Problems(symbolic, problems, run.before, run.args, run)
+
+
+def _nearby(run: Run, goal: Goal, hypotheses: list[Formula]) -> list[Formula]:
+    """What speaks of nothing but what neither the goal nor the action looks at is left out."""
+    counts = run.model.counts
+    looked_at = set(goal.about) | run.read
+    for name in goal.about & counts.keys():
+        looked_at |= counts[name].reads.keys() | {f"{q}.has" for q in counts[name].reads if q in run.model.queues}
+    about = run.symbolic.about
+    return [h for h in hypotheses if not isinstance(h, z3.ExprRef) or h.get_id() not in about or about[h.get_id()][1] & looked_at]
 
 
 def _between_rounds(run: Run) -> Iterator[Goal]:

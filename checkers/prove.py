@@ -153,7 +153,8 @@ def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: 
                 continue
             lemmas = [p.formula for j, p in enumerate(problems.problems) if j in proved and p.place == problem.place] if attempt else []
             started = time.perf_counter()
-            if ask(problem, lemmas, solver=solver, depth=depth, timeout=min(timeout, 1.0 if depth < LADDER[-1] else timeout)) == "proved":
+            patience = min(timeout, 1.0 if depth < LADDER[-1] else timeout)
+            if ask(problem, lemmas, solver=solver, depth=depth, timeout=patience, nearby=not attempt) == "proved":
                 proved.add(i)
             seconds[i] += time.perf_counter() - started
         if len(proved) == len(problems.problems):

@@ -14,13 +14,16 @@ __all__ = ["Verdict", "ask", "to_smt2"]
 Verdict = Literal["proved", "refuted", "unknown"]
 
 
-def ask(problem: Problem, lemmas: list[Formula], *, solver: str, depth: int, timeout: float) -> Verdict:
-    """Whether the goal follows from the hypotheses and lemmas. ``timeout`` in seconds; ``depth`` bounds how far instances breed new ones.
+def ask(
+    problem: Problem, lemmas: list[Formula], *, solver: str, depth: int, timeout: float, nearby: bool = False
+) -> Verdict:
+    """Whether the goal follows from the hypotheses and lemmas. ``timeout`` in seconds; ``depth`` bounds how far instances breed new ones;
+    ``nearby``: from the hypotheses that are most likely to matter.
 
     The answer is "proved" or "unknown": a refutation needs a whole state (`counterexample.py`), not a failed proof.
     """
-    if isinstance(problem.formula, bool):
-        return "proved" if problem.formula else "unknown"
+    if isinstance(problem.formula, bool) or z3.is_true(problem.formula):
+        return "proved" if problem.formula is not False else "unknown"
     if solver == "cvc5":
         return _ask_cvc5(to_smt2(problem, lemmas), timeout)
     z = z3.Solver()
@@ -30,7 +33,8 @@ def ask(problem: Problem, lemmas: list[Formula], *, solver: str, depth: int, tim
     z.set("smt.mbqi", False)
     z.set("smt.qi.eager_threshold", float(depth))
     z.set("smt.qi.lazy_threshold", float(depth))
-    z.add(*problem.hypotheses, *lemmas, z3.Not(problem.formula))
+    hypotheses = problem.nearby if nearby and problem.nearby is not None else problem.hypotheses
+    z.add(*hypotheses, *lemmas, z3.Not(problem.formula))
     return "proved" if z.check() == z3.unsat else "unknown"
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import z3
 
-from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, num, remembered
+from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, num, remembered
 from .model import Action, Property, written
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements
 from .symbolic import Snapshot, Symbolic
-from .terms import Index, Int, Line, MachineError, Term, walk
+from .terms import Index, Int, Line, MachineError, Term, fits, walk
 from .wellformed import WellFormed, is_key
 
 __all__ = ["Context", "Goal", "Run"]
@@ -42,6 +42,8 @@ class Goal:
     formula: Formula
     line: Line
     prop: Property | None = None
+    about: frozenset[str] = frozenset()
+    """The functions of states that it speaks of; empty where that was not noted."""
 
 
 class Run:
@@ -49,7 +51,7 @@ class Run:
 
     ``before`` and ``now`` are the states around it, ``args`` its parameters, ``goals`` what has to be proved, each in its context.
     ``possible`` is the context in which everything that the action requires holds. In a finite universe ``halts`` holds each state between rounds
-    of a loop, with the condition under which it occurs. ``unknown_counts`` changed in a way for which there is no law. ``judged=False``: no goals, only the state after.
+    of a loop, with the condition under which it occurs. ``unknown_counts`` changed in a way for which there is no law; ``read`` are the functions that the action looks at. ``judged=False``: no goals, only the state after.
     """
 
     def __init__(self, symbolic: Symbolic, action: Action, *, rounds: int = 3, judged: bool = True) -> None:
@@ -57,6 +59,8 @@ class Run:
         self.universe, self.model = symbolic.universe, symbolic.model
         self.before = symbolic.arbitrary()
         self.now = self.before.copy()
+        self.start = self.before
+        """The last state of which the invariants are known: the first one, or that at the start of a round."""
         self.goals: list[Goal] = []
         self.halts: list[tuple[Context, Formula, str, Snapshot]] = []
         self.temps: dict[int, Formula] = {}
@@ -64,6 +68,7 @@ class Run:
         self.path: list[Formula] = []
         self.binders: list[tuple[type[Term], Formula]] = []
         self.unknown_counts: set[str] = set()
+        self.read: set[str] = set()
         self.args = [self.universe.fresh(p.args[0], type(p)) for p in action.params]
         self.env = {p.args[1]: a for p, a in zip(action.params, self.args, strict=True)}
         self.context = Context(None, self._arbitrary(self.before, resting=True))
@@ -82,17 +87,21 @@ class Run:
         known += symbolic.typing(state)
         if self.judged:
             known += symbolic.counting(state)
-            known += [symbolic.universally(p, state, None, {}) for p in self.model.inductive]
+            for prop in self.model.inductive:
+                symbolic.looked_at.clear()
+                known += symbolic.tagged(symbolic.claims(prop, state, None, {}))
         return known + ([formula for _, formula in symbolic.rested(state)] if resting else [])
 
-    def _goal(self, name: str, rule: str, formula: Formula, line: Line, prop: Property | None = None) -> None:
+    def _goal(
+        self, name: str, rule: str, formula: Formula, line: Line, prop: Property | None = None, about: frozenset[str] = frozenset()
+    ) -> None:
         """Note something to prove here, on this path."""
         if not self.judged:
             return
         inside = [self.universe.is_element(k, c) for k, c in self.binders]
         condition = limplies(land(*inside, *self.path), formula)
         if condition is not True:
-            self.goals.append(Goal(name, rule, self.context, condition, line, prop))
+            self.goals.append(Goal(name, rule, self.context, condition, line, prop, about))
 
     def _learn(self, *facts: Formula) -> None:
         """From here on these are known."""
@@ -101,13 +110,19 @@ class Run:
     def _invariants(self, label: str) -> None:
         self._learn(*self.symbolic.counting(self.now))
         for prop in self.model.inductive:
-            self._claims(label, prop, self.symbolic.claims(prop, self.now, None, {}))
+            self.symbolic.looked_at.clear()
+            formulas = self.symbolic.claims(prop, self.now, None, {})
+            # Where nothing that the invariant looks at was written, it says what it said before, and that is known.
+            if all(self.now.functions.get(n) is self.start.functions.get(n) for n in self.symbolic.looked_at):
+                formulas = [z3.BoolVal(True)] * len(formulas)
+            self._claims(label, prop, formulas)
 
     def _claims(self, label: str, prop: Property, formulas: list[Formula]) -> None:
         """One goal for each of the smaller formulas that a property is made of."""
+        about = frozenset(self.symbolic.looked_at)
         for number, formula in enumerate(formulas, 1):
             part = f" ({number} of {len(formulas)})" if len(formulas) > 1 else ""
-            self._goal(f"{label}{prop.name}{part}", prop.rule, formula, prop.line, prop)
+            self._goal(f"{label}{prop.name}{part}", prop.rule, formula, prop.line, prop, about)
 
     def _end(self) -> None:
         """After the last statement: invariants, properties of steps, and scratch back at rest."""
@@ -115,6 +130,7 @@ class Run:
         given_by_name = {p.args[0]: a for p, a in zip(self.action.params, self.args, strict=True)}
         for prop in self.model.steps_for(self.action.name):
             env = {v.args[1]: given_by_name[n] for n, v in prop.given.items() if n in given_by_name}
+            self.symbolic.looked_at.clear()
             self._claims("", prop, self.symbolic.claims(prop, self.now, self.before, env))
         for name, formula in self.symbolic.rested(self.now):
             self._goal(f"{name} is back at its first value", "", formula, self.action.line)
@@ -134,10 +150,12 @@ class Run:
     def _body(self, body: list[Statement]) -> None:
         for s in body:
             if isinstance(s, Let):
+                self.symbolic.looked_at.clear()
                 if self.judged:
                     demands = WellFormed(self.symbolic, self.now, self.views, self.temps).demands(s.value, self.env)
                     self._goal(f"{s.value!r} has a value", "", demands, s.line)
                 self.temps[s.name] = self._value(s.value)
+                self.read |= self.symbolic.looked_at
             elif isinstance(s, Require):
                 self._learn(self._value(s.condition))
                 self.possible = self.context
@@ -183,8 +201,9 @@ class Run:
         keys = [num(self._value(k)) for k in s.keys]
         value = self._as(mapping.to, s.value)
         self._demand_keys(s.name, mapping.kinds, s.keys, keys, s.line)
-        if s.value.is_optional and not mapping.is_optional:
-            self._goal(f"{s.name} gets an element", "", self.universe.is_element(mapping.to, value), s.line)
+        if not fits(s.value, mapping.to):
+            is_none = mapping.is_optional and leq(value, self.universe.literal(mapping.to, None))
+            self._goal(f"{s.name} gets an element", "", lor(self.universe.is_element(mapping.to, value), is_none), s.line)
         if issubclass(mapping.to, Index):
             self._goal(f"{s.name} gets an index", "", less(z3.IntVal(0), value, strict=False), s.line)
         before = self.now.copy()
@@ -193,7 +212,7 @@ class Run:
 
     def _demand_keys(self, name: str, kinds: Sequence[type[Term]], terms: Sequence[Term], keys: Sequence[Formula], line: Line) -> None:
         for kind, term, key in zip(kinds, terms, keys, strict=True):
-            if term.is_optional or isinstance(term, Int):
+            if not fits(term, kind) or isinstance(term, Int):
                 self._goal(f"{name} is written at an element", "", is_key(self.universe, kind, key), line)
                 if self.universe.is_finite and issubclass(kind, Index):
                     self._learn(limplies(land(*self.path), self.universe.is_element(kind, key)))
@@ -378,7 +397,7 @@ class Run:
             for function in self._functions_of(name):
                 now.functions[function] = self._framed(s, name, entry.functions[function], now.functions[function])
         self.symbolic.recount(now, [c.name for c in self.model.counts.values() if names & c.reads.keys()], tag)
-        self.now = now
+        self.now, self.start = now, now.copy()
         known = self._arbitrary(now, resting=False)
         self.env[s.index.args[1]] = index
         self._learn(*known, *[self._value(fact) for fact in s.facts.values()])

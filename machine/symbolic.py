@@ -17,7 +17,7 @@ import z3
 
 from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, num, remembered
 from .model import CountOf, Model, Property
-from .terms import Bool, Int, Sort, Term, clauses, variables
+from .terms import Bool, Int, Sort, Term, clauses, fits, variables
 from .universe import Finite, Unbounded
 
 __all__ = ["Snapshot", "Symbolic"]
@@ -43,6 +43,10 @@ class Symbolic:
             n: universe.function(n, m.kinds, m.to) for n, m in model.params.items()
         }
         self.definitions: list[Formula] = []
+        self.looked_at: set[str] = set()
+        """The functions of states that were read since this was last emptied."""
+        self.about: dict[int, tuple[Formula, frozenset[str]]] = {}
+        """For formulas that are known of any state: which functions they speak of."""
         self._ends: dict[tuple[str, str, int, int], tuple[Function, Function, Function]] = {}
 
     # ------------------------------------------------------------------------------------------------ states
@@ -120,7 +124,8 @@ class Symbolic:
 
             state.functions[target] = remembered(start)
         self.recount(state, list(self.model.counts), "0")
-        return state, [*self.typing(state), *self.counting(state), *self.same_members(state)]
+        known = [self.universally(p, state, None, {}) for p in self.model.of_kind("initially")]
+        return state, [*self.typing(state), *self.counting(state), *self.same_members(state), *known]
 
     def start_value(self, name: str, keys: Sequence[Term], term: Term, state: Snapshot, values: Sequence[Formula]) -> Formula:
         """The first value of an entry."""
@@ -157,7 +162,7 @@ class Symbolic:
         u, facts = self.universe, []
         for name, mapping in self.model.maps.items():
             if not mapping.is_param:
-                facts += self._typed(mapping.kinds, mapping.to, mapping.is_optional, state.functions[name])
+                facts += self.tagged(self._typed(mapping.kinds, mapping.to, mapping.is_optional, state.functions[name]), name)
         for name, queue in self.model.queues.items():
             f, n = state.functions, len(queue.kinds)
             has, rank, lo, hi = (f[f"{name}.{x}"] for x in ("has", "rank", "lo", "hi"))
@@ -173,9 +178,12 @@ class Symbolic:
             def bounds(*k: Formula, lo: Function = lo, hi: Function = hi) -> Formula:
                 return less(lo(*k), hi(*k), strict=True)
 
-            facts.append(u.quantify("forall", (*queue.kinds, queue.of), within))
-            facts.append(u.quantify("forall", (*queue.kinds, queue.of, queue.of), apart))
-            facts.append(u.quantify("forall", queue.kinds, bounds))
+            known = [
+                u.quantify("forall", (*queue.kinds, queue.of), within),
+                u.quantify("forall", (*queue.kinds, queue.of, queue.of), apart),
+                u.quantify("forall", queue.kinds, bounds),
+            ]
+            facts += self.tagged(known, f"{name}.has", f"{name}.rank")
         return facts
 
     def counting(self, state: Snapshot, names: Iterable[str] | None = None) -> list[Formula]:
@@ -188,7 +196,7 @@ class Symbolic:
             return []
         facts: list[Formula] = []
         for name in self.model.counts if names is None else names:
-            facts += self._counting_facts(self.model.counts[name], state)
+            facts += self.tagged(self._counting_facts(self.model.counts[name], state), name)
         return facts
 
     def _counting_facts(self, count: CountOf, state: Snapshot) -> list[Formula]:
@@ -274,6 +282,14 @@ class Symbolic:
         return end
 
     # ------------------------------------------------------------------------------------------------ formulas
+
+    def tagged(self, formulas: list[Formula], *names: str) -> list[Formula]:
+        """Note what formulas speak of: the functions named, or those read since `looked_at` was emptied."""
+        about = frozenset(names or self.looked_at)
+        for formula in formulas:
+            if isinstance(formula, z3.ExprRef):
+                self.about[formula.get_id()] = (formula, about)
+        return formulas
 
     def universally(self, prop: Property, now: Snapshot, before: Snapshot | None, env: dict[int, Formula]) -> Formula:
         """The property for all values of its parameters."""
@@ -373,31 +389,34 @@ class _Evaluation:
         state = self.now if view == "now" else self.views[view]
         symbolic, u = self.symbolic, self.symbolic.universe
         keys = [num(self.of(k, env)) for k in t.args[2]]
-        if op == "size":
-            return state.functions[f"{name}.size"](*keys)
-        if op == "count":
-            return state.functions[name](*keys)
+        if op in ("size", "count"):
+            total = f"{name}.size" if op == "size" else name
+            symbolic.looked_at.add(total)
+            return state.functions[total](*keys)
         if op == "get":
             mapping = symbolic.model.maps[name]
+            symbolic.looked_at.add(name)
             function = symbolic.params[name] if mapping.is_param else state.functions[name]
             return u.guard_read(mapping.to, mapping.kinds, keys, function(*keys))
         queue = symbolic.model.queues[name]
         has, rank = state.functions[f"{name}.has"], state.functions[f"{name}.rank"]
+        symbolic.looked_at |= {f"{name}.has", f"{name}.rank"}
 
-        def standing(e: Formula) -> Formula:
-            return u.guard_read(Bool, (*queue.kinds, queue.of), (*keys, e), has(*keys, e))
+        def standing(e: Formula, inside: Formula = True) -> Formula:
+            return land(inside, u.guard_read(Bool, (*queue.kinds, queue.of), (*keys, e), has(*keys, e)))
 
         elements = [self.of(e, env) for e in t.args[3:]]
+        members = [standing(x, fits(e, queue.of) or u.is_element(queue.of, x)) for e, x in zip(t.args[3:], elements, strict=True)]
         if op == "has":
-            return standing(elements[0])
+            return members[0]
         if op == "empty":
             return u.quantify("forall", [queue.of], lambda b: lnot(standing(b)))
         if op == "before":
             a, b = elements
-            return land(standing(a), standing(b), less(rank(*keys, a), rank(*keys, b), strict=True))
+            return land(*members, less(rank(*keys, a), rank(*keys, b), strict=True))
         if op == "first":
             (a,) = elements
             rest = u.quantify("forall", [queue.of], lambda c: limplies(standing(c), less(rank(*keys, a), rank(*keys, c), strict=False)))
-            return land(standing(a), rest)
+            return land(*members, rest)
         assert op in ("head", "tail")
         return symbolic.end_of(state, name, op)(*keys)

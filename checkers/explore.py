@@ -1,0 +1,346 @@
+"""Exploration: all reachable states of a machine in one scope, breadth first.
+
+Batches of states go through the batched interpreter; what it finds is replayed in the concrete one before it is reported, so
+that a fault of either is never taken for one of the machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..machine import Machine, Model
+from ..machine.batched import Batched, Instance
+from ..machine.concrete import Concrete, IllFormed, Outcome, State
+from ..machine.scope import Scope, ScopeError
+from .visited import StateSet
+
+__all__ = ["Disagreement", "Edge", "ExploreReport", "Finding", "TraceStep", "Visit", "explore", "transitions"]
+
+Progress = Callable[[int, int, int], None]
+"""Called with the numbers of states, transitions and levels so far."""
+
+_ROWS = {"cpu": 1 << 15, "cuda": 1 << 19}
+"""States expanded at once. On a CPU their columns fit the cache, and stay below the size from which torch calls other threads."""
+
+
+class Disagreement(RuntimeError):
+    """Two interpreters of one machine differ: a fault of kvproof, not of the machine."""
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One step of a trace: the action with its arguments by name, what it reported, and the state after it."""
+
+    action: str
+    args: dict[str, int]
+    outcome: Outcome | None
+    """None where the step is ill-formed, so that it has no end."""
+    state: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What does not hold, and a shortest way there."""
+
+    kind: str
+    """``invariant``, ``step`` or ``ill-formed``."""
+    name: str
+    """The property; for an ill-formed step, what it did."""
+    rule: str
+    values: dict[str, int]
+    """The values of the property's parameters for which it fails."""
+    initial: dict[str, Any]
+    trace: tuple[TraceStep, ...]
+
+    @property
+    def path(self) -> list[tuple[str, tuple[int, ...]]]:
+        """The actions and their arguments."""
+        return [(s.action, tuple(s.args.values())) for s in self.trace]
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{k}={v}" for k, v in self.values.items())
+        steps = "; ".join(f"{s.action}({', '.join(f'{k}={v}' for k, v in s.args.items())})" for s in self.trace)
+        return f"{self.rule} {self.name}({values}) after {len(self.trace)} steps: {steps}"
+
+
+@dataclass
+class ExploreReport:
+    """What an exploration found."""
+
+    machine: str
+    sizes: dict[str, int]
+    states: int = 0
+    """Distinct reachable states."""
+    transitions: int = 0
+    """Steps from all of them: every action with every choice of arguments with which it is possible."""
+    depth: int = 0
+    """The number of steps after which the last new state was reached."""
+    violations: list[Finding] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)
+    """The `sometimes` properties that are true in no state."""
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    """The most memory that the set of visited states took."""
+    complete: bool = True
+    """Every reachable state was visited. False after a violation, or where ``max_states`` was reached."""
+
+    @property
+    def generated(self) -> int:
+        """Transitions as TLC and Spin count them: the initial state is generated too."""
+        return self.transitions + 1
+
+
+def explore(
+    machine: type[Machine] | Model,
+    scope: Scope,
+    *,
+    device: str = "cpu",
+    check: bool = True,
+    steps: bool = True,
+    max_states: int | None = None,
+    on_progress: Progress | None = None,
+) -> ExploreReport:
+    """Visit all reachable states.
+
+    With ``check`` invariants are judged in every state, and `sometimes` properties looked for; with ``steps`` the properties
+    of steps are judged on every transition. A violation ends the exploration with its level; of each property the first is reported.
+
+    Raises:
+        ScopeError: a value left the scope, or the parameters break an assumption of the machine.
+        Disagreement: the concrete interpreter does not confirm what the batched one found.
+    """
+    model = machine if isinstance(machine, Model) else Model.of(machine)
+    with _one_thread():
+        return _Search(model, scope, device, check, check and steps, max_states, on_progress).run()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """On small tensors torch's threads mostly wait for each other; with busy cores, for milliseconds a call."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Search:
+    """One exploration."""
+
+    def __init__(
+        self, model: Model, scope: Scope, device: str, check: bool, steps: bool, max_states: int | None, on_progress: Progress | None
+    ) -> None:
+        self.started = time.perf_counter()
+        self.model, self.scope, self.check = model, scope, check
+        self.max_states, self.on_progress = max_states, on_progress
+        self.concrete = Concrete(model, scope)
+        for broken in self.concrete.violations(self.concrete.initial(), "assume"):
+            raise ScopeError(f"the parameters break an assumption of {model.name}: {broken}")
+        self.batched = Batched(model, scope, device=device, steps=steps)
+        self.rows = _ROWS.get(self.batched.device.type, _ROWS["cpu"])
+        self.seen = StateSet(self.batched.layout.words, device=self.batched.device)
+        self.levels: list[int] = [0]
+        self.report = ExploreReport(model.name, dict(scope.sizes))
+        self.found: dict[str, Finding] = {}
+        self.unreached = [p.name for p in model.of_kind("sometimes")] if check else []
+
+    def run(self) -> ExploreReport:
+        """Explore level by level."""
+        report, seen = self.report, self.seen
+        seen.add(self.batched.initial())
+        while seen.count > self.levels[-1] and not self.found and report.complete:
+            self.levels.append(seen.count)
+            if self.check:
+                self._judge(self.levels[-2], self.levels[-1])
+            if self.found or self._is_full():
+                break
+            self._expand(self.levels[-2], self.levels[-1])
+            report.depth = len(self.levels) - (1 if seen.count > self.levels[-1] else 2)
+        report.states, report.peak_bytes = seen.count, seen.peak_bytes
+        report.violations, report.unreached = list(self.found.values()), self.unreached
+        report.complete = report.complete and not self.found
+        report.seconds = time.perf_counter() - self.started
+        return report
+
+    def _is_full(self) -> bool:
+        if self.max_states is not None and self.seen.count >= self.max_states:
+            self.report.complete = False
+        return not self.report.complete
+
+    def _chunks(self, start: int, end: int) -> Iterator[torch.Tensor]:
+        for begin in range(start, end, self.rows):
+            yield self.seen.states(begin, min(begin + self.rows, end))
+
+    def _judge(self, start: int, end: int) -> None:
+        """Look at new states."""
+        for words in self._chunks(start, end):
+            for name, rows in self.batched.broken(words):
+                if name not in self.found:
+                    self.found[name] = self._confirmed(words[:, rows[0]], None, name)
+            self.unreached = [n for n in self.unreached if not self.batched.reaches(words, n)]
+
+    def _expand(self, start: int, end: int) -> None:
+        """Take all steps from the states of a level."""
+        for words in self._chunks(start, end):
+            after: list[torch.Tensor] = []
+            for moves in self.batched.moves(words):
+                self.report.transitions += len(moves.parents)
+                after.append(moves.words)
+                for name, rows in moves.faults:
+                    if name not in self.found:
+                        self.found[name] = self._confirmed(words[:, moves.parents[rows[0]]], moves.instance, name)
+            if self.found:
+                return
+            if after:
+                self.seen.add(torch.cat(after, dim=1))
+            if self.on_progress is not None:
+                self.on_progress(self.seen.count, self.report.transitions, len(self.levels) - 1)
+            if self._is_full():
+                return
+
+    # ------------------------------------------------------------------------------------------------ traces
+
+    def _path(self, target: torch.Tensor) -> list[Instance]:
+        """A shortest way to a state, found backwards: of each level only the states are kept."""
+        path: list[Instance] = []
+        level = next(i for i in range(len(self.levels) - 1) if self._stands_in(target, i))
+        while level > 0:
+            level -= 1
+            target, instance = self._parent(target, level)
+            path.append(instance)
+        return path[::-1]
+
+    def _stands_in(self, target: torch.Tensor, level: int) -> bool:
+        words = self.seen.states(self.levels[level], self.levels[level + 1])
+        return bool((words == target[:, None]).all(0).any())
+
+    def _parent(self, target: torch.Tensor, level: int) -> tuple[torch.Tensor, Instance]:
+        for words in self._chunks(self.levels[level], self.levels[level + 1]):
+            for moves in self.batched.moves(words):
+                rows = (moves.words == target[:, None]).all(0).nonzero()
+                if len(rows):
+                    return words[:, moves.parents[rows[0, 0]]], moves.instance
+        raise Disagreement("a state that was reached has no predecessor in the level before")
+
+    def _confirmed(self, words: torch.Tensor, last: Instance | None, name: str) -> Finding:
+        """The finding, replayed in the concrete interpreter."""
+        path = self._path(words)
+        state = self.concrete.initial()
+        initial = self._described(state)
+        trace: list[TraceStep] = []
+        for instance in path:
+            state, step = self._step(state, instance)
+            trace.append(step)
+        if self._described(state) != self.batched.describe(words):
+            raise Disagreement(f"the way to a state that breaks {name} ends in another state: {[(i.action, i.args) for i in path]}")
+        if last is None:
+            return self._confirmed_state(state, name, initial, trace)
+        return self._confirmed_step(state, last, name, initial, trace)
+
+    def _confirmed_state(self, state: State, name: str, initial: dict[str, Any], trace: list[TraceStep]) -> Finding:
+        try:
+            broken = {v.prop.name: v for v in self.concrete.violations(state)}
+        except IllFormed as error:
+            return Finding("ill-formed", name, self.model.properties[name].rule, {"": str(error)}, initial, tuple(trace))  # type: ignore[dict-item]
+        if name not in broken:
+            raise Disagreement(f"invariant {name} holds in the concrete interpreter, but not in the batched one: {self._described(state)}")
+        return Finding("invariant", name, broken[name].prop.rule, broken[name].values, initial, tuple(trace))
+
+    def _confirmed_step(self, state: State, last: Instance, name: str, initial: dict[str, Any], trace: list[TraceStep]) -> Finding:
+        is_ill_formed = name.startswith("ill-formed: ")
+        try:
+            after, step = self._step(state, last)
+        except IllFormed:
+            if not is_ill_formed:
+                raise Disagreement(f"{last.action}{last.args} is ill-formed, but the batched interpreter only found {name}") from None
+            step = TraceStep(last.action, self._named(last), None, None)
+            rule = self.model.actions[last.action].rule
+            return Finding("ill-formed", name.removeprefix("ill-formed: "), rule, {}, initial, (*trace, step))
+        broken = {v.prop.name: v for v in self.concrete.step_violations(state, after, last.action, last.args)}
+        if name not in broken:
+            raise Disagreement(f"{last.action}{last.args} does not break {name} in the concrete interpreter: {self._described(state)}")
+        return Finding("step", name, broken[name].prop.rule, broken[name].values, initial, (*trace, step))
+
+    def _step(self, state: State, instance: Instance) -> tuple[State, TraceStep]:
+        if not self.concrete.is_enabled(state, instance.action, instance.args):
+            raise Disagreement(f"{instance.action}{instance.args} is not possible in the concrete interpreter: {self._described(state)}")
+        after, outcome = self.concrete.after(state, instance.action, instance.args)
+        return after, TraceStep(instance.action, self._named(instance), outcome, self._described(after))
+
+    def _named(self, instance: Instance) -> dict[str, int]:
+        names = [p.args[0] for p in self.model.actions[instance.action].params]
+        return dict(zip(names, instance.args, strict=True))
+
+    def _described(self, state: State) -> dict[str, Any]:
+        return {n: v for n, v in self.concrete.describe(state).items() if n not in self.model.maps or not self.model.maps[n].is_tally}
+
+
+# ------------------------------------------------------------------------------------------------ one state at a time
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A step that is possible in a state: the action, its arguments, what it reports, and the key of the state after it."""
+
+    action: str
+    args: tuple[int, ...]
+    outcome: Outcome
+    successor: Key
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A distinct reachable state, the steps that are possible in it, and a shortest way to it."""
+
+    key: Key
+    state: dict[str, Any]
+    edges: list[Edge]
+    path: list[tuple[str, tuple[int, ...]]]
+
+
+def transitions(machine: type[Machine] | Model, scope: Scope, *, max_states: int | None = None) -> Iterator[Visit]:
+    """Every distinct reachable state in breadth-first order, with all its transitions, from the concrete interpreter.
+
+    For driving an implementation through every transition of a small scope: replay ``path`` (or restore ``state``), do the edge's
+    action, and compare with its outcome and with the state of key ``successor``.
+    """
+    model = machine if isinstance(machine, Model) else Model.of(machine)
+    concrete = Concrete(model, scope)
+    start = concrete.initial()
+    origin: dict[Key, tuple[Key, str, tuple[int, ...]] | None] = {concrete.key(start): None}
+    level = [start]
+    visited = 0
+    while level:
+        following: list[State] = []
+        for state in level:
+            key, edges = concrete.key(state), []
+            for action in model.actions:
+                for args in concrete.enabled(state, action):
+                    after, outcome = concrete.after(state, action, args)
+                    successor = concrete.key(after)
+                    edges.append(Edge(action, args, outcome, successor))
+                    if successor not in origin:
+                        origin[successor] = (key, action, args)
+                        following.append(after)
+            yield Visit(key, concrete.describe(state), edges, _way(origin, key))
+            visited += 1
+            if max_states is not None and visited >= max_states:
+                return
+        level = following
+
+
+def _way(origin: dict[Key, tuple[Key, str, tuple[int, ...]] | None], key: Key) -> list[tuple[str, tuple[int, ...]]]:
+    path: list[tuple[str, tuple[int, ...]]] = []
+    while (step := origin[key]) is not None:
+        key = step[0]
+        path.append(step[1:])
+    return path[::-1]

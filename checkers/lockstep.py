@@ -1,0 +1,431 @@
+"""A machine and a target side by side: the same action on both, and everything compared.
+
+The fuzzer, the replayer and the exhaustive walk below all make their steps here, so a difference means the same
+thing everywhere.
+"""
+
+import copy
+import dataclasses
+import functools
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..machine import Action, Model
+from ..machine.concrete import Concrete, State
+from ..machine.program import Let, Require, Statement
+from ..machine.scope import Scope
+from ..machine.terms import Term, walk
+from .target import Args, Fields, Target, nested
+
+__all__ = ["Call", "Divergence", "Lockstep", "Specs", "WalkReport", "interpreter", "walk_in_lockstep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One step: an action that is possible, or a ``probe``, which is not and must be refused."""
+
+    action: str
+    args: Args
+    probe: bool = False
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first thing in which machine and target differ, after one call."""
+
+    oracle: str
+    """A variable of the machine, or ``result``, ``events``, ``refusal``, ``residue`` or ``crash``."""
+    call: Call
+    expected: Any
+    actual: Any
+    also: tuple[str, ...] = ()
+    """The other variables that differ."""
+
+    def __str__(self) -> str:
+        """What was done, and both values."""
+        done = f"{'trying ' if self.call.probe else ''}{self.call.action}{self.call.args}"
+        lines = [
+            f"{self.oracle} differs after {done}",
+            f"  specification:  {self.expected}",
+            f"  implementation: {self.actual}",
+        ]
+        if self.also:
+            lines.append(f"  also different: {', '.join(self.also)}")
+        return "\n".join(lines)
+
+
+class Specs:
+    """Interpreters of one machine, made once per size: writing and compiling one takes longer than a run does."""
+
+    def __init__(self, model: Model, kind: type[Target]) -> None:
+        """For ``model``, and for targets of the given kind."""
+        unknown = [f for f in kind.fields if f not in model.maps and f not in model.queues]
+        if unknown:
+            raise ValueError(f"{kind.__name__} shows {', '.join(unknown)}, which {model.name} does not have")
+        self.model = model
+        self.fields = kind.fields
+        self.weights = kind.weights
+        self.essential = kind.essential
+        self.order = [
+            name
+            for n in range(max(kind.weights.values(), default=1))
+            for name in model.actions
+            if kind.weights.get(name, 1) > n
+        ]
+        """The actions, those with weight more often."""
+        self.guards = _guards_for(model, kind)
+        self.near: dict[str, list[str]] = {name: [] for name in model.actions}
+        """Per action, the guards of which exactly one requirement is missing."""
+        for guard in self.guards.actions:
+            if guard.startswith("near_"):
+                self.near[guard.split("_", 2)[2]].append(guard)
+
+    def of(self, scope: Scope) -> tuple[Concrete, Concrete]:
+        """The interpreter of the machine, and that of the guards of what a target refuses, in this scope."""
+        return interpreter(self.model, scope), interpreter(self.guards, scope)
+
+
+_GUARDS: dict[tuple[Any, ...], Model] = {}
+_SPECS: dict[tuple[Model, tuple[Any, ...]], Concrete] = {}
+
+
+def interpreter(model: Model, scope: Scope) -> Concrete:
+    """The interpreter in this scope; written and compiled once for all scopes that differ in other parameters only."""
+    key = (*sorted(scope.sizes.items()), *(repr(scope.params[n]) for n in _compiled_in(model)))
+    made = _SPECS.get((model, key))
+    if made is None:
+        made = _SPECS[model, key] = Concrete(model, dataclasses.replace(scope, model=model))
+    spec = copy.copy(made)
+    spec.scope = scope
+    return spec
+
+
+@functools.cache
+def _compiled_in(model: Model) -> list[str]:
+    """The parameters that an interpreter's text depends on: those that counts over parameters alone read."""
+    formulas = [count.formula for count in model.counts.values() if not count.reads]
+    return sorted({p.args[1] for f in formulas for p in walk(f) if p.op in ("get", "has")})
+
+
+def _guards_for(model: Model, kind: type[Target]) -> Model:
+    """What `_guards` makes, once for all kinds of targets that refuse the same."""
+    contract = (model, kind.fields, *(frozenset(table.items()) for table in (kind.unjudged, kind.ignored)))
+    made = _GUARDS.get(contract)
+    if made is None:
+        made = _GUARDS[contract] = _guards(model, kind)
+    return made
+
+
+def _guards(model: Model, kind: type[Target]) -> Model:
+    """Guards as actions of a machine of their own.
+
+    For each action ``judged_`` one with what the target looks at, ``strict_`` one with what it must refuse, and for
+    each requirement that it looks at, by number, one with all others: ``near_0_`` and so on.
+    """
+    for table in (kind.unjudged, kind.ignored):
+        for name, marks in table.items():
+            if name not in model.actions:
+                raise ValueError(f"{kind.__name__} speaks of an action {name} that {model.name} does not have")
+            for mark in marks:
+                if not any(_is_marked(r, frozenset({mark})) for r in model.actions[name].requirements):
+                    raise ValueError(f"{kind.__name__}: no requirement of {name} is or reads {mark}")
+    actions: dict[str, Action] = {}
+    for name, action in model.actions.items():
+        last = max((i for i, s in enumerate(action.body) if isinstance(s, Require)), default=-1)
+        prefix: list[Statement] = [s for s in action.body[: last + 1] if isinstance(s, Let | Require)]
+        shown = {*kind.fields, *model.params}
+        unjudged, ignored = (table.get(name, frozenset()) for table in (kind.unjudged, kind.ignored))
+        judged = [
+            s
+            for s in prefix
+            if not isinstance(s, Require) or not (_is_marked(s, unjudged) or _read(model, s.condition) - shown)
+        ]
+        strict = [s for s in judged if not isinstance(s, Require) or not _is_marked(s, ignored)]
+        bodies = {"judged": judged, "strict": strict}
+        for number, left_out in enumerate(s for s in judged if isinstance(s, Require)):
+            bodies[f"near_{number}"] = [s for s in judged if s is not left_out]
+        for label, body in bodies.items():
+            actions[f"{label}_{name}"] = dataclasses.replace(action, name=f"{label}_{name}", body=body, result=None)
+    return dataclasses.replace(model, actions=actions, properties={})
+
+
+def _is_marked(requirement: Require, marks: frozenset[str]) -> bool:
+    """By its text, or by a variable or parameter that it reads."""
+    condition = requirement.condition
+    return repr(condition) in marks or any(p.op == "get" and p.args[1] in marks for p in walk(condition))
+
+
+def _read(model: Model, condition: Term) -> set[str]:
+    """The variables and parameters that a condition reads, also through counts."""
+    names: set[str] = set()
+    for part in walk(condition):
+        if part.op in ("count", "size"):
+            count = part.args[1] if part.op == "count" else f"{part.args[1]}.size"
+            names |= set(model.counts[count].reads)
+        elif part.op in ("get", "has", "first", "head", "tail", "before", "empty"):
+            names.add(part.args[1])
+    return names
+
+
+class Lockstep:
+    """One run of a machine and a target together."""
+
+    def __init__(self, specs: Specs, target: Target) -> None:
+        """Begin, both in their initial states."""
+        self.spec, self._guards = specs.of(target.scope)
+        self._near = specs.near
+        self.target = target
+        self.state = self.spec.initial()
+        self.result: int | bool | None = None
+        """The machine's result of the latest step."""
+        queues = specs.model.queues
+        self._maps = [f for f in specs.fields if f not in queues]
+        self._plain = [f for f in specs.fields if f in queues and not queues[f].kinds]
+        self._keyed = [f for f in specs.fields if f in queues and queues[f].kinds]
+        self._fields = specs.fields
+        self._enabled: dict[str, list[Args]] = {}
+
+    def enabled(self, action: str) -> list[Args]:
+        """All arguments with which the action is possible now."""
+        known = self._enabled.get(action)
+        if known is None:
+            known = self._enabled[action] = list(self.spec.enabled(self.state, action))
+        return known
+
+    def refusable(self, action: str, start: int = 0) -> Iterator[Args]:
+        """The arguments that the target must refuse, or answer with doing nothing; the ``start``-th tuple first."""
+        scope = self.spec.scope
+        sizes = [scope.size(type(p)) for p in self.spec.model.actions[action].params]
+        volume = 1
+        for size in sizes:
+            volume *= size
+        judged = f"judged_{action}"
+        for offset in range(volume):
+            rest = (start + offset) % volume
+            args: list[int] = []
+            for size in reversed(sizes):
+                rest, argument = divmod(rest, size)
+                args.append(argument)
+            candidate = tuple(reversed(args))
+            if not self._guards.is_enabled(self.state, judged, candidate):
+                yield candidate
+
+    def near_misses(self, action: str, which: int) -> list[Args]:
+        """Arguments that the target must refuse for one reason only; ``which`` chooses the reason."""
+        near = self._near[action]
+        for guard in near[which % len(near) :][:2] if near else ():
+            candidates = self._guards.enabled(self.state, guard)
+            judged = f"judged_{action}"
+            if found := [args for args in candidates if not self._guards.is_enabled(self.state, judged, args)]:
+                return found
+        return []
+
+    def do(self, action: str, args: Args) -> Divergence | None:
+        """Make a possible step on both sides and compare result, events, and all that can be observed."""
+        outcome = self.spec.apply(self.state, action, args)
+        self.result = outcome.result
+        self._enabled.clear()
+        try:
+            answer = self.target.apply(action, args)
+        except Exception as error:
+            return self._crashed(Call(action, args), error)
+        if answer.refused is not None:
+            return Divergence("refusal", Call(action, args), "possible", f"refused: {answer.refused}")
+        if answer.result != outcome.result:
+            return Divergence("result", Call(action, args), outcome.result, answer.result)
+        if answer.events != outcome.events and _in_no_order(answer.events) != _in_no_order(outcome.events):
+            return Divergence("events", Call(action, args), list(outcome.events), list(answer.events))
+        return self.compare(Call(action, args))
+
+    def probe(self, action: str, args: Args) -> Divergence | None:
+        """Try what is not possible: it must be refused, and nothing may change."""
+        call = Call(action, args, probe=True)
+        residue = self.target.residue()
+        divergence = self.must_refuse(action, args) or self.compare(call)
+        if divergence is None and (now := self.target.residue()) != residue:
+            return Divergence("residue", call, residue, now)
+        return divergence
+
+    def must_refuse(self, action: str, args: Args) -> Divergence | None:
+        """The part of a probe that looks at the answer only."""
+        call = Call(action, args, probe=True)
+        try:
+            answer = self.target.refuse(action, args)
+        except Exception as error:
+            return self._crashed(call, error)
+        if answer.refused is None and not self._guards.is_enabled(self.state, f"strict_{action}", args):
+            return Divergence("refusal", call, "not possible", f"done, with result {answer.result}")
+        if answer.events:
+            return Divergence("events", call, [], list(answer.events))
+        return None
+
+    def compare(self, call: Call) -> Divergence | None:
+        """Everything that can be observed, whole."""
+        try:
+            actual = self.target.flat()
+        except Exception as error:
+            return self._crashed(call, error)
+        state = self.state.__dict__
+        same = (
+            all(state[f] == actual[f] for f in self._maps)
+            and all([*state[f]] == actual[f] for f in self._plain)
+            and all(list(map(list, state[f])) == actual[f] for f in self._keyed)
+        )
+        if same:
+            return None
+        return self._difference(call, actual)
+
+    def expected(self) -> Fields:
+        """The machine's side of what is compared."""
+        state = self.state.__dict__
+        fields: Fields = {}
+        for name in self._fields:
+            value = state[name]
+            fields[name] = [list(q) for q in value] if name in self._keyed else list(value)
+        return fields
+
+    def fork(self) -> "Lockstep":
+        """A second run in the same state."""
+        twin = copy.copy(self)
+        twin.state, twin.target, twin._enabled = self.spec.copy(self.state), self.target.fork(), {}
+        return twin
+
+    def _difference(self, call: Call, actual: Fields) -> Divergence:
+        expected = self.expected()
+        different = [f for f in self._fields if expected[f] != actual[f]]
+        first = different[0]
+        both = [_readable(self.spec.scope, first, side[first]) for side in (expected, actual)]
+        return Divergence(first, call, both[0], both[1], tuple(different[1:]))
+
+    @staticmethod
+    def _crashed(call: Call, error: Exception) -> Divergence:
+        return Divergence("crash", call, "an answer", f"{type(error).__name__}: {error}")
+
+
+def _readable(scope: Scope, name: str, value: list[Any]) -> Any:
+    try:
+        return nested(scope, {name: value})[name]
+    except (IndexError, ValueError):
+        return value
+
+
+def _in_no_order(events: tuple[tuple[Any, ...], ...]) -> list[Any]:
+    """Runs of one kind of event, sorted: what an action does for each hash of a block has no order."""
+    return [sorted(run, key=repr) for _, run in itertools.groupby(events, key=lambda e: e[0])]
+
+
+# ------------------------------------------------------------------------------------------------ every transition
+
+
+@dataclass(frozen=True)
+class WalkReport:
+    """What an exhaustive walk has seen."""
+
+    states: int
+    transitions: int
+    refusals: int
+    complete: bool
+    """Every reachable state was visited."""
+    divergence: Divergence | None
+    path: tuple[Call, ...]
+    """The calls from the initial state to the divergence, the diverging one last."""
+
+
+@dataclass
+class _Visited:
+    state: State
+    came_from: "_Visited | None"
+    call: Call | None
+
+    def path(self) -> list[Call]:
+        """The calls that lead here."""
+        calls: list[Call] = []
+        node: _Visited | None = self
+        while node is not None and node.call is not None:
+            calls.append(node.call)
+            node = node.came_from
+        return calls[::-1]
+
+
+def walk_in_lockstep(
+    specs: Specs,
+    target: Target,
+    *,
+    max_states: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> WalkReport:
+    """Drive the target through every transition of its scope, breadth first, and try everything that it must refuse.
+
+    Args:
+        specs: the machine.
+        target: a target in its initial state.
+        max_states: stop after so many states.
+        on_progress: called with the number of states and of transitions done, now and then.
+    """
+    start = Lockstep(specs, target)
+    seen = {start.spec.key(start.state)}
+    queue: OrderedDict[int, tuple[_Visited, Target]] = OrderedDict()
+    queue[0] = _Visited(start.state, None, None), target
+    states = transitions = refusals = 0
+    number = itertools.count(1)
+    here = copy.copy(start)
+
+    def report(divergence: Divergence | None, node: _Visited | None, complete: bool) -> WalkReport:
+        path = (*node.path(), divergence.call) if divergence is not None and node is not None else ()
+        return WalkReport(states, transitions, refusals, complete, divergence, path)
+
+    divergence = start.compare(Call("initial", ()))
+    if divergence is not None:
+        return WalkReport(0, 0, 0, False, divergence, ())
+    while queue:
+        if max_states is not None and states >= max_states:
+            return report(None, None, False)
+        _, (node, run) = queue.popitem(last=False)
+        states += 1
+        here.state, here.target = node.state, run
+        here._enabled = {}
+        tried, divergence = _try_refusals(here)
+        refusals += tried
+        if divergence is not None:
+            return report(divergence, node, False)
+        for action in specs.model.actions:
+            for args in here.enabled(action):
+                there = here.fork()
+                divergence = there.do(action, args)
+                transitions += 1
+                if divergence is not None:
+                    return report(divergence, node, False)
+                key = there.spec.key(there.state)
+                if key not in seen:
+                    seen.add(key)
+                    queue[next(number)] = _Visited(there.state, node, Call(action, args)), there.target
+                else:
+                    there.target.close()
+        run.close()
+        if on_progress is not None and states % 100 == 0:
+            on_progress(states, transitions)
+    return report(None, None, True)
+
+
+def _try_refusals(here: Lockstep) -> tuple[int, Divergence | None]:
+    """Try all that must be refused. Whether anything changed is looked at once, and only then call by call."""
+    tried: list[tuple[str, Args]] = [(a, args) for a in here.spec.model.actions for args in here.refusable(a)]
+    untouched = here.target.fork()
+    residue = here.target.residue()
+    found: Divergence | None = None
+    for action, args in tried:
+        found = here.must_refuse(action, args)
+        if found is not None:
+            return len(tried), found
+    found = here.compare(Call("all that is refused", (), probe=True))
+    if found is None and (now := here.target.residue()) != residue:
+        found = Divergence("residue", Call("all that is refused", (), probe=True), residue, now)
+    if found is not None:
+        here.target = untouched
+        found = next(filter(None, (here.probe(action, args) for action, args in tried)), found)
+    else:
+        untouched.close()
+    return len(tried), found

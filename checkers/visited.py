@@ -1,0 +1,113 @@
+"""The set of states already seen: an open-addressing hash table in tensors, on any device.
+
+A slot holds the number of a state, and the states stand in the order in which they were found, so that each level of a
+breadth-first search is a range. States are compared word by word: the hash only says where to look first.
+"""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["StateSet"]
+
+EMPTY = -1
+SLICE = 1 << 17
+"""How many candidates are looked up together: enough to amortise the calls, few enough to stay in the cache."""
+
+_FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio, odd: multiplicative hashing
+
+
+class StateSet:
+    """Distinct states of a fixed number of 64-bit words; ``words[:, :count]`` are the states, in the order of arrival."""
+
+    def __init__(self, words: int, *, device: torch.device, capacity: int = 1 << 12) -> None:
+        self.count = 0
+        self.peak_bytes = 0
+        self._states = torch.empty((words, capacity), dtype=torch.int64, device=device)
+        self._table = self._empty(capacity * 4)
+
+    def _empty(self, slots: int) -> torch.Tensor:
+        # 32 bits suffice for 2**31 states, which alone are 16 GiB.
+        return torch.full((slots,), EMPTY, dtype=torch.int32, device=self._states.device)
+
+    def states(self, start: int, end: int) -> torch.Tensor:
+        """The states that came in at these places, one column a state."""
+        return self._states[:, start:end]
+
+    def add(self, candidates: torch.Tensor) -> None:
+        """Put in those that are not there yet."""
+        for part in candidates.split(SLICE, dim=1):
+            self._reserve(part.shape[1])
+            self._insert(part)
+        self.peak_bytes = max(self.peak_bytes, self._states.nbytes + self._table.nbytes)
+
+    def _reserve(self, more: int) -> None:
+        needed = self.count + more
+        if needed > self._states.shape[1]:
+            grown = torch.empty((len(self._states), max(needed, self._states.shape[1] * 3 // 2)), dtype=torch.int64, device=self._states.device)
+            grown[:, : self.count] = self.states(0, self.count)
+            self._states = grown
+        if needed * 2 > len(self._table):
+            self._table = self._empty(len(self._table) * 4)
+            for start in range(0, self.count, SLICE):
+                self._rehash(start, min(start + SLICE, self.count))
+
+    def _slots(self, words: torch.Tensor) -> torch.Tensor:
+        """Where to look first: the top bits of a product that depends on every bit of the state."""
+        mixed = words[0]
+        for word in words[1:]:
+            mixed = ((mixed ^ (mixed >> 31)) * _FACTOR) ^ word
+        bits = len(self._table).bit_length() - 1
+        return (((mixed ^ (mixed >> 32)) * _FACTOR) >> (64 - bits)) & (len(self._table) - 1)
+
+    def _same(self, numbers: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        same = self._states[0].index_select(0, numbers) == words[0]
+        for known, word in zip(self._states[1:], words[1:], strict=True):
+            same &= known.index_select(0, numbers) == word
+        return same
+
+    def _insert(self, words: torch.Tensor) -> None:
+        slots = self._slots(words)
+        while True:
+            found = self._table.index_select(0, slots)
+            filled = found >= 0
+            same = self._same(found.clamp(min=0), words) & filled
+            rest = torch.nonzero(~same).squeeze(1)
+            if not len(rest):
+                return
+            words, slots, filled = words.index_select(1, rest), slots.index_select(0, rest), filled.index_select(0, rest)
+            left = self._claim(slots, ~filled)
+            new = torch.nonzero(~left & ~filled).squeeze(1)
+            self._append(words.index_select(1, new), slots.index_select(0, new))
+            # Who found another state goes on to the next slot; who lost a free slot compares itself with the winner there.
+            slots = (slots + filled).bitwise_and_(len(self._table) - 1)
+            rest = torch.nonzero(left).squeeze(1)
+            if not len(rest):
+                return
+            words, slots = words.index_select(1, rest), slots.index_select(0, rest)
+
+    def _claim(self, slots: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        """Of those who want the same free slot one gets it; returns who is still without."""
+        own = torch.arange(EMPTY - 1, EMPTY - 1 - len(slots), -1, dtype=torch.int32, device=slots.device)
+        rows = torch.nonzero(wanted).squeeze(1)
+        self._table[slots.index_select(0, rows)] = own.index_select(0, rows)
+        return (self._table.index_select(0, slots) != own) | ~wanted
+
+    def _append(self, words: torch.Tensor, slots: torch.Tensor) -> None:
+        end = self.count + words.shape[1]
+        self._states[:, self.count : end] = words
+        self._table[slots] = torch.arange(self.count, end, dtype=torch.int32, device=slots.device)
+        self.count = end
+
+    def _rehash(self, start: int, end: int) -> None:
+        """Enter states that are known to be distinct into a new table."""
+        numbers = torch.arange(start, end, dtype=torch.int32, device=self._states.device)
+        slots = self._slots(self.states(start, end))
+        while len(numbers):
+            taken = self._table.index_select(0, slots) != EMPTY
+            left = self._claim(slots, ~taken)
+            won = torch.nonzero(~left).squeeze(1)
+            self._table[slots.index_select(0, won)] = numbers.index_select(0, won)
+            rest = torch.nonzero(left).squeeze(1)
+            slots = ((slots + left) & (len(self._table) - 1)).index_select(0, rest)
+            numbers = numbers.index_select(0, rest)
