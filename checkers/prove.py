@@ -125,6 +125,7 @@ def _prove_shared(place: str, solver: str, timeout: float, smt2: Path | None) ->
 
 def _prove_place(machine: type[Machine], place: str, solver: str, timeout: float, smt2: Path | None) -> list[Obligation]:
     """All obligations of one action, of the first state, or of any state."""
+    z3.z3.Z3_DEBUG = False  # the Python layer's own type checks; the encoder's types make them superfluous
     model = Model.of(machine)
     universe = Unbounded(model)
     if place == INITIALLY:
