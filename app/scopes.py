@@ -14,7 +14,9 @@ DEFAULT_SIZES = {"Block": 2, "Request": 2, "Position": 2, "Slot": 1, "Hash": 2, 
 """The scope of machine P that is explored where none is named: some tens of thousands of states."""
 
 
-def find_scope(machine: type[Machine], sizes: dict[str, int], *, split: bool, null: bool, caching: bool, seed: int) -> Scope:
+def find_scope(
+    machine: type[Machine], sizes: dict[str, int], *, split: bool, null: bool, caching: bool, seed: int
+) -> Scope:
     """Return a scope of the machine with these sizes; sizes that are left out have the default's.
 
     Raises:
@@ -29,13 +31,18 @@ def find_scope(machine: type[Machine], sizes: dict[str, int], *, split: bool, nu
         if not model.params:
             return Scope(model, sizes)
         if not issubclass(machine, Pool):
-            raise UsageError(f"{model.name} has parameters of its own ({', '.join(model.params)}); explore it from Python with a Scope")
+            raise UsageError(
+                f"{model.name} has parameters of its own ({', '.join(model.params)}); "
+                "explore it from Python with a Scope"
+            )
         return _pool_scope(model.machine, DEFAULT_SIZES | sizes, split=split, null=null, caching=caching, seed=seed)
     except (ScopeError, ValueError) as error:
         raise UsageError(f"--size: {error}") from error
 
 
-def _pool_scope(machine: type[Machine], sizes: dict[str, int], *, split: bool, null: bool, caching: bool, seed: int) -> Scope:
+def _pool_scope(
+    machine: type[Machine], sizes: dict[str, int], *, split: bool, null: bool, caching: bool, seed: int
+) -> Scope:
     from .machine import Model
     from .machine.scope import Scope
     from .worlds import Size, World

@@ -99,10 +99,14 @@ class World:
     def make(size: Size, *, caching: bool = True, split: bool = False, null: bool = False, seed: int = 0) -> "World":
         """A world of this size and dialect: tries sequences until their prefixes give the numbers asked for."""
         dice = random.Random(seed)
+        lonely = 0
         for _ in range(1000):
             trie = _Trie(size, dice)
-            # Most worlds have something to find; a few need not.
-            if trie.fits() and (trie.shares() or dice.random() < 0.05):
+            if not trie.fits():
+                continue
+            # Most worlds have something to find; a few need not, and some sizes have no room for it.
+            lonely += 1
+            if trie.shares() or lonely > 20 or dice.random() < 0.05:
                 return trie.world(caching, split, null)
         raise ValueError(f"no token sequences were found that give {size}")
 

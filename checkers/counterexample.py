@@ -1,8 +1,9 @@
 """The smallest state from which an action breaks a property.
 
-A proof that fails says nothing yet. So the search is done again where everything can be written out: one, two, three elements of each
-sort. What is found is a whole state in which every inductive invariant holds; it is made as small and as empty as possible, and then run in the
-concrete interpreter, which has no part in the encoding: a fault of the encoder cannot pass for a finding.
+A proof that fails says nothing yet. So the search is done again where everything can be written out: one, two, three
+elements of each sort. What is found is a whole state in which every inductive invariant holds; it is made as small and
+as empty as possible, and then run in the concrete interpreter, which has no part in the encoding: a fault of the
+encoder cannot pass for a finding.
 
 The state need not be reachable (`explore` tells); it shows what the invariants do not rule out.
 """
@@ -23,7 +24,7 @@ from ..machine.model import Model
 from ..machine.scope import Scope, ScopeError
 from ..machine.terms import Bool, Index, Int, Sort, Term
 from ..machine.universe import Finite
-from .obligations import COROLLARIES, INITIALLY, Problem, Problems, corollaries, initially, of_action
+from .obligations import COROLLARIES, INITIALLY, Problems, corollaries, initially, of_action
 from .trace import Operation, Trace
 
 __all__ = ["Counterexample", "find"]
@@ -34,7 +35,7 @@ LARGEST = 4
 
 @dataclass
 class Counterexample:
-    """A step that breaks a property: the state before it, the action, the state after, and what the concrete interpreter says."""
+    """A step that breaks a property: the states around it, and what the concrete interpreter says."""
 
     machine: str
     action: str
@@ -52,7 +53,9 @@ class Counterexample:
     @property
     def trace(self) -> Trace:
         """The step as a trace that `replay` runs."""
-        operations = [] if self.action in (INITIALLY, COROLLARIES) else [Operation(op=self.action, args=dict(self.args))]
+        operations = (
+            [] if self.action in (INITIALLY, COROLLARIES) else [Operation(op=self.action, args=dict(self.args))]
+        )
         note = f"breaks {self.goal} ({self.broken})"
         return Trace(self.machine, "machine", operations, self.sizes, self.params, note=note, initial=self.before)
 
@@ -67,7 +70,10 @@ class Counterexample:
             rows += [(place, shown, "") for place, shown in self._cells(name, value)]
         after = self.after or {}
         for name, value in self.before.items():
-            old, new = dict(self._cells(name, value, full=True)), dict(self._cells(name, after.get(name, value), full=True))
+            old, new = (
+                dict(self._cells(name, value, full=True)),
+                dict(self._cells(name, after.get(name, value), full=True)),
+            )
             for place, shown in old.items():
                 if shown != new[place]:
                     rows.append((place, shown, f"{new[place]}   <- changed"))
@@ -107,11 +113,11 @@ def _named(kind: str, value: object) -> str:
 
 
 def find(model: Model, place: str, goal: str, *, seconds: float = 20.0, rounds: int = 3) -> Counterexample | None:
-    """The smallest counterexample to a goal of an action (or of the first state, or of any state), if one is found in time."""
+    """The smallest counterexample to a goal of an action (or of the first state, or of any), if found in time."""
     start = time.monotonic()
     roots = sorted({Scope.root(k) for k in model.sorts.values()})
     for largest in range(1, LARGEST + 1):
-        sizes = {r: largest for r in roots}
+        sizes = dict.fromkeys(roots, largest)
         if _search(model, place, goal, sizes, rounds, seconds - (time.monotonic() - start)) is None:
             if time.monotonic() - start > seconds:
                 return None
@@ -147,7 +153,9 @@ def _search(
         solver = z3.Solver()
         solver.set("timeout", max(1, int(1000 * seconds)))
         solver.add(*problem.hypotheses)
-        solver.add(z3.Not(problem.formula) if not isinstance(problem.formula, bool) else z3.BoolVal(not problem.formula))
+        solver.add(
+            z3.Not(problem.formula) if not isinstance(problem.formula, bool) else z3.BoolVal(not problem.formula)
+        )
         if solver.check() == z3.sat:
             return problems, _emptied(solver, problems) if small else solver.model()
     return None
@@ -190,7 +198,7 @@ def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
     return solver.model()
 
 
-# ------------------------------------------------------------------------------------------------ reading and running it
+# ----------------------------------------------------------------------------------------- reading and running it
 
 
 def _number(found: z3.ModelRef, formula: Formula) -> int | bool:
@@ -200,7 +208,7 @@ def _number(found: z3.ModelRef, formula: Formula) -> int | bool:
     return z3.is_true(value) if z3.is_bool(value) else value.as_long()
 
 
-def _read(problems: Problems, found: z3.ModelRef, scope_sizes: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any], list[int | bool]]:
+def _read(problems: Problems, found: z3.ModelRef) -> tuple[dict[str, Any], dict[str, Any], list[int | bool]]:
     """Parameters, state before and arguments, as plain data."""
     symbolic, model = problems.symbolic, problems.symbolic.model
     universe = symbolic.universe
@@ -229,9 +237,11 @@ def _read(problems: Problems, found: z3.ModelRef, scope_sizes: dict[str, int]) -
     return params, state, [_number(found, a) for a in problems.args]
 
 
-def _replay(model: Model, place: str, goal: str, sizes: dict[str, int], problems: Problems, found: z3.ModelRef) -> Counterexample:
+def _replay(
+    model: Model, place: str, goal: str, sizes: dict[str, int], problems: Problems, found: z3.ModelRef
+) -> Counterexample:
     """Run the step in the concrete interpreter and say what it breaks there."""
-    params, before, args = _read(problems, found, sizes)
+    params, before, args = _read(problems, found)
     numbers = [x for v in (*params.values(), *before.values(), args) for x in _integers(v)]
     sizes = sizes | {"Int": max([8, *(2 * abs(n) for n in numbers)])}
     scope = Scope(model, sizes, params)
@@ -239,7 +249,11 @@ def _replay(model: Model, place: str, goal: str, sizes: dict[str, int], problems
     state = concrete.state(before)
     names = {n: tuple(_short(k) for k in (*m.kinds, m.to)) for n, m in model.maps.items()}
     names |= {n: tuple(_short(k) for k in (*q.kinds, q.of)) for n, q in model.queues.items()}
-    shown = {} if place in (INITIALLY, COROLLARIES) else dict(zip((p.args[0] for p in model.actions[place].params), args, strict=True))
+    shown = (
+        {}
+        if place in (INITIALLY, COROLLARIES)
+        else dict(zip((p.args[0] for p in model.actions[place].params), args, strict=True))
+    )
     wrong = [v for v in concrete.violations(state) if not v.prop.derived] if place not in (INITIALLY,) else []
     after, broken = _step(concrete, state, place, tuple(int(a) for a in args), goal)
     rule = next((p.rule for p in model.properties.values() if goal.split(": ")[-1].split(" (")[0] == p.name), "")

@@ -5,8 +5,10 @@ those that are possible in the state at hand; some steps try what must be refuse
 actions, others each time (swarm testing). Hypothesis shrinks what fails. `fuzz` runs it and reports.
 """
 
+import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -22,7 +24,7 @@ from .lockstep import Call, Divergence, Lockstep, Specs
 from .replay import shortened
 from .script import to_script, to_trace
 from .target import Args, Setting, Target
-from .trace import Trace
+from .trace import Trace, encode_trace
 
 __all__ = ["Coverage", "Finding", "FuzzReport", "fuzz", "state_machine"]
 
@@ -89,7 +91,14 @@ class FuzzReport:
             "coverage": {name: vars(c) for name, c in self.coverage.items()},
             "reached": self.reached,
             "findings": [
-                {"oracle": f.oracle, "rule": f.rule, "steps": f.steps, "report": f.report, "script": f.script}
+                {
+                    "oracle": f.oracle,
+                    "rule": f.rule,
+                    "trace": encode_trace(f.trace).decode(),
+                    "steps": f.steps,
+                    "report": f.report,
+                    "script": f.script,
+                }
                 for f in self.findings
             ],
             "seconds": self.seconds,
@@ -348,9 +357,23 @@ def profile(examples: int, steps: int) -> settings:
     )
 
 
+@contextmanager
+def heap_at_rest() -> Iterator[None]:
+    """Keep the garbage collector from walking, over and over, all that was made before: modules, mostly torch's."""
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def _run(kind: Any, examples: int, steps: int) -> list[_Diverged]:
     try:
-        run_state_machine_as_test(kind, settings=profile(examples, steps))
+        with heap_at_rest():
+            run_state_machine_as_test(kind, settings=profile(examples, steps))
     except _Diverged as failure:
         return [failure]
     except BaseExceptionGroup as group:

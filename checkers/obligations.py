@@ -1,7 +1,8 @@
 """What has to be proved of a machine, as problems for a solver.
 
-A machine is proved when its first state satisfies the inductive invariants, every action keeps them (and the properties of steps, and
-does nothing ill-formed on the way), and the corollaries follow from them. Each problem is a list of hypotheses and a goal.
+A machine is proved when its first state satisfies the inductive invariants, every action keeps them (and the properties
+of steps, and does nothing ill-formed on the way), and the corollaries follow from them. Each problem is a list of
+hypotheses and a goal.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ COROLLARIES = "every state"
 
 @dataclass(eq=False)
 class Problem:
-    """Something to prove: the goal follows from the hypotheses, and may use goals of the same place that were proved before."""
+    """Something to prove: the goal follows from the hypotheses, and from goals of the same place proved before."""
 
     goal: str
     rule: str
@@ -37,7 +38,7 @@ class Problem:
     place: int
     prop: Property | None = None
     nearby: list[Formula] | None = None
-    """Those of the hypotheses that speak of something that the goal or the action speaks of: mostly enough, and faster."""
+    """The hypotheses that speak of something that goal or action speak of: mostly enough, and faster."""
 
 
 @dataclass(eq=False)
@@ -81,7 +82,11 @@ def _nearby(run: Run, goal: Goal, hypotheses: list[Formula]) -> list[Formula]:
     for name in goal.about & counts.keys():
         looked_at |= counts[name].reads.keys() | {f"{q}.has" for q in counts[name].reads if q in run.model.queues}
     about = run.symbolic.about
-    return [h for h in hypotheses if not isinstance(h, z3.ExprRef) or h.get_id() not in about or about[h.get_id()][1] & looked_at]
+    return [
+        h
+        for h in hypotheses
+        if not isinstance(h, z3.ExprRef) or h.get_id() not in about or about[h.get_id()][1] & looked_at
+    ]
 
 
 def _between_rounds(run: Run) -> Iterator[Goal]:
@@ -91,7 +96,9 @@ def _between_rounds(run: Run) -> Iterator[Goal]:
             claims = run.symbolic.claims(prop, state, None, {})
             for number, formula in enumerate(claims, 1):
                 part = f" ({number} of {len(claims)})" if len(claims) > 1 else ""
-                yield Goal(f"{label}{prop.name}{part}", prop.rule, context, limplies(condition, formula), prop.line, prop)
+                yield Goal(
+                    f"{label}{prop.name}{part}", prop.rule, context, limplies(condition, formula), prop.line, prop
+                )
 
 
 def initially(model: Model, universe: Unbounded) -> Problems:
@@ -124,7 +131,9 @@ def corollaries(model: Model, universe: Unbounded) -> Problems:
         formula = has_value(symbolic, prop, state)
         if formula is not True:
             problems.append(
-                Problem(f"{prop.name} has a value", prop.rule, prop.line, [*symbolic.definitions, *hypotheses], formula, 1)
+                Problem(
+                    f"{prop.name} has a value", prop.rule, prop.line, [*symbolic.definitions, *hypotheses], formula, 1
+                )
             )
     return Problems(symbolic, problems, state)
 

@@ -1,10 +1,11 @@
 """prove: a machine's properties hold for any number of blocks, requests and hashes.
 
-Each obligation is given to a solver together with everything that is known at its place. `unknown` is never a pass: an obligation that
-is not proved is searched for its smallest counterexample (`counterexample.py`), and is refuted if there is one.
+Each obligation is given to a solver together with everything that is known at its place. `unknown` is never a pass: an
+obligation that is not proved is searched for its smallest counterexample (`counterexample.py`), and is refuted if there
+is one.
 
-A proof about a machine that cannot move proves nothing, so every action must also be possible in some state, with an end in
-which all invariants hold; and in a small scope the counts that the proofs carry along must equal the sums.
+A proof about a machine that cannot move proves nothing, so every action must also be possible in some state, with an
+end in which all invariants hold; and in a small scope the counts that the proofs carry along must equal the sums.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def prove(
 ) -> ProveReport:
     """Prove everything that the machine promises; ``only``: of these actions (or ``initially``, or ``every state``).
 
-    ``timeout`` bounds one obligation, in seconds; ``smt2`` names a directory that gets every obligation as SMT-LIB text; ``jobs`` is the number of
-    processes (the default: one for each core).
+    ``timeout`` bounds one obligation, in seconds; ``smt2`` names a directory that gets every obligation as SMT-LIB
+    text; ``jobs`` is the number of processes (the default: one for each core).
     """
     start = time.perf_counter()
     model = Model.of(machine)
@@ -123,7 +124,9 @@ def _prove_shared(place: str, solver: str, timeout: float, smt2: Path | None) ->
     return _prove_place(_shared, place, solver, timeout, smt2)
 
 
-def _prove_place(machine: type[Machine], place: str, solver: str, timeout: float, smt2: Path | None) -> list[Obligation]:
+def _prove_place(
+    machine: type[Machine], place: str, solver: str, timeout: float, smt2: Path | None
+) -> list[Obligation]:
     """All obligations of one action, of the first state, or of any state."""
     z3.z3.Z3_DEBUG = False  # the Python layer's own type checks; the encoder's types make them superfluous
     model = Model.of(machine)
@@ -141,18 +144,22 @@ def _prove_place(machine: type[Machine], place: str, solver: str, timeout: float
 
 
 LADDER = (2, 1, 3, 4)
-"""How deep terms that come out of one another are followed, try by try. Most goals need 2; deeper tries see more and take longer."""
+"""How deep terms that come out of one another are followed, try by try. Most goals need 2; deeper takes longer."""
 
 
 def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: float) -> list[Obligation]:
-    """Each problem, alone at first; then with what was proved at its place; what is left is searched for a counterexample."""
+    """Each problem, alone at first; then with what was proved at its place; the rest is searched for counterexamples."""
     seconds = dict.fromkeys(range(len(problems.problems)), 0.0)
     proved: set[int] = set()
     for attempt, depth in enumerate((LADDER[0], *LADDER)):
         for i, problem in enumerate(problems.problems):
             if i in proved or seconds[i] >= timeout:
                 continue
-            lemmas = [p.formula for j, p in enumerate(problems.problems) if j in proved and p.place == problem.place] if attempt else []
+            lemmas = (
+                [p.formula for j, p in enumerate(problems.problems) if j in proved and p.place == problem.place]
+                if attempt
+                else []
+            )
             started = time.perf_counter()
             patience = min(timeout, 1.0 if depth < LADDER[-1] else timeout)
             if ask(problem, lemmas, solver=solver, depth=depth, timeout=patience, nearby=not attempt) == "proved":
@@ -164,12 +171,16 @@ def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: 
 
 
 def _verdict(model: Model, place: str, problem: Problem, is_proved: bool, seconds: float, timeout: float) -> Obligation:
-    obligation = Obligation(place, problem.goal, problem.rule, "proved" if is_proved else "unknown", seconds, str(problem.line))
+    obligation = Obligation(
+        place, problem.goal, problem.rule, "proved" if is_proved else "unknown", seconds, str(problem.line)
+    )
     if is_proved:
         return obligation
     found = find(model, place, problem.goal, seconds=max(timeout, 20.0))
     if found is None:
-        obligation.note = "not proved, and no counterexample in small scopes: perhaps an invariant or a loop fact is missing"
+        obligation.note = (
+            "not proved, and no counterexample in small scopes: perhaps an invariant or a loop fact is missing"
+        )
     elif not found.replayed:
         obligation.counterexample = found
         obligation.note = "the concrete interpreter does not confirm the counterexample"
@@ -178,7 +189,7 @@ def _verdict(model: Model, place: str, problem: Problem, is_proved: bool, second
     return obligation
 
 
-# ------------------------------------------------------------------------------------------------ the proofs are about something
+# ----------------------------------------------------------------------------------- the proofs are about something
 
 
 def _small(model: Model, size: int) -> dict[str, int]:
@@ -192,16 +203,25 @@ def _parameters_exist(model: Model, place: str) -> list[Obligation]:
     started = time.perf_counter()
     for size in (1, 2, 3):
         symbolic = Symbolic(model, Finite(model, _small(model, size)))
-        state, facts = symbolic.first()
+        _, facts = symbolic.first()
         solver = z3.Solver()
         solver.add(*[f for f in (*symbolic.about_params(), *facts) if f is not True])
         if solver.check() == z3.sat:
             return [Obligation(place, "some first state exists", "", "proved", time.perf_counter() - started)]
-    return [Obligation(place, "some first state exists", "", "refuted", time.perf_counter() - started, note="the assumptions contradict each other")]
+    return [
+        Obligation(
+            place,
+            "some first state exists",
+            "",
+            "refuted",
+            time.perf_counter() - started,
+            note="the assumptions contradict each other",
+        )
+    ]
 
 
 def _not_vacuous(model: Model, place: str) -> list[Obligation]:
-    """The action is possible under the invariants, some end of it satisfies them, and counts are carried as they should be."""
+    """The action is possible under the invariants, some end satisfies them, and counts are carried as they should be."""
     line = str(model.actions[place].line)
     started = time.perf_counter()
     answers = {"possible": z3.unsat, "consistent": z3.unsat}
@@ -221,14 +241,19 @@ def _not_vacuous(model: Model, place: str) -> list[Obligation]:
             break
     seconds = time.perf_counter() - started
     notes = {
-        "possible": f"no state of up to 3 of each sort enables {place} (line {line}): its requirements contradict the invariants",
+        "possible": f"no state of up to 3 of each sort enables {place} (line {line}): "
+        "its requirements contradict the invariants",
         "consistent": f"no end of {place} (line {line}) satisfies all invariants, with up to 3 of each sort",
     }
-    obligations = [_about_something(place, line, f"{place} is {what}", answers[what], notes[what], seconds / 2) for what in answers]
+    obligations = [
+        _about_something(place, line, f"{place} is {what}", answers[what], notes[what], seconds / 2) for what in answers
+    ]
     return [*obligations, _counts_agree(model, place, line)] if model.counts else obligations
 
 
-def _about_something(place: str, line: str, goal: str, answer: z3.CheckSatResult, note: str, seconds: float) -> Obligation:
+def _about_something(
+    place: str, line: str, goal: str, answer: z3.CheckSatResult, note: str, seconds: float
+) -> Obligation:
     verdict: Verdict = "proved" if answer == z3.sat else "refuted" if answer == z3.unsat else "unknown"
     return Obligation(place, goal, "", verdict, seconds, line, note="" if verdict == "proved" else note)
 
@@ -255,8 +280,12 @@ def _counts_agree(model: Model, place: str, line: str) -> Obligation:
         solver.add(z3.Or(*[w for w in wrong if w is not False]))
         answer = solver.check()
         verdict = "proved" if answer == z3.unsat else "refuted" if answer == z3.sat else "unknown"
-    note = "" if verdict == "proved" else "a count is not carried as its law says: an error of the kit, please report it"
-    return Obligation(place, "counts are what the laws say", "", verdict, time.perf_counter() - started, line, note=note)
+    note = (
+        "" if verdict == "proved" else "a count is not carried as its law says: an error of the kit, please report it"
+    )
+    return Obligation(
+        place, "counts are what the laws say", "", verdict, time.perf_counter() - started, line, note=note
+    )
 
 
 def _write(directory: Path, model: Model, place: str, problems: Problems) -> None:
@@ -264,5 +293,3 @@ def _write(directory: Path, model: Model, place: str, problems: Problems) -> Non
     for i, problem in enumerate(problems.problems):
         path = directory / f"{model.name}-{place.replace(' ', '_')}-{i:03d}.smt2"
         path.write_text(f"; {model.name}.{place}: {problem.goal}\n{to_smt2(problem)}", encoding="utf-8")
-
-

@@ -17,8 +17,8 @@ Verdict = Literal["proved", "refuted", "unknown"]
 def ask(
     problem: Problem, lemmas: list[Formula], *, solver: str, depth: int, timeout: float, nearby: bool = False
 ) -> Verdict:
-    """Whether the goal follows from the hypotheses and lemmas. ``timeout`` in seconds; ``depth`` bounds how far instances breed new ones;
-    ``nearby``: from the hypotheses that are most likely to matter.
+    """Whether the goal follows from the hypotheses and lemmas. ``timeout`` in seconds; ``depth`` bounds how far
+    instances breed new ones; ``nearby``: from the hypotheses that are most likely to matter.
 
     The answer is "proved" or "unknown": a refutation needs a whole state (`counterexample.py`), not a failed proof.
     """

@@ -16,14 +16,24 @@ if TYPE_CHECKING:
 
 def explore(
     machine: Annotated[str, typer.Argument(metavar="MACHINE", help="A machine by name, or FILE.py:CLASS.")],
-    size: Annotated[str | None, typer.Option(metavar="SORT=N[,...]", help="Elements per sort, as in Block=5,Request=2.")] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="SORT=N[,...]", help="Elements per sort, as in Block=5,Request=2.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Where states are computed: cpu or cuda.")] = "cpu",
-    free_order: Annotated[Literal["append", "split"], typer.Option(help="Dialect of P10 (machines of the pool).")] = "split",
-    null_block: Annotated[bool, typer.Option("--null-block/--no-null-block", help="Whether the pool keeps a null block.")] = False,
+    free_order: Annotated[
+        Literal["append", "split"], typer.Option(help="Dialect of P10 (machines of the pool).")
+    ] = "split",
+    null_block: Annotated[
+        bool, typer.Option("--null-block/--no-null-block", help="Whether the pool keeps a null block.")
+    ] = False,
     caching: Annotated[bool, typer.Option("--caching/--no-caching", help="Whether blocks are registered.")] = True,
     seed: Annotated[int, typer.Option(help="Chooses the requests' token sequences.")] = 0,
-    max_states: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many states (then the answer is 3).")] = None,
-    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trace of the first violation there.")] = None,
+    max_states: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Stop after so many states (then the answer is 3).")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the trace of the first violation there.")
+    ] = None,
     json: JsonOption = None,
 ) -> int:
     """Visit every reachable state; a violation comes with a shortest trace."""
@@ -45,7 +55,9 @@ def explore(
     return verdict([report])
 
 
-def run(output: Output, label: str, machine: Any, scope: Any, *, device: str = "cpu", max_states: int | None = None) -> "ExploreReport":
+def run(
+    output: Output, label: str, machine: Any, scope: Any, *, device: str = "cpu", max_states: int | None = None
+) -> "ExploreReport":
     """Explore with progress.
 
     Raises:
@@ -76,18 +88,24 @@ def show(output: Output, reports: "list[ExploreReport]") -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table(title="Every reachable state of a small scope", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title="Every reachable state of a small scope", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     table.add_column("machine")
     for column in ("states", "transitions", "depth", "violations", "memory", "seconds"):
         table.add_column(column, justify="right")
     for r in reports:
         memory = f"{r.peak_bytes / 2**20:,.1f} MiB"
         states = f"{r.states:,}" + ("" if r.complete else "+")
-        table.add_row(r.machine, states, f"{r.transitions:,}", str(r.depth), str(len(r.violations)), memory, f"{r.seconds:.2f}")
+        table.add_row(
+            r.machine, states, f"{r.transitions:,}", str(r.depth), str(len(r.violations)), memory, f"{r.seconds:.2f}"
+        )
     output.tables.print(table)
     for r in reports:
         for found in r.violations:
-            output.tables.print(f"{r.machine}: {found.kind} {found.rule} {found.name} {found.values or ''}", markup=False)
+            output.tables.print(
+                f"{r.machine}: {found.kind} {found.rule} {found.name} {found.values or ''}", markup=False
+            )
             for number, s in enumerate(found.trace, 1):
                 call = f"{s.action}({', '.join(f'{k}={v}' for k, v in s.args.items())})"
                 output.tables.print(f"  {number}. {call}", markup=False, highlight=False)
@@ -101,7 +119,8 @@ def to_trace(report: "ExploreReport", params: dict[str, Any]) -> "Trace":
 
     found = report.violations[0]
     operations = [
-        Operation(op=s.action, args=dict(s.args), **({} if s.state is None else {"snapshot": s.state})) for s in found.trace
+        Operation(op=s.action, args=dict(s.args), **({} if s.state is None else {"snapshot": s.state}))
+        for s in found.trace
     ]
     note = f"breaks {found.rule} {found.name}"
     return Trace(report.machine, "machine", operations, dict(report.sizes), params, note=note, initial=found.initial)
@@ -116,7 +135,13 @@ def to_json(report: "ExploreReport") -> dict[str, Any]:
         "transitions": report.transitions,
         "depth": report.depth,
         "violations": [
-            {"kind": v.kind, "name": v.name, "rule": v.rule, "values": v.values, "trace": [[s.action, s.args] for s in v.trace]}
+            {
+                "kind": v.kind,
+                "name": v.name,
+                "rule": v.rule,
+                "values": v.values,
+                "trace": [[s.action, s.args] for s in v.trace],
+            }
             for v in report.violations
         ],
         "unreached": report.unreached,

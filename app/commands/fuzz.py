@@ -18,8 +18,12 @@ def fuzz(
     seed: Annotated[int, typer.Option(help="Chooses the runs.")] = 0,
     examples: Annotated[int, typer.Option(min=1, help="How many runs.")] = 200,
     steps: Annotated[int, typer.Option(min=1, help="The most steps of a run.")] = 50,
-    time: Annotated[float | None, typer.Option(min=0.1, metavar="SECONDS", help="Begin no more runs after so long.")] = None,
-    traces: Annotated[Path | None, typer.Option(metavar="DIR", help="Write trace and script of each finding there.")] = None,
+    time: Annotated[
+        float | None, typer.Option(min=0.1, metavar="SECONDS", help="Begin no more runs after so long.")
+    ] = None,
+    traces: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write trace and script of each finding there.")
+    ] = None,
     json: JsonOption = None,
 ) -> int:
     """Drive a target through random runs; a difference comes with a short runnable script."""
@@ -30,7 +34,9 @@ def fuzz(
     return verdict(report)
 
 
-def run(output: Output, target: str, *, seed: int, examples: int, steps: int, seconds: float | None = None) -> "FuzzReport":
+def run(
+    output: Output, target: str, *, seed: int, examples: int, steps: int, seconds: float | None = None
+) -> "FuzzReport":
     """Fuzz with progress.
 
     Raises:
@@ -49,7 +55,14 @@ def run(output: Output, target: str, *, seed: int, examples: int, steps: int, se
             advance(runs, examples, f"fuzzing {target}: {done:,} steps")
 
         return fuzz_target(
-            Pool, PoolTarget, worlds(), seed=seed, examples=examples, steps=steps, seconds=seconds, on_progress=on_progress
+            Pool,
+            PoolTarget,
+            worlds(),
+            seed=seed,
+            examples=examples,
+            steps=steps,
+            seconds=seconds,
+            on_progress=on_progress,
         )
 
 
@@ -67,7 +80,9 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
         table.add_row(name, f"{coverage.applied:,}", f"{coverage.refused:,}")
     output.tables.print(table)
     speed = report.steps / report.seconds if report.seconds else 0.0
-    output.tables.print(f"{len(report.findings)} findings, {speed:,.0f} steps/s, {report.seconds:.1f} s", highlight=False)
+    output.tables.print(
+        f"{len(report.findings)} findings, {speed:,.0f} steps/s, {report.seconds:.1f} s", highlight=False
+    )
     for number, finding in enumerate(report.findings):
         output.tables.print(f"finding: {finding.oracle} after {finding.rule}, {finding.steps} steps", markup=False)
         output.tables.print(finding.report, markup=False, highlight=False)

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 def prove(
     machine: Annotated[
-        list[str] | None, typer.Argument(metavar="[MACHINE]...", help="Machines by name, or FILE.py:CLASS; all if none is named.")
+        list[str] | None,
+        typer.Argument(metavar="[MACHINE]...", help="Machines by name, or FILE.py:CLASS; all if none is named."),
     ] = None,
     solver: Annotated[Literal["z3", "cvc5"], typer.Option(help="Who decides the obligations.")] = "z3",
     timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="For one obligation.")] = 10.0,
     smt2: Annotated[Path | None, typer.Option(metavar="DIR", help="Write every obligation there, as SMT-LIB.")] = None,
-    traces: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each counterexample there, as a trace.")] = None,
+    traces: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write each counterexample there, as a trace.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
     json: JsonOption = None,
 ) -> int:
@@ -58,7 +61,9 @@ def prove_all(
     for name in names or list(KNOWN):
         machine = find_machine(name)
         with output.progress(f"proving {name}") as advance:
-            reports.append(prove_machine(machine, solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, on_progress=advance))
+            reports.append(
+                prove_machine(machine, solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, on_progress=advance)
+            )
     return reports
 
 

@@ -13,8 +13,12 @@ from ..output import Output
 def replay(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")],
     target: Annotated[str | None, typer.Option(metavar="TARGET", help="Compare with this target: refimpl.")] = None,
-    machine: Annotated[str | None, typer.Option(metavar="MACHINE", help="The machine, where the trace does not name a known one.")] = None,
-    itf: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trace there in the Informal Trace Format.")] = None,
+    machine: Annotated[
+        str | None, typer.Option(metavar="MACHINE", help="The machine, where the trace does not name a known one.")
+    ] = None,
+    itf: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the trace there in the Informal Trace Format.")
+    ] = None,
     json: JsonOption = None,
 ) -> int:
     """Run a trace again and report the first thing that is wrong."""
@@ -29,7 +33,10 @@ def replay(
     by_class = {cls: name for name, (_, cls) in KNOWN.items()}
     name = machine or by_class.get(recorded.subject) or ("pool" if recorded.subject == "refimpl" else None)
     if name is None:
-        raise UsageError(f"{trace} was recorded on {recorded.subject}, which is no known machine; name it with --machine FILE.py:CLASS")
+        raise UsageError(
+            f"{trace} was recorded on {recorded.subject}, which is no known machine; "
+            "name it with --machine FILE.py:CLASS"
+        )
     model = Model.of(find_machine(name))
     make_target, setting = None, None
     if target is not None:
@@ -39,7 +46,7 @@ def replay(
         from ..worlds import World
 
         if recorded.initial is not None and recorded.initial != _first(model, recorded):
-            raise UsageError(f"{trace} begins in a state that is not the first one; a target can only be driven from there, so leave --target out")
+            raise UsageError(f"{trace} does not begin in the first state, where a target does; leave --target out")
         described = setting_of(recorded)
         try:
             setting = World.load(described) if described is not None else World.of_scope(scope_of(model, recorded))
@@ -55,13 +62,21 @@ def replay(
     done = replay_trace(model, recorded, make_target, setting)
     where = model.name if target is None else f"{model.name} and {target}"
     if done.problem is None:
-        output.tables.print(f"{trace}: {done.operations} operations on {where}: nothing is wrong", markup=False, highlight=False)
+        output.tables.print(
+            f"{trace}: {done.operations} operations on {where}: nothing is wrong", markup=False, highlight=False
+        )
     else:
-        output.tables.print(f"{trace}: {done.done} of {done.operations} operations on {where}, then:", markup=False, highlight=False)
+        output.tables.print(
+            f"{trace}: {done.done} of {done.operations} operations on {where}, then:", markup=False, highlight=False
+        )
         output.tables.print(f"  {done.problem.kind}: {done.problem.text}", markup=False, highlight=False)
         if recorded.note:
-            output.tables.print(f"  the trace was recorded with the note: {recorded.note}", markup=False, highlight=False)
-    problem = None if done.problem is None else {"kind": done.problem.kind, "at": done.problem.at, "text": done.problem.text}
+            output.tables.print(
+                f"  the trace was recorded with the note: {recorded.note}", markup=False, highlight=False
+            )
+    problem = (
+        None if done.problem is None else {"kind": done.problem.kind, "at": done.problem.at, "text": done.problem.text}
+    )
     output.report({"trace": str(trace), "operations": done.operations, "done": done.done, "problem": problem})
     return ExitStatus.HOLDS if done.problem is None else ExitStatus.REFUTED
 

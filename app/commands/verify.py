@@ -18,7 +18,9 @@ CAPACITIES = (1000, 5000)
 
 
 def verify(
-    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="A block-hash trace of real requests to replay too.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A block-hash trace of real requests to replay too.")
+    ] = None,
     requests: Annotated[int, typer.Option(min=1, help="How many of its requests.")] = 1000,
     seed: Annotated[int, typer.Option(help="Chooses the fuzzer's runs.")] = 0,
     json: JsonOption = None,
@@ -41,7 +43,11 @@ def verify(
     fuzzed = fuzzing.run(output, "refimpl", seed=seed, examples=200, steps=50)
     fuzzing.show(output, fuzzed)
     statuses = [proving.verdict(proofs), exploring.verdict(explored), fuzzing.verdict(fuzzed)]
-    report: dict[str, Any] = {"prove": proving.to_json(proofs), "explore": [exploring.to_json(r) for r in explored], "fuzz": fuzzed.to_json()}
+    report: dict[str, Any] = {
+        "prove": proving.to_json(proofs),
+        "explore": [exploring.to_json(r) for r in explored],
+        "fuzz": fuzzed.to_json(),
+    }
     if trace is not None:
         status, report["workload"] = _replay(output, trace, requests)
         statuses.append(status)
@@ -50,7 +56,11 @@ def verify(
     output.report(report)
     found, undecided = ExitStatus.REFUTED in statuses, ExitStatus.UNDECIDED in statuses
     verdict = ExitStatus.REFUTED if found else ExitStatus.UNDECIDED if undecided else ExitStatus.HOLDS
-    words = {ExitStatus.HOLDS: "Everything holds.", ExitStatus.REFUTED: "Something does not hold: see above.", ExitStatus.UNDECIDED: "Something is undecided: see above."}
+    words = {
+        ExitStatus.HOLDS: "Everything holds.",
+        ExitStatus.REFUTED: "Something does not hold: see above.",
+        ExitStatus.UNDECIDED: "Something is undecided: see above.",
+    }
     output.tables.print(words[verdict])
     return verdict
 

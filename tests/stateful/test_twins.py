@@ -1,0 +1,95 @@
+"""Must-fail: for everything that is compared, an implementation that is wrong in it, and the fuzzer that notices."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvproof.checkers.fuzz import Finding, fuzz
+from kvproof.checkers.replay import calls_of, replay, setting_of
+from kvproof.checkers.target import Target
+from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.machine import Model
+from kvproof.pool_target import PoolTarget
+from kvproof.spec.pool import Pool
+from kvproof.worlds import World, worlds
+
+TWINS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__file__).with_name("twins.py")))["TWINS"]
+MODEL = Model.of(Pool)
+COMPARED = {*PoolTarget.fields, "result", "events", "refusal", "residue", "crash"}
+
+# A fault that takes thousands of runs to meet; the exhaustive walk in test_lockstep.py meets it at once.
+RARE = "WritesWhatIsShared"
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == RARE else name for name in TWINS]
+
+_found: dict[str, Finding] = {}
+
+
+def finding(name: str) -> Finding:
+    """The finding in which a twin must be noticed."""
+    if name not in _found:
+        kind, oracle = TWINS[name]
+        report = fuzz(
+            Pool, kind, worlds(), seed=7, examples=10_000 if name == RARE else 400, steps=50 if name == RARE else 30
+        )
+        by_oracle = {f.oracle: f for f in report.findings}
+        assert oracle in by_oracle, f"{name} was noticed in {list(by_oracle)} only"
+        _found[name] = by_oracle[oracle]
+    return _found[name]
+
+
+def test_there_is_a_twin_for_everything_that_is_compared() -> None:
+    assert {oracle for _, oracle in TWINS.values()} == COMPARED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_fuzzer_notices(name: str) -> None:
+    found = finding(name)
+    assert found.oracle == TWINS[name][1]
+    assert found.steps == len(found.trace.operations) <= 12
+    assert found.oracle in found.report.splitlines()[0]
+    assert "specification:" in found.report
+    assert "implementation:" in found.report
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_trace_shows_it_again(name: str) -> None:
+    kind, oracle = TWINS[name]
+    trace = decode_trace(encode_trace(finding(name).trace))
+    setting = setting_of(trace)
+    assert setting is not None
+    again = replay(MODEL, trace, kind, World.load(setting))
+    assert again.problem is not None
+    assert again.problem.divergence is not None
+    assert (again.problem.divergence.oracle, again.done) == (oracle, len(trace.operations) - 1)
+    assert replay(MODEL, trace, PoolTarget, World.load(setting)).problem is None
+    assert replay(MODEL, trace).problem is None
+    assert len(calls_of(MODEL, trace)) == len(trace.operations)
+
+
+@pytest.mark.parametrize("name", ["FreesInTableOrder", "WritesWhatIsCovered", "ReportsEveryCopy"])
+def test_the_script_fails_again(name: str, tmp_path: Path) -> None:
+    found = finding(name)
+    assert _run(found.script, tmp_path).returncode == 1
+    sound = found.script.replace(f"twins[{name!r}]", "PoolTarget")
+    sound = sound.replace("import runpy\n", "from kvproof.pool_target import PoolTarget\nimport runpy\n")
+    repaired = _run(sound, tmp_path)
+    assert repaired.returncode == 0, repaired.stderr
+    assert f"manager.{found.rule}(" in repaired.stdout
+
+
+def _run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    file = folder / "failure.py"
+    file.write_text(script, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 or "AssertionError" in done.stderr, done.stderr
+    return done
+
+
+def test_one_seed_finds_one_thing() -> None:
+    kind: type[Target] = TWINS["ForgetsSecondHolder"][0]
+    first, second = (fuzz(Pool, kind, worlds(), seed=11, examples=200) for _ in range(2))
+    assert [f.script for f in first.findings] == [f.script for f in second.findings] != []
+    assert (first.steps, first.coverage) == (second.steps, second.coverage)

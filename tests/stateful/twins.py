@@ -1,0 +1,272 @@
+"""The reference implementation with one thing wrong, once for everything that is compared.
+
+Each twin is a target of its own; ``TWINS`` says in what a checker must notice it. Some faults reach into the
+implementation's own structures: a fault that shows in one view only is a fault of that structure.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kvproof.checkers.target import Answer, Args
+from kvproof.pool_target import PoolTarget
+from kvproof.refimpl.block_pool import BlockPool
+from kvproof.refimpl.errors import RefusedError
+from kvproof.refimpl.events import BlockRemoved, BlockStored, Event
+from kvproof.refimpl.manager import KVCacheManager, _Entry
+
+TWINS: dict[str, tuple[type[PoolTarget], str]] = {}
+
+
+class Twin(PoolTarget):
+    """A target whose manager, or pool, is of a broken subclass."""
+
+    pool_kind: type[BlockPool] = BlockPool
+    manager_kind: type[KVCacheManager] = KVCacheManager
+
+    def make_manager(self) -> KVCacheManager:
+        sound = super().make_manager()
+        params = self.world.scope.params
+        pool = self.pool_kind(
+            sound.pool.num_blocks,
+            free_order=sound.pool.free_order,
+            caching=params["caching"],
+            null_block=params["null"] is not None,
+        )
+        return self.manager_kind(pool, block_tokens=sound.block_tokens, payload=sound.payload)
+
+    def preamble(self) -> str:
+        # Not part of the package: a script finds it by its file.
+        return (
+            "import runpy\nfrom kvproof.worlds import World\n\n"
+            f"twins = runpy.run_path({__file__!r})\n"
+            f"target = twins[{type(self).__name__!r}](World.load(setting))"
+        )
+
+
+def twin(oracle: str) -> Callable[[type[PoolTarget]], type[PoolTarget]]:
+    """Enter a twin, and where it must be noticed."""
+
+    def enter(kind: type[PoolTarget]) -> type[PoolTarget]:
+        TWINS[kind.__name__] = kind, oracle
+        return kind
+
+    return enter
+
+
+@twin("free")
+class FreesInTableOrder(Twin):
+    """First block first, instead of last block first (P10)."""
+
+    class pool_kind(BlockPool):
+        def free(self, blocks: Sequence[int]) -> None:
+            super().free(blocks[::-1])
+
+
+@twin("free")
+class ForgetsToCountQueue(Twin):
+    """The queue's counter is one too high after a hit on a free block (P3)."""
+
+    class pool_kind(BlockPool):
+        def touch(self, blocks: Sequence[int]) -> None:
+            before = len(self._free)
+            super().touch(blocks)
+            if len(self._free) < before:
+                self._free._length += 1
+
+
+@twin("ref_cnt")
+class ForgetsSecondHolder(Twin):
+    """Touching a block that is held already counts nothing (P2)."""
+
+    class pool_kind(BlockPool):
+        def touch(self, blocks: Sequence[int]) -> None:
+            super().touch([b for b in blocks if self._ref_cnt[b] == 0])
+
+
+@twin("table")
+class AllocatesBackwards(Twin):
+    """The right blocks, in the wrong order (P7)."""
+
+    class pool_kind(BlockPool):
+        def allocate(self, n: int) -> list[int] | None:
+            blocks = super().allocate(n)
+            return None if blocks is None else blocks[::-1]
+
+
+@twin("length")
+class LeavesEmptyEntry(Twin):
+    """A trimmed table keeps one entry that names no block."""
+
+    class manager_kind(KVCacheManager):
+        def trim(self, request_id: int | str, n: int) -> None:
+            super().trim(request_id, n)
+            self._entry(request_id).table.append(-1)
+
+
+@twin("running")
+class NeverLeaves(Twin):
+    """A finished request stays inside, with an empty table."""
+
+    class manager_kind(KVCacheManager):
+        def finish(self, request_id: int | str, *, abort: bool = False) -> None:
+            need = self.need(request_id)
+            super().finish(request_id, abort=abort)
+            self._inside[request_id] = _Entry(need, [])
+
+
+@twin("hashes")
+class ForgetsKeyOfBlock(Twin):
+    """The map knows the block, the block does not know its key (P5)."""
+
+    class pool_kind(BlockPool):
+        def register(self, block: int, key: bytes, parent: bytes | None) -> None:
+            super().register(block, key, parent)
+            self._cache._keys_of.pop(block)
+
+
+@twin("cached")
+class FindsNewestFirst(Twin):
+    """A lookup returns the block that was registered last, not first (P5)."""
+
+    class pool_kind(BlockPool):
+        def register(self, block: int, key: bytes, parent: bytes | None) -> None:
+            super().register(block, key, parent)
+            entry = self._cache._blocks_of[key]
+            if isinstance(entry, OrderedDict):
+                entry.move_to_end(block, last=False)
+
+
+@twin("events")
+class ReportsEveryCopy(Twin):
+    """Stored is reported for each copy, and not for the first (P12)."""
+
+    class pool_kind(BlockPool):
+        def register(self, block: int, key: bytes, parent: bytes | None) -> None:
+            is_known = self.lookup(key) is not None
+            super().register(block, key, parent)
+            if is_known:
+                self._events.append(BlockStored(key, parent, self._cache.lookup(key) or 0))
+
+
+@twin("events")
+class ReportsNoRemoval(Twin):
+    """Keys go without a word when their block is handed out (P12)."""
+
+    class pool_kind(BlockPool):
+        def allocate(self, n: int) -> list[int] | None:
+            blocks = super().allocate(n)
+            self._events = [e for e in self._events if not isinstance(e, BlockRemoved)]
+            return blocks
+
+
+@twin("announced")
+class ListenerMissesRemoval(PoolTarget):
+    """Not the implementation but the fold over its events is wrong."""
+
+    preamble = Twin.preamble
+
+    def _hear(self, event: Event) -> tuple[Any, ...]:
+        before = self._announced[:]
+        heard = super()._hear(event)
+        if isinstance(event, BlockRemoved):
+            self._announced = before
+        return heard
+
+
+@twin("reported")
+class ListenerForgetsAll(PoolTarget):
+    """What was ever reported is forgotten when the cache is cleared."""
+
+    preamble = Twin.preamble
+
+    def apply(self, action: str, args: Args) -> Answer:
+        answer = super().apply(action, args)
+        if answer.events == (("cleared",),):
+            self._reported = [False] * len(self._reported)
+        return answer
+
+
+@twin("result")
+class SaysAllWasFound(Twin):
+    """A hit answers with how many blocks it looked for."""
+
+    class manager_kind(KVCacheManager):
+        def hit(self, request_id: int | str, keys: Sequence[bytes], limit: int) -> int:
+            super().hit(request_id, keys, limit)
+            return min(limit, len(keys))
+
+
+@twin("content")
+class WritesOtherToken(Twin):
+    """The KV of another prefix than the one that was computed."""
+
+    class manager_kind(KVCacheManager):
+        def write(self, request_id: int | str, position: int, slot: int, digest: int) -> None:
+            super().write(request_id, position, slot, digest + 1)
+
+
+@twin("content")
+class WritesNextBlockToo(Twin):
+    """A write spills into the block behind, which nobody looks at soon (P6)."""
+
+    class manager_kind(KVCacheManager):
+        def write(self, request_id: int | str, position: int, slot: int, digest: int) -> None:
+            super().write(request_id, position, slot, digest)
+            block = self._block(request_id, position) + 1
+            if self.payload is not None and block < self.pool.num_blocks:
+                self.payload.write(block, slot, digest)
+
+
+@twin("refusal")
+class WritesWhatIsShared(Twin):
+    """No look at other holders before a write (P6). Seldom seen: what is shared has keys, unless they are evicted."""
+
+    class manager_kind(KVCacheManager):
+        def _check_writable(self, block: int, slot: int) -> None:
+            if block == self.pool.null_block:
+                raise RefusedError("the null block holds no KV")
+            if slot < self.covered_slots(block):
+                raise RefusedError("the slot is covered")
+
+
+@twin("refusal")
+class WritesWhatIsCovered(Twin):
+    """No look at the keys of a block before a write (P6)."""
+
+    class manager_kind(KVCacheManager):
+        def covered_slots(self, block: int) -> int:
+            return 0
+
+
+@twin("refusal")
+class KeepsOneBlock(Twin):
+    """The last free block is never handed out (P7)."""
+
+    class pool_kind(BlockPool):
+        def allocate(self, n: int) -> list[int] | None:
+            return None if n == self.num_free else super().allocate(n)
+
+
+@twin("residue")
+class CountsRefusedQueries(Twin):
+    """A lookup that is refused is counted as a query all the same (P15)."""
+
+    class manager_kind(KVCacheManager):
+        def hit(self, request_id: int | str, keys: Sequence[bytes], limit: int) -> int:
+            try:
+                return super().hit(request_id, keys, limit)
+            except RefusedError:
+                self._queries += 1
+                raise
+
+
+@twin("crash")
+class FailsOnNothing(Twin):
+    """A preemption of a request that holds nothing is an internal error."""
+
+    class manager_kind(KVCacheManager):
+        def preempt(self, request_id: int | str) -> None:
+            if self.is_inside(request_id) and not self.table(request_id):
+                raise IndexError("pop from empty list")
+            super().preempt(request_id)
