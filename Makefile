@@ -2,6 +2,7 @@
 #
 #   PYTHON=...       the interpreter to build .venv with (default: the first one found that is new enough)
 #   TORCH_INDEX=...  a package index that offers the CPU build of torch, where the configured one does not
+#   TRACE=...        real requests for make verify, a block-hash trace
 #   CI=true          tests run with the thorough Hypothesis profile, slow tests included
 
 VENV  := .venv
@@ -22,8 +23,11 @@ MARKED   := $(if $(THOROUGH),,-m "not slow")
 
 .PHONY: verify test lint types check set-up clean
 
+# Real requests for `make verify`: the whole trace where it lies beside the checkout, else the piece of it that comes along.
+TRACE ?= $(firstword $(wildcard ../shared/data/conversation_trace.jsonl) benchmarks/data/conversation_head.jsonl)
+
 verify: $(STAMP)
-	@$(BIN)/kvproof verify
+	@$(BIN)/kvproof verify --trace $(TRACE)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest $(MARKED)

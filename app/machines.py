@@ -32,7 +32,8 @@ def find_machine(name: str) -> type[Machine]:
 
     if name in KNOWN:
         module, cls = KNOWN[name]
-        found = getattr(importlib.import_module(module), cls)
+        found: object = getattr(importlib.import_module(module), cls)
+        assert isinstance(found, type)
         assert issubclass(found, Machine)
         return found
     path, _, cls = name.rpartition(":")

@@ -205,7 +205,7 @@ def _number(found: z3.ModelRef, formula: Formula) -> int | bool:
     if isinstance(formula, bool):
         return formula
     value = found.eval(formula, model_completion=True)
-    return z3.is_true(value) if z3.is_bool(value) else value.as_long()
+    return bool(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
 
 
 def _read(problems: Problems, found: z3.ModelRef) -> tuple[dict[str, Any], dict[str, Any], list[int | bool]]:

@@ -135,7 +135,14 @@ class _Search:
     """One exploration."""
 
     def __init__(
-        self, model: Model, scope: Scope, device: str, check: bool, steps: bool, max_states: int | None, on_progress: Progress | None
+        self,
+        model: Model,
+        scope: Scope,
+        device: str,
+        check: bool,
+        steps: bool,
+        max_states: int | None,
+        on_progress: Progress | None,
     ) -> None:
         self.started = time.perf_counter()
         self.model, self.scope, self.check = model, scope, check
@@ -239,7 +246,9 @@ class _Search:
             state, step = self._step(state, instance)
             trace.append(step)
         if self._described(state) != self.batched.describe(words):
-            raise Disagreement(f"the way to a state that breaks {name} ends in another state: {[(i.action, i.args) for i in path]}")
+            raise Disagreement(
+                f"the way to a state that breaks {name} ends in another state: {[(i.action, i.args) for i in path]}"
+            )
         if last is None:
             return self._confirmed_state(state, name, initial, trace)
         return self._confirmed_step(state, last, name, initial, trace)
@@ -248,29 +257,41 @@ class _Search:
         try:
             broken = {v.prop.name: v for v in self.concrete.violations(state)}
         except IllFormed as error:
-            return Finding("ill-formed", name, self.model.properties[name].rule, {"": str(error)}, initial, tuple(trace))  # type: ignore[dict-item]
+            return Finding(
+                "ill-formed", name, self.model.properties[name].rule, {"": str(error)}, initial, tuple(trace)
+            )  # type: ignore[dict-item]
         if name not in broken:
-            raise Disagreement(f"invariant {name} holds in the concrete interpreter, but not in the batched one: {self._described(state)}")
+            raise Disagreement(
+                f"invariant {name} holds in the concrete interpreter, but not in the batched one: {self._described(state)}"
+            )
         return Finding("invariant", name, broken[name].prop.rule, broken[name].values, initial, tuple(trace))
 
-    def _confirmed_step(self, state: State, last: Instance, name: str, initial: dict[str, Any], trace: list[TraceStep]) -> Finding:
+    def _confirmed_step(
+        self, state: State, last: Instance, name: str, initial: dict[str, Any], trace: list[TraceStep]
+    ) -> Finding:
         is_ill_formed = name.startswith("ill-formed: ")
         try:
             after, step = self._step(state, last)
         except IllFormed:
             if not is_ill_formed:
-                raise Disagreement(f"{last.action}{last.args} is ill-formed, but the batched interpreter only found {name}") from None
+                raise Disagreement(
+                    f"{last.action}{last.args} is ill-formed, but the batched interpreter only found {name}"
+                ) from None
             step = TraceStep(last.action, self._named(last), None, None)
             rule = self.model.actions[last.action].rule
             return Finding("ill-formed", name.removeprefix("ill-formed: "), rule, {}, initial, (*trace, step))
         broken = {v.prop.name: v for v in self.concrete.step_violations(state, after, last.action, last.args)}
         if name not in broken:
-            raise Disagreement(f"{last.action}{last.args} does not break {name} in the concrete interpreter: {self._described(state)}")
+            raise Disagreement(
+                f"{last.action}{last.args} does not break {name} in the concrete interpreter: {self._described(state)}"
+            )
         return Finding("step", name, broken[name].prop.rule, broken[name].values, initial, (*trace, step))
 
     def _step(self, state: State, instance: Instance) -> tuple[State, TraceStep]:
         if not self.concrete.is_enabled(state, instance.action, instance.args):
-            raise Disagreement(f"{instance.action}{instance.args} is not possible in the concrete interpreter: {self._described(state)}")
+            raise Disagreement(
+                f"{instance.action}{instance.args} is not possible in the concrete interpreter: {self._described(state)}"
+            )
         after, outcome = self.concrete.after(state, instance.action, instance.args)
         return after, TraceStep(instance.action, self._named(instance), outcome, self._described(after))
 
@@ -279,7 +300,11 @@ class _Search:
         return dict(zip(names, instance.args, strict=True))
 
     def _described(self, state: State) -> dict[str, Any]:
-        return {n: v for n, v in self.concrete.describe(state).items() if n not in self.model.maps or not self.model.maps[n].is_tally}
+        return {
+            n: v
+            for n, v in self.concrete.describe(state).items()
+            if n not in self.model.maps or not self.model.maps[n].is_tally
+        }
 
 
 # ------------------------------------------------------------------------------------------------ one state at a time

@@ -148,7 +148,7 @@ LADDER = (2, 1, 3, 4)
 
 
 def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: float) -> list[Obligation]:
-    """Each problem, alone at first; then with what was proved at its place; the rest is searched for counterexamples."""
+    """Each problem, alone at first, then with what was proved at its place; the rest gets counterexamples."""
     seconds = dict.fromkeys(range(len(problems.problems)), 0.0)
     proved: set[int] = set()
     for attempt, depth in enumerate((LADDER[0], *LADDER)):
@@ -221,7 +221,7 @@ def _parameters_exist(model: Model, place: str) -> list[Obligation]:
 
 
 def _not_vacuous(model: Model, place: str) -> list[Obligation]:
-    """The action is possible under the invariants, some end satisfies them, and counts are carried as they should be."""
+    """The action is possible under the invariants, some end satisfies them, and counts are carried rightly."""
     line = str(model.actions[place].line)
     started = time.perf_counter()
     answers = {"possible": z3.unsat, "consistent": z3.unsat}
@@ -272,9 +272,9 @@ def _counts_agree(model: Model, place: str, line: str) -> Obligation:
         kinds = [type(k) for k in count.keys]
         before, after = symbolic.written_out(count, run.before), symbolic.written_out(count, run.now)
         first, last = run.before.functions[count.name], run.now.functions[count.name]
-        solver.add(universe.quantify("forall", kinds, lambda *k, f=first, g=before: leq(f(*k), g(*k))))  # type: ignore[misc]
+        solver.add(universe.quantify("forall", kinds, lambda *k, f=first, g=before: leq(f(*k), g(*k))))
         if last is not first and count.name not in run.unknown_counts:
-            wrong.append(lnot(universe.quantify("forall", kinds, lambda *k, f=last, g=after: leq(f(*k), g(*k)))))  # type: ignore[misc]
+            wrong.append(lnot(universe.quantify("forall", kinds, lambda *k, f=last, g=after: leq(f(*k), g(*k)))))
     verdict: Verdict = "proved"
     if any(w is not False for w in wrong):
         solver.add(z3.Or(*[w for w in wrong if w is not False]))

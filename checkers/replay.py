@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from ..machine import Model
+from ..machine.concrete import Concrete, State, Violation
 from ..machine.scope import Scope, ScopeError
 from .lockstep import Call, Divergence, Lockstep, Specs, interpreter
 from .target import Target
@@ -76,12 +77,12 @@ def replay_calls(
     """
     lockstep = None if target is None else Lockstep(Specs(model, type(target)), target)
     spec = interpreter(model, scope) if lockstep is None else lockstep.spec
-    state = spec.initial() if lockstep is None else lockstep.state
+    state = _first(spec, recorded) if lockstep is None else lockstep.state
 
     def stop(kind: str, at: int, text: object, divergence: Divergence | None = None) -> Replay:
         return Replay(len(calls), max(at - 1, 0), Problem(kind, at, str(text), divergence))
 
-    if (broken := spec.violations(state)) or (broken := spec.violations(state, "assume")):
+    if (broken := _broken(spec, state)) or (broken := spec.violations(state, "assume")):
         return stop("violation", 0, broken[0])
     if lockstep is not None and (found := lockstep.compare(Call("initial", ()))) is not None:
         return stop("divergence", 0, found, found)
@@ -102,7 +103,7 @@ def replay_calls(
             else:
                 found = lockstep.do(action, args)
                 result = lockstep.result
-            broken = spec.violations(state) + spec.step_violations(before, state, action, args)
+            broken = _broken(spec, state) + spec.step_violations(before, state, action, args)
             if broken:
                 return stop("violation", number, broken[0])
         if found is not None:
@@ -118,6 +119,22 @@ def replay_calls(
                         text = f"{name} is {described[name]} after {action}{args}, and {value} was recorded"
                         return stop("snapshot", number, text)
     return Replay(len(calls), len(calls))
+
+
+def _first(spec: Concrete, recorded: Trace | None) -> State:
+    """The state in which a trace begins; that of a proof's counterexample is any that satisfies the invariants."""
+    if recorded is None or recorded.initial is None:
+        return spec.initial()
+    try:
+        return spec.state(recorded.initial)
+    except (ScopeError, KeyError, TypeError, IndexError) as error:
+        raise TraceError(f"the state in which the trace begins is none of {spec.model.name}: {error}") from error
+
+
+def _broken(spec: Concrete, state: State) -> list[Violation]:
+    """The inductive invariants that the state breaks, or the corollaries where these all hold."""
+    broken = spec.violations(state)
+    return [v for v in broken if not v.prop.derived] or broken
 
 
 def scope_of(model: Model, trace: Trace) -> Scope:

@@ -43,7 +43,7 @@ def to_smt2(problem: Problem, lemmas: list[Formula] | None = None) -> str:
     z = z3.Solver()
     goal = problem.formula if not isinstance(problem.formula, bool) else z3.BoolVal(problem.formula)
     z.add(*problem.hypotheses, *(lemmas or []), z3.Not(goal))
-    return "(set-logic ALL)\n" + z.to_smt2()
+    return f"(set-logic ALL)\n{z.to_smt2()}"
 
 
 def _ask_cvc5(text: str, timeout: float) -> Verdict:

@@ -44,7 +44,11 @@ class StateSet:
     def _reserve(self, more: int) -> None:
         needed = self.count + more
         if needed > self._states.shape[1]:
-            grown = torch.empty((len(self._states), max(needed, self._states.shape[1] * 3 // 2)), dtype=torch.int64, device=self._states.device)
+            grown = torch.empty(
+                (len(self._states), max(needed, self._states.shape[1] * 3 // 2)),
+                dtype=torch.int64,
+                device=self._states.device,
+            )
             grown[:, : self.count] = self.states(0, self.count)
             self._states = grown
         if needed * 2 > len(self._table):
@@ -75,7 +79,11 @@ class StateSet:
             rest = torch.nonzero(~same).squeeze(1)
             if not len(rest):
                 return
-            words, slots, filled = words.index_select(1, rest), slots.index_select(0, rest), filled.index_select(0, rest)
+            words, slots, filled = (
+                words.index_select(1, rest),
+                slots.index_select(0, rest),
+                filled.index_select(0, rest),
+            )
             left = self._claim(slots, ~filled)
             new = torch.nonzero(~left & ~filled).squeeze(1)
             self._append(words.index_select(1, new), slots.index_select(0, new))

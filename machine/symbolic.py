@@ -1,8 +1,9 @@
 """The symbolic interpreter: a machine's states and properties as formulas for Z3.
 
-A state is a set of functions from keys to formulas. The state that an action starts from is made of uninterpreted functions; a
-write wraps a function in one more "if the key is this one" (`execution.py`). So the state after an action is a formula over the state before it,
-and an obligation holds only uninterpreted functions, integers and quantifiers: no arrays.
+A state is a set of functions from keys to formulas. The state that an action starts from is made of uninterpreted
+functions; a write wraps a function in one more "if the key is this one" (`execution.py`). So the state after an action
+is a formula over the state before it, and an obligation holds only uninterpreted functions, integers and quantifiers:
+no arrays.
 
 What is trusted here, beside the encoding: the counting facts in `counting` and `same_members`.
 """
@@ -12,11 +13,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import z3
 
 from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, num, remembered
+from .language import Map
 from .model import CountOf, Model, Property
+from .scope import NONE
 from .terms import Bool, Int, Sort, Term, clauses, fits, variables
 from .universe import Finite, Unbounded
 
@@ -39,9 +43,7 @@ class Symbolic:
 
     def __init__(self, model: Model, universe: Unbounded) -> None:
         self.model, self.universe = model, universe
-        self.params: dict[str, Function] = {
-            n: universe.function(n, m.kinds, m.to) for n, m in model.params.items()
-        }
+        self.params: dict[str, Function] = {n: universe.function(n, m.kinds, m.to) for n, m in model.params.items()}
         self.definitions: list[Formula] = []
         self.looked_at: set[str] = set()
         """The functions of states that were read since this was last emptied."""
@@ -115,25 +117,34 @@ class Symbolic:
 
     def first(self) -> tuple[Snapshot, list[Formula]]:
         """The first state, and what is known of it."""
-        state = self.arbitrary("0")
+        state, known = self.arbitrary("0"), []
         for name, (keys, term) in self.model.inits.items():
             target = name if name in self.model.maps else f"{name}.has"
 
             def start(*values: Formula, name: str = name, keys: tuple[Term, ...] = keys, term: Term = term) -> Formula:
                 return self.start_value(name, keys, term, state, values)
 
-            state.functions[target] = remembered(start)
+            if name in self.model.maps:
+                state.functions[target] = remembered(start)
+                continue
+            # Membership keeps its name, so that what is known of members is found where it is asked for.
+            kinds, has = [type(k) for k in keys], state.functions[target]
+            known.append(
+                self.universe.quantify("forall", kinds, lambda *k, has=has, start=start: leq(has(*k), start(*k)))
+            )
         self.recount(state, list(self.model.counts), "0")
-        known = [self.universally(p, state, None, {}) for p in self.model.of_kind("initially")]
+        known += [self.universally(p, state, None, {}) for p in self.model.of_kind("initially")]
         return state, [*self.typing(state), *self.counting(state), *self.same_members(state), *known]
 
-    def start_value(self, name: str, keys: Sequence[Term], term: Term, state: Snapshot, values: Sequence[Formula]) -> Formula:
+    def start_value(
+        self, name: str, keys: Sequence[Term], term: Term, state: Snapshot, values: Sequence[Formula]
+    ) -> Formula:
         """The first value of an entry."""
         if term.op == "lit" and term.args[0] is None:
             return self.universe.literal(self.model.maps[name].to, None)
         return num(self.value(term, state, {k.args[1]: v for k, v in zip(keys, values, strict=True)}))
 
-    # ------------------------------------------------------------------------------------------------ what is known of any state
+    # ------------------------------------------------------------------------------------ what is known of any state
 
     def about_params(self) -> list[Formula]:
         """Types of the parameters, and what the machine assumes of them."""
@@ -144,7 +155,9 @@ class Symbolic:
         facts += [self.universally(p, nothing, None, {}) for p in self.model.of_kind("assume")]
         return facts
 
-    def _typed(self, kinds: Sequence[type[Term]], to: type[Term], is_optional: bool, function: Function) -> list[Formula]:
+    def _typed(
+        self, kinds: Sequence[type[Term]], to: type[Term], is_optional: bool, function: Function
+    ) -> list[Formula]:
         u = self.universe
 
         def typed(*keys: Formula) -> Formula:
@@ -162,12 +175,21 @@ class Symbolic:
         u, facts = self.universe, []
         for name, mapping in self.model.maps.items():
             if not mapping.is_param:
-                facts += self.tagged(self._typed(mapping.kinds, mapping.to, mapping.is_optional, state.functions[name]), name)
+                facts += self.tagged(
+                    self._typed(mapping.kinds, mapping.to, mapping.is_optional, state.functions[name]), name
+                )
         for name, queue in self.model.queues.items():
             f, n = state.functions, len(queue.kinds)
             has, rank, lo, hi = (f[f"{name}.{x}"] for x in ("has", "rank", "lo", "hi"))
 
-            def within(*k: Formula, has: Function = has, rank: Function = rank, lo: Function = lo, hi: Function = hi, n: int = n) -> Formula:
+            def within(
+                *k: Formula,
+                has: Function = has,
+                rank: Function = rank,
+                lo: Function = lo,
+                hi: Function = hi,
+                n: int = n,
+            ) -> Formula:
                 r = rank(*k)
                 return limplies(has(*k), land(less(lo(*k[:n]), r, strict=True), less(r, hi(*k[:n]), strict=True)))
 
@@ -189,8 +211,9 @@ class Symbolic:
     def counting(self, state: Snapshot, names: Iterable[str] | None = None) -> list[Formula]:
         """The counting facts: trusted, and true of the number of members of any finite set.
 
-        It is not negative; with a member it is at least 1, with two different ones at least 2; where it is at least 1 there is a member.
-        A sum, likewise: at least the weight of any member, and of any two together; where it is at least 1, some weight is.
+        It is not negative; with a member it is at least 1, with two different ones at least 2; where it is at least 1
+        there is a member. A sum, likewise: at least the weight of any member, and of any two together; where it is at
+        least 1, some weight is.
         """
         if not self.universe.counts_by_law:
             return []
@@ -214,7 +237,9 @@ class Symbolic:
             differ = lor(*[lnot(leq(x, y)) for x, y in zip(a, b, strict=True)])
             both = land(self.member(count, state, a, keys), self.member(count, state, b, keys), differ)
             together = self.amount(count, state, a, keys) + self.amount(count, state, b, keys)
-            return limplies(both, less(together if count.weight is not None else z3.IntVal(2), total(*keys), strict=False))
+            return limplies(
+                both, less(together if count.weight is not None else z3.IntVal(2), total(*keys), strict=False)
+            )
 
         def some(*keys: Formula) -> Formula:
             is_member = self.member(count, state, [w(*keys) for w in witness], keys)
@@ -230,7 +255,7 @@ class Symbolic:
         ]
 
     def same_members(self, state: Snapshot) -> list[Formula]:
-        """The last counting fact: two counts with the same members are equal. Used for the first state only."""
+        """The last counting fact: where every element counts as much in both, two counts are equal."""
         if not self.universe.counts_by_law:
             return []
         facts: list[Formula] = []
@@ -240,9 +265,10 @@ class Symbolic:
                 continue
 
             def equal(*keys: Formula, a: CountOf = a, b: CountOf = b, over: list[type[Term]] = over) -> Formula:
-                same = self.universe.quantify(
-                    "forall", over, lambda *e: leq(self.member(a, state, e, keys), self.member(b, state, e, keys))
-                )
+                def alike(*e: Formula, keys: tuple[Formula, ...] = keys, a: CountOf = a, b: CountOf = b) -> Formula:
+                    return leq(self.amount(a, state, e, keys), self.amount(b, state, e, keys))
+
+                same = self.universe.quantify("forall", over, alike)
                 return limplies(same, leq(state.functions[a.name](*keys), state.functions[b.name](*keys)))
 
             facts.append(self.universe.quantify("forall", by, equal))
@@ -360,7 +386,9 @@ class _Evaluation:
             return land(*self.claims(a[0], a[1], env))
         if op == "exists":
             kinds = [type(b) for b in a[0]]
-            return u.quantify(op, kinds, lambda *v: self.of(a[1], env | {b.args[1]: x for b, x in zip(a[0], v, strict=True)}))
+            return u.quantify(
+                op, kinds, lambda *v: self.of(a[1], env | {b.args[1]: x for b, x in zip(a[0], v, strict=True)})
+            )
         return self._read(t, env)
 
     def claims(self, binders: Sequence[Term], formula: Term, env: dict[int, Formula]) -> list[Formula]:
@@ -384,6 +412,10 @@ class _Evaluation:
         kind = type(a) if isinstance(a, Sort) else type(b)
         return leq(self._as(kind, a, env), self._as(kind, b, env))
 
+    def _default(self, mapping: Map[Any]) -> Formula:
+        """What a finite universe reads outside of the keys' types, as the other interpreters do."""
+        return False if mapping.to is Bool else z3.IntVal(NONE if mapping.is_optional else 0)
+
     def _read(self, t: Term, env: dict[int, Formula]) -> Formula:
         op, view, name = t.op, t.args[0], t.args[1]
         state = self.now if view == "now" else self.views[view]
@@ -397,16 +429,19 @@ class _Evaluation:
             mapping = symbolic.model.maps[name]
             symbolic.looked_at.add(name)
             function = symbolic.params[name] if mapping.is_param else state.functions[name]
-            return u.guard_read(mapping.to, mapping.kinds, keys, function(*keys))
+            return u.guard_read(self._default(mapping), mapping.kinds, keys, function(*keys))
         queue = symbolic.model.queues[name]
         has, rank = state.functions[f"{name}.has"], state.functions[f"{name}.rank"]
         symbolic.looked_at |= {f"{name}.has", f"{name}.rank"}
 
         def standing(e: Formula, inside: Formula = True) -> Formula:
-            return land(inside, u.guard_read(Bool, (*queue.kinds, queue.of), (*keys, e), has(*keys, e)))
+            return land(inside, u.guard_read(False, (*queue.kinds, queue.of), (*keys, e), has(*keys, e)))
 
         elements = [self.of(e, env) for e in t.args[3:]]
-        members = [standing(x, fits(e, queue.of) or u.is_element(queue.of, x)) for e, x in zip(t.args[3:], elements, strict=True)]
+        members = [
+            standing(x, fits(e, queue.of) or u.is_element(queue.of, x))
+            for e, x in zip(t.args[3:], elements, strict=True)
+        ]
         if op == "has":
             return members[0]
         if op == "empty":
@@ -416,7 +451,11 @@ class _Evaluation:
             return land(*members, less(rank(*keys, a), rank(*keys, b), strict=True))
         if op == "first":
             (a,) = elements
-            rest = u.quantify("forall", [queue.of], lambda c: limplies(standing(c), less(rank(*keys, a), rank(*keys, c), strict=False)))
+            rest = u.quantify(
+                "forall",
+                [queue.of],
+                lambda c: limplies(standing(c), less(rank(*keys, a), rank(*keys, c), strict=False)),
+            )
             return land(*members, rest)
         assert op in ("head", "tail")
         return symbolic.end_of(state, name, op)(*keys)

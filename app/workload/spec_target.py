@@ -40,9 +40,7 @@ class SpecTarget:
 
     name = "spec"
 
-    def __init__(
-        self, workload: Workload, capacity: int, *, free_order: Literal["append", "split"] = "split"
-    ) -> None:
+    def __init__(self, workload: Workload, capacity: int, *, free_order: Literal["append", "split"] = "split") -> None:
         """Make one with ``capacity`` usable blocks, and a null block besides, for the requests of ``workload``.
 
         Raises:
