@@ -716,6 +716,7 @@ class Batched:
         """The sum of differences at their offsets; neighbours first, so that most of it is done in narrow integers."""
         g = self._graph
         constant = sum(d << offset for d, offset in parts if isinstance(d, int))
+        constant = (constant + (1 << 63)) % (1 << 64) - (1 << 63)  # As in a word; only a value out of the scope gets so far.
         rest = [(d, offset) for d, offset in parts if isinstance(d, Node)]
         while len(rest) > 1:
             pairs = [rest[i : i + 2] for i in range(0, len(rest), 2)]

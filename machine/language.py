@@ -34,6 +34,7 @@ from .terms import (
     Bool,
     Index,
     Int,
+    Line,
     MachineError,
     Optional_,
     Sort,
@@ -65,6 +66,7 @@ __all__ = [
     "corollary",
     "exists",
     "forall",
+    "initially",
     "invariant",
     "otherwise",
     "sometimes",
@@ -191,6 +193,13 @@ class Declaration:
 
     name: str = "?"
     view: str = "now"
+    line: Line
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """A declaration knows the line on which it stands."""
+        made = super().__new__(cls)
+        made.line = caller()
+        return made
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -415,7 +424,6 @@ class Count(Declaration):
         self.over = _kinds(over if isinstance(over, tuple) else (over,), "a count runs over sorts")
         self.kinds = _kinds(by if isinstance(by, tuple) else (by,), "a count is kept by sorts")
         self.where = where
-        self.line = caller()
 
     def __getitem__(self, keys: object) -> Int:
         terms = _keys(self, self.kinds, keys)
@@ -638,3 +646,8 @@ def sometimes(rule: str) -> Callable[[F], F]:
 def assume(rule: str) -> Callable[[F], F]:
     """What is known of the parameters, for all values of the method's parameters."""
     return _mark("assume", rule)
+
+
+def initially(rule: str) -> Callable[[F], F]:
+    """What is known of the first state, where parameters describe it: "this names the block that stands behind that one"."""
+    return _mark("initially", rule)

@@ -10,7 +10,6 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from .language import Count, Event, Machine, Map, Queue, Recorder, Sum, is_kind, recording, variable
@@ -101,10 +100,12 @@ class Model:
     @staticmethod
     def of(machine: type[Machine]) -> Model:
         """Read a machine (once; later calls return the same model)."""
-        return _read(machine)
+        if machine not in _known:
+            _known[machine] = _read(machine)
+        return _known[machine]
 
     def of_kind(self, kind: str) -> list[Property]:
-        """The properties of one kind: invariant, step, sometimes or assume."""
+        """The properties of one kind: invariant, step, sometimes, assume or initially."""
         return [p for p in self.properties.values() if p.kind == kind]
 
     @property
@@ -127,12 +128,18 @@ class Model:
         return [p for p in self.of_kind("step") if not p.of or action in p.of]
 
 
+READS = ("get", "has", "count", "size", "first", "head", "tail", "before", "empty")
+"""The operations that look at the state or at a parameter."""
+
+
 def written(body: Iterable[Statement]) -> set[str]:
     """The names of the maps and queues that the statements write."""
     return {s.name for s in statements(list(body)) if isinstance(s, Assign | Push | Remove)}
 
 
-@cache
+_known: dict[type[Machine], Model] = {}
+
+
 def _read(machine: type[Machine]) -> Model:
     model = Model(
         name=machine.__name__,
@@ -215,14 +222,23 @@ def _sorts(model: Model, kinds: Iterable[type[Term]]) -> None:
             model.sorts.setdefault(kind.__name__, kind)
 
 
-def _init(model: Model, name: str, kinds: tuple[type[Term], ...], init: object, decl: Map[Any] | None) -> tuple[tuple[Term, ...], Term]:
+def _is_fixed(model: Model, read: Term) -> bool:
+    """The read is of a parameter, or of a count of what only depends on parameters."""
+    name = read.args[1]
+    return name in model.params or (read.op == "count" and name in model.counts and not model.counts[name].reads)
+
+
+def _init(
+    model: Model, name: str, kinds: tuple[type[Term], ...], init: object, decl: Map[Any] | None
+) -> tuple[tuple[Term, ...], Term]:
+    line = (decl or model.queues[name]).line
     keys = tuple(variable(k, k.__name__.lower()[:1]) for k in kinds)
     with recording(f"init of {name}", of_action=False):
         value = init(model.machine(), *keys) if callable(init) else init
         term = as_bool(value) if decl is None or issubclass(decl.to, Bool) else as_term(value)
     for part in walk(term):
-        if part.op in ("get", "has", "count", "size", "first", "head", "tail", "before", "empty") and part.args[1] not in model.params:
-            raise MachineError(f"the first value of {name} may only depend on parameters, not on {part!r}")
+        if part.op in READS and not _is_fixed(model, part):
+            raise MachineError(f"the first value of {name} may only depend on parameters, not on {part!r}", line)
     return keys, term
 
 
@@ -230,7 +246,9 @@ def _count(model: Model, name: str, count: Count) -> CountOf:
     names = list(inspect.signature(count.where).parameters)[1:]
     kinds = (*count.over, *count.kinds)
     if len(names) != len(kinds):
-        raise MachineError(f"count {name}: `where` takes the machine and {len(kinds)} arguments, not {len(names)}", count.line)
+        raise MachineError(
+            f"count {name}: `where` takes the machine and {len(kinds)} arguments, not {len(names)}", count.line
+        )
     binders = tuple(variable(k, n) for k, n in zip(kinds, names, strict=True))
     with recording(f"count {name}", of_action=False):
         value = as_term(count.where(model.machine(), *binders))
@@ -258,9 +276,13 @@ def _track(model: Model, count: CountOf) -> None:
     """
     for part in walk(count.formula):
         if part.op in ("forall", "exists"):
-            raise MachineError(f"count {count.name} quantifies ({part!r}); a count may only look at its own element", count.line)
+            raise MachineError(
+                f"count {count.name} quantifies ({part!r}); a count may only look at its own element", count.line
+            )
         if part.op in ("count", "size", "first", "head", "tail", "before", "empty"):
-            raise MachineError(f"count {count.name} reads {part!r}, which one write can change for many elements", count.line)
+            raise MachineError(
+                f"count {count.name} reads {part!r}, which one write can change for many elements", count.line
+            )
         if part.op in ("get", "has"):
             name = part.args[1]
             if name in model.params:
@@ -274,8 +296,12 @@ def _track(model: Model, count: CountOf) -> None:
                     )
             known = count.reads.setdefault(name, [])
             where = tuple(next((i for i, p in enumerate(places) if p is e), -1) for e in count.elements)
-            if any(tuple(next((i for i, p in enumerate(k) if p is e), -1) for e in count.elements) != where for k in known):
-                raise MachineError(f"count {count.name} reads {name} at two different places for one element", count.line)
+            if any(
+                tuple(next((i for i, p in enumerate(k) if p is e), -1) for e in count.elements) != where for k in known
+            ):
+                raise MachineError(
+                    f"count {count.name} reads {name} at two different places for one element", count.line
+                )
             known.append(places)
 
 
@@ -291,7 +317,9 @@ def _parameters(function: Callable[..., Any], name: str, line: Line, skip: int) 
     for parameter in list(inspect.signature(function).parameters)[skip:]:
         kind = hints.get(parameter)
         if not is_kind(kind):
-            raise MachineError(f"parameter {parameter} of {name} needs a sort, Int or Bool as its annotation, not {kind!r}", line)
+            raise MachineError(
+                f"parameter {parameter} of {name} needs a sort, Int or Bool as its annotation, not {kind!r}", line
+            )
         kinds[parameter] = kind  # type: ignore[assignment]
     return kinds
 
@@ -367,5 +395,3 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
                 raise MachineError(f"assume {name} speaks of {part!r}, which is not a parameter", line)
     doc, derived = inspect.getdoc(function) or "", mark.get("derived", False)
     return Property(name, kind, mark["rule"], doc, binders, formula, line, of, given, derived)
-
-

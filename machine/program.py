@@ -1,7 +1,8 @@
 """Statements: what an action does, in the order in which its text says so.
 
 An action's text is run once by the recorder in `language.py`; these are what it leaves behind. Every value that is read
-from the state is bound by a `Let` at the place where it was read: a read is a value, and a later write does not change it.
+from the state is bound by a `Let` at the place where it was read: a read is a value, and a later write does not change
+it.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class When:
 class Each:
     """The body for every element of the binders' sorts at once.
 
-    Each round writes and reads only its own entries (those keyed by the binders) of what the body writes, so the order of the
-    rounds does not matter; interpreters that need one take elements in ascending order.
+    Each round writes and reads only its own entries (those keyed by the binders) of what the body writes, so the order
+    of the rounds does not matter; interpreters that need one take elements in ascending order.
     """
 
     binders: tuple[Term, ...]
@@ -100,8 +101,9 @@ class Each:
 class Loop:
     """The body for index = 0, 1, … below ``count``, and only as long as ``going`` holds before a round.
 
-    ``going_lets`` are the reads of ``going``, taken anew before each round. ``facts`` hold before each round and after the
-    last (with index = number of rounds done); views named ``entry:<number>`` in them are the state before the first round.
+    ``going_lets`` are the reads of ``going``, taken anew before each round. ``facts`` hold before each round and after
+    the last (with index = number of rounds done); views named ``entry:<number>`` in them are the state before the first
+    round.
     """
 
     number: int

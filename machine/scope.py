@@ -108,7 +108,9 @@ class Scope:
             if not isinstance(v, int | None):
                 raise ScopeError(f"parameter {name} holds {mapping.to.__name__}, not {v!r}")
             if issubclass(mapping.to, Sort) and v is not None and not 0 <= v < self.size(mapping.to):
-                raise ScopeError(f"parameter {name} holds {v}, but {mapping.to.__name__} has only {self.size(mapping.to)} elements")
+                raise ScopeError(
+                    f"parameter {name} holds {v}, but {mapping.to.__name__} has only {self.size(mapping.to)} elements"
+                )
             result.append(bool(v) if mapping.to is Bool else NONE if v is None else v)
         return result
 

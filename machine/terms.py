@@ -257,8 +257,13 @@ def same_type(a: Term, b: Term) -> bool:
         other = b if isinstance(a, _Nothing) else a
         return isinstance(other, Sort | _Nothing)
     if isinstance(a, Sort) and isinstance(b, Sort):
-        return type(a).base is type(b).base
+        return issubclass(type(a), type(b)) or issubclass(type(b), type(a))
     return (isinstance(a, Int) and isinstance(b, Int)) or (isinstance(a, Bool) and isinstance(b, Bool))
+
+
+def fits(term: Term, kind: type[Term]) -> bool:
+    """The type of the term alone says that it is an element of the sort: not none, nor an extra element of a wider sort."""
+    return not term.is_optional and not (isinstance(term, Sort) and not set(term.extra) <= set(getattr(kind, "extra", ())))
 
 
 def _equals(a: Term, b: object) -> Bool:
@@ -283,7 +288,7 @@ def ite(condition: Bool, then: T | int | bool, otherwise: T | int | bool) -> T:
     a, b = as_term(then), as_term(otherwise)
     if not same_type(a, b):
         raise MachineError(f"the two values of ite differ in type: {a!r}, {b!r}")
-    kind = type(b) if isinstance(a, _Nothing) else type(a)
+    kind = type(b) if isinstance(a, _Nothing) or issubclass(type(b), type(a)) else type(a)
     if isinstance(a, Int):
         kind = Int
     return cast(T, make(kind, "ite", as_bool(condition), a, b, is_optional=a.is_optional or b.is_optional))

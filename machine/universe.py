@@ -1,6 +1,7 @@
 """Where formulas live: uninterpreted sorts of any size, or a few elements of each.
 
-What is proved in `Unbounded` holds for every size. What is found in `Finite` is a whole state that the concrete interpreter can run.
+What is proved in `Unbounded` holds for every size. What is found in `Finite` is a whole state that the concrete
+interpreter can run.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Unbounded:
             return less(z3.IntVal(0), value, strict=False)
         if not issubclass(kind, Sort):
             return True
-        outside = [self.literal(kind, None)] + [self.literal(kind, x) for x in self._extras(kind) if x not in kind.extra]
+        outside = [self.literal(kind, None)] + [
+            self.literal(kind, x) for x in self._extras(kind) if x not in kind.extra
+        ]
         return land(*[lnot(leq(value, o)) for o in outside])
 
     def _extras(self, kind: type[Sort]) -> list[str]:
@@ -121,12 +124,18 @@ class Unbounded:
             formula = land(inside, inner)
             return formula if isinstance(formula, bool) else z3.Exists(binders, formula)
         formula = limplies(inside, inner)
-        # Every application that names all binders is a pattern: an instance is worth a look once such a term occurs. Left to
-        # itself, Z3 picks one of them, which need not be the one that occurs.
+        # Every application that names all binders is a pattern: an instance is worth a look once such a term occurs.
+        # Left to itself, Z3 picks one of them, which need not be the one that occurs.
         patterns = {a.get_id(): a for a in applied if self._binders_in[a.get_id()] == own}
         return formula if isinstance(formula, bool) else z3.ForAll(binders, formula, patterns=list(patterns.values()))
 
-    def guard_read(self, mapping_to: type[Term], kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula) -> Formula:
+    def guard_read(
+        self,
+        default: Formula,  # noqa: ARG002 - for the finite universe
+        kinds: Sequence[type[Term]],  # noqa: ARG002
+        keys: Sequence[Formula],  # noqa: ARG002
+        value: Formula,
+    ) -> Formula:
         """What a read gives: outside of the keys' types anything (that it is not done is an obligation)."""
         return value
 
@@ -148,9 +157,11 @@ class Finite(Unbounded):
         return self.sizes[kind.__name__] if issubclass(kind, Index) else 2
 
     def sort(self, kind: type[Term]) -> z3.SortRef:
+        """Elements are integers here."""
         return z3.BoolSort() if issubclass(kind, Bool) else z3.IntSort()
 
     def literal(self, kind: type[Term], value: object) -> Formula:
+        """A constant: none is -1, extra elements come after the others."""
         if isinstance(value, bool):
             return value
         if value is None:
@@ -161,11 +172,13 @@ class Finite(Unbounded):
         return z3.IntVal(value)
 
     def is_element(self, kind: type[Term], value: Formula) -> Formula:
+        """The value is one of the few that the type has here."""
         if not issubclass(kind, Sort | Index):
             return True
         return land(less(z3.IntVal(0), value, strict=False), less(value, z3.IntVal(self.size(kind)), strict=True))
 
     def background(self) -> list[Formula]:
+        """Nothing: the constants are numbers."""
         return []
 
     def elements(self, kind: type[Term]) -> list[Formula]:
@@ -177,12 +190,13 @@ class Finite(Unbounded):
         return [z3.IntVal(i) for i in range(self.size(kind))]
 
     def quantify(self, op: str, kinds: Sequence[type[Term]], body: Callable[..., Formula]) -> Formula:
+        """All cases, written out."""
         rounds = [body(*choice) for choice in itertools.product(*[self.elements(k) for k in kinds])]
         return land(*rounds) if op == "forall" else lor(*rounds)
 
-    def guard_read(self, mapping_to: type[Term], kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula) -> Formula:
+    def guard_read(
+        self, default: Formula, kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula
+    ) -> Formula:
+        """What a read gives: outside of the keys' types the default, as in the other interpreters."""
         inside = land(*[self.is_element(k, x) for k, x in zip(kinds, keys, strict=True)])
-        if inside is True:
-            return value
-        default = False if issubclass(mapping_to, Bool) else z3.IntVal(NONE if issubclass(mapping_to, Sort) else 0)
-        return lif(inside, value, default)
+        return value if inside is True else lif(inside, value, default)

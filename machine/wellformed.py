@@ -1,7 +1,7 @@
 """What must hold for a term to have a value: none is no key, and an empty queue has no head.
 
-``a & b``, ``a | b``, ``implies`` are read from left to right: what the left side rules out is not looked at. A value that an action reads from
-the state is looked at where it is read, whatever is done with it afterwards.
+``a & b``, ``a | b``, ``implies`` are read from left to right: what the left side rules out is not looked at. A value
+that an action reads from the state is looked at where it is read, whatever is done with it afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import z3
 
 from .formulas import Formula, land, less, limplies, lnot, num
 from .symbolic import Snapshot, Symbolic
-from .terms import Bool, Index, Int, Term, make, parts
+from .terms import Bool, Index, Int, Term, fits, make, parts
 from .universe import Unbounded
 
 __all__ = ["WellFormed", "is_key"]
@@ -66,7 +66,7 @@ class WellFormed:
         universe = self.symbolic.universe
         needed = []
         for kind, key in zip(self._kinds(term.args[1]), term.args[2], strict=True):
-            if key.is_optional or (isinstance(key, Int) and key.op != "var"):
+            if not fits(key, kind) or (isinstance(key, Int) and key.op != "var"):
                 needed.append(is_key(universe, kind, num(self._value(key, env))))
         return land(*needed)
 

@@ -225,7 +225,7 @@ class Pool(Machine):
             h = self.prompt[r, walk.index]
             b = self.cached[h].head()
             with when(self.ref_cnt[b] == 0):
-                self.free.remove(b)
+                self._leave_queue(b)
             self._hold(r, b)
             self.filed[r, walk.index] = h
             with self.each(Slot) as s:
@@ -239,23 +239,7 @@ class Pool(Machine):
         self.require(n >= 1)
         self.require(self.length[r] + n <= self.need[r])
         self.require(n <= self.free.size)
-        with self.loop(
-            n,
-            facts=lambda i, entry: {
-                "the table grows by one each round": self.length[r] == entry.length[r] + i,
-                "enough blocks are left": self.free.size == entry.free.size - i,
-                "held blocks keep their hashes": forall(
-                    Block,
-                    Hash,
-                    lambda b, h: implies(entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)),
-                ),
-                **self._taken_from_the_head(entry, r),
-            },
-        ):
-            b = self.free.head()
-            self.free.remove(b)
-            self._forget(b)
-            self._hold(r, b)
+        self._take(r, n)
 
     @action("P4")
     def skip(self, r: Request) -> None:
@@ -346,6 +330,25 @@ class Pool(Machine):
 
     # -------------------------------------------------------------------------------- what actions are made of
 
+    def _take(self, r: Request, n: Int) -> None:
+        """One allocation: block after block from the head of the queue into the table."""
+        with self.loop(
+            n,
+            facts=lambda i, entry: {
+                "the table grows by one each round": self.length[r] == entry.length[r] + i,
+                "enough blocks are left": self.free.size == entry.free.size - i,
+                "held blocks keep their hashes": forall(
+                    Block,
+                    Hash,
+                    lambda b, h: implies(entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)),
+                ),
+                **self._taken_from_the_head(entry, r),
+            },
+        ):
+            b = self._take_head()
+            self._forget(b)
+            self._hold(r, b)
+
     def _hold(self, r: Request, b: Block) -> None:
         """The request holds the block at the end of its table."""
         self.ref_cnt[b] = self.ref_cnt[b] + 1
@@ -360,6 +363,16 @@ class Pool(Machine):
             with when(self.cached[h].is_empty()):
                 self.announced[h] = False
                 self.removed(h)
+
+    def _take_head(self) -> Block:
+        """Take the first block of the queue."""
+        b = self.free.head()
+        self.free.remove(b)
+        return b
+
+    def _leave_queue(self, b: Block) -> None:
+        """Take a block out of the queue, wherever it stands."""
+        self.free.remove(b)
 
     def _give_back(self, r: Request, n: Int) -> None:
         """One free call: the last n entries, last block first."""
@@ -392,13 +405,24 @@ class Pool(Machine):
         is_hashed = exists(Hash, lambda h: self.hashes[b, h])
         to_the_head = self.split.value & ~is_hashed
         with when(left == 0):
-            mark = self.behind.value
-            with when(to_the_head & (mark != none)):
-                self.free.push_before(mark, b)
+            with when(to_the_head):
+                self._join_head(b)
             with otherwise():
-                self.free.push_back(b)
-                with when(~to_the_head & (mark == none)):
-                    self.behind.value = b
+                self._join_tail(b)
+
+    def _join_head(self, b: Block) -> None:
+        """The block joins the run that this call puts at the head, as its last."""
+        mark = self.behind.value
+        with when(mark != none):
+            self.free.push_before(mark, b)
+        with otherwise():
+            self.free.push_back(b)
+
+    def _join_tail(self, b: Block) -> None:
+        """The block joins the tail; where nothing stood behind the run at the head, it is now what stands there."""
+        self.free.push_back(b)
+        with when(self.behind.value == none):
+            self.behind.value = b
 
     # -------------------------------------------------------------------------------- invariants
 

@@ -6,7 +6,7 @@ beginning of a trace.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, Literal
 
 from ..errors import UsageError
@@ -156,7 +156,7 @@ class SpecTarget:
 
     def prompt(self, r: int) -> Sequence[int]:
         """Return the hashes of the full blocks of a request that fits the pool."""
-        return self._prompts[r]
+        return tuple(self._prompts[r])
 
     def parent(self, h: int) -> int | None:
         """Return the hash before a hash."""
@@ -172,8 +172,8 @@ class SpecTarget:
         """Return the hashes of each block that has any."""
         for block in range(self.usable + 1):
             row = hashes[block * self._hashes : (block + 1) * self._hashes]
-            if True in row:
-                yield block, tuple(h for h, carries in enumerate(row) if carries)
+            if any(row):
+                yield block, tuple(compress(range(self._hashes), row))
 
 
 def _chain(request: Request, prefixes: dict[tuple[int | None, int], int]) -> list[int]:

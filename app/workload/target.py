@@ -121,7 +121,7 @@ class RefimplTarget:
 
     def take_events(self) -> Sequence[MapEvent]:
         """Return the pool's events."""
-        return [_map_event(event) for event in self._pool.take_events()]
+        return [map_event(event) for event in self._pool.take_events()]
 
     def view(self) -> View:
         """Return the pool's snapshot."""
@@ -129,7 +129,7 @@ class RefimplTarget:
         return View(state.free, state.num_free, state.ref_cnt, state.keys, state.copies)
 
 
-def _map_event(event: Event) -> MapEvent:
+def map_event(event: Event) -> MapEvent:
     """Return an event of the reference implementation in the neutral form."""
     match event:
         case BlockStored(key, parent, _):

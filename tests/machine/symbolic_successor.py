@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import z3
+
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete, State
 from kvproof.machine.execution import Run
@@ -23,12 +24,7 @@ class SymbolicSuccessor:
         self.universe = Finite(model, scope.sizes, counts_by_law=True)
         self.symbolic = Symbolic(model, self.universe)
         self.run = Run(self.symbolic, model.actions[action], rounds=rounds, judged=False)
-        self.wanted = [
-            condition
-            for context in self._chain()
-            for condition in context.known
-            if condition is not True
-        ]
+        self.wanted = [condition for context in self._chain() for condition in context.known if condition is not True]
 
     def _chain(self) -> list[Any]:
         chain, at = [], self.run.context

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from kvproof.checkers.prove import Obligation, prove
 from kvproof.checkers.solvers import ask
 from kvproof.machine import Machine, Model
@@ -108,6 +109,7 @@ def test_obligations_are_written_as_smt_lib(tmp_path) -> None:  # type: ignore[n
 
 def test_an_unprovable_goal_is_unknown_and_never_proved() -> None:
     import z3
+
     from kvproof.checkers.obligations import Problem
     from kvproof.machine.terms import Line
 

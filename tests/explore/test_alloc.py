@@ -1,0 +1,51 @@
+"""The explorer on the model of the baselines: the counts of TLC, Spin and plain Python, to the state."""
+
+from __future__ import annotations
+
+import pytest
+from kvproof.checkers.explore import explore
+
+from .alloc import Alloc, AllocBug, scope
+
+COUNTS = {
+    (3, 2, 2): (2_106, 19_491),
+    (4, 2, 2): (31_833, 365_533),
+    (4, 3, 2): (368_793, 5_929_015),
+    (5, 2, 2): (536_544, 7_126_939),
+}
+SLOW = {(4, 3, 2), (5, 2, 2)}
+
+
+@pytest.mark.parametrize("sizes", [pytest.param(s, marks=pytest.mark.slow) if s in SLOW else s for s in COUNTS])
+def test_counts_are_those_of_the_baselines(sizes: tuple[int, int, int]) -> None:
+    report = explore(Alloc, scope(Alloc, *sizes))
+    assert (report.states, report.generated) == COUNTS[sizes]
+    assert report.complete
+    assert report.violations == []
+    assert report.unreached == []
+    assert report.peak_bytes < 100 * report.states + (1 << 20)
+
+
+def test_nothing_but_the_judgement_depends_on_checking() -> None:
+    report = explore(Alloc, scope(Alloc, 3, 2, 2), check=False)
+    assert (report.states, report.generated) == COUNTS[3, 2, 2]
+
+
+@pytest.mark.gpu
+def test_counts_on_a_gpu() -> None:
+    report = explore(Alloc, scope(Alloc, 4, 2, 2), device="cuda")
+    assert (report.states, report.generated) == COUNTS[4, 2, 2]
+
+
+def test_a_block_that_does_not_leave_the_queue_is_refuted() -> None:
+    report = explore(AllocBug, scope(AllocBug, 3, 2, 2))
+    assert not report.complete
+    assert {f.name for f in report.violations} == {"conservation", "free_exactly_when_unreferenced"}
+    for finding in report.violations:
+        assert finding.kind == "invariant"
+        assert finding.path == [("alloc", (0,))]
+        assert finding.initial["free"] == [0, 1, 2]
+        assert finding.trace[0].state is not None
+        assert finding.trace[0].state["free"] == [0, 1, 2]
+        assert finding.trace[0].state["ref"] == [1, 0, 0]
+    assert str(report.violations[1]) == "FreeIffZero free_exactly_when_unreferenced(b=0) after 1 steps: alloc(r=0)"

@@ -1,0 +1,103 @@
+"""Machine P, exhaustively in small scopes: its own counts of states, and what its twins with a fault are caught by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kvproof.checkers.explore import explore, transitions
+from kvproof.machine import Machine
+
+from . import pools
+
+# What differs from `pools.PLAIN`; then states, transitions and depth.
+GOLDEN: dict[str, tuple[dict[str, Any], int, int, int]] = {
+    "two blocks": ({}, 562, 3_966, 12),
+    "two blocks, split": ({"split": True}, 554, 3_910, 12),
+    "three blocks": ({"blocks": 3}, 6_702, 55_854, 19),
+    "null block": ({"blocks": 3, "null": 0}, 2_274, 20_436, 14),
+    "null block, split": ({"blocks": 3, "null": 0, "split": True}, 2_242, 20_148, 15),
+    "no caching": ({"blocks": 3, "caching": False}, 1_344, 9_708, 11),
+    "chain": ({"blocks": 3, **pools.CHAINED}, 13_974, 119_874, 21),
+    "chain, split": ({"blocks": 3, "split": True, **pools.CHAINED}, 13_782, 119_076, 22),
+}
+LARGE: dict[str, tuple[dict[str, Any], int, int, int]] = {
+    "half and full": ({"blocks": 3, "null": 0, "split": True, **pools.PARTIAL}, 41_842, 437_196, 22),
+    "four blocks": ({"blocks": 4}, 101_712, 947_496, 24),
+    "three whole blocks, half and full": ({"blocks": 3, **pools.PARTIAL}, 430_800, 4_501_998, 27),
+}
+# Without sharing or without scarcity some things cannot happen.
+UNREACHED = {
+    "no caching": ["a_block_is_shared", "a_hash_has_two_blocks", "a_free_block_can_still_be_found"],
+    "four blocks": ["the_pool_is_exhausted"],
+}
+SMALL = [name for name, (_, states, _, _) in GOLDEN.items() if states < 2_500]
+
+
+@pytest.mark.parametrize("name", [*GOLDEN, *(pytest.param(n, marks=pytest.mark.slow) for n in LARGE)])
+def test_counts_and_properties(name: str) -> None:
+    dialect, *counts = (GOLDEN | LARGE)[name]
+    report = explore(pools.Pool, pools.scope(**dialect))
+    assert report.violations == []
+    assert report.complete
+    assert [report.states, report.transitions, report.depth] == counts
+    assert report.unreached == UNREACHED.get(name, [])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_one_state_at_a_time_the_counts_are_the_same(name: str) -> None:
+    dialect, *counts = GOLDEN[name]
+    visits = list(transitions(pools.Pool, pools.scope(**dialect)))
+    assert [len(visits), sum(len(v.edges) for v in visits), max(len(v.path) for v in visits)] == counts
+    keys = {v.key for v in visits}
+    assert len(keys) == len(visits)
+    assert {e.successor for v in visits for e in v.edges} | {visits[0].key} == keys
+
+
+ALLOCATED = [("admit", (0,)), ("allocate", (0, 1))]
+REGISTERED = [*ALLOCATED, ("write", (0, 0, 0, 0)), ("register", (0, 0, 0))]
+TWINS: list[tuple[type[Machine], str, str, list[tuple[str, tuple[int, ...]]]]] = [
+    (pools.ForgetKeepsTheMap, "invariant", "the_map_and_the_blocks_agree", [*REGISTERED, ("evict", (0,))]),
+    (pools.AllocateWithoutRemoving, "step", "allocation_takes_the_head_in_order", ALLOCATED),
+    (pools.TakeFromTheTail, "step", "allocation_takes_the_head_in_order", ALLOCATED),
+    (pools.RemoveTwice, "ill-formed", "an element is removed from free, where it does not stand", ALLOCATED),
+]
+
+
+@pytest.mark.parametrize(("twin", "kind", "name", "path"), TWINS, ids=lambda x: getattr(x, "__name__", None))
+def test_twins_are_caught_with_a_shortest_trace(
+    twin: type[Machine], kind: str, name: str, path: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    report = explore(twin, pools.scope(twin))
+    assert not report.complete
+    (finding,) = report.violations
+    assert (finding.kind, finding.name, finding.path) == (kind, name, path)
+
+
+def test_a_release_while_referenced_is_caught() -> None:
+    """Two holders are needed, so the trace is longer: a hash must be registered and found before the first lets go."""
+    report = explore(pools.ReleaseWhileReferenced, pools.scope(pools.ReleaseWhileReferenced))
+    assert {f.name for f in report.violations} == {
+        "every_block_is_free_or_referenced",
+        "free_exactly_when_unreferenced",
+    }
+    for finding in report.violations:
+        assert [s.action for s in finding.trace].count("hit") == 1
+        assert len(finding.trace) == 7
+        last = finding.trace[-1].state
+        assert last is not None
+        assert any(last["ref_cnt"][b] > 0 for b in last["free"])
+
+
+def test_without_checks_a_fault_is_not_looked_for() -> None:
+    twin = pools.AllocateWithoutRemoving
+    by_steps = explore(twin, pools.scope(twin))
+    without = explore(twin, pools.scope(twin), steps=False)
+    assert [f.kind for f in by_steps.violations] == ["step"]
+    assert {f.kind for f in without.violations} == {"invariant"}
+
+
+def test_what_is_never_reached_is_named() -> None:
+    report = explore(pools.NeverShared, pools.scope(pools.NeverShared))
+    assert report.violations == []
+    assert report.unreached == ["a_block_is_shared"]

@@ -1,0 +1,117 @@
+"""The explorer's own parts: the set of states, traces, limits, and that it does not hide a fault of an interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kvproof.checkers.explore import Disagreement, explore, transitions
+from kvproof.checkers.visited import StateSet
+from kvproof.machine.concrete import Concrete
+from kvproof.machine.scope import Scope, ScopeError
+
+from . import pools
+from .alloc import Alloc, scope
+
+CPU = torch.device("cpu")
+
+
+class Crowded(StateSet):
+    """A set whose hash function is as bad as can be."""
+
+    def _slots(self, words: torch.Tensor) -> torch.Tensor:
+        return words[0] % 3
+
+
+@pytest.mark.parametrize("kind", [StateSet, Crowded])
+@settings(max_examples=50, deadline=None)
+@given(batches=st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**62)), max_size=40), max_size=6))
+def test_a_set_of_states_is_a_set(kind: type[StateSet], batches: list[list[tuple[int, int]]]) -> None:
+    seen = kind(2, device=CPU, capacity=4)
+    expected: set[tuple[int, ...]] = set()
+    for batch in batches:
+        # Once more in reverse, so that equal states meet within one batch.
+        doubled = batch + batch[::-1]
+        before = seen.count
+        seen.add(torch.tensor(doubled, dtype=torch.int64).reshape(-1, 2).T)
+        arrived = {tuple(s) for s in seen.states(before, seen.count).T.tolist()}
+        assert arrived == set(batch) - expected
+        expected |= set(batch)
+        assert seen.count == len(expected)
+
+
+@pytest.mark.parametrize("words", [1, 3])
+def test_a_large_set_grows_and_forgets_nothing(words: int) -> None:
+    seen = StateSet(words, device=CPU)
+    states = torch.randint(0, 1 << 30, (words, 300_000), generator=torch.Generator().manual_seed(1))
+    seen.add(states)
+    count = seen.count
+    assert count == len(torch.unique(states, dim=1).T)
+    seen.add(states.flip(1))
+    assert seen.count == count
+    assert seen.peak_bytes > count * 8 * words
+
+
+def test_states_of_several_words() -> None:
+    """Four blocks and two slots take more than 63 bits; the counts are those of the concrete interpreter."""
+    wide = pools.scope(blocks=3, **pools.PARTIAL, caching=False)
+    visits = list(transitions(pools.Pool, wide))
+    report = explore(pools.Pool, wide)
+    assert (report.states, report.transitions) == (len(visits), sum(len(v.edges) for v in visits))
+
+
+def test_a_crowded_table_gives_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvproof.checkers.explore.StateSet", Crowded)
+    report = explore(pools.Pool, pools.scope())
+    assert (report.states, report.transitions) == (562, 3_966)
+
+
+def test_the_limit_is_kept() -> None:
+    report = explore(Alloc, scope(Alloc, 4, 2, 2), max_states=1_000)
+    assert not report.complete
+    assert report.violations == []
+    assert 1_000 <= report.states < 31_833
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int, int]] = []
+    report = explore(Alloc, scope(Alloc, 3, 2, 2), on_progress=lambda *numbers: told.append(numbers))
+    assert told == sorted(told)
+    assert told[-1][:2] == (report.states, report.transitions)
+
+
+def test_leaving_the_scope_says_which_size_to_enlarge() -> None:
+    narrow = pools.scope()
+    narrow.sizes["Int"] = 1
+    with pytest.raises(ScopeError, match=r"a value of length leaves the scope, where it is 0 to 1; give Int a greater"):
+        explore(pools.Pool, Scope(narrow.model, narrow.sizes, narrow.params))
+
+
+def test_parameters_that_break_an_assumption_are_refused() -> None:
+    with pytest.raises(ScopeError, match="the_last_token_is_computed"):
+        explore(pools.Pool, pools.scope(limit=[2, 2]))
+
+
+def test_a_fault_of_an_interpreter_is_not_reported_as_one_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = pools.ForgetKeepsTheMap
+    monkeypatch.setattr(Concrete, "violations", lambda *_: [])
+    with pytest.raises(Disagreement, match="holds in the concrete interpreter"):
+        explore(twin, pools.scope(twin))
+
+
+def test_every_visit_can_be_replayed() -> None:
+    small = pools.scope()
+    concrete = Concrete(small.model, small)
+    states: dict[Any, Any] = {}
+    for visit in transitions(pools.Pool, small, max_states=200):
+        state = concrete.initial()
+        for action, args in visit.path:
+            assert concrete.is_enabled(state, action, args)
+            concrete.apply(state, action, args)
+        assert concrete.key(state) == visit.key
+        assert concrete.describe(state) == visit.state
+        states[visit.key] = visit
+    assert len(states) == 200
