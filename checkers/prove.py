@@ -29,7 +29,7 @@ from ..machine.symbolic import Symbolic
 from ..machine.universe import Finite, Unbounded
 from .counterexample import Counterexample, find
 from .obligations import COROLLARIES, INITIALLY, Problem, Problems, corollaries, initially, known_in, of_action
-from .solvers import Verdict, ask, to_smt2
+from .solvers import Attempt, Verdict, ask, to_smt2
 
 __all__ = ["Obligation", "ProveReport", "prove"]
 
@@ -143,26 +143,34 @@ def _prove_place(
     return obligations + (_not_vacuous(model, place) if place in model.actions else _parameters_exist(model, place))
 
 
-LADDER = (2, 1, 3, 4)
-"""How deep terms that come out of one another are followed, try by try. Most goals need 2; deeper takes longer."""
+LADDER = (
+    Attempt(depth=2),
+    Attempt(depth=2, seed=1),
+    Attempt(depth=3, seed=2),
+    Attempt(depth=1, seed=3),
+    Attempt(depth=2, seed=4, lemmas=True),
+    Attempt(depth=3, seed=5, lemmas=True),
+    Attempt(depth=2, seed=6, lemmas=True, nearby=False),
+    Attempt(depth=1, seed=7, lemmas=True, nearby=False),
+    Attempt(depth=3, seed=8, lemmas=True, nearby=False),
+    Attempt(depth=4, seed=9, lemmas=True, nearby=False, patience=3.0),
+)
+"""Ways to ask, tried in turn. Whether a proof is found within a bound on depth also depends on which case is split first, so
+another seed is worth more than more depth. Nine goals in ten need the first."""
 
 
 def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: float) -> list[Obligation]:
     """Each problem, alone at first, then with what was proved at its place; the rest gets counterexamples."""
     seconds = dict.fromkeys(range(len(problems.problems)), 0.0)
     proved: set[int] = set()
-    for attempt, depth in enumerate((LADDER[0], *LADDER)):
+    for attempt in LADDER if solver == "z3" else (LADDER[0], LADDER[-1]):
         for i, problem in enumerate(problems.problems):
             if i in proved or seconds[i] >= timeout:
                 continue
-            lemmas = (
-                [p.formula for j, p in enumerate(problems.problems) if j in proved and p.place == problem.place]
-                if attempt
-                else []
-            )
+            others = [p.formula for j, p in enumerate(problems.problems) if j in proved and p.place == problem.place]
             started = time.perf_counter()
-            patience = min(timeout, 1.0 if depth < LADDER[-1] else timeout)
-            if ask(problem, lemmas, solver=solver, depth=depth, timeout=patience, nearby=not attempt) == "proved":
+            lemmas = others if attempt.lemmas else []
+            if ask(problem, lemmas, attempt, solver=solver, timeout=timeout) == "proved":
                 proved.add(i)
             seconds[i] += time.perf_counter() - started
         if len(proved) == len(problems.problems):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import z3
@@ -9,16 +10,28 @@ import z3
 from ..machine.formulas import Formula
 from .obligations import Problem
 
-__all__ = ["Verdict", "ask", "to_smt2"]
+__all__ = ["Attempt", "Verdict", "ask", "to_smt2"]
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
 
-def ask(
-    problem: Problem, lemmas: list[Formula], *, solver: str, depth: int, timeout: float, nearby: bool = False
-) -> Verdict:
-    """Whether the goal follows from the hypotheses and lemmas. ``timeout`` in seconds; ``depth`` bounds how far
-    instances breed new ones; ``nearby``: from the hypotheses that are most likely to matter.
+@dataclass(frozen=True)
+class Attempt:
+    """One way to ask Z3.
+
+    ``depth`` bounds how far terms that come out of one another are followed; ``nearby``: only the hypotheses that are most
+    likely to matter; ``lemmas``: with what was proved at the same place before; ``patience`` in seconds.
+    """
+
+    depth: int
+    seed: int = 0
+    nearby: bool = True
+    lemmas: bool = False
+    patience: float = 0.5
+
+
+def ask(problem: Problem, lemmas: list[Formula], attempt: Attempt, *, solver: str, timeout: float) -> Verdict:
+    """Whether the goal follows from the hypotheses and lemmas; ``timeout`` in seconds.
 
     The answer is "proved" or "unknown": a refutation needs a whole state (`counterexample.py`), not a failed proof.
     """
@@ -27,13 +40,14 @@ def ask(
     if solver == "cvc5":
         return _ask_cvc5(to_smt2(problem, lemmas), timeout)
     z = z3.Solver()
-    z.set("timeout", max(1, int(1000 * timeout)))
+    z.set("timeout", max(1, int(1000 * min(timeout, attempt.patience))))
     # Quantified hypotheses are instantiated at terms that occur; no attempt is made to build infinite models.
     z.set("auto_config", False)
     z.set("smt.mbqi", False)
-    z.set("smt.qi.eager_threshold", float(depth))
-    z.set("smt.qi.lazy_threshold", float(depth))
-    hypotheses = problem.nearby if nearby and problem.nearby is not None else problem.hypotheses
+    z.set("smt.qi.eager_threshold", float(attempt.depth))
+    z.set("smt.qi.lazy_threshold", float(attempt.depth))
+    z.set("smt.random_seed", attempt.seed)
+    hypotheses = problem.nearby if attempt.nearby and problem.nearby is not None else problem.hypotheses
     z.add(*hypotheses, *lemmas, z3.Not(problem.formula))
     return "proved" if z.check() == z3.unsat else "unknown"
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kvproof.checkers.prove import Obligation, prove
-from kvproof.checkers.solvers import ask
+from kvproof.checkers.solvers import Attempt, ask
 from kvproof.machine import Machine, Model
 from kvproof.spec.pool import Pool
 
@@ -115,4 +115,4 @@ def test_an_unprovable_goal_is_unknown_and_never_proved() -> None:
 
     x = z3.Int("x")
     problem = Problem("x is small", "", Line("", 0), [x > 0], x < 10, 0)
-    assert ask(problem, [], solver="z3", depth=2, timeout=1) == "unknown"
+    assert ask(problem, [], Attempt(depth=2), solver="z3", timeout=1) == "unknown"
