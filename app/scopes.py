@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from .errors import UsageError
@@ -57,4 +58,19 @@ def _pool_scope(
     )
     world = World.make(asked, caching=caching, split=split, null=null, seed=seed)
     given = {k: v for k, v in sizes.items() if k == "Int"}
-    return Scope(Model.of(machine), {**world.scope.sizes, **given}, world.scope.params)
+    params = dict(world.scope.params)
+    model = Model.of(machine)
+    if "first_next" in model.params:
+        params |= _first_links(world.scope.sizes["Block"], params["null"])
+    return Scope(model, {**world.scope.sizes, **given}, params)
+
+
+def _first_links(blocks: int, null: int | None) -> dict[str, list[int | None]]:
+    """Return the links of a list of all usable blocks, as its constructor leaves them."""
+    head, tail = blocks, blocks + 1
+    chain = [head, *(b for b in range(blocks) if b != null), tail]
+    ahead: list[int | None] = [None] * (blocks + 2)
+    back: list[int | None] = [None] * (blocks + 2)
+    for a, b in pairwise(chain):
+        ahead[a], back[b] = b, a
+    return {"first_next": ahead, "first_prev": back}

@@ -52,7 +52,10 @@ class StateSet:
             grown[:, : self.count] = self.states(0, self.count)
             self._states = grown
         if needed * 2 > len(self._table):
-            self._table = self._empty(len(self._table) * 4)
+            slots = len(self._table)
+            while needed * 2 > slots:
+                slots *= 4
+            self._table = self._empty(slots)
             for start in range(0, self.count, SLICE):
                 self._rehash(start, min(start + SLICE, self.count))
 

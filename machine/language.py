@@ -46,8 +46,8 @@ from .terms import (
     caller,
     make,
     none,
+    parts,
     same_type,
-    walk,
 )
 
 __all__ = [
@@ -113,17 +113,25 @@ class Recorder:
         """Bind a value that was read from the state, unless we are inside a quantifier or a property."""
         if not self.of_action or self.depth:
             return value
+        self.check(value)
         number = next(_fresh)
         self.blocks[-1].append(Let(number, value, caller()))
         self.home[number] = self.open[-1]
         return make(type(value), "temp", number, value, is_optional=value.is_optional)
 
-    def check(self, *terms: Term) -> None:
-        """Values that were read inside `when`, `each` or `loop` stay there."""
+    def belongs_here(self, *variables: Term) -> None:
+        """The element of an `each`, or the index of a `loop`, has a meaning only inside it."""
+        self.home.update({v.args[1]: self.open[-1] for v in variables})
+
+    def check(self, *terms: Term, line: Line | None = None) -> None:
+        """Values that were read inside `when`, `each` or `loop` stay there, and so do their elements and indices."""
         for term in terms:
-            for part in walk(term):
-                if part.op == "temp" and self.home.get(part.args[0], 0) not in self.open:
-                    raise MachineError(f"{part!r} was read inside a `when`, `each` or `loop` and is used outside of it")
+            if term.op not in ("temp", "var"):
+                self.check(*parts(term), line=line)
+            elif self.home.get(term.args[0 if term.op == "temp" else 1], 0) not in self.open:
+                comes = "was read" if term.op == "temp" else "has its meaning"
+                where = "inside a `when`, `each` or `loop` and is used outside of it"
+                raise MachineError(f"{term!r} {comes} {where}", line)
 
     def write(self) -> None:
         """A write is about to be recorded."""
@@ -140,6 +148,7 @@ class Recorder:
         self.blocks.append(statements)
         self.open.append(next(_fresh))
         self.inside.append(kind)
+        self.last_when = None
         try:
             yield statements
         finally:
@@ -195,7 +204,7 @@ class Declaration:
     view: str = "now"
     line: Line
 
-    def __new__(cls, *args: object, **kwargs: object) -> Self:
+    def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         """A declaration knows the line on which it stands."""
         made = super().__new__(cls)
         made.line = caller()
@@ -211,6 +220,33 @@ class Declaration:
         bound.view = instance.view
         return bound
 
+    def __set__(self, instance: Machine, value: object) -> None:
+        raise MachineError(f"{self.name} cannot be replaced; write self.{self._entry()} = …")
+
+    def __bool__(self) -> bool:
+        raise MachineError(f"{self.name} is no value, so Python cannot branch on it; read self.{self._entry()}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Declaration):
+            raise MachineError(f"{self.name} is no value that could equal {other!r}; read self.{self._entry()}")
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __iter__(self) -> Iterator[Any]:
+        raise MachineError(f"Python cannot go through {self.name}; use forall, exists, `self.each` or `self.loop`")
+
+    def __contains__(self, element: object) -> bool:
+        raise MachineError(f"Python cannot look for {element!r} in {self.name}; use self.{self.name}.has({element!r})")
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def _entry(self) -> str:
+        """How an entry is written."""
+        kinds: tuple[type[Term], ...] = getattr(self, "kinds", ())
+        return f"{self.name}[{', '.join(k.__name__ for k in kinds)}]" if kinds else f"{self.name}.value"
+
 
 def _kinds(kinds: tuple[object, ...], what: str) -> tuple[type[Term], ...]:
     for kind in kinds:
@@ -222,7 +258,9 @@ def _kinds(kinds: tuple[object, ...], what: str) -> tuple[type[Term], ...]:
 def _keys(decl: Declaration, kinds: tuple[type[Term], ...], given: object) -> tuple[Term, ...]:
     keys = given if isinstance(given, tuple) else (given,)
     if len(keys) != len(kinds):
-        raise MachineError(f"{decl.name} takes {len(kinds)} keys ({', '.join(k.__name__ for k in kinds)}), not {len(keys)}")
+        raise MachineError(
+            f"{decl.name} takes {len(kinds)} keys ({', '.join(k.__name__ for k in kinds)}), not {len(keys)}"
+        )
     terms = tuple(as_term(k) for k in keys)
     for term, kind in zip(terms, kinds, strict=True):
         if not same_type(term, make(kind, "?")):
@@ -246,7 +284,9 @@ class Map(Declaration, Generic[V]):
         self.is_optional = isinstance(wrapped, Optional_)
         self.to = cast("type[V]", wrapped.of if isinstance(wrapped, Optional_) else to)
         if not is_kind(self.to):
-            raise MachineError(f"{self.to!r} is not a type that a map can hold; use Bool, Int, a sort or optional(sort)")
+            raise MachineError(
+                f"{self.to!r} is not a type that a map can hold; use Bool, Int, a sort or optional(sort)"
+            )
         self.scratch = scratch
         if init is None:
             init = none if self.is_optional else {Bool: False}.get(cast(Any, self.to), 0)
@@ -342,10 +382,10 @@ class Queue(Declaration, Generic[V]):
 
     def _ask(self, kind: type[T2], op: str, *elements: Term) -> T2:
         if len(self.at) != len(self.kinds):
-            raise MachineError(f"{self.name} is one queue for each {', '.join(k.__name__ for k in self.kinds)}: name the key first")
-        for e in elements:
-            if not same_type(e, make(self.of, "?")):
-                raise MachineError(f"{self.name} holds {self.of.__name__}; {e!r} is a {type(e).__name__}")
+            raise MachineError(
+                f"{self.name} is one queue for each {', '.join(k.__name__ for k in self.kinds)}: name the key first"
+            )
+        self._check_elements(elements)
         return recorder().let(make(kind, op, self.view, self.name, self.at, *elements))
 
     def has(self, element: V) -> Bool:
@@ -383,9 +423,17 @@ class Queue(Declaration, Generic[V]):
         if self.view != "now":
             raise MachineError(f"{self.view}.{self.name} is of the past: it cannot be changed")
         if len(self.at) != len(self.kinds):
-            raise MachineError(f"{self.name} is one queue for each {', '.join(k.__name__ for k in self.kinds)}: name the key first")
+            raise MachineError(
+                f"{self.name} is one queue for each {', '.join(k.__name__ for k in self.kinds)}: name the key first"
+            )
+        self._check_elements(terms)
         rec.check(*self.at, *terms)
         return rec
+
+    def _check_elements(self, elements: tuple[Term, ...]) -> None:
+        for e in elements:
+            if not isinstance(e, Term) or not same_type(e, make(self.of, "?")):
+                raise MachineError(f"{self.name} holds {self.of.__name__}; {e!r} is a {type(e).__name__}")
 
     def push_back(self, element: V) -> None:
         """Put a non-member at the tail."""
@@ -539,9 +587,13 @@ class Machine:
         if not rec.of_action:
             raise MachineError("`require` belongs into actions")
         if rec.inside:
-            raise MachineError(f"`require` inside `{rec.inside[-1]}`: an action is possible or not as a whole; require it before")
+            raise MachineError(
+                f"`require` inside `{rec.inside[-1]}`: an action is possible or not as a whole; require it before"
+            )
         if rec.written:
-            raise MachineError("`require` after a write: an action that is not possible changes nothing; require it before")
+            raise MachineError(
+                "`require` after a write: an action that is not possible changes nothing; require it before"
+            )
         rec.add(Require(as_bool(condition), caller()))
 
     @overload
@@ -557,6 +609,7 @@ class Machine:
         binders = tuple(variable(kind, kind.__name__.lower()[:1]) for kind in kinds)
         line = caller()
         with rec.block("each") as body:
+            rec.belongs_here(*binders)
             yield binders[0] if len(binders) == 1 else binders
         rec.add(Each(binders, body, line))
 
@@ -576,6 +629,8 @@ class Machine:
         """
         rec = recorder()
         rec.write()
+        if rec.inside:
+            raise MachineError(f"a loop stands at the top level of an action, not inside `{rec.inside[-1]}`")
         total = as_int(count)
         rec.check(total)
         line, number = caller(), next(_fresh)
@@ -585,11 +640,13 @@ class Machine:
             with recording(MachineError.where_in, of_action=False):
                 noted = facts(index, type(self)(f"entry:{number}"))
         with rec.block("loop") as lets:
+            rec.belongs_here(index)
             condition = as_bool(going(index)) if going is not None else TRUE
         handle = LoopHandle(index, make(Int, "temp", (result := next(_fresh)), index))
         rec.home[result] = rec.open[-1]
         outer = rec.open[-1]
         with rec.block("loop") as body:
+            rec.belongs_here(index)
             for let in lets:
                 if isinstance(let, Let):
                     rec.home[let.name] = rec.open[-1]

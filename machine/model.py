@@ -14,7 +14,7 @@ from typing import Any
 
 from .language import Count, Event, Machine, Map, Queue, Recorder, Sum, is_kind, recording, variable
 from .program import Assign, Each, Let, Loop, Push, Remove, Require, Statement, statements
-from .terms import Bool, Int, Line, MachineError, Term, as_bool, as_int, as_term, make, walk
+from .terms import Bool, Int, Line, MachineError, Term, as_bool, as_int, as_term, make, same_type, walk
 
 __all__ = ["Action", "CountOf", "Model", "Property"]
 
@@ -158,16 +158,12 @@ def _read(machine: type[Machine]) -> Model:
     for base in reversed(machine.__mro__):
         members.update({k: v for k, v in vars(base).items() if not k.startswith("__")})
     _declare(model, members)
-    for name, member in members.items():
-        mark = getattr(member, "__kvproof__", None)
-        if mark is None:
-            # An override without a decorator keeps what its original says of it.
-            mark = next((m for b in machine.__mro__ if (m := getattr(vars(b).get(name), "__kvproof__", None))), None)
-        if mark is None or not callable(member):
-            continue
+    marked = {n: (m, mark) for n, m in members.items() if callable(m) and (mark := _mark_of(machine, n, m))}
+    for name, (member, mark) in marked.items():
         if mark["kind"] == "action":
             model.actions[name] = _action(model, name, member, mark)
-        else:
+    for name, (member, mark) in marked.items():
+        if mark["kind"] != "action":
             model.properties[name] = _property(model, name, member, mark)
     for prop in model.properties.values():
         for act in prop.of:
@@ -175,6 +171,15 @@ def _read(machine: type[Machine]) -> Model:
                 raise MachineError(f"{prop.name} speaks of an action {act} that the machine does not have", prop.line)
     _drop_unused_sizes(model)
     return model
+
+
+def _mark_of(machine: type[Machine], name: str, member: Any) -> dict[str, Any] | None:
+    """What the decorator says of a method. An override without a decorator keeps what its original says of it."""
+    mark: dict[str, Any] | None = getattr(member, "__kvproof__", None)
+    if mark is not None:
+        return mark
+    mark = next((m for b in machine.__mro__ if (m := getattr(vars(b).get(name), "__kvproof__", None))), None)
+    return mark and mark | {"line": Line(member.__code__.co_filename, member.__code__.co_firstlineno)}
 
 
 def _drop_unused_sizes(model: Model) -> None:
@@ -231,11 +236,15 @@ def _is_fixed(model: Model, read: Term) -> bool:
 def _init(
     model: Model, name: str, kinds: tuple[type[Term], ...], init: object, decl: Map[Any] | None
 ) -> tuple[tuple[Term, ...], Term]:
-    line = (decl or model.queues[name]).line
+    line = (model.queues[name] if decl is None else decl).line
     keys = tuple(variable(k, k.__name__.lower()[:1]) for k in kinds)
     with recording(f"init of {name}", of_action=False):
         value = init(model.machine(), *keys) if callable(init) else init
-        term = as_bool(value) if decl is None or issubclass(decl.to, Bool) else as_term(value)
+        term = as_bool(value, line) if decl is None else as_term(value, line)
+        if decl is not None and (
+            not same_type(term, make(decl.to, "?")) or (term.is_optional and not decl.is_optional)
+        ):
+            raise MachineError(f"{name} holds {decl.to.__name__}; its first value {term!r} does not", line)
     for part in walk(term):
         if part.op in READS and not _is_fixed(model, part):
             raise MachineError(f"the first value of {name} may only depend on parameters, not on {part!r}", line)
@@ -251,9 +260,9 @@ def _count(model: Model, name: str, count: Count) -> CountOf:
         )
     binders = tuple(variable(k, n) for k, n in zip(kinds, names, strict=True))
     with recording(f"count {name}", of_action=False):
-        value = as_term(count.where(model.machine(), *binders))
+        value = as_term(count.where(model.machine(), *binders), count.line)
         weight = as_int(value) if isinstance(count, Sum) else None
-        formula = as_bool(value) if weight is None else weight > 0
+        formula = as_bool(value, count.line) if weight is None else weight > 0
     elements = binders[: len(count.over)]
     result = CountOf(name, elements, binders[len(elements) :], formula, count.line, weight=weight)
     _track(model, result)
@@ -331,14 +340,14 @@ def _action(model: Model, name: str, function: Callable[..., Any], mark: dict[st
     params = tuple(variable(kind, n) for n, kind in kinds.items())
     with recording(f"action {name}", of_action=True) as rec:
         returned = function(model.machine(), *params)
-        result = None if returned is None else _result(rec, returned)
+        result = None if returned is None else _result(rec, returned, line)
         _check_body(model, rec.body)
     return Action(name, mark["rule"], inspect.getdoc(function) or "", params, rec.body, result, line)
 
 
-def _result(rec: Recorder, value: object) -> Term:
-    term = as_term(value)
-    rec.check(term)
+def _result(rec: Recorder, value: object, line: Line) -> Term:
+    term = as_term(value, line)
+    rec.check(term, line=line)
     return term
 
 
@@ -388,10 +397,10 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
     binders = tuple(v for n, v in variables.items() if n not in given_names)
     with recording(f"{kind} {name}", of_action=False):
         arguments = [model.machine("before")] if is_step else []
-        formula = as_bool(function(model.machine(), *arguments, *variables.values()))
+        formula = as_bool(function(model.machine(), *arguments, *variables.values()), line)
     if kind == "assume":
         for part in walk(formula):
-            if part.op in ("get", "has") and part.args[1] not in model.params:
+            if part.op in READS and not _is_fixed(model, part):
                 raise MachineError(f"assume {name} speaks of {part!r}, which is not a parameter", line)
     doc, derived = inspect.getdoc(function) or "", mark.get("derived", False)
     return Property(name, kind, mark["rule"], doc, binders, formula, line, of, given, derived)

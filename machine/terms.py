@@ -115,6 +115,12 @@ class Bool(Term):
     def __or__(self, other: Bool) -> Bool:
         return make(Bool, "or", self, as_bool(other))
 
+    def __rand__(self, other: bool) -> Bool:
+        return make(Bool, "and", as_bool(other), self)
+
+    def __ror__(self, other: bool) -> Bool:
+        return make(Bool, "or", as_bool(other), self)
+
     def __invert__(self) -> Bool:
         if self.op == "not":
             return cast(Bool, self.args[0])
@@ -129,8 +135,14 @@ class Int(Term):
     def __add__(self, other: Int | int) -> Int:
         return make(Int, "add", self, as_int(other))
 
+    def __radd__(self, other: int) -> Int:
+        return make(Int, "add", as_int(other), self)
+
     def __sub__(self, other: Int | int) -> Int:
         return make(Int, "sub", self, as_int(other))
+
+    def __rsub__(self, other: int) -> Int:
+        return make(Int, "sub", as_int(other), self)
 
     def __lt__(self, other: Int | int) -> Bool:
         return make(Bool, "lt", self, as_int(other))
@@ -149,7 +161,7 @@ class Sort(Term):
     """A kind of thing of which there are finitely many, but any number: blocks, requests, hashes.
 
     Declare one by a subclass: ``class Block(Sort): ...``. A subclass of a sort may add named elements
-    (``class Node(Block, extra=("HEAD", "TAIL"))``): then every block is a node, and ``Node.extra_element("HEAD")`` is one more.
+    (``class Node(Block, extra=("HEAD", "TAIL"))``): then every block is a node, and ``Node.named("HEAD")`` is one more.
     """
 
     __slots__ = ()
@@ -222,13 +234,13 @@ def optional(sort: type[T]) -> type[T]:
     return cast("type[T]", Optional_(sort))
 
 
-def as_bool(value: object) -> Bool:
+def as_bool(value: object, line: Line | None = None) -> Bool:
     """A truth value from a term or a Python bool."""
     if isinstance(value, bool):
         return TRUE if value else FALSE
     if isinstance(value, Bool):
         return value
-    raise MachineError(f"a condition is expected here, not {value!r}")
+    raise MachineError(f"a condition is expected here, not {value!r}", line)
 
 
 def as_int(value: object) -> Int:
@@ -240,7 +252,7 @@ def as_int(value: object) -> Int:
     raise MachineError(f"an integer is expected here, not {value!r}")
 
 
-def as_term(value: object) -> Term:
+def as_term(value: object, line: Line | None = None) -> Term:
     """Any term, or a Python bool or int."""
     if isinstance(value, bool):
         return as_bool(value)
@@ -248,7 +260,7 @@ def as_term(value: object) -> Term:
         return as_int(value)
     if isinstance(value, Term):
         return value
-    raise MachineError(f"{value!r} is not a value of the modelling language")
+    raise MachineError(f"{value!r} is not a value of the modelling language", line)
 
 
 def same_type(a: Term, b: Term) -> bool:
@@ -262,8 +274,8 @@ def same_type(a: Term, b: Term) -> bool:
 
 
 def fits(term: Term, kind: type[Term]) -> bool:
-    """The type of the term alone says that it is an element of the sort: not none, nor an extra element of a wider sort."""
-    return not term.is_optional and not (isinstance(term, Sort) and not set(term.extra) <= set(getattr(kind, "extra", ())))
+    """The type of the term says that it is an element of the sort: not none, nor an extra element of a wider sort."""
+    return not term.is_optional and (not isinstance(term, Sort) or set(term.extra) <= set(getattr(kind, "extra", ())))
 
 
 def _equals(a: Term, b: object) -> Bool:

@@ -18,7 +18,7 @@ holds for the list.
   when it is freed, with both runs open. The links that remain are the same, because an order leaves no choice of links.
 
 What must fail: a pop that does not link back to the sentinel, a pop or a removal that leaves the block looking linked,
-a pop that goes one too far, an append of a block that is linked, a run that is not counted, runs that forget each other.
+a pop that goes one too far, an append of a linked block, a run that is not counted, runs that ignore each other.
 """
 
 from __future__ import annotations

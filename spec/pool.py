@@ -1,9 +1,9 @@
 """Machine P: the block pool and its prefix cache.
 
-A pool owns a fixed number of blocks of KV memory. A running request holds blocks in its block table, one for each position.
-A block is free when nobody holds it; the free queue keeps free blocks in the order in which they will be taken again, and a
-free block keeps its content, and the hashes that name this content, until it is taken. A new request whose prompt begins
-with known hashes finds these blocks and shares them instead of computing them again.
+A pool owns a fixed number of blocks of KV memory. A running request holds blocks in its block table, one for each
+position. A block is free when nobody holds it; the free queue keeps free blocks in the order in which they will be
+taken again, and a free block keeps its content, and the hashes that name this content, until it is taken. A new request
+whose prompt begins with known hashes finds these blocks and shares them instead of computing them again.
 
 The rules P1 to P12, P14, L1 and L2 stand here as actions and properties. Statistics (P15) extend this machine in
 `statistics.py`; what makes two hashes equal (P13) is a machine of its own in `keys.py`.
@@ -75,16 +75,16 @@ class Pool(Machine):
     # -------------------------------------------------------------------------------- parameters
 
     null = Param(to=optional(Block))
-    """The null block, which stands in tables where a window has moved on; none where an engine keeps no such block (P4)."""
+    """The null block stands in tables where a window has moved on; none where an engine keeps no such block (P4)."""
 
     caching = Param(to=Bool)
     """Whether full blocks are registered at all."""
 
     split = Param(to=Bool)
-    """Dialect of P10. False: freed blocks join the tail. True: blocks without a hash go to the head, the others to the tail."""
+    """Dialect of P10. False: freed blocks join the tail. True: those without a hash join the head instead."""
 
     kv = Param(Hash, Slot, to=optional(Content))
-    """What a hash names: the content of each slot that it covers. A partly filled block has hashes that cover fewer slots."""
+    """What a hash names: the content of each slot that it covers. Hashes of partly filled blocks cover fewer slots."""
 
     parent = Param(Hash, to=optional(Hash))
     """The hash of the block before; none for the first block of a sequence."""
@@ -122,7 +122,7 @@ class Pool(Machine):
     """The prefix cache: for each hash the blocks that carry it, first registered first (P5)."""
 
     content = Map(Block, Slot, to=optional(Content))
-    """Ghost: what really stands in each slot of a block. Only writes change it; it is not defined from any hash (P6)."""
+    """Ghost: what really stands in each slot of a block. Only writes change it; no hash goes into it (P6)."""
 
     # What an observer knows (ghosts).
 
@@ -163,13 +163,17 @@ class Pool(Machine):
     holders = Count((Request, Position), by=Block, where=lambda m, r, i, b: m.table[r, i] == b)
     """The table entries that hold a block."""
 
-    entries = Count((Request, Position), where=lambda m, r, i: (m.table[r, i] != none) & (m.table[r, i] != m.null.value))
+    entries = Count(
+        (Request, Position), where=lambda m, r, i: (m.table[r, i] != none) & (m.table[r, i] != m.null.value)
+    )
     """All table entries that hold a block."""
 
     spare = Sum(Block, of=lambda m, b: m.ref_cnt[b] - 1)
     """References beyond the first, of all blocks together: what sharing saves."""
 
-    skipped = Count(Position, by=Request, where=lambda m, i, r: (m.table[r, i] != none) & (m.table[r, i] == m.null.value))
+    skipped = Count(
+        Position, by=Request, where=lambda m, i, r: (m.table[r, i] != none) & (m.table[r, i] == m.null.value)
+    )
     """The positions of a request that a window has left behind."""
 
     held = Count(
@@ -199,7 +203,8 @@ class Pool(Machine):
     def admit(self, r: Request) -> None:
         """A request enters if those inside can all finish in some order.
 
-        As any of them can be preempted, one at a time is such an order, and it exists exactly when each fits the empty pool.
+        As any of them can be preempted, one at a time is such an order, and it exists exactly when each fits the empty
+        pool.
         """
         self.require(~self.running[r])
         self.require(self.need[r] <= self.usable.value)
@@ -209,7 +214,8 @@ class Pool(Machine):
     def hit(self, r: Request) -> Int:
         """Look up the prompt and hold what is found, before anything is allocated for this request.
 
-        The walk ends at the first hash that is not cached. Of several blocks with one hash, the first registered is taken.
+        The walk ends at the first hash that is not cached. Of several blocks with one hash, the first registered is
+        taken.
         """
         self.require(self.running[r])
         self.require(self.caching.value)
@@ -217,7 +223,7 @@ class Pool(Machine):
         with self.loop(
             self.limit[r],
             going=lambda i: ~self.cached[self.prompt[r, i]].is_empty(),
-            facts=lambda i, entry: {
+            facts=lambda i, _: {
                 "the table is as long as the walk": self.length[r] == i,
                 "the walk stays below the limit": i <= self.limit[r],
             },
@@ -234,7 +240,7 @@ class Pool(Machine):
 
     @action("P7")
     def allocate(self, r: Request, n: Int) -> None:
-        """Take the n blocks at the head of the free queue, in order; each loses its hashes. Fewer than n free: not possible."""
+        """Take the n blocks at the head of the free queue, in order; each loses its hashes. Not possible with fewer."""
         self.require(self.running[r])
         self.require(n >= 1)
         self.require(self.length[r] + n <= self.need[r])
@@ -274,7 +280,9 @@ class Pool(Machine):
         self.require(~self.hashes[b, h])
         self.require(forall(Slot, lambda s: implies(self.kv[h, s] != none, self.expects[r, i, s] == self.kv[h, s])))
         is_root = (i == 0) & (self.parent[h] == none)
-        builds_on = exists(Position, lambda j: (j + 1 == i) & (self.parent[h] != none) & (self.parent[h] == self.filed[r, j]))
+        builds_on = exists(
+            Position, lambda j: (j + 1 == i) & (self.parent[h] != none) & (self.parent[h] == self.filed[r, j])
+        )
         self.require(is_root | builds_on)
         is_first = self.cached[h].is_empty()
         is_full = forall(Slot, lambda s: self.kv[h, s] != none)
@@ -320,10 +328,9 @@ class Pool(Machine):
     def reset(self) -> None:
         """Forget every hash; only when nothing is referenced."""
         self.require(forall(Block, lambda b: self.ref_cnt[b] == 0))
-        with self.each(Block, Hash) as (b, h):
-            with when(self.hashes[b, h]):
-                self.hashes[b, h] = False
-                self.cached[h].remove(b)
+        with self.each(Block, Hash) as (b, h), when(self.hashes[b, h]):
+            self.hashes[b, h] = False
+            self.cached[h].remove(b)
         with self.each(Hash) as h:
             self.announced[h] = False
         self.cleared()
@@ -340,7 +347,9 @@ class Pool(Machine):
                 "held blocks keep their hashes": forall(
                     Block,
                     Hash,
-                    lambda b, h: implies(entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)),
+                    lambda b, h: implies(
+                        entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)
+                    ),
                 ),
                 **self._taken_from_the_head(entry, r),
             },
@@ -494,7 +503,7 @@ class Pool(Machine):
 
     @invariant("L1")
     def entries_add_up(self, r: Request) -> Bool:
-        """A request's entries and those of the others are all there are; each is the first of its block or a spare one."""
+        """A request's entries and those of others are all there are; each is the first of its block or a spare one."""
         return all_of(
             self.entries.value == self.held[r] + self.others[r],
             self.held[r] + self.skipped[r] == self.length[r],
@@ -575,7 +584,7 @@ class Pool(Machine):
         )
 
     @step("P8, P14", of="hit")
-    def a_hit_leaves_something_to_compute(self, before: Pool, r: Request) -> Bool:
+    def a_hit_leaves_something_to_compute(self, before: Pool, r: Request) -> Bool:  # noqa: ARG002
         """A lookup returns no more than its limit, and blocks leave the queue only for a holder."""
         return (self.length[r] <= self.limit[r]) & (self.length[r] < self.need[r])
 
@@ -609,7 +618,12 @@ class Pool(Machine):
     @sometimes("P5")
     def a_hash_has_two_blocks(self, h: Hash) -> Bool:
         """Two blocks carry one hash."""
-        return exists(Block, lambda b: exists(Block, lambda c: self.cached[h].before(b, c) & self.cached[h].has(b) & self.cached[h].has(c)))
+        return exists(
+            Block,
+            lambda b: exists(
+                Block, lambda c: self.cached[h].before(b, c) & self.cached[h].has(b) & self.cached[h].has(c)
+            ),
+        )
 
     @sometimes("P5")
     def a_free_block_can_still_be_found(self, b: Block, h: Hash) -> Bool:

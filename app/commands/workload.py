@@ -26,6 +26,12 @@ def workload(
     capacity: Annotated[
         str, typer.Option(metavar="N[,N...]", help="Usable blocks of 512 tokens, or unlimited; several for a table.")
     ] = DEFAULT_CAPACITIES,
+    target: Annotated[
+        Literal["refimpl", "spec"],
+        typer.Option(
+            help="The reference implementation, or the specification itself (for the first few hundred requests)."
+        ),
+    ] = "refimpl",
     check: Annotated[
         Literal["every", "sampled", "end"],
         typer.Option(help="How often the whole state is judged. Each answer is judged in any case."),
@@ -42,7 +48,7 @@ def workload(
     ] = "split",
     json: JsonOption = None,
 ) -> int:
-    """Replay real requests on the reference implementation and check its invariants.
+    """Replay real requests on the reference implementation, or on the specification, and check the invariants.
 
     Prints hit rate (hit tokens / prompt tokens) and speed by capacity.
     """
@@ -51,12 +57,20 @@ def workload(
 
     from ..workload.replay import replay_at
     from ..workload.requests import read_workload
-    from ..workload.target import RefimplTarget
+    from ..workload.target import RefimplTarget, Target
 
     work = read_workload(file, limit=limit)
     capacities = [work.total_blocks if size is None else size for size in asked]
     if max(capacities) > MOST_BLOCKS:
         raise UsageError(f"--capacity {max(capacities)} is more than {MOST_BLOCKS} blocks; use {UNLIMITED}")
+
+    def make_target(size: int) -> Target:
+        if target == "spec":
+            from ..workload.spec_target import SpecTarget
+
+            return SpecTarget(work, size, free_order=free_order)
+        return RefimplTarget(size, free_order=free_order)
+
     with output.progress(work.name) as advance:
 
         def on_progress(size: int, done: int, total: int) -> None:
@@ -64,7 +78,7 @@ def workload(
 
         results = replay_at(
             work,
-            lambda size: RefimplTarget(size, free_order=free_order),
+            make_target,
             capacities,
             check=check,
             overlap=overlap,
@@ -73,7 +87,10 @@ def workload(
         )
     show(output, work, results, unlimited=work.total_blocks if None in asked else None, overlap=overlap)
     output.report(to_json(work, results, check=check, overlap=overlap))
-    return conclude(output, file, results, overlap=overlap)
+    more = " --target spec" if target == "spec" else ""
+    more += " --free-order append" if free_order == "append" else ""
+    more += f" --token-ms {token_ms!r}" if overlap else ""
+    return conclude(output, file, results, overlap=overlap, more=more)
 
 
 def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited: int | None, overlap: bool) -> None:
@@ -128,8 +145,8 @@ def to_json(work: "Workload", results: "list[Result]", *, check: str, overlap: b
     }
 
 
-def conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bool) -> int:
-    """Show each violation with the command that shows it again; return the exit status."""
+def conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bool, more: str = "") -> int:
+    """Show each violation with the command that shows it again, with ``more`` options; return the exit status."""
     found = [result for result in results if result.violation is not None]
     for result in found:
         assert result.violation is not None
@@ -137,7 +154,7 @@ def conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bo
         output.notes.print(result.violation.message, markup=False)
         output.notes.print(
             f"  again: kvproof workload {file} --capacity {result.capacity} --limit {result.violation.request + 1} "
-            f"--check every{' --overlap' if overlap else ''}",
+            f"--check every{' --overlap' if overlap else ''}{more}",
             markup=False,
             highlight=False,
             soft_wrap=True,

@@ -39,6 +39,15 @@ def test_workload_gives_json_alone_on_standard_output(trace: Path, capsys: pytes
     assert report["violations"] == 0
 
 
+def test_workload_replays_on_the_specification_too(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reports = []
+    for target in ("spec", "refimpl"):
+        assert cli.run(["workload", str(trace), "--target", target, "--capacity", "30", "--json", "-"]) == 0
+        reports.append(json.loads(capsys.readouterr().out))
+    assert [report["target"] for report in reports] == ["spec", "refimpl"]
+    assert reports[0]["hit_rate"] == reports[1]["hit_rate"] > 0
+
+
 def test_json_file_is_replaced_whole(trace: Path, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     path.write_text("old")
@@ -75,6 +84,7 @@ def test_violation_is_status_1_and_says_how_to_see_it_again(
         (["workload", "FILE", "--capacity", "0"], "--capacity 0: '0' is no number of blocks"),
         (["workload", "FILE", "--capacity", "5,,6"], "'' is no number of blocks"),
         (["workload", "FILE", "--capacity", "999999999999"], "is more than"),
+        (["workload", "FILE", "--target", "spec", "--capacity", "1000000"], "use --limit for fewer requests"),
         (["workload", "FILE", "--limit", "0"], "--limit"),
         (["workload", "FILE", "--json", "FOLDER"], "is not a file"),
         (["workload", "FILE", "--json", "FOLDER/no/report.json"], "cannot be written"),

@@ -6,7 +6,6 @@ number their blocks from 0, so that blocks are compared by number and hashes by 
 
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,8 +105,8 @@ class Followed(KVCacheManager):
         events = [self._named(map_event(event)) for event in self.take_events()]
         assert events == self.spec.take_events()
         self.evictions += sum(event.kind == "removed" for event in events)
-        self.most_holders = max(self.most_holders, *pool.ref_cnt)
-        self.most_copies = max(self.most_copies, *map(len, pool.copies.values()), 0, 0)
+        self.most_holders = max([self.most_holders, *pool.ref_cnt])
+        self.most_copies = max([self.most_copies, *map(len, pool.copies.values())])
 
     def _called(self) -> None:
         self.calls += 1
@@ -181,12 +180,10 @@ def agree(
     return manager
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("capacity", [40, 100])
-def test_call_by_call_on_real_requests(capacity: int, order: FreeOrder, at_once: int) -> None:
-    work = real("conversation", 60)
-    run = agree(work, capacity, order, at_once=at_once)
+@pytest.mark.parametrize(("capacity", "at_once"), [(40, 1), (40, 4), pytest.param(100, 4, marks=pytest.mark.slow)])
+def test_call_by_call_on_real_requests(capacity: int, at_once: int, order: FreeOrder) -> None:
+    run = agree(real("conversation", 60), capacity, order, at_once=at_once)
     assert run.calls > 500
     assert run.hits >= 40
     assert run.evictions > 500
@@ -196,25 +193,23 @@ def test_call_by_call_on_real_requests(capacity: int, order: FreeOrder, at_once:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("capacity", [60, 150, 300])
-def test_request_by_request_on_real_requests(capacity: int, order: FreeOrder) -> None:
-    run = agree(real("conversation", 100), capacity, order, at_once=2, each_call=False)
-    assert run.evictions > 1000
-    assert run.hits >= 80
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("name", "capacity"), [("conversation", 500), ("synthetic", 700)])
-def test_request_by_request_on_more_real_requests(name: str, capacity: int, order: FreeOrder) -> None:
-    run = agree(real(name, 250), capacity, order, at_once=3, each_call=False)
-    assert run.evictions > 2000
-    assert run.hits >= 100
-
-
-@given(
-    seed=st.integers(0, 1000), spare=st.integers(-2, 12), order=st.sampled_from(ORDERS), at_once=st.integers(1, 4)
+@pytest.mark.parametrize(
+    ("name", "requests", "capacity"),
+    [
+        ("conversation", 80, 60),
+        ("conversation", 80, 150),
+        pytest.param("conversation", 150, 300, marks=pytest.mark.slow),
+        # Here a lookup finds 57 blocks once and 28 blocks another time; above it is always the first block.
+        pytest.param("synthetic", 100, 300, marks=pytest.mark.slow),
+    ],
 )
+def test_request_by_request_on_real_requests(name: str, requests: int, capacity: int, order: FreeOrder) -> None:
+    run = agree(real(name, requests), capacity, order, at_once=2, each_call=False)
+    assert run.evictions > 1000
+    assert run.hits >= 60
+
+
+@given(seed=st.integers(0, 1000), spare=st.integers(-2, 12), order=st.sampled_from(ORDERS), at_once=st.integers(1, 4))
 def test_call_by_call_on_made_requests(seed: int, spare: int, order: FreeOrder, at_once: int) -> None:
     work = workload_of(make_lines(seed, requests=8))
     capacity = max(1, work.largest_request + spare)
@@ -227,7 +222,7 @@ def test_every_property_of_the_machine_holds_meanwhile(order: FreeOrder) -> None
     capacity = work.largest_request + 3
     run = agree(work, capacity, order, at_once=3, spec=Judged(work, capacity, free_order=order))
     assert run.hits > 20
-    assert run.evictions > 20
+    assert run.evictions > 10
     assert run.refusals > 0
     # Prompts that end with a full block compute it although it is cached: then a hash has several blocks (P5).
     assert run.most_copies > 1

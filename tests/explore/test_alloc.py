@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from kvproof.checkers.explore import explore
 
 from .alloc import Alloc, AllocBug, scope
@@ -32,6 +33,7 @@ def test_nothing_but_the_judgement_depends_on_checking() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_counts_on_a_gpu() -> None:
     report = explore(Alloc, scope(Alloc, 4, 2, 2), device="cuda")
     assert (report.states, report.generated) == COUNTS[4, 2, 2]

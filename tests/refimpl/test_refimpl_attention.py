@@ -23,9 +23,15 @@ def flow(device: str) -> RequestFlow:
     return RequestFlow(KVCacheManager(BlockPool(12), block_tokens=4, payload=payload))
 
 
+def payload_of(requests: RequestFlow) -> Payload:
+    payload = requests.manager.payload
+    assert payload is not None
+    return payload
+
+
 def outputs(requests: RequestFlow, name: str, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The attention output of all tokens of a request: through its table, and from its tokens alone."""
-    payload = requests.manager.payload
+    payload = payload_of(requests)
     expected = payload.expected(requests.digests(name))[:, layer]
     queries = expected[:, 0].flip(-1)
     table = requests.manager.table(name)
@@ -41,6 +47,7 @@ def test_paged_is_dense_with_and_without_hits(device, layer):
     for name, tokens in [("first", prompt), ("again", prompt), ("other end", [*prompt[:9], 99, 98])]:
         requests.add_request(name, tokens)
         hit = requests.schedule(name)
+        assert hit is not None
         assert (hit > 0) == (name != "first")
         requests.compute(name)
         paged, dense = outputs(requests, name, layer)
@@ -54,7 +61,7 @@ def test_one_wrong_block_changes_the_output():
     requests.add_request("a", list(range(14)))
     requests.schedule("a")
     requests.compute("a")
-    payload = requests.manager.payload
+    payload = payload_of(requests)
     table = requests.manager.table("a")
     payload.data[:, :, table[1]] = payload.data[:, :, table[2]]
     paged, dense = outputs(requests, "a", 0)

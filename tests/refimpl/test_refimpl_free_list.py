@@ -106,7 +106,8 @@ STEPS = st.lists(
 @given(STEPS)
 @settings(max_examples=150, deadline=None)
 def test_it_is_a_list_without_repetition(steps):
-    queue, model = FreeList(SIZE), []
+    queue = FreeList(SIZE)
+    model: list[int] = []
     for operation, blocks in steps:
         known = len(set(blocks)) == len(blocks) and all(0 <= block < SIZE for block in blocks)
         before = state(queue)

@@ -13,6 +13,7 @@ from kvproof.refimpl.keys import (
     KEY_BYTES,
     ExtraKeys,
     MultimodalItem,
+    Tokens,
     block_extras,
     block_key,
     chain_keys,
@@ -65,8 +66,13 @@ def test_the_decoder_accepts_nothing_that_the_encoder_does_not_write(encoded, at
 @pytest.mark.parametrize("other", ["adapter", "salt", "prompt_embeds", "multimodal"])
 def test_the_same_name_of_another_kind_is_another_key(kind, other):
     """Fault B5: an adapter and a salt of the same name led one tenant to another's blocks."""
-    value = {"adapter": "X", "salt": "X", "prompt_embeds": b"X", "multimodal": (MultimodalItem("X", 0),)}
-    keys = [block_key(None, [1, 2], ExtraKeys(**{name: value[name]})) for name in (kind, other)]
+    extras = {
+        "adapter": ExtraKeys(adapter="X"),
+        "salt": ExtraKeys(salt="X"),
+        "prompt_embeds": ExtraKeys(prompt_embeds=b"X"),
+        "multimodal": ExtraKeys(multimodal=(MultimodalItem("X", 0),)),
+    }
+    keys = [block_key(None, [1, 2], extras[name]) for name in (kind, other)]
     assert (keys[0] == keys[1]) == (kind == other)
 
 
@@ -78,7 +84,7 @@ def test_an_empty_name_is_not_no_name():
 @pytest.mark.parametrize("ids", [[], [0], [1, 2**32 - 1, 7]])
 def test_every_form_of_the_same_tokens_has_the_same_key(ids):
     as_bytes = b"".join(token.to_bytes(4, "little") for token in ids)
-    forms = [
+    forms: list[Tokens] = [
         tuple(ids),
         array("I", ids),
         array("Q", ids),

@@ -15,6 +15,11 @@ def make(num_blocks: int = 6, **options) -> KVCacheManager:
     return KVCacheManager(BlockPool(num_blocks, **options), block_tokens=BLOCK_TOKENS, payload=payload)
 
 
+def payload_of(manager: KVCacheManager) -> Payload:
+    assert manager.payload is not None
+    return manager.payload
+
+
 def scene() -> KVCacheManager:
     """Request 'a' with table [1, 2], keys on both; 'b' shares block 1 and holds 3; 'p' was preempted."""
     manager = make()
@@ -67,13 +72,13 @@ REFUSED = {
 def test_an_illegal_call_is_refused_and_changes_nothing(name):
     manager = scene()
     before = manager.snapshot()
-    content = manager.payload.data.clone()
+    content = payload_of(manager).data.clone()
     manager.take_events()
     with pytest.raises(RefusedError):
         REFUSED[name](manager)
     assert manager.snapshot() == before
     assert manager.take_events() == []
-    assert manager.payload.data.equal(content)
+    assert payload_of(manager).data.equal(content)
 
 
 def test_the_scene_is_what_its_docstring_says():
@@ -147,8 +152,8 @@ def test_p15_a_request_counts_once_in_its_life():
 def test_p6_a_slot_behind_what_keys_cover_may_be_written_and_covers_grow():
     manager = scene()
     manager.write("a", 1, 2, 7)
-    assert manager.payload.matches(2, 2, 7)
-    assert not manager.payload.matches(2, 2, 8)
+    assert payload_of(manager).matches(2, 2, 7)
+    assert not payload_of(manager).matches(2, 2, 8)
     manager.register("a", 1, b"two", b"one", 3)
     assert manager.covered_slots(2) == 3
     with pytest.raises(RefusedError):
@@ -195,7 +200,7 @@ def test_p4_a_skipped_position_holds_the_null_block():
     assert manager.table("a") == (NULL_BLOCK, 1)
     for call in (
         lambda: manager.write("a", 0, 0, 7),
-        lambda: manager.write_run("a", 0, manager.payload.data.new_zeros(1).long()),
+        lambda: manager.write_run("a", 0, payload_of(manager).data.new_zeros(1).long()),
         lambda: manager.register("a", 0, b"x", None, 1),
     ):
         with pytest.raises(RefusedError):

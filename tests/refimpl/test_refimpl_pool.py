@@ -42,7 +42,9 @@ def test_p4_a_pool_may_have_no_null_block():
 
 def test_p7_allocation_takes_the_head_in_order():
     pool = BlockPool(5, free_order="append")
-    pool.free(pool.allocate(4)[::-1])
+    blocks = pool.allocate(4)
+    assert blocks == [1, 2, 3, 4]
+    pool.free(blocks[::-1])
     assert pool.allocate(2) == [4, 3]
     assert [pool.ref_cnt(block) for block in range(5)] == [0, 0, 0, 1, 1]
 
@@ -178,7 +180,8 @@ def test_p11_reset_needs_every_block_free():
     assert order == [3, 1, 2]
     assert pool.reset()
     assert queue(pool) == order
-    assert pool.snapshot().keys == pool.snapshot().copies == {}
+    assert pool.snapshot().keys == {}
+    assert pool.snapshot().copies == {}
     assert pool.take_events() == [AllBlocksCleared()]
 
 
@@ -204,7 +207,12 @@ def test_events_can_be_turned_off():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: BlockPool(1), lambda: BlockPool(0, null_block=False), lambda: BlockPool(3, free_order="x")]
+    "make",
+    [
+        lambda: BlockPool(1),
+        lambda: BlockPool(0, null_block=False),
+        lambda: BlockPool(3, free_order="x"),  # type: ignore[arg-type]
+    ],
 )
 def test_a_pool_that_means_nothing_is_refused(make):
     with pytest.raises(RefusedError):

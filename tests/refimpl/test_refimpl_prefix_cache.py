@@ -14,7 +14,8 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([b"a", b"b", b"c",
 @settings(max_examples=150, deadline=None)
 def test_it_is_a_list_of_pairs(steps):
     """Model: the list of registered (block, key), oldest first. A step without key takes all keys off its block."""
-    cache, pairs = PrefixCache(), []
+    cache = PrefixCache()
+    pairs: list[tuple[int, bytes]] = []
     for block, key in steps:
         if key is None:
             rest = [pair for pair in pairs if pair[0] != block]
@@ -37,4 +38,5 @@ def test_it_is_a_list_of_pairs(steps):
             assert cache.has_keys(number) == bool(cache.keys_of(number))
         assert len(cache) == len({k for _, k in pairs})
     cache.clear()
-    assert cache.copies() == cache.keyed_blocks == {}
+    assert cache.copies() == {}
+    assert cache.keyed_blocks == {}

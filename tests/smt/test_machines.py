@@ -1,0 +1,102 @@
+"""The machines that extend P, or stand beside it: proved; and each broken copy is refuted."""
+
+from __future__ import annotations
+
+import pytest
+from kvproof.checkers.prove import ProveReport, prove
+from kvproof.machine import Machine, Model, none, when
+from kvproof.spec.keys import Keys, UntaggedKeys
+from kvproof.spec.linked_list import LinkedPool
+from kvproof.spec.pool import Block, Pool
+from kvproof.spec.statistics import Statistics
+
+
+def open_ends(report: ProveReport) -> list[tuple[str, str, str, str]]:
+    return [(o.action, o.goal, o.verdict, o.note) for o in report.obligations if o.verdict != "proved"]
+
+
+@pytest.mark.parametrize("machine", [LinkedPool, Statistics, Keys], ids=lambda m: m.__name__)
+def test_the_machine_is_proved(machine: type[Machine]) -> None:
+    assert open_ends(prove(machine)) == []
+
+
+def test_the_linked_list_is_one_theorem_with_the_pool() -> None:
+    """Everything that P promises is promised, and proved, of the pool that keeps a linked list."""
+    report = prove(LinkedPool, only=["allocate"])
+    goals = {o.goal.split(" (")[0] for o in report.obligations}
+    model = Model.of(Pool)
+    promised = [*model.inductive, *model.steps_for("allocate")]
+    assert {p.name for p in promised} <= goals
+    assert {f for loop in Model.of(LinkedPool).actions["allocate"].loops for f in loop.facts} <= {
+        g.split(": ")[-1] for g in goals
+    }
+    assert {"links_lead_to_the_next", "links_lead_back", "the_counter_is_the_length"} <= goals
+
+
+class PopWithoutBackLink(LinkedPool):
+    """After a pop the first block still links back to the block that was taken."""
+
+    def _close_gap(self) -> None:
+        self.next[self.left.value] = self.right.value
+        self.left.value = none
+        self.right.value = none
+        self.counter.value = self.counter.value + self.moved.value
+        self.moved.value = 0
+
+
+class RemovalLeavesLinks(LinkedPool):
+    """A block that is taken out of the middle still looks linked."""
+
+    def _leave_queue(self, b: Block) -> None:
+        Pool._leave_queue(self, b)
+        before, after = self.prev[b], self.next[b]
+        self.next[before] = after
+        self.prev[after] = before
+        self.counter.value = self.counter.value - 1
+
+
+class CounterForgotten(LinkedPool):
+    """A removal does not lower the counter."""
+
+    def _leave_queue(self, b: Block) -> None:
+        Pool._leave_queue(self, b)
+        before, after = self.prev[b], self.next[b]
+        self.next[before] = after
+        self.prev[after] = before
+        self.prev[b] = none
+
+
+class AppendedTwice(LinkedPool):
+    """A block is appended although others still hold it: its link is written over when it comes again."""
+
+    def _release(self, b: Block) -> None:
+        left = self.ref_cnt[b] - 1
+        self.ref_cnt[b] = left
+        with when(left <= 1):
+            self._join_tail(b)
+
+
+TWINS = [
+    (PopWithoutBackLink, "allocate", "links_lead"),
+    (RemovalLeavesLinks, "hit", "a_block_looks_linked_exactly_when_it_is_free"),
+    (CounterForgotten, "hit", "the_counter_is_the_length"),
+    (AppendedTwice, "trim", "free_exactly_when_unreferenced"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("twin", "action", "goal"), TWINS, ids=lambda x: getattr(x, "__name__", None))
+def test_a_broken_list_is_not_proved(twin: type[LinkedPool], action: str, goal: str) -> None:
+    report = prove(twin, only=[action], timeout=3)
+    broken = [o for o in report.obligations if o.verdict != "proved"]
+    assert any(goal in o.goal for o in broken)
+    assert any(o.verdict == "refuted" and o.counterexample is not None and o.counterexample.replayed for o in broken)
+
+
+def test_untagged_keys_collide() -> None:
+    """Fault B5: without tags one tenant's salt opens what was computed under an adapter of that name."""
+    report = prove(UntaggedKeys, only=["hash"])
+    found = {o.goal.split(" (")[0]: o for o in report.obligations if o.verdict == "refuted"}
+    collision = found["an_adapter_is_no_salt"]
+    assert collision.counterexample is not None
+    assert collision.counterexample.replayed
