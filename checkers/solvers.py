@@ -19,8 +19,8 @@ Verdict = Literal["proved", "refuted", "unknown"]
 class Attempt:
     """One way to ask Z3.
 
-    ``depth`` bounds how far terms that come out of one another are followed; ``nearby``: only the hypotheses that are most
-    likely to matter; ``lemmas``: with what was proved at the same place before; ``patience`` in seconds.
+    ``depth`` bounds how far terms that come out of one another are followed; ``nearby``: only the hypotheses that are
+    most likely to matter; ``lemmas``: with what was proved at the same place before; ``patience`` in seconds.
     """
 
     depth: int

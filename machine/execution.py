@@ -53,11 +53,14 @@ class Run:
     its context. ``possible`` is the context in which everything that the action requires holds. In a finite universe
     ``halts`` holds each state between rounds of a loop, with the condition under which it occurs. ``unknown_counts``
     changed in a way for which there is no law; ``read`` are the functions that the action looks at. ``judged=False``:
-    no goals, only the state after.
+    no goals; ``assumed=False``: of the state before nothing is known, not even the invariants.
     """
 
-    def __init__(self, symbolic: Symbolic, action: Action, *, rounds: int = 3, judged: bool = True) -> None:
-        self.symbolic, self.action, self.rounds, self.judged = symbolic, action, rounds, judged
+    def __init__(
+        self, symbolic: Symbolic, action: Action, *, rounds: int = 3, judged: bool = True, assumed: bool = True
+    ) -> None:
+        self.symbolic, self.action, self.rounds = symbolic, action, rounds
+        self.judged, self.assumed = judged, assumed
         self.universe, self.model = symbolic.universe, symbolic.model
         self.before = symbolic.arbitrary()
         self.now = self.before.copy()
@@ -89,7 +92,7 @@ class Run:
         symbolic = self.symbolic
         known = symbolic.about_params() if resting else []
         known += symbolic.typing(state)
-        if self.judged:
+        if self.assumed:
             known += symbolic.counting(state)
             for prop in self.model.inductive:
                 symbolic.looked_at.clear()

@@ -1,6 +1,7 @@
 """The model of the baselines (Alloc.tla) as a machine: its counts of states are known from TLC, Spin and plain Python.
 
-A pool of blocks, requests that hold them, at most one hash a block. `ref` is redundant, but part of the baseline's state.
+A pool of blocks, requests that hold them, at most one hash a block. `ref` is redundant, but part of the baseline's
+state.
 """
 
 from __future__ import annotations

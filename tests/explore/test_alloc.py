@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from kvproof.checkers.explore import explore
 
 from .alloc import Alloc, AllocBug, scope

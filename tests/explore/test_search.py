@@ -8,10 +8,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from kvproof.checkers.explore import Disagreement, explore, transitions
 from kvproof.checkers.visited import StateSet
+from kvproof.machine.batched import Layout
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope, ScopeError
+from kvproof.spec.pool import Pool
 
 from . import pools
 from .alloc import Alloc, scope
@@ -56,16 +59,17 @@ def test_a_large_set_grows_and_forgets_nothing(words: int) -> None:
 
 
 def test_states_of_several_words() -> None:
-    """Four blocks and two slots take more than 63 bits; the counts are those of the concrete interpreter."""
-    wide = pools.scope(blocks=3, **pools.PARTIAL, caching=False)
-    visits = list(transitions(pools.Pool, wide))
-    report = explore(pools.Pool, wide)
+    """They take more than 63 bits; the counts are those of the concrete interpreter."""
+    wide = pools.scope(blocks=3, null=0, caching=False, **pools.PARTIAL)
+    assert Layout(wide.model, wide).words == 2
+    visits = list(transitions(Pool, wide))
+    report = explore(Pool, wide)
     assert (report.states, report.transitions) == (len(visits), sum(len(v.edges) for v in visits))
 
 
 def test_a_crowded_table_gives_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvproof.checkers.explore.StateSet", Crowded)
-    report = explore(pools.Pool, pools.scope())
+    report = explore(Pool, pools.scope())
     assert (report.states, report.transitions) == (562, 3_966)
 
 
@@ -87,12 +91,12 @@ def test_leaving_the_scope_says_which_size_to_enlarge() -> None:
     narrow = pools.scope()
     narrow.sizes["Int"] = 1
     with pytest.raises(ScopeError, match=r"a value of length leaves the scope, where it is 0 to 1; give Int a greater"):
-        explore(pools.Pool, Scope(narrow.model, narrow.sizes, narrow.params))
+        explore(Pool, Scope(narrow.model, narrow.sizes, narrow.params))
 
 
 def test_parameters_that_break_an_assumption_are_refused() -> None:
     with pytest.raises(ScopeError, match="the_last_token_is_computed"):
-        explore(pools.Pool, pools.scope(limit=[2, 2]))
+        explore(Pool, pools.scope(limit=[2, 2]))
 
 
 def test_a_fault_of_an_interpreter_is_not_reported_as_one_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +110,7 @@ def test_every_visit_can_be_replayed() -> None:
     small = pools.scope()
     concrete = Concrete(small.model, small)
     states: dict[Any, Any] = {}
-    for visit in transitions(pools.Pool, small, max_states=200):
+    for visit in transitions(Pool, small, max_states=200):
         state = concrete.initial()
         for action, args in visit.path:
             assert concrete.is_enabled(state, action, args)

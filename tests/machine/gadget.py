@@ -104,7 +104,9 @@ class Gadget(Machine):
         self.require(self.home[i] != none)
         self.require(n >= 1)
         b = self.home[i]
-        with self.loop(n, going=lambda k: ~self.within[b].is_empty() & (self.weight[self.within[b].head()] <= self.level[b])) as loop:
+        with self.loop(
+            n, going=lambda k: ~self.within[b].is_empty() & (self.weight[self.within[b].head()] <= self.level[b])
+        ) as loop:
             x = self.within[b].head()
             self.within[b].remove(x)
             self.home[x] = none
@@ -175,7 +177,9 @@ class Gadget(Machine):
 
     @invariant("1")
     def loads_are_small(self, i: Item, b: Box) -> Bool:
-        return implies(self.home[i] == b, self.load[b] < self.level[b] + 1) & (self.filled.value > self.load[self.home[i]])
+        return implies(self.home[i] == b, self.load[b] < self.level[b] + 1) & (
+            self.filled.value > self.load[self.home[i]]
+        )
 
     @invariant("2")
     def homes_are_known(self, i: Item, b: Box) -> Bool:
@@ -187,7 +191,9 @@ class Gadget(Machine):
 
     @invariant("4")
     def ends_are_linked(self, n: Node) -> Bool:
-        return (self.link[n] != Node.named("HEAD")) | exists(Box, Place, lambda b, p: (self.shelf[b, p] != none) & can(self.tie, n, b, p))
+        return (self.link[n] != Node.named("HEAD")) | exists(
+            Box, Place, lambda b, p: (self.shelf[b, p] != none) & can(self.tie, n, b, p)
+        )
 
     @step("1", of="swap")
     def swapping_swaps(self, before: Gadget, a: Item, b: Item) -> Bool:

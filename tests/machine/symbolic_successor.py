@@ -23,7 +23,7 @@ class SymbolicSuccessor:
         self.model, self.scope = model, scope
         self.universe = Finite(model, scope.sizes, counts_by_law=True)
         self.symbolic = Symbolic(model, self.universe)
-        self.run = Run(self.symbolic, model.actions[action], rounds=rounds, judged=False)
+        self.run = Run(self.symbolic, model.actions[action], rounds=rounds, judged=False, assumed=False)
         self.wanted = [condition for context in self._chain() for condition in context.known if condition is not True]
 
     def _chain(self) -> list[Any]:

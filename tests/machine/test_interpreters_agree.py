@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from kvproof.machine import Bool, Machine, Model
 from kvproof.machine.batched import Batched, Moves
 from kvproof.machine.concrete import Concrete, IllFormed
@@ -146,7 +147,11 @@ CASES: dict[str, tuple[type[Machine], Callable[[], Scope]]] = {
 def case(name: str) -> tuple[Model, Scope, dict[str, Interpreter]]:
     machine, make = CASES[name]
     model, scope = Model.of(machine), make()
-    return model, scope, {"concrete": ConcreteRun(model, scope), **{n: i(model, scope) for n, i in INTERPRETERS.items()}}
+    return (
+        model,
+        scope,
+        {"concrete": ConcreteRun(model, scope), **{n: i(model, scope) for n, i in INTERPRETERS.items()}},
+    )
 
 
 def actions(model: Model, scope: Scope) -> st.SearchStrategy[tuple[str, tuple[int, ...]]]:

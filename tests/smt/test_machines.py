@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kvproof.checkers.prove import ProveReport, prove
 from kvproof.machine import Machine, Model, none, when
 from kvproof.spec.keys import Keys, UntaggedKeys
