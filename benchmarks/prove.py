@@ -1,7 +1,7 @@
 """Time the proofs: `python benchmarks/prove.py [MACHINE ...] [--runs N] [--json]`.
 
-Prints, for each machine, its obligations, the wall time of the fastest and the median run, and the slowest single obligation;
-and the totals, against the peer that DESIGN names: 330 obligations of a hand-written model in 2.2 to 3.6 s.
+Prints, for each machine, its obligations, the wall time of the fastest and the median run, and the slowest single
+obligation; and the totals, against the peer that DESIGN names: 330 obligations of a hand-written model in 2.2 to 3.6 s.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def main() -> None:
             f"{r['machine']:<12} {r['obligations']:>11} {r['proved']:>7} {r['fastest']:>7.2f} s {r['median']:>7.2f} s "
             f"{r['slowest_obligation']:>17.2f} s"
         )
-    print(f"together: {sum(r['obligations'] for r in rows)} obligations, fastest {sum(r['fastest'] for r in rows):.2f} s")
+    print(
+        f"together: {sum(r['obligations'] for r in rows)} obligations, fastest {sum(r['fastest'] for r in rows):.2f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Exploration: all reachable states of a machine in one scope, breadth first.
 
-Batches of states go through the batched interpreter; what it finds is replayed in the concrete one before it is reported, so
-that a fault of either is never taken for one of the machine.
+Batches of states go through the batched interpreter; what it finds is replayed in the concrete one before it is
+reported, so that a fault of either is never taken for one of the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Progress = Callable[[int, int, int], None]
 """Called with the numbers of states, transitions and levels so far."""
 
 _ROWS = {"cpu": 1 << 15, "cuda": 1 << 19}
-"""States expanded at once. On a CPU their columns fit the cache, and stay below the size from which torch calls other threads."""
+"""States expanded at once. On a CPU their columns fit the cache, and are too small for torch to call other threads."""
 
 
 class Disagreement(RuntimeError):
@@ -108,8 +108,9 @@ def explore(
 ) -> ExploreReport:
     """Visit all reachable states.
 
-    With ``check`` invariants are judged in every state, and `sometimes` properties looked for; with ``steps`` the properties
-    of steps are judged on every transition. A violation ends the exploration with its level; of each property the first is reported.
+    With ``check`` invariants are judged in every state, and `sometimes` properties looked for; with ``steps`` the
+    properties of steps are judged on every transition. A violation ends the exploration; of each property the first
+    is reported.
 
     Raises:
         ScopeError: a value left the scope, or the parameters break an assumption of the machine.
@@ -148,8 +149,9 @@ class _Search:
         self.model, self.scope, self.check = model, scope, check
         self.max_states, self.on_progress = max_states, on_progress
         self.concrete = Concrete(model, scope)
-        for broken in self.concrete.violations(self.concrete.initial(), "assume"):
-            raise ScopeError(f"the parameters break an assumption of {model.name}: {broken}")
+        for kind in ("assume", "initially"):
+            for broken in self.concrete.violations(self.concrete.initial(), kind):
+                raise ScopeError(f"the parameters break an assumption of {model.name}: {broken}")
         self.batched = Batched(model, scope, device=device, steps=steps)
         self.rows = _ROWS.get(self.batched.device.type, _ROWS["cpu"])
         self.seen = StateSet(self.batched.layout.words, device=self.batched.device)
@@ -257,12 +259,12 @@ class _Search:
         try:
             broken = {v.prop.name: v for v in self.concrete.violations(state)}
         except IllFormed as error:
-            return Finding(
-                "ill-formed", name, self.model.properties[name].rule, {"": str(error)}, initial, tuple(trace)
-            )  # type: ignore[dict-item]
+            rule = self.model.properties[name].rule
+            return Finding("ill-formed", f"{name}: {error}", rule, {}, initial, tuple(trace))
         if name not in broken:
             raise Disagreement(
-                f"invariant {name} holds in the concrete interpreter, but not in the batched one: {self._described(state)}"
+                f"invariant {name} holds in the concrete interpreter, but not in the batched one: "
+                f"{self._described(state)}"
             )
         return Finding("invariant", name, broken[name].prop.rule, broken[name].values, initial, tuple(trace))
 
@@ -280,7 +282,11 @@ class _Search:
             step = TraceStep(last.action, self._named(last), None, None)
             rule = self.model.actions[last.action].rule
             return Finding("ill-formed", name.removeprefix("ill-formed: "), rule, {}, initial, (*trace, step))
-        broken = {v.prop.name: v for v in self.concrete.step_violations(state, after, last.action, last.args)}
+        try:
+            broken = {v.prop.name: v for v in self.concrete.step_violations(state, after, last.action, last.args)}
+        except IllFormed as error:
+            rule = self.model.properties[name].rule
+            return Finding("ill-formed", f"{name}: {error}", rule, {}, initial, (*trace, step))
         if name not in broken:
             raise Disagreement(
                 f"{last.action}{last.args} does not break {name} in the concrete interpreter: {self._described(state)}"
@@ -290,7 +296,8 @@ class _Search:
     def _step(self, state: State, instance: Instance) -> tuple[State, TraceStep]:
         if not self.concrete.is_enabled(state, instance.action, instance.args):
             raise Disagreement(
-                f"{instance.action}{instance.args} is not possible in the concrete interpreter: {self._described(state)}"
+                f"{instance.action}{instance.args} is not possible in the concrete interpreter: "
+                f"{self._described(state)}"
             )
         after, outcome = self.concrete.after(state, instance.action, instance.args)
         return after, TraceStep(instance.action, self._named(instance), outcome, self._described(after))
@@ -314,7 +321,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Edge:
-    """A step that is possible in a state: the action, its arguments, what it reports, and the key of the state after it."""
+    """A step that is possible in a state: the action, what it reports, and the key of the state after it."""
 
     action: str
     args: tuple[int, ...]
@@ -335,8 +342,8 @@ class Visit:
 def transitions(machine: type[Machine] | Model, scope: Scope, *, max_states: int | None = None) -> Iterator[Visit]:
     """Every distinct reachable state in breadth-first order, with all its transitions, from the concrete interpreter.
 
-    For driving an implementation through every transition of a small scope: replay ``path`` (or restore ``state``), do the edge's
-    action, and compare with its outcome and with the state of key ``successor``.
+    For driving an implementation through every transition of a small scope: replay ``path`` (or restore ``state``),
+    do the edge's action, and compare with its outcome and with the state of key ``successor``.
     """
     model = machine if isinstance(machine, Model) else Model.of(machine)
     concrete = Concrete(model, scope)

@@ -4,8 +4,7 @@ A header, then one line per operation, then a closing line that says how many op
 truncated file is always noticed::
 
     {"format":"kvproof-trace","version":1,"subject":"Pool","level":"pool","sizes":{"Block":4},"dialect":{},"kit":"0.1.0"}
-    {"op":"allocate","args":{"request":0,"n":2},"result":[1,2],"snapshot":{"free":[3,4]}}
-    {"end":true,"operations":1}
+    {"op":"allocate","args":{"request":0,"n":2},"result":[1,2],"snapshot":{"free":[3,4]}} {"end":true,"operations":1}
 
 A proof counterexample, an explored path, a fuzz failure and an engine run are all traces. ``read_trace`` accepts
 complete files of this format only and never evaluates anything; ``write_trace`` writes a whole file or none.

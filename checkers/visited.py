@@ -18,7 +18,7 @@ _FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio, odd: multip
 
 
 class StateSet:
-    """Distinct states of a fixed number of 64-bit words; ``words[:, :count]`` are the states, in the order of arrival."""
+    """Distinct states of a fixed number of 64-bit words, numbered in the order of arrival."""
 
     def __init__(self, words: int, *, device: torch.device, capacity: int = 1 << 12) -> None:
         self.count = 0
@@ -36,7 +36,8 @@ class StateSet:
 
     def add(self, candidates: torch.Tensor) -> None:
         """Put in those that are not there yet."""
-        for part in candidates.split(SLICE, dim=1):
+        for start in range(0, candidates.shape[1], SLICE):
+            part = candidates[:, start : start + SLICE]
             self._reserve(part.shape[1])
             self._insert(part)
         self.peak_bytes = max(self.peak_bytes, self._states.nbytes + self._table.nbytes)
@@ -90,7 +91,8 @@ class StateSet:
             left = self._claim(slots, ~filled)
             new = torch.nonzero(~left & ~filled).squeeze(1)
             self._append(words.index_select(1, new), slots.index_select(0, new))
-            # Who found another state goes on to the next slot; who lost a free slot compares itself with the winner there.
+            # Who found another state goes on to the next slot; who lost a free slot compares itself with the winner
+            # there.
             slots = (slots + filled).bitwise_and_(len(self._table) - 1)
             rest = torch.nonzero(left).squeeze(1)
             if not len(rest):

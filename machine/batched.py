@@ -1,9 +1,10 @@
 """The batched interpreter: a machine on many states at once, as columns of numbers on any torch device.
 
-A state is a few 64-bit words. Each action with each choice of its arguments (an *instance*) is run once, symbolically, on formulas
-over the fields of a state (`columns.py`): arguments and parameters are constants, quantifiers and loops are unrolled, a
-read with a key that depends on the state chooses among all entries. What is left is a short program of tensor operations, which gives
-the condition under which the instance is possible, and by how much it changes each word of the state.
+A state is a few 64-bit words. Each action with each choice of its arguments (an *instance*) is run once,
+symbolically, on formulas over the fields of a state (`columns.py`): arguments and parameters are constants,
+quantifiers and loops are unrolled, a read with a key that depends on the state chooses among all entries. What is
+left is a short program of tensor operations, which gives the condition under which the instance is possible, and by
+how much it changes each word of the state.
 
 Parameters, tallies and scratch maps are no part of a state. A tally counts from 0 in each step.
 """
@@ -31,6 +32,8 @@ __all__ = ["Batched", "Field", "Instance", "Layout", "Moves"]
 
 WORD = 63
 """Bits used of each word: all but the sign."""
+
+_ILL_FORMED = "ill-formed: "
 
 
 # ------------------------------------------------------------------------------------------------ layout
@@ -126,8 +129,8 @@ class Layout:
         mapping = self.model.maps[field.name]
         root = "Int" if mapping.to is Int else self.scope.root(mapping.to)
         return ScopeError(
-            f"a value of {field.name} leaves the scope, where it is {field.lo} to {field.hi}; give {root} a greater size "
-            f"(now {self.scope.sizes.get(root)}), or bound what the machine does"
+            f"a value of {field.name} leaves the scope, where it is {field.lo} to {field.hi}; give {root} a greater "
+            f"size (now {self.scope.sizes.get(root)}), or bound what the machine does"
         )
 
 
@@ -437,13 +440,22 @@ class _Run:
         g = self.graph
         none = g.some(g.eq(key, NONE) for key in keys)
         self.flaw(f"{name} is written at none, which is no key", none)
-        outside = [g.some([g.le(key, NONE - 1), g.ge(key, self.scope.size(kind))]) for kind, key in zip(kinds, keys, strict=True)]
-        what = f"{name} is written outside of the scope; give its sorts ({', '.join(self.scope.root(k) for k in kinds)}) a greater size"
+        outside = [
+            g.some([g.le(key, NONE - 1), g.ge(key, self.scope.size(kind))])
+            for kind, key in zip(kinds, keys, strict=True)
+        ]
+        roots = ", ".join(self.scope.root(k) for k in kinds)
+        what = f"{name} is written outside of the scope; give its sorts ({roots}) a greater size"
         self.flaw(what, g.both(g.negate(none), g.some(outside)), is_scope=True)
 
     def _places(self, kinds: Sequence[type[Term]], keys: Sequence[Value]) -> Iterator[tuple[int, Value]]:
         """The entries that the keys may name, and when they do."""
-        for numbers in itertools.product(*(range(max(low(k), 0), min(high(k), self.scope.size(kind) - 1) + 1) for kind, k in zip(kinds, keys, strict=True))):
+        for numbers in itertools.product(
+            *(
+                range(max(low(k), 0), min(high(k), self.scope.size(kind) - 1) + 1)
+                for kind, k in zip(kinds, keys, strict=True)
+            )
+        ):
             condition = self.graph.every(self.graph.eq(k, n) for k, n in zip(keys, numbers, strict=True))
             if condition != 0:
                 yield self.scope.place(kinds, numbers), condition
@@ -467,7 +479,11 @@ class _Run:
             at = slice(place * members, (place + 1) * members)
             old = [self.graph.look(r) for r in entries[at]]
             with self.under(condition):
-                new = self._removed(s.name, old, element) if isinstance(s, Remove) else self._pushed(s, old, element, anchor)
+                new = (
+                    self._removed(s.name, old, element)
+                    if isinstance(s, Remove)
+                    else self._pushed(s, old, element, anchor)
+                )
             entries[at] = [self.graph.where(condition, n, o) for n, o in zip(new, old, strict=True)]
 
     def _removed(self, name: str, ranks: list[Value], element: Value) -> list[Value]:
@@ -513,17 +529,20 @@ class Moves:
     parents: torch.Tensor
     words: torch.Tensor
     faults: tuple[tuple[str, torch.Tensor], ...]
-    """Names of broken properties of steps (or ``ill-formed: …``), each with the rows (among ``parents``) that show it."""
+    """Broken properties of steps (or ``ill-formed: …``), each with the places in ``parents`` that show it."""
 
 
 @dataclass(frozen=True)
 class _Effect:
-    """A compiled instance: the change of each word, then one column for each fault and each way out of the scope."""
+    """A compiled instance: the change of each word; whether anything is wrong; then what, one column for each fault.
+
+    ``misfits`` are those of the faults that mean that a value left the scope.
+    """
 
     program: Program
     words: tuple[int, ...]
-    faults: tuple[str, ...]
-    misfits: tuple[str, ...]
+    judged: tuple[str, ...]
+    misfits: frozenset[str]
 
 
 class Batched:
@@ -542,7 +561,7 @@ class Batched:
             for args in itertools.product(*(range(scope.size(type(p))) for p in act.params)):
                 guard, flaws = self._guard(act, args)
                 instance = Instance(len(guards), act.name, args)
-                self._looks += [(instance, f"ill-formed: {f.what}", compiled([f.when])) for f in flaws]
+                self._looks += [(instance, f"{_ILL_FORMED}{f.what}", compiled([f.when])) for f in flaws]
                 if guard != 0:
                     self.instances.append(instance)
                     guards.append(guard)
@@ -614,14 +633,17 @@ class Batched:
             (flag,) = look(columns)
             rows = torch.arange(words.shape[1], device=self.device) if isinstance(flag, int) else _positions(flag)
             if len(rows):
-                yield Moves(instance, rows, words.index_select(1, rows), ((what, torch.arange(len(rows), device=self.device)),))
+                yield Moves(
+                    instance, rows, words.index_select(1, rows), ((what, torch.arange(len(rows), device=self.device)),)
+                )
         for instance, guard in zip(self.instances, self._guards(columns), strict=True):
             if only not in (None, (instance.action, instance.args)):
                 continue
-            if isinstance(guard, int):
-                rows = torch.arange(words.shape[1], device=self.device)
-            else:
-                rows = _positions(guard)
+            rows = (
+                _positions(guard)
+                if isinstance(guard, torch.Tensor)
+                else torch.arange(words.shape[1], device=self.device)
+            )
             if len(rows):
                 yield self._move(instance, words, columns, rows)
 
@@ -632,11 +654,13 @@ class Batched:
         is_sparse = len(rows) * 8 < total
         results = effect.program(columns.rows(rows) if is_sparse else columns)
 
-        def gathered(value: torch.Tensor) -> torch.Tensor:
+        def gathered(value: torch.Tensor | int) -> torch.Tensor:
+            if isinstance(value, int):
+                return torch.full_like(rows, value, dtype=torch.int8)
             return value if is_sparse or len(rows) == total else value.index_select(0, rows)
 
-        changed = dict(zip(effect.words, results, strict=False))
         after = torch.empty((len(words), len(rows)), dtype=torch.int64, device=self.device)
+        changed = dict(zip(effect.words, results, strict=False))
         for word in range(len(words)):
             change = changed.get(word, 0)
             if isinstance(change, int) or is_sparse:
@@ -645,16 +669,26 @@ class Batched:
                     after[word] += change
             else:
                 torch.index_select(words[word] + change, 0, rows, out=after[word])
-        judged = results[len(effect.words) :]
-        faults: list[tuple[str, torch.Tensor]] = []
-        for name, flag in zip((*effect.faults, *effect.misfits), judged, strict=True):
-            column = gathered(flag) if isinstance(flag, torch.Tensor) else torch.full_like(rows, flag, dtype=torch.int8)
-            if int(column.count_nonzero()):
-                faults.append((name, _positions(column)))
-        for name, _ in faults:
-            if name in effect.misfits and not any(n.startswith("ill-formed") for n, _ in faults):
-                raise ScopeError(f"{instance.action}{instance.args}: {name}")
-        return Moves(instance, rows, after, tuple(f for f in faults if f[0] not in effect.misfits))
+        is_judged, *flags = results[len(effect.words) :]
+        if (isinstance(is_judged, int) and not is_judged) or not int(gathered(is_judged).count_nonzero()):
+            return Moves(instance, rows, after, ())
+        return Moves(instance, rows, after, self._faults(instance, effect, [gathered(flag) for flag in flags]))
+
+    def _faults(
+        self, instance: Instance, effect: _Effect, flags: list[torch.Tensor]
+    ) -> tuple[tuple[str, torch.Tensor], ...]:
+        """What is wrong, by rows. Of a row that is ill-formed only that is said, and only what came first."""
+        stopped = torch.zeros_like(flags[0])
+        faults = []
+        for what, flag in zip(effect.judged, flags, strict=True):
+            rows = _positions(flag & (stopped ^ 1))
+            if len(rows) and what in effect.misfits:
+                raise ScopeError(f"{instance.action}{instance.args}: {what}")
+            if len(rows):
+                faults.append((what, rows))
+            if what.startswith(_ILL_FORMED):
+                stopped |= flag
+        return tuple(faults)
 
     def _run(self) -> _Run:
         world = self._world()
@@ -685,16 +719,14 @@ class Batched:
             run.bind(act.params, instance.args)
             run.body([s for s in act.body if not isinstance(s, Require)])
             changes, misfits = self._changes(before, run.now)
-            faults: dict[str, Value] = {}
+            ill_formed: dict[str, Value] = {}
             for flaw in run.flaws:
-                name, found = (flaw.what, misfits) if flaw.is_scope else (f"ill-formed: {flaw.what}", faults)
-                found[name] = self._graph.either(found.get(name, 0), flaw.when)
-            if self.steps:
-                faults |= self._broken_steps(act, instance, before, run.now)
-        faults = {name: value for name, value in faults.items() if value != 0}
-        misfits = {name: value for name, value in misfits.items() if value != 0}
-        program = compiled([*changes.values(), *faults.values(), *misfits.values()])
-        return _Effect(program, tuple(changes), tuple(faults), tuple(misfits))
+                what, found = (flaw.what, misfits) if flaw.is_scope else (f"{_ILL_FORMED}{flaw.what}", ill_formed)
+                found[what] = self._graph.either(found.get(what, 0), flaw.when)
+            broken = self._broken_steps(act, instance, before, run.now) if self.steps else {}
+        judged = {what: value for what, value in (ill_formed | broken | misfits).items() if value != 0}
+        program = compiled([*changes.values(), self._graph.some(judged.values()), *judged.values()])
+        return _Effect(program, tuple(changes), tuple(judged), frozenset(misfits))
 
     def _changes(self, before: World, after: World) -> tuple[dict[int, Value], dict[str, Value]]:
         """By how much each word changes, and when a new value would not fit into its field."""
@@ -716,14 +748,17 @@ class Batched:
         """The sum of differences at their offsets; neighbours first, so that most of it is done in narrow integers."""
         g = self._graph
         constant = sum(d << offset for d, offset in parts if isinstance(d, int))
-        constant = (constant + (1 << 63)) % (1 << 64) - (1 << 63)  # As in a word; only a value out of the scope gets so far.
+        # Only a value out of the scope would take it further than a word goes.
+        constant = (constant + (1 << 63)) % (1 << 64) - (1 << 63)
         rest = [(d, offset) for d, offset in parts if isinstance(d, Node)]
         while len(rest) > 1:
-            pairs = [rest[i : i + 2] for i in range(0, len(rest), 2)]
-            rest = [p[0] if len(p) == 1 else (g.add(p[0][0], g.mul(p[1][0], 1 << (p[1][1] - p[0][1]))), p[0][1]) for p in pairs]
-        if not rest:
-            return constant
-        return g.add(g.mul(rest[0][0], 1 << rest[0][1]), constant)
+            joined: list[tuple[Node, int]] = []
+            for (a, at), (b, above) in zip(rest[::2], rest[1::2], strict=False):
+                both = g.add(a, g.mul(b, 1 << (above - at)))
+                assert isinstance(both, Node)
+                joined.append((both, at))
+            rest = joined + rest[len(joined) * 2 :]
+        return g.add(g.mul(rest[0][0], 1 << rest[0][1]), constant) if rest else constant
 
     def _broken_steps(self, act: Action, instance: Instance, before: World, after: World) -> dict[str, Value]:
         names = [p.args[0] for p in act.params]
@@ -779,6 +814,3 @@ def _positions(flags: torch.Tensor) -> torch.Tensor:
     if flags.device.type == "cpu":
         return torch.from_numpy(flags.numpy().view(bool).nonzero()[0])  # several times faster than torch's own
     return flags.nonzero().squeeze(1)
-
-
-

@@ -1,8 +1,9 @@
 """Formulas over columns of numbers: simplified while they are built, then written out as torch operations.
 
-A column is one field of many states: a tensor with one small number a state. The batched interpreter runs a machine's text
-once, on `Node`s instead of numbers; equal formulas are one node, constants are folded, and what is known (because an
-action requires it) is used. `compiled` turns the formulas that are wanted into one Python function of the columns.
+A column is one field of many states: a tensor with one small number a state. The batched interpreter runs a machine's
+text once, on `Node`s instead of numbers; equal formulas are one node, constants are folded, and what is known
+(because an action requires it) is used. `compiled` turns the formulas that are wanted into one Python function of the
+columns.
 
 Truth values are the numbers 0 and 1, also in tensors: torch compares and combines int8 several times faster than bool.
 """
@@ -349,7 +350,7 @@ def dtype_for(lo: int, hi: int) -> torch.dtype:
 
 @dataclass(frozen=True)
 class Program:
-    """Formulas as one function: of the columns of the ``fields``, in this order; it returns one column, or number, a formula."""
+    """Formulas as one function of the columns of ``fields``; it returns a column, or a number, for each formula."""
 
     fields: tuple[int, ...]
     run: Callable[..., tuple[torch.Tensor | int, ...]]
@@ -488,7 +489,9 @@ class _Writer:
         if op == "sub":
             return f"{parts[0]} - {parts[1]}"
         if op == "max":
-            return f"{parts[0]}.clamp(min={args[1]})" if isinstance(args[1], int) else f"maximum({parts[0]}, {parts[1]})"
+            return (
+                f"{parts[0]}.clamp(min={args[1]})" if isinstance(args[1], int) else f"maximum({parts[0]}, {parts[1]})"
+            )
         if op == "mul":
             factor = args[1]
             if factor > 0 and factor & (factor - 1) == 0:

@@ -14,8 +14,8 @@
         def free_exactly_when_unreferenced(self, b: Block) -> Bool:
             return iff(self.free.has(b), self.ref_cnt[b] == 0)
 
-The parameters of an invariant are universally quantified. The methods run once, when `Model.of` reads the machine; what they
-do is recorded as statements (`program.py`) and formulas (`terms.py`), which all interpreters share.
+The parameters of an invariant are universally quantified. The methods run once, when `Model.of` reads the machine; what
+they do is recorded as statements (`program.py`) and formulas (`terms.py`), which all interpreters share.
 """
 
 from __future__ import annotations
@@ -271,8 +271,9 @@ def _keys(decl: Declaration, kinds: tuple[type[Term], ...], given: object) -> tu
 class Map(Declaration, Generic[V]):
     """A total map from sorts to truth values, integers, elements of a sort, or ``optional`` elements.
 
-    ``init``: the first value of every entry: a constant, or a function of the machine and the keys that reads parameters only.
-    Left out it is False, 0 or none. ``scratch``: used inside an action only; back at its first value when the action ends.
+    ``init``: the first value of every entry: a constant, or a function of the machine and the keys that reads
+    parameters only. Left out it is False, 0 or none. ``scratch``: used inside an action only; back at its first value
+    when the action ends.
     """
 
     is_param = False
@@ -364,8 +365,8 @@ class Tally(Map[Int]):
 class Queue(Declaration, Generic[V]):
     """Elements of a sort in a total order; with ``by``, one such queue for each key.
 
-    ``init=True``: at first every element stands in it, in ascending order; or a function of the machine, the keys and the
-    element that says which do.
+    ``init=True``: at first every element stands in it, in ascending order; or a function of the machine, the keys and
+    the element that says which do.
     """
 
     def __init__(self, of: type[V], *, by: type[Term] | tuple[type[Term], ...] = (), init: object = False) -> None:
@@ -458,8 +459,9 @@ T2 = TypeVar("T2", bound=Term)
 class Count(Declaration):
     """How many elements have a property, for each key.
 
-    ``where`` is a function of the machine, the elements and the keys. What it reads is derived from it; it may only read what is
-    indexed by its elements (or fixed), so that a write to one entry changes the count by at most one for each key.
+    ``where`` is a function of the machine, the elements and the keys. What it reads is derived from it; it may only
+    read what is indexed by its elements (or fixed), so that a write to one entry changes the count by at most one for
+    each key.
     """
 
     def __init__(
@@ -507,6 +509,7 @@ class Event(Declaration):
         _kinds(self.kinds, "an event carries elements of sorts")
 
     def __call__(self, *args: Term) -> None:
+        """Report the event."""
         rec = recorder()
         rec.write()
         terms = _keys(self, self.kinds, args)
@@ -576,7 +579,7 @@ def can(act: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Bool:
 
 
 class Machine:
-    """Base of all machines. Subclasses declare state and give actions and properties; a subclass of a machine extends it."""
+    """Base of all machines. Subclasses declare state, actions and properties; a subclass of a machine extends it."""
 
     def __init__(self, view: str = "now") -> None:
         self.view = view
@@ -623,9 +626,9 @@ class Machine:
     ) -> Iterator[LoopHandle]:
         """``with self.loop(n) as loop:`` the statements inside, for ``loop.index`` = 0, 1, … n-1.
 
-        ``going``: stop before the first round where it does not hold. ``facts``: what holds before every round and at the end, as a function of the
-        rounds done and of the state before the first round; every invariant of the machine belongs to them without being named.
-        Afterwards ``loop.rounds`` is the number of rounds done.
+        ``going``: stop before the first round where it does not hold. ``facts``: what holds before every round and at
+        the end, as a function of the rounds done and of the state before the first round; every invariant of the
+        machine belongs to them without being named. Afterwards ``loop.rounds`` is the number of rounds done.
         """
         rec = recorder()
         rec.write()
@@ -682,15 +685,15 @@ def invariant(rule: str) -> Callable[[F], F]:
 
 
 def corollary(rule: str) -> Callable[[F], F]:
-    """An invariant that follows from the others: it is proved once, of any state in which they hold, and not for each action."""
+    """An invariant that follows from the others: proved once, of any state in which they hold, not for each action."""
     return _mark("invariant", rule, derived=True)
 
 
 def step(rule: str, *, of: tuple[str, ...] | str = ()) -> Callable[[F], F]:
     """What holds of every step, or of the actions named in ``of``.
 
-    The method takes the state before as its first argument; it may also take, by name and sort, parameters that all the named
-    actions have. Its other parameters are universally quantified.
+    The method takes the state before as its first argument; it may also take, by name and sort, parameters that all the
+    named actions have. Its other parameters are universally quantified.
     """
     return _mark("step", rule, of=(of,) if isinstance(of, str) else of)
 
@@ -706,5 +709,5 @@ def assume(rule: str) -> Callable[[F], F]:
 
 
 def initially(rule: str) -> Callable[[F], F]:
-    """What is known of the first state, where parameters describe it: "this names the block that stands behind that one"."""
+    """What is known of the first state, where parameters describe it, as in "this block stands behind that one"."""
     return _mark("initially", rule)

@@ -46,9 +46,9 @@ class Action:
 class Property:
     """A formula over one state, or over the states before (view ``before``) and after a step.
 
-    ``of`` names the actions that a property of steps speaks of (none: all of them); ``given`` are the variables in ``formula`` that stand
-    for that action's parameters; ``binders`` the ones that are quantified (universally, or existentially in `sometimes`). A ``derived``
-    invariant follows from those that are not.
+    ``of`` names the actions that a property of steps speaks of (none: all of them); ``given`` are the variables in
+    ``formula`` that stand for that action's parameters; ``binders`` the ones that are quantified (universally, or
+    existentially in `sometimes`). A ``derived`` invariant follows from those that are not.
     """
 
     name: str
@@ -183,7 +183,7 @@ def _mark_of(machine: type[Machine], name: str, member: Any) -> dict[str, Any] |
 
 
 def _drop_unused_sizes(model: Model) -> None:
-    """The size of a queue is a count like any other, and costs as much: it is kept only where the machine asks for it."""
+    """The size of a queue is a count like any other, and costs as much: it is kept only where it is asked for."""
     terms: list[Term] = [p.formula for p in model.properties.values()]
     for act in model.actions.values():
         for s in statements(act.body):
@@ -300,7 +300,8 @@ def _track(model: Model, count: CountOf) -> None:
             for element in count.elements:
                 if not any(p is element for p in places):
                     raise MachineError(
-                        f"count {count.name} reads {part!r}, which is not indexed by {element!r}: one write would change the count of many elements",
+                        f"count {count.name} reads {part!r}, which is not indexed by {element!r}: "
+                        "one write would change the count of many elements",
                         count.line,
                     )
             known = count.reads.setdefault(name, [])
@@ -314,7 +315,7 @@ def _track(model: Model, count: CountOf) -> None:
             known.append(places)
 
 
-# ------------------------------------------------------------------------------------------------ actions and properties
+# ------------------------------------------------------------------------------------------ actions and properties
 
 
 def _parameters(function: Callable[..., Any], name: str, line: Line, skip: int) -> dict[str, type[Term]]:

@@ -261,18 +261,23 @@ class Symbolic:
         facts: list[Formula] = []
         for a, b in itertools.combinations(self.model.counts.values(), 2):
             over, by = [type(e) for e in a.elements], [type(k) for k in a.keys]
-            if over != [type(e) for e in b.elements] or by != [type(k) for k in b.keys]:
-                continue
-
-            def equal(*keys: Formula, a: CountOf = a, b: CountOf = b, over: list[type[Term]] = over) -> Formula:
-                def alike(*e: Formula, keys: tuple[Formula, ...] = keys, a: CountOf = a, b: CountOf = b) -> Formula:
-                    return leq(self.amount(a, state, e, keys), self.amount(b, state, e, keys))
-
-                same = self.universe.quantify("forall", over, alike)
-                return limplies(same, leq(state.functions[a.name](*keys), state.functions[b.name](*keys)))
-
-            facts.append(self.universe.quantify("forall", by, equal))
+            if over == [type(e) for e in b.elements] and by == [type(k) for k in b.keys]:
+                facts.append(self._equal_if_alike(a, b, state, over, by))
         return facts
+
+    def _equal_if_alike(
+        self, a: CountOf, b: CountOf, state: Snapshot, over: list[type[Term]], by: list[type[Term]]
+    ) -> Formula:
+        """Two counts over the same sorts are equal for every key for which every element counts as much in both."""
+
+        def equal(*keys: Formula) -> Formula:
+            def alike(*e: Formula) -> Formula:
+                return leq(self.amount(a, state, e, keys), self.amount(b, state, e, keys))
+
+            same = self.universe.quantify("forall", over, alike)
+            return limplies(same, leq(state.functions[a.name](*keys), state.functions[b.name](*keys)))
+
+        return self.universe.quantify("forall", by, equal)
 
     def rested(self, state: Snapshot) -> list[tuple[str, Formula]]:
         """Scratch maps have their first values."""

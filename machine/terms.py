@@ -341,8 +341,8 @@ def walk(term: Term) -> Iterator[Term]:
 def clauses(term: Term) -> list[tuple[tuple[Term, ...], Term]]:
     """The formula as a conjunction of smaller ones, each with the variables that are universally quantified in it.
 
-    Conjunctions and universal quantifiers are taken apart, also on the right of an implication. A solver learns from a small formula as soon
-    as its own terms occur, and not only when those of its neighbours do.
+    Conjunctions and universal quantifiers are taken apart, also on the right of an implication. A solver learns from a
+    small formula as soon as its own terms occur, and not only when those of its neighbours do.
     """
     op, a = term.op, term.args
     if op == "and":
