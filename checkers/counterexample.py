@@ -20,7 +20,7 @@ import z3
 
 from ..machine.concrete import Concrete, IllFormed, State, Violation
 from ..machine.formulas import Formula
-from ..machine.model import Model
+from ..machine.model import Model, Property
 from ..machine.scope import Scope, ScopeError
 from ..machine.terms import Bool, Index, Int, Sort, Term
 from ..machine.universe import Finite
@@ -255,14 +255,14 @@ def _replay(
         else dict(zip((p.args[0] for p in model.actions[place].params), args, strict=True))
     )
     wrong = [v for v in concrete.violations(state) if not v.prop.derived] if place not in (INITIALLY,) else []
-    after, broken = _step(concrete, state, place, tuple(int(a) for a in args), goal)
-    rule = next((p.rule for p in model.properties.values() if goal.split(": ")[-1].split(" (")[0] == p.name), "")
+    after, broken, seen = _step(concrete, state, place, tuple(int(a) for a in args), goal)
+    name = goal.split(": ")[-1].split(" (")[0] if seen is None else seen.name
     wrong += concrete.violations(state, "assume")
     return Counterexample(
         model.name,
         place,
-        goal.split(": ")[-1].split(" (")[0],
-        rule,
+        name,
+        "" if seen is None else seen.rule,
         scope.sizes,
         params,
         shown,
@@ -274,32 +274,39 @@ def _replay(
     )
 
 
-def _step(concrete: Concrete, state: State, place: str, args: tuple[int, ...], goal: str) -> tuple[State | None, str]:
-    """The state after the step (or in the middle of its loop), and what is broken there."""
+def _step(
+    concrete: Concrete, state: State, place: str, args: tuple[int, ...], goal: str
+) -> tuple[State | None, str, Property | None]:
+    """The state after the step (or in the middle of its loop), what is broken there, and the property that is."""
     name = goal.split(": ")[-1].split(" (")[0]
     if place in (INITIALLY, COROLLARIES):
-        return state, "; ".join(str(v) for v in concrete.violations(state) if v.prop.name == name)
+        return _seen(state, [v for v in concrete.violations(state) if v.prop.name == name])
     if not concrete.is_enabled(state, place, args):
-        return None, ""
+        return None, "", None
     inside = goal.startswith("loop at")
+    # A fact of a loop is a means: what counts is the property that fails with it.
+    is_fact = inside and name not in concrete.model.properties
     for most in (None, *(range(LARGEST + 1) if inside else ())):
         after = concrete.copy(state)
         try:
             concrete.apply(after, place, args, most=most)
         except IllFormed as error:
-            return after, f"ill-formed: {error}"
+            return after, f"ill-formed: {error}", None
         except ScopeError:
             continue
         broken: list[Violation] = concrete.violations(after)
         if most is None:
             broken += concrete.step_violations(state, after, place, args)
-        named = [v for v in broken if v.prop.name == name]
+        named = broken if is_fact else [v for v in broken if v.prop.name == name]
         if named:
-            halt = "" if most is None else f", after {most} rounds of its loop"
-            return after, "; ".join(str(v) for v in named) + halt
-        if most is None and not inside and goal.endswith("is back at its first value"):
-            return after, goal
-    return None, ""
+            return _seen(after, named, "" if most is None else f", after {most} rounds of its loop")
+        if most is None and goal.endswith("is back at its first value"):
+            return after, goal, None
+    return None, "", None
+
+
+def _seen(state: State, broken: list[Violation], where: str = "") -> tuple[State, str, Property | None]:
+    return state, "; ".join(map(str, broken)) + where, broken[0].prop if broken else None
 
 
 def _integers(value: Any) -> Iterator[int]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import z3
 
 from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, num, remembered
-from .model import Action, Property, written
+from .model import Action, CountOf, Property, written
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements
 from .symbolic import Snapshot, Symbolic
 from .terms import Index, Int, Line, MachineError, Term, fits, walk
@@ -328,7 +328,9 @@ class Run:
                 continue
             old = before.functions[count.name]
 
-            def new(*k: Formula, old: Function = old, count=count, element=element) -> Formula:  # type: ignore[no-untyped-def]
+            def new(
+                *k: Formula, old: Function = old, count: CountOf = count, element: list[Formula] = element
+            ) -> Formula:
                 return (
                     old(*k)
                     + self.symbolic.amount(count, after, element, k)
@@ -368,6 +370,8 @@ class Run:
             done = lif(going, z3.IntVal(i + 1), done)
         self.halts.append((self.context, True, f"loop at {s.line}: ", self.now.copy()))
         self._learn(lnot(going))
+        if self.judged:
+            self._note_facts(s, done)
         self.temps[s.result] = done
 
     def _note_facts(self, s: Loop, index: Formula) -> None:

@@ -394,6 +394,20 @@ class Pool(Machine):
                 "nothing else changes hands": self.others[r] == entry.others[r],
                 "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
                 "who was free stays free, in the same order": forall(Block, Block, self._kept_in_order(entry)),
+                "entries not yet given back are as they were": forall(
+                    Position, lambda k: implies(k < self.length[r], self.table[r, k] == entry.table[r, k])
+                ),
+                "the mark stands right behind the run at the head": forall(
+                    Block,
+                    lambda b: implies(
+                        self.split.value & self.free.has(b),
+                        iff(
+                            self._is_new(entry, b) & self._belongs_to_the_head(b),
+                            (self.behind.value == none) | self.free.before(b, self.behind.value),
+                        ),
+                    ),
+                ),
+                **self._given_back_in_order(entry, r),
             },
         ):
             last = self.length[r] - 1
@@ -411,8 +425,7 @@ class Pool(Machine):
         """One holder less. Where the block goes is decided once, at the moment when nobody holds it any more (P9)."""
         left = self.ref_cnt[b] - 1
         self.ref_cnt[b] = left
-        is_hashed = exists(Hash, lambda h: self.hashes[b, h])
-        to_the_head = self.split.value & ~is_hashed
+        to_the_head = self._belongs_to_the_head(b)
         with when(left == 0):
             with when(to_the_head):
                 self._join_head(b)
@@ -567,6 +580,60 @@ class Pool(Machine):
             ),
         }
 
+    def _is_new(self, entry: Pool, b: Block) -> Bool:
+        """The block has become free since `entry`."""
+        return self.free.has(b) & ~entry.free.has(b)
+
+    def _belongs_to_the_head(self, b: Block) -> Bool:
+        """Where the dialect splits, blocks that nobody can find again are taken first."""
+        return self.split.value & ~exists(Hash, lambda h: self.hashes[b, h])
+
+    def _given_back_in_order(self, entry: Pool, r: Request) -> dict[str, Bool]:
+        """Where the blocks stand that became free since `entry`, when r gave back the end of its table, last first.
+
+        A block that the call names twice has its place where the second hold goes: at the lower position.
+        """
+
+        def is_new(b: Block) -> Bool:
+            return self._is_new(entry, b)
+
+        def to_the_head(b: Block) -> Bool:
+            return self._belongs_to_the_head(b)
+
+        return {
+            "what goes to the head stands before all that was free": forall(
+                Block,
+                Block,
+                lambda b, c: implies(is_new(b) & to_the_head(b) & entry.free.has(c), self.free.before(b, c)),
+            ),
+            "what goes to the tail stands behind all that was free": forall(
+                Block,
+                Block,
+                lambda b, c: implies(is_new(b) & ~to_the_head(b) & entry.free.has(c), self.free.before(c, b)),
+            ),
+            "what goes to the head stands before what goes to the tail": forall(
+                Block,
+                Block,
+                lambda b, c: implies(
+                    all_of(is_new(b), to_the_head(b), is_new(c), ~to_the_head(c)), self.free.before(b, c)
+                ),
+            ),
+            "what goes the same way stands in the order given": forall(
+                Position,
+                Position,
+                Block,
+                Block,
+                lambda i, j, b, c: implies(
+                    all_of(
+                        is_new(b) & is_new(c) & iff(to_the_head(b), to_the_head(c)),
+                        (j < i) & (entry.table[r, i] == b) & (entry.table[r, j] == c),
+                        forall(Position, lambda k: implies(k < i, entry.table[r, k] != b)),
+                    ),
+                    self.free.before(b, c),
+                ),
+            ),
+        }
+
     def _kept_in_order(self, entry: Pool) -> Callable[[Block, Block], Bool]:
         """Who was free is still free, and any two of them stand as they stood."""
         return lambda b, c: implies(
@@ -592,6 +659,11 @@ class Pool(Machine):
     def the_free_queue_keeps_its_order(self, before: Pool, b: Block, c: Block) -> Bool:
         """Who was free stays free, in the same order, whatever is given back."""
         return self._kept_in_order(before)(b, c)
+
+    @step("P9, P10", of=("trim", "finish", "preempt"))
+    def released_blocks_go_where_the_dialect_says(self, before: Pool, r: Request) -> Bool:
+        """To the tail; in the dialect `split` those without a hash to the head. Each run in the order given."""
+        return all_of(*self._given_back_in_order(before, r).values())
 
     @step("P12", of="register")
     def a_named_parent_was_reported(self, before: Pool, h: Hash, p: Hash) -> Bool:

@@ -91,6 +91,18 @@ def test_a_release_while_referenced_is_caught() -> None:
         assert any(last["ref_cnt"][b] > 0 for b in last["free"])
 
 
+@pytest.mark.parametrize("join", ["_join_tail", "_join_head"])
+def test_a_released_block_in_the_wrong_place_is_caught(join: str) -> None:
+    """P10, whichever end is the wrong one."""
+    wrong = {
+        "_join_tail": lambda self, b: self.free.push_front(b),
+        "_join_head": lambda self, b: self.free.push_back(b),
+    }
+    twin = type("Misplaced", (pools.Pool,), {join: wrong[join]})
+    report = explore(twin, pools.scope(twin, blocks=3, split=True))
+    assert "released_blocks_go_where_the_dialect_says" in {f.name for f in report.violations}
+
+
 def test_without_checks_a_fault_is_not_looked_for() -> None:
     twin = pools.AllocateWithoutRemoving
     by_steps = explore(twin, pools.scope(twin))

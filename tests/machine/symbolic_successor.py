@@ -74,7 +74,7 @@ class SymbolicSuccessor:
             if isinstance(formula, bool):
                 return formula
             value = found.eval(formula, model_completion=True)
-            return z3.is_true(value) if z3.is_bool(value) else value.as_long()
+            return bool(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
 
         result: dict[str, Any] = {}
         for name, mapping in self.model.maps.items():

@@ -73,6 +73,20 @@ class EarlyRemoval(Pool):
             self.removed(h)
 
 
+class TailFirst(Pool):
+    """What belongs to the tail goes to the head: the next allocation takes what was just given back."""
+
+    def _join_tail(self, b: Block) -> None:
+        self.free.push_front(b)
+
+
+class HeadLast(Pool):
+    """What nobody can find again goes to the tail, in the dialect that splits too."""
+
+    def _join_head(self, b: Block) -> None:
+        self.free.push_back(b)
+
+
 class NeverPossible(Pool):
     """An action whose requirements contradict the invariants."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,7 @@ BROKEN = [
     (broken_pools.WriteShared, "write", "a_request_reads_its_own_prefix", "P6"),
     (broken_pools.EarlyRemoval, "evict", "listeners_know_what_is_cached", "P12"),
 ]
+MISPLACED = [broken_pools.TailFirst, broken_pools.HeadLast]
 
 
 def refuted(machine: type[Machine], action: str, goal: str) -> Obligation:
@@ -59,6 +61,16 @@ def test_a_broken_copy_is_refuted(machine: type[Pool], action: str, goal: str, r
     assert step.broken.startswith(f"{rule} {goal}(")
     assert "<- changed" in step.render()
     assert step.trace.initial == step.before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", MISPLACED, ids=lambda m: m.__name__)
+def test_a_released_block_in_the_wrong_place_is_refuted(machine: type[Pool]) -> None:
+    """The facts of the loop fail, and with them the property of steps that they are for (P10)."""
+    step = refuted(machine, "trim", "loop at").counterexample
+    assert step is not None
+    assert step.replayed
+    assert (step.goal, step.rule) == ("released_blocks_go_where_the_dialect_says", "P9, P10")
 
 
 def test_the_counterexample_of_an_eviction_that_leaves_the_map_entry() -> None:
@@ -100,7 +112,7 @@ def test_a_second_solver_agrees() -> None:
     assert all(o.verdict == "proved" for o in report.obligations)
 
 
-def test_obligations_are_written_as_smt_lib(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_obligations_are_written_as_smt_lib(tmp_path: Path) -> None:
     prove(Pool, only=["admit"], jobs=1, smt2=tmp_path)
     files = sorted(tmp_path.iterdir())
     assert len(files) > 10
