@@ -429,7 +429,8 @@ class _Evaluation:
         if op in ("size", "count"):
             total = f"{name}.size" if op == "size" else name
             symbolic.looked_at.add(total)
-            return state.functions[total](*keys)
+            kinds = [type(k) for k in symbolic.model.counts[total].keys]
+            return u.guard_read(z3.IntVal(0), kinds, keys, state.functions[total](*keys))
         if op == "get":
             mapping = symbolic.model.maps[name]
             symbolic.looked_at.add(name)
