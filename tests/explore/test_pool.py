@@ -98,7 +98,7 @@ def test_a_released_block_in_the_wrong_place_is_caught(join: str) -> None:
         "_join_tail": lambda self, b: self.free.push_front(b),
         "_join_head": lambda self, b: self.free.push_back(b),
     }
-    twin = type("Misplaced", (pools.Pool,), {join: wrong[join]})
+    twin = type("Misplaced", (Pool,), {join: wrong[join]})
     report = explore(twin, pools.scope(twin, blocks=3, split=True))
     assert "released_blocks_go_where_the_dialect_says" in {f.name for f in report.violations}
 

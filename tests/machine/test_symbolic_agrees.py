@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+
 from kvproof.machine import Machine, Model
 from kvproof.machine.concrete import Concrete, IllFormed
 from kvproof.machine.scope import Scope, ScopeError
