@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .errors import UsageError
 
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
     from .machine import Machine
     from .machine.scope import Scope
 
-DEFAULT_SIZES = {"Block": 2, "Request": 2, "Position": 2, "Slot": 1, "Hash": 2, "Content": 3}
-"""The scope of machine P that is explored where none is named: some tens of thousands of states."""
+DEFAULT_SIZES = {"Block": 3, "Request": 2, "Position": 2, "Slot": 1, "Hash": 3, "Content": 4}
+"""The scope of machine P that is explored where none is named: some hundred thousand states."""
 
 
 def find_scope(
@@ -34,11 +35,31 @@ def find_scope(
         if not issubclass(machine, Pool):
             raise UsageError(
                 f"{model.name} has parameters of its own ({', '.join(model.params)}); "
-                "explore it from Python with a Scope"
+                "give their values with --params FILE"
             )
         return _pool_scope(model.machine, DEFAULT_SIZES | sizes, split=split, null=null, caching=caching, seed=seed)
     except (ScopeError, ValueError) as error:
         raise UsageError(f"--size: {error}") from error
+
+
+def scope_of_params(machine: type[Machine], sizes: dict[str, int], path: Path) -> Scope:
+    """Return the scope with these sizes and the parameters in a JSON file: nested lists in the order of their keys.
+
+    Raises:
+        UsageError: the file cannot be read, or does not fit the machine.
+    """
+    import msgspec
+
+    from .machine import Model
+    from .machine.scope import Scope, ScopeError
+
+    try:
+        values = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return Scope(Model.of(machine), sizes, values)
+    except OSError as error:
+        raise UsageError(f"--params {path} cannot be read ({error.strerror or error}); name a JSON file") from error
+    except (msgspec.DecodeError, ScopeError) as error:
+        raise UsageError(f"--params {path}: {error}") from error
 
 
 def _pool_scope(

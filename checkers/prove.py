@@ -183,7 +183,7 @@ def _verdict(model: Model, place: str, problem: Problem, is_proved: bool, second
     )
     if is_proved:
         return obligation
-    found = find(model, place, problem.goal, seconds=max(timeout, 20.0))
+    found = find(model, place, problem.goal, seconds=2 * timeout)
     if found is None:
         obligation.note = (
             "not proved, and no counterexample in small scopes: perhaps an invariant or a loop fact is missing"

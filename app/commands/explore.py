@@ -28,6 +28,9 @@ def explore(
     ] = False,
     caching: Annotated[bool, typer.Option("--caching/--no-caching", help="Whether blocks are registered.")] = True,
     seed: Annotated[int, typer.Option(help="Chooses the requests' token sequences.")] = 0,
+    params: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON: the value of each parameter of a machine of your own.")
+    ] = None,
     max_states: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after so many states (then the answer is 3).")
     ] = None,
@@ -39,11 +42,14 @@ def explore(
     """Visit every reachable state; a violation comes with a shortest trace."""
     output = Output(json)
     from ..machines import find_machine
-    from ..scopes import find_scope
+    from ..scopes import find_scope, scope_of_params
 
     kind = find_machine(machine)
     sizes = parse_sizes(size) if size else {}
-    scope = find_scope(kind, sizes, split=free_order == "split", null=null_block, caching=caching, seed=seed)
+    if params is not None:
+        scope = scope_of_params(kind, sizes, params)
+    else:
+        scope = find_scope(kind, sizes, split=free_order == "split", null=null_block, caching=caching, seed=seed)
     report = run(output, machine, kind, scope, device=device, max_states=max_states)
     show(output, [report])
     if trace is not None and report.violations:

@@ -1,0 +1,104 @@
+"""prove, explore, fuzz, replay and verify as a user runs them: exit statuses, JSON, traces, one-sentence errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvproof import cli
+from kvproof.checkers.trace import read_trace
+
+from .test_workload import make_lines, write_lines
+
+ROOT = Path(__file__).parents[2]
+ALLOC = f"{ROOT}/tests/explore/alloc.py:Alloc"
+BROKEN = f"{ROOT}/tests/smt/broken_pools.py"
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run what must be refused; return the one sentence."""
+    assert cli.run(list(arguments)) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("kvproof: ")
+    assert shown.count("\n") == 1
+    return shown
+
+
+def test_prove_gives_json_and_status_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["prove", "keys", "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["obligations"] == report["proved"] > 50
+    assert (report["refuted"], report["unknown"]) == (0, 0)
+    assert report["machines"][0]["machine"] == "Keys"
+
+
+@pytest.mark.slow
+def test_a_refutation_is_status_1_and_its_trace_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine = f"{BROKEN}:EvictKeepsMap"
+    assert cli.run(["prove", machine, "--traces", str(tmp_path), "--timeout", "3"]) == 1
+    assert "EvictKeepsMap.evict(b=0) breaks P5 the_map_and_the_blocks_agree" in capsys.readouterr().out
+    trace = next(p for p in sorted(tmp_path.iterdir()) if "evict" in p.name)
+    assert read_trace(trace).subject == "EvictKeepsMap"
+    assert cli.run(["replay", str(trace), "--machine", machine]) == 1
+    assert "the_map_and_the_blocks_agree" in capsys.readouterr().out
+    assert cli.run(["replay", str(trace), "--machine", "pool"]) == 0
+
+
+def test_an_obligation_that_times_out_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["prove", "keys", "--timeout", "0.001"]) == 3
+    assert "unknown: Keys." in capsys.readouterr().out
+
+
+def test_explore_counts_the_states_of_a_machine_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    params = tmp_path / "params.json"
+    params.write_text('{"number": [0, 1, 2]}')
+    sizes = "Block=3,Request=2,Hash=2"
+    assert "--params FILE" in error_of(capsys, "explore", ALLOC, "--size", sizes)
+    assert cli.run(["explore", ALLOC, "--size", sizes, "--params", str(params), "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["states"], report["transitions"] + 1) == (2_106, 19_491)
+    assert report["violations"] == []
+
+
+def test_explore_writes_the_shortest_trace_of_a_violation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, params = tmp_path / "bug.jsonl", tmp_path / "params.json"
+    params.write_text('{"number": [0, 1]}')
+    machine = f"{ROOT}/tests/explore/alloc.py:AllocBug"
+    options = ["--size", "Block=2,Request=1,Hash=1", "--params", str(params), "--trace", str(path)]
+    assert cli.run(["explore", machine, *options]) == 1
+    assert len(read_trace(path).operations) == 1
+    assert cli.run(["replay", str(path), "--machine", machine]) == 1
+
+
+def test_an_unfinished_exploration_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["explore", "pool", "--max-states", "50"]) == 3
+
+
+def test_fuzz_reports_coverage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["fuzz", "refimpl", "--examples", "60", "--seed", "3", "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["findings"] == []
+    assert all(c["applied"] > 0 for c in report["coverage"].values())
+    assert {"target", "level", "examples", "steps", "seconds"} <= report.keys()
+
+
+@pytest.mark.slow
+def test_verify_does_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = write_lines(tmp_path / "small.jsonl", make_lines(1))
+    assert cli.run(["verify", "--trace", str(trace), "--json", str(tmp_path / "report.json")]) == 0
+    assert "Everything holds." in capsys.readouterr().out
+    assert {"prove", "explore", "fuzz", "workload"} == json.loads((tmp_path / "report.json").read_text()).keys()
+
+
+def test_errors_are_one_sentence_that_says_how_to_mend_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "name one of pool" in error_of(capsys, "prove", "nothing")
+    assert "has no machine Nobody" in error_of(capsys, "explore", f"{ROOT}/tests/explore/alloc.py:Nobody")
+    assert "write it as Block=5" in error_of(capsys, "explore", "pool", "--size", "Block=many")
+    assert "use cpu or cuda" in error_of(capsys, "explore", "pool", "--device", "tpu")
+    assert "there is no target vllm" in error_of(capsys, "fuzz", "vllm")
+    assert "cannot be read" in error_of(capsys, "replay", str(tmp_path / "missing.jsonl"))
+    foreign = tmp_path / "foreign.jsonl"
+    foreign.write_text('{"some":"thing"}\n')
+    error_of(capsys, "replay", str(foreign))
+    assert foreign.read_text() == '{"some":"thing"}\n'
+    assert "is no file" in error_of(capsys, "verify", "--trace", str(tmp_path / "none.jsonl"))
