@@ -458,6 +458,11 @@ class Pool(Machine):
         """Every reference is a table entry, and every table entry a reference."""
         return implies(b != self.null.value, self.ref_cnt[b] == self.holders[b])
 
+    @invariant("P2")
+    def a_held_block_is_referenced(self, r: Request, i: Position, b: Block) -> Bool:
+        """No count is negative, and none is 0 while a table holds the block."""
+        return (self.ref_cnt[b] >= 0) & implies((self.table[r, i] == b) & (b != self.null.value), self.ref_cnt[b] >= 1)
+
     @invariant("P3")
     def free_exactly_when_unreferenced(self, b: Block) -> Bool:
         """A block stands in the free queue exactly when nobody holds it."""
