@@ -82,7 +82,9 @@ def replay_calls(
     def stop(kind: str, at: int, text: object, divergence: Divergence | None = None) -> Replay:
         return Replay(len(calls), max(at - 1, 0), Problem(kind, at, str(text), divergence))
 
-    if (broken := _broken(spec, state)) or (broken := spec.violations(state, "assume")):
+    starts_anew = recorded is None or recorded.initial is None
+    demands = [*_broken(spec, state), *spec.violations(state, "assume")]
+    if broken := demands + (spec.violations(state, "initially") if starts_anew else []):
         return stop("violation", 0, broken[0])
     if lockstep is not None and (found := lockstep.compare(Call("initial", ()))) is not None:
         return stop("divergence", 0, found, found)

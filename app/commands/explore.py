@@ -89,22 +89,21 @@ def run(
             raise UsageError(str(error)) from error
 
 
-def show(output: Output, reports: "list[ExploreReport]") -> None:
-    """Print a line a scope, and each violation with its trace."""
+def show(output: Output, reports: "list[ExploreReport]", labels: list[str] | None = None) -> None:
+    """Print a line a scope, under these labels if there are any, and each violation with its trace."""
     from rich import box
     from rich.table import Table
 
-    table = Table(
-        title="Every reachable state of a small scope", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    output.tables.print("Every reachable state of a small scope, every property in each:")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("machine")
     for column in ("states", "transitions", "depth", "violations", "memory", "seconds"):
         table.add_column(column, justify="right")
-    for r in reports:
+    for label, r in zip(labels or [r.machine for r in reports], reports, strict=True):
         memory = f"{r.peak_bytes / 2**20:,.1f} MiB"
         states = f"{r.states:,}" + ("" if r.complete else "+")
         table.add_row(
-            r.machine, states, f"{r.transitions:,}", str(r.depth), str(len(r.violations)), memory, f"{r.seconds:.2f}"
+            label, states, f"{r.transitions:,}", str(r.depth), str(len(r.violations)), memory, f"{r.seconds:.2f}"
         )
     output.tables.print(table)
     for r in reports:

@@ -71,8 +71,11 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
     from rich import box
     from rich.table import Table
 
-    title = f"{report.target}: {report.examples:,} runs, {report.steps:,} steps, everything compared after each"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    output.tables.print(
+        f"{report.target}: {report.examples:,} runs, {report.steps:,} steps, everything compared after each",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("action")
     for column in ("applied", "refused as it must"):
         table.add_column(column, justify="right")

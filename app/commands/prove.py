@@ -69,9 +69,11 @@ def prove_all(
 
 def show(output: Output, reports: "list[ProveReport]") -> None:
     """Print a line a machine, and what was not proved in full."""
+    from rich import box
     from rich.table import Table
 
-    table = Table(title="Proved for any number of blocks, requests and hashes, in every dialect", title_justify="left")
+    output.tables.print("Proved for any number of blocks, requests and hashes, in every dialect:")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("machine", "obligations", "proved", "refuted", "unknown", "slowest", "seconds"):
         table.add_column(column, justify="left" if column == "machine" else "right")
     for r in reports:
