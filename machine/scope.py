@@ -7,7 +7,7 @@ counterexamples, work in one scope at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,19 +121,3 @@ class Scope:
             n = self.size(kind)
             values = [values[i : i + n] for i in range(0, len(values), n)]
         return values[0]
-
-    @staticmethod
-    def parse(text: str) -> dict[str, int]:
-        """Read ``Block=5,Request=2``."""
-        sizes: dict[str, int] = {}
-        for part in filter(None, text.split(",")):
-            name, sep, number = part.partition("=")
-            if not sep or not number.isdigit() or int(number) < 1:
-                raise ScopeError(f"{part!r} is not a size; write SORT=NUMBER, as in Block=5,Request=2")
-            sizes[name.strip()] = int(number)
-        return sizes
-
-
-def summary(sizes: Mapping[str, int]) -> str:
-    """The sizes in one line."""
-    return " ".join(f"{k}={v}" for k, v in sizes.items())
