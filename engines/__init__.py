@@ -1,1 +1,1 @@
-"""Part of kvproof."""
+"""Adapters for real engine builds. There are none yet: the first will be vLLM."""
