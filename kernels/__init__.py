@@ -1,1 +1,1 @@
-"""Copies of blocks: between tensors of one device and of two, on the CPU and on CUDA."""
+"""Copies of KV between slots, blocks and tiers: on the CPU by torch, on CUDA by Triton (imported only when needed)."""
