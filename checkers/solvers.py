@@ -27,7 +27,7 @@ class Attempt:
     seed: int = 0
     nearby: bool = True
     lemmas: bool = False
-    patience: float = 0.5
+    patience: float = 1.0
 
 
 def ask(problem: Problem, lemmas: list[Formula], attempt: Attempt, *, solver: str, timeout: float) -> Verdict:
