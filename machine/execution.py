@@ -154,9 +154,7 @@ class Run:
         return self.symbolic.value(term, self.now, self.env, self.views, self.temps)
 
     def _as(self, kind: type[Term], term: Term) -> Formula:
-        if term.op == "lit" and term.args[0] is None:
-            return self.universe.literal(kind, None)
-        return num(self._value(term))
+        return num(self.symbolic.value(term, self.now, self.env, self.views, self.temps, kind=kind))
 
     # ------------------------------------------------------------------------------------------------ statements
 
@@ -455,19 +453,9 @@ class Run:
 
         def framed(*k: Formula) -> Formula:
             reached = [land(*[leq(k[p], w) for p, w in places if p < len(k)]) for places in fixed]
-            return lif(_any(reached), new(*k), old(*k))
+            return lif(lor(*reached), new(*k), old(*k))
 
         return remembered(framed)
-
-
-def _any(parts_: list[Formula]) -> Formula:
-    return (
-        True
-        if any(p is True for p in parts_)
-        else z3.Or(*[p for p in parts_ if p is not False])
-        if any(p is not False for p in parts_)
-        else False
-    )
 
 
 def _replaced(formula: Formula, pairs: list[tuple[Formula, Formula]]) -> Formula:

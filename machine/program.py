@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from .terms import Bool, Int, Line, Term
@@ -118,14 +118,6 @@ class Loop:
 
 
 Statement = Let | Require | Assign | Push | Remove | Emit | When | Each | Loop
-
-
-@dataclass(eq=False)
-class Block:
-    """A list of statements under construction."""
-
-    number: int
-    statements: list[Statement] = field(default_factory=list)
 
 
 def statements(body: list[Statement]) -> Iterator[Statement]:

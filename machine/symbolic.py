@@ -140,9 +140,9 @@ class Symbolic:
         self, name: str, keys: Sequence[Term], term: Term, state: Snapshot, values: Sequence[Formula]
     ) -> Formula:
         """The first value of an entry."""
-        if term.op == "lit" and term.args[0] is None:
-            return self.universe.literal(self.model.maps[name].to, None)
-        return num(self.value(term, state, {k.args[1]: v for k, v in zip(keys, values, strict=True)}))
+        kind = self.model.maps[name].to if name in self.model.maps else Bool
+        env = {k.args[1]: v for k, v in zip(keys, values, strict=True)}
+        return num(self.value(term, state, env, kind=kind))
 
     # ------------------------------------------------------------------------------------ what is known of any state
 
@@ -331,14 +331,6 @@ class Symbolic:
         views = {"before": before} if before else {}
         return _Evaluation(self, now, views, {}).claims(prop.binders, prop.formula, env)
 
-    def somewhere(self, prop: Property, now: Snapshot) -> Formula:
-        """The property for some values of its parameters."""
-
-        def at(*values: Formula) -> Formula:
-            return self.value(prop.formula, now, {b.args[1]: v for b, v in zip(prop.binders, values, strict=True)})
-
-        return self.universe.quantify("exists", [type(b) for b in prop.binders], at)
-
     def value(
         self,
         t: Term,
@@ -346,9 +338,15 @@ class Symbolic:
         env: dict[int, Formula],
         views: dict[str, Snapshot] | None = None,
         temps: dict[int, Formula] | None = None,
+        *,
+        kind: type[Term] | None = None,
     ) -> Formula:
-        """The term as a formula over a state, with variables bound by ``env`` and values read earlier in ``temps``."""
-        return _Evaluation(self, now, views or {}, temps if temps is not None else {}).of(t, env)
+        """The term as a formula over a state, with variables bound by ``env`` and values read earlier in ``temps``.
+
+        ``kind``: the type that the value is wanted in, which `none` has none of by itself.
+        """
+        evaluation = _Evaluation(self, now, views or {}, temps if temps is not None else {})
+        return evaluation.of(t, env) if kind is None else evaluation.as_kind(kind, t, env)
 
 
 @dataclass
@@ -386,7 +384,7 @@ class _Evaluation:
             return num(self.of(a[0], env)) - num(self.of(a[1], env))
         if op == "ite":
             kind = type(t)
-            return lif(self.of(a[0], env), self._as(kind, a[1], env), self._as(kind, a[2], env))
+            return lif(self.of(a[0], env), self.as_kind(kind, a[1], env), self.as_kind(kind, a[2], env))
         if op == "forall":
             return land(*self.claims(a[0], a[1], env))
         if op == "exists":
@@ -409,13 +407,13 @@ class _Evaluation:
             result.append(self.symbolic.universe.quantify("forall", [type(b) for b in used], at))
         return result
 
-    def _as(self, kind: type[Term], t: Term, env: dict[int, Formula]) -> Formula:
+    def as_kind(self, kind: type[Term], t: Term, env: dict[int, Formula]) -> Formula:
         """The term as a value of this type: `none` has no type of its own."""
         return self.symbolic.universe.literal(kind, None) if t.op == "lit" and t.args[0] is None else self.of(t, env)
 
     def _equal(self, a: Term, b: Term, env: dict[int, Formula]) -> Formula:
         kind = type(a) if isinstance(a, Sort) else type(b)
-        return leq(self._as(kind, a, env), self._as(kind, b, env))
+        return leq(self.as_kind(kind, a, env), self.as_kind(kind, b, env))
 
     def _default(self, mapping: Map[Any]) -> Formula:
         """What a finite universe reads outside of the keys' types, as the other interpreters do."""

@@ -1,13 +1,17 @@
 """``kvproof replay``: a trace once more, on the specification and, if one is named, on a target beside it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import ExitStatus, UsageError
 from ..options import JsonOption
 from ..output import Output
+
+if TYPE_CHECKING:
+    from ..checkers.trace import Trace
+    from ..machine import Model
 
 
 def replay(
@@ -81,10 +85,10 @@ def replay(
     return ExitStatus.HOLDS if done.problem is None else ExitStatus.REFUTED
 
 
-def _first(model: object, recorded: object) -> object:
+def _first(model: "Model", recorded: "Trace") -> dict[str, Any]:
     """Return the machine's own first state in the trace's scope."""
     from ..checkers.replay import scope_of
     from ..machine.concrete import Concrete
 
-    concrete = Concrete(model, scope_of(model, recorded))  # type: ignore[arg-type]
+    concrete = Concrete(model, scope_of(model, recorded))
     return concrete.describe(concrete.initial())
