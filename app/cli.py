@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from .checkers.trace import TraceError
+from .commands.bisect import bisect
+from .commands.engines import engines
 from .commands.explore import explore
 from .commands.fuzz import fuzz
 from .commands.prove import prove
@@ -26,8 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (verify, prove, explore, fuzz, replay, workload):
+for command in (verify, prove, explore, fuzz, replay, bisect, workload):
     app.command()(command)
+app.add_typer(engines)
 
 
 def _show_version(asked: bool) -> None:

@@ -1,4 +1,5 @@
-"""``kvproof fuzz``: random runs of a target beside the specification, compared after every step."""
+"""``kvproof fuzz``: random runs of a target: the reference implementation beside the specification, or a real
+engine."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,26 +13,66 @@ from ..output import Output
 if TYPE_CHECKING:
     from ..checkers.fuzz import FuzzReport
 
+ENGINE_SECONDS = 120.0
+"""How long an engine is hunted, all levels together, when nothing else is said."""
+
+REFIMPL_RUNS = 200
+"""How many runs of the reference implementation there are, when nothing else is said."""
+
 
 def fuzz(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="What is driven: refimpl.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="What is driven: refimpl, vllm==VERSION or vllm@PYTHON.")
+    ],
+    level: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LEVEL", help="A level of the engine: scheduler, manager, offload, pool. Default: all."),
+    ] = None,
+    profile: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this family of cases; may be given again.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Chooses the runs.")] = 0,
-    examples: Annotated[int, typer.Option(min=1, help="How many runs.")] = 200,
-    steps: Annotated[int, typer.Option(min=1, help="The most steps of a run.")] = 50,
+    examples: Annotated[int | None, typer.Option(min=1, help="How many runs (per level of an engine).")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="The most steps of a run of refimpl, or of level pool.")] = 50,
     time: Annotated[
-        float | None, typer.Option(min=0.1, metavar="SECONDS", help="Begin no more runs after so long.")
+        float | None,
+        typer.Option(min=0.1, metavar="SECONDS", help="Begin no more runs after so long; for an engine: 120."),
+    ] = None,
+    known: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A known.toml: findings in it are told apart as no news.")
     ] = None,
     traces: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write trace and script of each finding there.")
+        Path | None, typer.Option(metavar="DIR", help="Write the trace (refimpl: and script) of each finding there.")
     ] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="Levels hunted at once; 0: one for each processor.")] = 0,
     json: JsonOption = None,
 ) -> int:
-    """Drive a target through random runs; a difference comes with a short runnable script."""
+    """Drive a target through random runs; what is wrong comes with the shortest run that shows it."""
     output = Output(json)
-    report = run(output, target, seed=seed, examples=examples, steps=steps, seconds=time)
-    show(output, report, traces)
-    output.report(report.to_json())
-    return verdict(report)
+    if target == "refimpl":
+        if level or profile or known:
+            raise UsageError("refimpl has no levels, profiles or known findings; leave these options out")
+        report = run(output, target, seed=seed, examples=examples or REFIMPL_RUNS, steps=steps, seconds=time)
+        show(output, report, traces)
+        output.report(report.to_json())
+        return verdict(report)
+    from ..engine_fuzzing import Wish, fuzz_engine
+
+    wish = Wish(
+        target=target,
+        levels=tuple(level or ()),
+        profiles=tuple(profile or ()),
+        seed=seed,
+        examples=examples,
+        steps=steps,
+        seconds=time or ENGINE_SECONDS,
+        known=known,
+        traces=traces,
+        jobs=jobs,
+    )
+    result = fuzz_engine(output, wish)
+    output.report(result.to_json())
+    return result.status
 
 
 def run(

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def replay(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")],
-    target: Annotated[str | None, typer.Option(metavar="TARGET", help="Compare with this target: refimpl.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="TARGET", help="Compare with this target: refimpl; for an engine's trace: vllm==VERSION."),
+    ] = None,
     machine: Annotated[
         str | None, typer.Option(metavar="MACHINE", help="The machine, where the trace does not name a known one.")
     ] = None,
@@ -34,6 +37,10 @@ def replay(
     from ..machines import KNOWN, find_machine
 
     recorded = read_trace(trace)
+    if machine is None and "setup" in recorded.dialect:
+        from ..engine_replay import replay_engine
+
+        return replay_engine(output, str(trace), recorded, target, itf)
     by_class = {cls: name for name, (_, cls) in KNOWN.items()}
     name = machine or by_class.get(recorded.subject) or ("pool" if recorded.subject == "refimpl" else None)
     if name is None:

@@ -1,0 +1,158 @@
+"""``kvproof fuzz`` on a real engine: what is wished, what is hunted, what is shown."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+
+from .checkers.trace import write_trace
+from .engines.hunt import Finding, Report
+from .engines.known import KnownError, read_known
+from .errors import ExitStatus, UsageError
+from .findings import file_name, report_to_json, tell, trace_of
+from .hunting import HUNTED, Plan, hunt_levels, open_engine
+from .output import Output
+
+if TYPE_CHECKING:
+    from .checkers.fuzz import FuzzReport
+
+__all__ = ["Result", "Wish", "fuzz_engine"]
+
+POOL = "pool"
+"""The level that is fuzzed in lockstep with machine P."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line asks for."""
+
+    target: str
+    levels: tuple[str, ...]
+    profiles: tuple[str, ...]
+    seed: int
+    examples: int | None
+    steps: int
+    seconds: float
+    known: Path | None
+    traces: Path | None
+    jobs: int
+
+
+@dataclass
+class Result:
+    """What came of it."""
+
+    target: str
+    reports: list[Report] = field(default_factory=list)
+    pool: "FuzzReport | None" = None
+
+    @property
+    def status(self) -> int:
+        """1 when there is news."""
+        news = any(f.expected is None for report in self.reports for f in report.findings)
+        news = news or bool(self.pool is not None and self.pool.findings)
+        return ExitStatus.REFUTED if news else ExitStatus.HOLDS
+
+    def to_json(self) -> dict[str, Any]:
+        """The result for programs: the totals, and a report per level."""
+        levels = [report_to_json(report) for report in self.reports]
+        if self.pool is not None:
+            levels.append(self.pool.to_json())
+        return {
+            "target": self.target,
+            "level": ",".join(str(level["level"]) for level in levels),
+            "examples": sum(level["examples"] for level in levels),
+            "steps": sum(level["steps"] for level in levels),
+            "coverage": {str(level["level"]): level["coverage"] for level in levels},
+            "findings": [finding for level in levels for finding in level["findings"]],
+            "seconds": max((level["seconds"] for level in levels), default=0.0),
+            "levels": levels,
+        }
+
+
+def fuzz_engine(output: Output, wish: Wish) -> Result:
+    """Fuzz the levels that are wished, and show what was found.
+
+    Raises:
+        UsageError: the engine, a level or a file cannot be used.
+    """
+    engine = open_engine(wish.target)
+    unknown = sorted(set(wish.levels) - {*HUNTED, POOL})
+    if unknown:
+        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join((*HUNTED, POOL))}")
+    try:
+        known = () if wish.known is None else tuple(read_known(wish.known))
+    except KnownError as error:
+        raise UsageError(str(error)) from error
+    levels = wish.levels or (*HUNTED, POOL)
+    hunted = tuple(level for level in levels if level in HUNTED)
+    share = wish.seconds / len(levels)
+    result = Result(wish.target)
+    seen: dict[str, Report] = {}
+    with output.progress(f"fuzzing {wish.target}") as advance:
+
+        def on_progress(level: str, report: Report) -> None:
+            seen[level] = report
+            steps = ", ".join(f"{name} {r.steps:,}" for name, r in seen.items())
+            done = max(r.seconds for r in seen.values())
+            advance(round(done), round(wish.seconds), f"fuzzing {wish.target}: steps of {steps}")
+
+        if hunted:
+            seconds = share * len(hunted)
+            plan = Plan(engine, wish.target, hunted, wish.seed, seconds, wish.examples, known, wish.profiles, wish.jobs)
+            result.reports = hunt_levels(plan, on_progress)
+        if POOL in levels:
+            from .vllm_pool_fuzzing import fuzz_pool
+
+            result.pool = fuzz_pool(engine, wish.target, wish.seed, wish.examples, wish.steps, share)
+    _show(output, wish, result)
+    return result
+
+
+def _show(output: Output, wish: Wish, result: Result) -> None:
+    """Print a line per level, and every finding."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("level")
+    for column in ("cases", "steps", "steps/s", "setups refused", "findings", "expected", "seconds"):
+        table.add_column(column, justify="right")
+    for report in result.reports:
+        expected = sum(f.expected is not None for f in report.findings)
+        speed = report.steps / report.searching if report.searching else 0.0
+        new = len(report.findings) - expected
+        table.add_row(
+            report.level, f"{report.examples:,}", f"{report.steps:,}", f"{speed:,.0f}", f"{report.refused:,}",
+            f"{new}", f"{expected}", f"{report.seconds:.0f}",
+        )  # fmt: skip
+    if (pool := result.pool) is not None:
+        speed = pool.steps / pool.seconds if pool.seconds else 0.0
+        table.add_row(
+            POOL, f"{pool.examples:,}", f"{pool.steps:,}", f"{speed:,.0f}", "", f"{len(pool.findings)}", "0",
+            f"{pool.seconds:.0f}",
+        )  # fmt: skip
+    output.tables.print(table)
+    for report in result.reports:
+        for finding in report.findings:
+            _show_finding(output, wish, finding)
+    if result.pool is not None and result.pool.findings:
+        from .commands.fuzz import show
+
+        show(output, result.pool, wish.traces)
+
+
+def _show_finding(output: Output, wish: Wish, finding: Finding) -> None:
+    path = None
+    if wish.traces is not None:
+        wish.traces.mkdir(parents=True, exist_ok=True)
+        path = wish.traces / file_name(wish.target, finding)
+        write_trace(path, trace_of(wish.target, finding, wish.seed))
+    if finding.expected is not None:
+        text = f"expected: {finding.violation.rule} {finding.violation.oracle}: {finding.expected}"
+        output.tables.print(text, markup=False, highlight=False)
+        return
+    for line in tell(wish.target, finding.case, finding.verdict, None if path is None else str(path)):
+        output.tables.print(line, markup=False, highlight=False, soft_wrap=True)
+    found = f"  found after {finding.seconds:.1f} s ({finding.steps_until:,} steps) in profile {finding.profile}"
+    output.tables.print(found + ("" if path else "; --traces DIR writes its trace"), markup=False, highlight=False)
+    output.tables.print("")

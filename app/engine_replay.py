@@ -1,0 +1,107 @@
+"""A trace of a real engine once more: on one release (``kvproof replay``), or on many (``kvproof bisect``)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from packaging.version import Version
+
+from .checkers.trace import Trace, to_itf, write_atomically
+from .engines.engine import Engine
+from .engines.hunt import MoreOracles, Verdict, verdict
+from .engines.record import Case
+from .engines.session import Session, WorkerError
+from .engines.violation import Violation
+from .errors import ExitStatus, UsageError
+from .findings import case_of, tell, violation_of
+from .hunting import more_oracles, open_engine
+from .output import Output
+
+__all__ = ["Outcome", "bisect", "outcome_on", "replay_engine"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a case does on a release."""
+
+    engine: Engine
+    kind: str
+    """``same`` fault as recorded, ``other`` fault, ``none``, or ``refused``: the release does not take the setup."""
+    violation: Violation | None = None
+    verdict: Verdict | None = None
+    why: str = ""
+    """Why a setup is refused."""
+
+    @property
+    def words(self) -> str:
+        """The outcome in a few words."""
+        if self.violation is not None:
+            return f"{self.violation.rule} {self.violation.oracle}: {self.violation.text}"
+        return f"not driven: {self.why}" if self.kind == "refused" else "nothing is wrong"
+
+
+def outcome_on(engine: Engine, case: Case, recorded: Violation | None, more: MoreOracles | None = None) -> Outcome:
+    """Run a case on a release.
+
+    Raises:
+        UsageError: the release cannot be driven at all.
+    """
+    try:
+        with Session.of(engine) as session:
+            if case.level not in session.hello.levels:
+                return Outcome(engine, "refused", why=f"there is no level {case.level}")
+            found, answer = verdict(session, case, more)
+    except WorkerError as error:
+        raise UsageError(f"{engine.label} cannot be driven: {error}") from error
+    if answer.refused is not None:
+        return Outcome(engine, "refused", why=answer.refused)
+    if found is None:
+        return Outcome(engine, "none")
+    # An exception may move within the source from release to release: its rule and type are what stays.
+    same = recorded is None or (found.violation.rule, found.violation.oracle) == (recorded.rule, recorded.oracle)
+    return Outcome(engine, "same" if same else "other", found.violation, found)
+
+
+def replay_engine(output: Output, name: str, recorded: Trace, target: str | None, itf: Path | None) -> int:
+    """Replay an engine's trace and tell what is wrong now.
+
+    Raises:
+        UsageError: the engine cannot be used.
+    """
+    case, wanted = case_of(recorded), violation_of(recorded)
+    if itf is not None:
+        write_atomically(itf, msgspec.json.encode(to_itf(recorded)) + b"\n")
+    target = target or recorded.subject
+    outcome = outcome_on(open_engine(target), case, wanted, more_oracles(case.level))
+    if outcome.verdict is not None:
+        for line in tell(target, case, outcome.verdict):
+            output.tables.print(line, markup=False, highlight=False, soft_wrap=True)
+        if outcome.kind == "other" and wanted is not None:
+            was = f"  the trace was recorded for another fault: {wanted.rule} {wanted.oracle}: {wanted.text}"
+            output.tables.print(was, markup=False, highlight=False, soft_wrap=True)
+    else:
+        text = f"{name}: {len(case.ops)} operations on {target}: {outcome.words}"
+        output.tables.print(text, markup=False, highlight=False)
+    output.report({"trace": name, "target": target, "operations": len(case.ops), **_plain(outcome)})
+    if outcome.kind == "refused":
+        return ExitStatus.UNDECIDED
+    return ExitStatus.HOLDS if outcome.violation is None else ExitStatus.REFUTED
+
+
+def bisect(
+    case: Case, recorded: Violation | None, engines: Sequence[Engine], tell: Callable[[Outcome], None]
+) -> list[Outcome]:
+    """Run a case on releases, the oldest first, and return what it does on each."""
+    outcomes: list[Outcome] = []
+    for engine in sorted(engines, key=lambda e: Version(e.version)):
+        outcomes.append(outcome_on(engine, case, recorded, more_oracles(case.level)))
+        tell(outcomes[-1])
+    return outcomes
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    found = outcome.violation
+    problem = None if found is None else {"rule": found.rule, "oracle": found.oracle, "text": found.text}
+    return {"outcome": outcome.kind, "problem": problem, "why": outcome.why or None}

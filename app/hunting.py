@@ -1,0 +1,133 @@
+"""Fuzzing a real engine: its levels, each hunted in a process of its own, side by side."""
+
+import importlib
+import multiprocessing
+import os
+import queue
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from .checkers.fuzz import heap_at_rest
+from .engines.engine import Engine, StoreError
+from .engines.hunt import MoreOracles, Report, hunt
+from .engines.known import Known, expectation
+from .engines.session import Session, WorkerError
+from .engines.store import resolve
+from .errors import UsageError
+
+__all__ = ["HUNTED", "Plan", "hunt_levels", "more_oracles", "open_engine"]
+
+HUNTED = ("scheduler", "manager", "offload")
+"""The levels that are hunted with generated cases; the level `pool` is fuzzed in lockstep with machine P."""
+
+
+def open_engine(target: str) -> Engine:
+    """The engine that a target names.
+
+    Raises:
+        UsageError: there is none, or it is not installed.
+    """
+    try:
+        return resolve(target)
+    except StoreError as error:
+        raise UsageError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be hunted."""
+
+    engine: Engine
+    target: str
+    levels: tuple[str, ...]
+    seed: int
+    seconds: float
+    """In all, whatever the number of levels."""
+    examples: int | None = None
+    """Per level."""
+    known: tuple[Known, ...] = ()
+    profiles: tuple[str, ...] = ()
+    """Only these families of cases; all when empty."""
+    jobs: int = 0
+    """Levels that are hunted at once; 0: one for each processor."""
+
+
+def hunt_levels(plan: Plan, on_progress: Callable[[str, Report], None]) -> list[Report]:
+    """Hunt all levels of a plan and return their reports, in its order.
+
+    Raises:
+        UsageError: the engine cannot be driven.
+    """
+    jobs = min(plan.jobs or os.cpu_count() or 1, len(plan.levels))
+    seconds = plan.seconds * jobs / len(plan.levels)
+    if jobs == 1:
+        return [_hunt(plan, level, seconds, lambda report: on_progress(report.level, report)) for level in plan.levels]
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        progress = manager.Queue()
+        futures = [pool.submit(_hunt_aside, plan, level, seconds, progress) for level in plan.levels]
+        _show(futures, progress, on_progress)
+        return [future.result() for future in futures]
+
+
+def _show(futures: Sequence["Future[Report]"], progress: Any, on_progress: Callable[[str, Report], None]) -> None:
+    """Pass reports on until all futures are done."""
+    pending = set(futures)
+    while pending:
+        _, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+        try:
+            while True:
+                report = progress.get_nowait()
+                on_progress(report.level, report)
+        except queue.Empty:
+            continue
+
+
+def _hunt_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report:
+    said = time.monotonic()
+
+    def tell(report: Report) -> None:
+        nonlocal said
+        if time.monotonic() - said > 0.5:
+            said = time.monotonic()
+            progress.put(Report(report.target, report.level, report.examples, report.steps, seconds=report.seconds))
+
+    return _hunt(plan, level, seconds, tell)
+
+
+def more_oracles(level: str) -> MoreOracles | None:
+    """The oracles that a level has of its own."""
+    module = importlib.import_module(f"{__package__}.engines.levels.{level}")
+    found: MoreOracles | None = getattr(module, "more_oracles", None)
+    return found
+
+
+def _hunt(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report:
+    engine = plan.engine
+    module = importlib.import_module(f"{__package__}.engines.levels.{level}")
+    profiles = module.profiles(engine.version)
+    if plan.profiles:
+        profiles = {name: cases for name, cases in profiles.items() if name in plan.profiles}
+        if not profiles:
+            raise UsageError(f"level {level} has no profile {', '.join(plan.profiles)}")
+    try:
+        with heap_at_rest(), Session.of(engine) as session:
+            if level not in session.hello.levels:
+                raise UsageError(f"{plan.target} has no level {level}; it has {', '.join(session.hello.levels)}")
+            return hunt(
+                session,
+                plan.target,
+                level,
+                profiles,
+                seed=plan.seed,
+                seconds=seconds,
+                examples=plan.examples,
+                more=more_oracles(level),
+                expected=expectation(plan.known, engine.name, engine.version),
+                on_progress=lambda report, _profile: tell(report),
+            )
+    except WorkerError as error:
+        raise UsageError(f"{plan.target} cannot be driven: {error}") from error

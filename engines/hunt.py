@@ -1,0 +1,308 @@
+"""The hunt: random cases against an engine, judged step by step; what breaks a rule is made small and reported once.
+
+Hypothesis draws the cases and shrinks what fails; then operations are left out for as long as the same fault remains.
+A fault that was found is
+set aside and the hunt goes on, so that one run tells of many.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import msgspec
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+from hypothesis.errors import Flaky
+
+from .judge import Judge, of_error
+from .record import Answer, Case
+from .session import Failure, Session
+from .violation import Violation
+
+__all__ = ["CLOSING", "Finding", "Report", "Verdict", "close", "hunt", "verdict"]
+
+CLOSING: list[tuple[str, dict[str, Any]]] = [("drain", {}), ("reset", {})]
+"""How every sequence ends: everything must come to rest, and rest must be empty."""
+
+_BATCH = 40
+"""Cases of one profile between two looks at the clock."""
+
+_SHRINK_SECONDS = 20.0
+"""How long a batch may shrink what it found."""
+
+MoreOracles = Callable[[Case], Callable[[Any], list[Any]] | None]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong with a case."""
+
+    violation: Violation
+    at: int
+    """The operation after which it shows, counted from 0."""
+    answer: Answer
+    also: tuple[Violation, ...] = ()
+    """Other rules that the same step breaks."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault, with the smallest case that shows it."""
+
+    verdict: Verdict
+    case: Case
+    profile: str
+    seconds: float
+    """From the start of the hunt to its first sight."""
+    steps_until: int
+    """Steps that the hunt had done by then."""
+    expected: str | None = None
+    """Why it is no news, where a list of known findings says so."""
+
+    @property
+    def violation(self) -> Violation:
+        """The rule that is broken."""
+        return self.verdict.violation
+
+
+@dataclass
+class Report:
+    """What a hunt did and found."""
+
+    target: str
+    level: str
+    examples: int = 0
+    steps: int = 0
+    skipped: int = 0
+    """Operations that had nothing to act on."""
+    refused: int = 0
+    """Setups that the engine did not take."""
+    coverage: dict[str, int] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+    searching: float = 0.0
+    """The part of the seconds in which cases were drawn and run, not shrunk."""
+
+
+def close(case: Case) -> Case:
+    """The case with the closing operations."""
+    return msgspec.structs.replace(case, ops=[*case.ops, *CLOSING])
+
+
+def verdict(session: Session, case: Case, more: MoreOracles | None = None) -> tuple[Verdict | None, Answer]:
+    """Run a case and judge it: the first step that breaks a rule, if one does."""
+    run = session.run(case)
+    answer = run.answer
+    found = list(_judged(answer, None if more is None else more(case)))
+    if not found and run.failure is not None:
+        found = [(len(answer.steps), [of_failure(run.failure)])]
+    if not found:
+        return None, answer
+    at, violations = found[0]
+    return Verdict(violations[0], at, answer, tuple(violations[1:])), answer
+
+
+def _judged(answer: Answer, more: Any) -> Iterator[tuple[int, list[Violation]]]:
+    if answer.world is None:
+        if answer.steps and answer.steps[0].error is not None:
+            yield 0, [of_error(answer.steps[0].error)]
+        return
+    judge = Judge(answer.world, more)
+    for number, step in enumerate(answer.steps):
+        if broken := judge.step(step):
+            yield number, broken
+            return
+
+
+def of_failure(failure: Failure) -> Violation:
+    """A worker that was lost on legal calls."""
+    return Violation("L2", failure.kind, failure.text, (failure.kind,))
+
+
+class _FoundError(Exception):
+    def __init__(self, verdict: Verdict, case: Case) -> None:
+        super().__init__(verdict.violation.text)
+        self.verdict, self.case = verdict, case
+
+
+@cache
+def _found_by(_signature: tuple[str, ...]) -> type[_FoundError]:
+    """Hypothesis tells failures apart by their type: one for each signature."""
+    return type("Found", (_FoundError,), {})
+
+
+def hunt(
+    session: Session,
+    target: str,
+    level: str,
+    profiles: Mapping[str, st.SearchStrategy[Case]],
+    *,
+    seed: int = 0,
+    seconds: float = 60.0,
+    examples: int | None = None,
+    more: MoreOracles | None = None,
+    expected: Callable[[Violation, Case], str | None] = lambda _v, _c: None,
+    on_progress: Callable[[Report, str], None] = lambda _r, _p: None,
+) -> Report:
+    """Hunt for faults.
+
+    Args:
+        session: the engine's worker.
+        target: what the engine is called in reports.
+        level: which of its levels is driven.
+        profiles: families of cases, by name; they take turns.
+        seed: chooses the cases; the same seed draws the same ones, until the clock or a finding changes the turns.
+        seconds: for how long.
+        examples: how many cases at most.
+        more: further oracles for a case, where the level has some of its own.
+        expected: says why a violation is no news, or None.
+        on_progress: called after each batch.
+    """
+    report = Report(target, level)
+    seen: set[tuple[str, ...]] = set()
+    began = time.monotonic()
+
+    def over() -> bool:
+        return time.monotonic() - began >= seconds or (examples is not None and report.examples >= examples)
+
+    batch = 0
+    while profiles and not over():
+        for name, cases in profiles.items():
+            hunter = _Hunter(session, report, seen, more, over)
+            for found in hunter.batch((seed << 32) + batch, cases):
+                first = hunter.first[found.verdict.violation.signature]
+                small = reduced(session, found.case, found.verdict, more)
+                why = expected(small[1].violation, small[0])
+                report.findings.append(Finding(small[1], small[0], name, first[0] - began, first[1], why))
+                seen.add(found.verdict.violation.signature)
+                seen.add(small[1].violation.signature)
+            report.searching += hunter.searching
+            report.seconds = time.monotonic() - began
+            batch += 1
+            on_progress(report, name)
+            if over():
+                break
+    return report
+
+
+class _Hunter:
+    """One batch of cases of one profile."""
+
+    def __init__(
+        self,
+        session: Session,
+        report: Report,
+        seen: set[tuple[str, ...]],
+        more: MoreOracles | None,
+        over: Callable[[], bool],
+    ) -> None:
+        self.session, self.report, self.seen, self.more, self.over = session, report, seen, more, over
+        self.first: dict[tuple[str, ...], tuple[float, int]] = {}
+        self.searching = 0.0
+        self._failed: dict[bytes, _FoundError] = {}
+        self._began = time.monotonic()
+
+    def batch(self, seed: int, cases: st.SearchStrategy[Case]) -> list[_FoundError]:
+        """Draw and run cases; return what was found, shrunk."""
+        run = seeded(seed)(settings(_SETTINGS)(given(cases)(self._one)))
+        found: list[_FoundError] = []
+        try:
+            run()
+        except _FoundError as error:
+            found = [error]
+        except BaseExceptionGroup as group:
+            failures, others = group.split(_FoundError)
+            if failures is None or (others is not None and not isinstance(group, Flaky)):
+                raise
+            found = list(_leaves(failures))
+        if not self.first:
+            self.searching = time.monotonic() - self._began
+        return found
+
+    def _one(self, case: Case) -> None:
+        """One case. After a first failure Hypothesis shrinks: for a while it may, then only known failures fail."""
+        key = msgspec.json.encode(case)
+        if key in self._failed:
+            raise self._failed[key]
+        shrinking = bool(self.first)
+        late = shrinking and time.monotonic() - self._began - self.searching > _SHRINK_SECONDS
+        if late or (not shrinking and self.over()):
+            return
+        found, answer = verdict(self.session, close(case), self.more)
+        if not shrinking:
+            self._count(answer)
+        if found is None or found.violation.signature in self.seen:
+            return
+        signature = found.violation.signature
+        if signature not in self.first:
+            if not self.first:
+                self.searching = time.monotonic() - self._began
+            self.first[signature] = time.monotonic(), self.report.steps
+        self._failed[key] = error = _found_by(signature)(found, case)
+        raise error
+
+    def _count(self, answer: Answer) -> None:
+        report = self.report
+        report.examples += 1
+        report.refused += answer.refused is not None
+        for step in answer.steps:
+            if step.skipped:
+                report.skipped += 1
+            else:
+                report.steps += 1
+                report.coverage[step.op] = report.coverage.get(step.op, 0) + 1
+
+
+_SETTINGS = settings(
+    max_examples=_BATCH,
+    deadline=None,
+    database=None,
+    derandomize=False,
+    print_blob=False,
+    verbosity=Verbosity.quiet,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def _leaves(group: BaseExceptionGroup[_FoundError]) -> Iterator[_FoundError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def reduced(
+    session: Session, case: Case, found: Verdict, more: MoreOracles | None, seconds: float = _SHRINK_SECONDS
+) -> tuple[Case, Verdict]:
+    """Leave out operations, runs of them first, for as long as the same fault shows; returns the closed case.
+
+    Nothing is left out for longer than ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    wanted = found.violation.signature
+    closed = close(case)
+    # What comes after the fault has no part in it.
+    best = msgspec.structs.replace(closed, ops=closed.ops[: found.at + 1])
+    best_verdict, _ = verdict(session, best, more)
+    if best_verdict is None or best_verdict.violation.signature != wanted:
+        best, best_verdict = closed, found
+    size = max(1, len(best.ops) // 2)
+    while time.monotonic() < deadline:
+        at, shrunk = 0, False
+        while at < len(best.ops) and time.monotonic() < deadline:
+            candidate = msgspec.structs.replace(best, ops=best.ops[:at] + best.ops[at + size :])
+            again, _ = verdict(session, candidate, more)
+            if again is not None and again.violation.signature == wanted:
+                best = msgspec.structs.replace(candidate, ops=candidate.ops[: again.at + 1])
+                best_verdict, shrunk = again, True
+            else:
+                at += size
+        if size == 1 and not shrunk:
+            break
+        size = 1 if size == 1 else size // 2
+    return best, best_verdict

@@ -1,0 +1,190 @@
+"""Building a release of an engine: the runtime that all releases share, and the release itself.
+
+Everything is built in a staging folder, the tools' temporary files included, and put in place when it is complete.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from packaging.version import Version
+
+from .engine import Engine, StoreError, without_python
+from .folder import Folder
+from .process import ProcessError, run
+from .vllm import releases
+
+__all__ = ["RECORD", "Installation", "Progress", "Record", "interpreter", "log_of", "runtime_name"]
+
+Progress = Callable[[str, str], None]
+"""Called with what is being done and, as long as it is being done, with what the tool says."""
+
+RECORD = "kvproof.json"
+"""The file in a release's folder that says what it is."""
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""The Python of a new runtime: the kit's own."""
+
+
+class Record(msgspec.Struct):
+    """What a folder of the store is."""
+
+    name: str
+    version: str
+    runtime: str
+
+
+def interpreter(runtime: Path) -> Path:
+    """Return the interpreter of a virtual environment."""
+    return runtime / "bin" / "python"
+
+
+def runtime_name() -> str:
+    """Return the name of the runtime that new releases get: another one for other contents or another Python."""
+    return f"runtime-{PYTHON}-{hashlib.sha256(releases.RUNTIME.read_bytes()).hexdigest()[:8]}"
+
+
+def log_of(root: Path, version: str) -> Path:
+    """Return the file for what the tools say while a release is installed into the store at ``root``."""
+    return root / "logs" / f"vllm-{version}.log"
+
+
+class Installation:
+    """One release on its way into the store."""
+
+    def __init__(self, folder: Folder, stage: Path, version: Version, on_progress: Progress) -> None:
+        """Prepare to install ``version`` into ``folder``, building in ``stage``. The folder's lock must be held."""
+        self._folder = folder
+        self._stage = stage
+        self._version = version
+        self._on_progress = on_progress
+        self._label = f"vllm=={version}"
+        self._log = log_of(folder.root, str(version))
+        self._log.parent.mkdir(exist_ok=True)
+        self._log.unlink(missing_ok=True)
+        self._temporary = stage / "tmp"
+        self._temporary.mkdir()
+
+    def finish(self) -> Engine:
+        """Do all of it.
+
+        Raises:
+            StoreError: the release is unknown, or cannot be built or run here.
+            OSError: the store cannot be used.
+        """
+        name = runtime_name()
+        python = interpreter(self._folder.root / name)
+        if python.exists():
+            version = self._look_up(python)
+        else:
+            staged = self._stage / name
+            self._make_environment(staged)
+            version = self._look_up(interpreter(staged))  # Before a gigabyte is fetched for it.
+            self._fill(interpreter(staged))
+            python = interpreter(self._folder.put(staged, name))
+        built = self._build(python, version)
+        (built / RECORD).write_bytes(msgspec.json.encode(Record("vllm", version, name)))
+        return Engine("vllm", version, python, (self._folder.put(built, f"vllm-{version}"),))
+
+    def _make_environment(self, place: Path) -> None:
+        """Make an empty virtual environment."""
+        task = f"making an environment for Python {PYTHON}"
+        try:
+            self._run(task, [sys.executable, "-m", "venv", place])
+        except ProcessError as error:
+            raise StoreError(
+                f"{sys.executable} cannot make a virtual environment; install its venv module (Debian: python3-venv)",
+                str(error),
+            ) from error
+
+    def _look_up(self, python: Path) -> str:
+        """Return the version as the package index writes it."""
+        try:
+            said = self._pip(f"looking up {self._label}", python, "index", "versions", "--pre", "vllm")
+        except ProcessError as error:
+            raise StoreError(
+                "the package index tells nothing of vllm; see why with: pip index versions vllm", str(error)
+            ) from error
+        known = next((line.partition(":")[2] for line in said if line.startswith("Available versions:")), "")
+        versions = known.replace(",", " ").split()
+        for version in versions:
+            if Version(version) == self._version:
+                return version
+        raise StoreError(
+            f"the package index has no {self._label} for Python {PYTHON}; the newest that it has is "
+            f"{versions[0] if versions else 'unknown'}, and pip index versions vllm lists all"
+        )
+
+    def _fill(self, python: Path) -> None:
+        """Install what releases import."""
+        try:
+            self._install_torch(python)
+            task = "installing what vllm imports, once for all releases"
+            self._pip(task, python, "install", "--no-deps", "--requirement", releases.RUNTIME)
+        except ProcessError as error:
+            raise StoreError(f"what vllm imports cannot be installed; {self._log} says why", str(error)) from error
+
+    def _install_torch(self, python: Path) -> None:
+        """Install torch: on Linux its CPU build where one is at hand, for the other brings gigabytes of CUDA."""
+        extra = os.environ.get("TORCH_INDEX")
+        options = ("install", "--constraint", releases.RUNTIME, *(("--extra-index-url", extra) if extra else ()))
+        task = f"installing {releases.TORCH}"
+        if sys.platform == "linux":
+            try:
+                self._pip(f"{task} for the CPU", python, *options, f"{releases.TORCH}+cpu")
+                return
+            except ProcessError as error:
+                if "No matching distribution" not in str(error):
+                    raise
+            task += ", for want of a CPU build the larger default one (TORCH_INDEX=... avoids it)"
+        self._pip(task, python, *options, releases.TORCH)
+
+    def _build(self, python: Path, version: str) -> Path:
+        """Return a folder with the release in it, which has been seen to import."""
+        failures: list[str] = []
+        recipes = releases.recipes(version)
+        for recipe in recipes:
+            place = self._stage / f"release-{len(failures)}"
+            again = ", for want of a better one" if failures else ""
+            try:
+                self._pip(
+                    f"building {self._label} from {recipe.what}{again}",
+                    python,
+                    # Not cached: pip would later hand the same build to somebody who wants a whole vLLM.
+                    *("install", "--no-cache-dir", "--no-deps", "--target", place),
+                    *recipe.arguments,
+                    environment=recipe.environment,
+                )
+                self._run(
+                    f"trying {self._label}",
+                    [python, "-c", f"import {', '.join(releases.MODULES)}"],
+                    environment=Engine("vllm", version, python, (place,)).environment(),
+                )
+                return place
+            except ProcessError as error:
+                failures.append(str(error))
+        sources = " nor from ".join(recipe.what for recipe in recipes)
+        raise StoreError(f"{self._label} does not work from {sources}; {self._log} says why", failures[0])
+
+    def _pip(
+        self, task: str, python: Path, *arguments: str | Path, environment: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Run pip as the user has configured it, but for what would lead it out of the store."""
+        own = {"TMPDIR": str(self._temporary), "PIP_USER": "0", "PIP_NO_INPUT": "1"}
+        variables = without_python() | own | dict(environment or {})
+        return self._run(task, [python, "-m", "pip", *arguments], environment=variables)
+
+    def _run(self, task: str, command: list[str | Path], environment: Mapping[str, str] | None = None) -> list[str]:
+        """Run a tool with progress; return what it said."""
+        self._on_progress(task, "")
+        said: list[str] = []
+
+        def on_line(line: str) -> None:
+            said.append(line)
+            self._on_progress(task, line)
+
+        run(command, without_python() if environment is None else environment, self._log, on_line)
+        return said

@@ -1,0 +1,81 @@
+"""The judge: lets the ghost and the oracles see what a worker told, step by step, until a rule is broken."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from .ghost import Ghost
+from .oracles.answers import AnswersOracle
+from .oracles.content import ContentOracle
+from .oracles.counting import CountingOracle
+from .oracles.events import EventsOracle
+from .oracles.flight import FlightOracle
+from .record import Answer, Error, Step, World
+from .violation import Violation
+
+__all__ = ["Judge", "Oracle", "judge"]
+
+
+class Oracle(Protocol):
+    """Judges one kind of rule."""
+
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Yield the rules that the step breaks."""
+
+
+ORACLES: tuple[Callable[[World], Oracle], ...] = (
+    CountingOracle,
+    ContentOracle,
+    EventsOracle,
+    FlightOracle,
+    AnswersOracle,
+)
+
+
+class Judge:
+    """Judges one run."""
+
+    def __init__(self, world: World, more: Callable[[World], list[Oracle]] | None = None) -> None:
+        self.ghost = Ghost(world)
+        self.oracles: list[Oracle] = [make(world) for make in ORACLES] + (more(world) if more else [])
+
+    def step(self, step: Step) -> list[Violation]:
+        """Return the rules that a step breaks: of its effects those up to the first that is wrong, then those of its
+        state."""
+        ghost = self.ghost
+        found: list[Violation] = []
+        for effect in step.effects:
+            broken = ghost.apply(effect)
+            if broken is not None:
+                found += broken
+        for oracle in self.oracles:
+            found += oracle.step(step, ghost)
+        if step.error is not None:
+            found.append(of_error(step.error))
+        return found
+
+
+def of_error(error: Error) -> Violation:
+    """An engine that raises on legal calls serves nobody: L2. Faults are told apart by type and by the place in the
+    engine."""
+    inner = error.where[-1] if error.where else ("?", 0, "?")
+    text = f"{error.type}: {error.message or '(no message)'}"
+    if error.where:
+        text += f" ({inner[0]}:{inner[1]} in {inner[2]})"
+    if error.type == "Hang":
+        # Where it was when the time ran out is chance; the outermost calls are not.
+        inner = error.where[min(2, len(error.where) - 1)] if error.where else inner
+        return Violation("L2", "hang", text, (inner[2],))
+    return Violation("L2", "exception", text, (error.type, inner[0], inner[2]))
+
+
+def judge(answer: Answer, more: Any = None) -> tuple[int, list[Violation]] | None:
+    """The first step of an answer that breaks rules, and which; None when all is well."""
+    if answer.world is None:
+        if answer.steps and answer.steps[0].error is not None:
+            return 0, [of_error(answer.steps[0].error)]
+        return None
+    judge = Judge(answer.world, more)
+    for number, step in enumerate(answer.steps):
+        if found := judge.step(step):
+            return number, found
+    return None

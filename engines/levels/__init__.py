@@ -1,0 +1,1 @@
+"""Generators of legal calls, one module a level."""

@@ -1,0 +1,203 @@
+"""Cases for the level ``manager``: a KV-cache manager by itself, called as its scheduler calls it.
+
+What is varied is geometry more than length: small blocks, several kinds of groups, pools no larger than the release
+itself asks for, steps that are scheduled before the last is processed. Prompts are runs of equal tokens and beginnings
+of earlier requests, so that prefixes are shared.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from ..record import Case
+
+__all__ = ["profiles"]
+
+Op = tuple[str, dict[str, Any]]
+Setup = dict[str, Any]
+Play = Callable[[int, int, int, int], Op]
+
+_WIDTH = 5
+"""Bytes of an operation: which, and four that its arguments are made of."""
+
+_BLOCKS = st.sampled_from([2, 3, 4, 8])
+
+
+def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases that a release of vLLM can do, by name."""
+    known = Version(release)
+    found = {
+        "plain": _cases(_setup(_plain())),
+        "window": _cases(_setup(_window())),
+        "hybrid": _cases(_setup(_hybrid())),
+        "chunk": _cases(_setup(_chunk())),
+        "keys": _cases(_setup(st.one_of(_plain(), _hybrid()), flight=st.just(1)), _KEYED),
+        "external": _cases(_setup(st.one_of(_plain(), _window())), _OUTSIDE),
+        "hybrid external": _cases(_setup(_hybrid(), flight=st.just(1), events=st.just(False)), _OUTSIDE),
+        "flight": _cases(_setup(st.one_of(_window(), _hybrid(), _chunk()), flight=st.integers(2, 3))),
+        "spec": _cases(_setup(st.one_of(_plain(), _window(), _hybrid()), **_DRAFTS)),
+        "events": _cases(_setup(st.one_of(_plain(), _hybrid()), events=st.just(True)), _KEYED),
+        "uncached": _cases(_setup(st.one_of(_plain(), _window(), _hybrid()), caching=st.just(False))),
+        "mamba": _cases(_setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))),
+    }
+    if known >= Version("0.24"):
+        found["mamba external"] = _cases(_setup(_mamba(), flight=st.just(1), budget=st.just(8)), _OUTSIDE)
+    if known >= Version("0.28"):
+        found["mamba tails"] = _cases(_tails(_setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))))
+    if known >= Version("0.33"):
+        found["ahead"] = _cases(_setup(st.one_of(_plain(), _hybrid()), **{**_DRAFTS, "ahead": st.integers(1, 2)}))
+    return found
+
+
+# Setups
+
+
+def _setup(groups: st.SearchStrategy[list[Setup]], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
+    usual: dict[str, st.SearchStrategy[Any]] = {
+        "groups": groups,
+        "spare": st.integers(0, 6),
+        "max_len": st.sampled_from([12, 16, 24, 40]),
+        "budget": st.sampled_from([4, 8, 12]),
+        "flight": st.integers(1, 2),
+        "asynchronous": st.booleans(),
+        "events": st.booleans(),
+        "fit": st.booleans(),
+    }
+    return st.fixed_dictionaries(usual | more).map(_sound)
+
+
+_DRAFTS: dict[str, st.SearchStrategy[Any]] = {
+    "drafts": st.integers(1, 3),
+    "lookahead": st.booleans(),
+    "eagle": st.booleans(),
+}
+
+
+def _sound(setup: Setup) -> Setup:
+    """Asynchronous scheduling is for steps that overlap; a drafter with layers of its own has slots to look ahead.
+
+    Without full attention, events name as parents what fell out of the window before anybody reported it.
+    """
+    return {
+        **setup,
+        "events": setup["events"] and any(group["kind"] == "full" for group in setup["groups"]),
+        "asynchronous": setup["asynchronous"] and setup["flight"] > 1,
+        "lookahead": bool(setup.get("lookahead") or setup.get("eagle")),
+    }
+
+
+def _plain() -> st.SearchStrategy[list[Setup]]:
+    return st.builds(lambda block: [{"kind": "full", "block": block}], _BLOCKS)
+
+
+def _windowed(block: int, window: int) -> Setup:
+    return {"kind": "window", "block": block, "window": 1 + window}
+
+
+def _window() -> st.SearchStrategy[list[Setup]]:
+    return st.builds(lambda block, window: [_windowed(block, window)], _BLOCKS, st.integers(1, 12))
+
+
+def _hybrid() -> st.SearchStrategy[list[Setup]]:
+    """Full attention and one or two windows, with blocks of one size or of two."""
+    return st.builds(_hybrid_groups, _BLOCKS, st.integers(0, 3), st.integers(1, 12), st.integers(0, 12))
+
+
+def _hybrid_groups(block: int, larger: int, window: int, second: int) -> list[Setup]:
+    sizes = (block * (1 + (larger == 1)), block * (1 + (larger == 2)))
+    groups = [{"kind": "full", "block": sizes[0]}, _windowed(sizes[1], window)]
+    return groups + [_windowed(sizes[1], second)] * (second > 6)
+
+
+def _chunk() -> st.SearchStrategy[list[Setup]]:
+    """Chunked attention by itself or beside full attention."""
+    return st.builds(_chunk_groups, _BLOCKS, st.integers(1, 3), st.booleans())
+
+
+def _chunk_groups(block: int, blocks: int, full: bool) -> list[Setup]:
+    return [{"kind": "full", "block": block}] * full + [{"kind": "chunk", "block": block, "window": block * blocks}]
+
+
+def _mamba() -> st.SearchStrategy[list[Setup]]:
+    """Full attention and one or two mamba groups."""
+    return st.builds(_mamba_groups, st.sampled_from([2, 4, 8]), st.booleans())
+
+
+def _mamba_groups(block: int, two: bool) -> list[Setup]:
+    return [{"kind": "full", "block": block}] + [{"kind": "mamba", "block": block}] * (1 + two)
+
+
+def _tails(setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
+    """Hashes finer than the blocks: a hit may end within a block."""
+    return setups.map(lambda setup: {**setup, "match_unit": setup["groups"][0]["block"] // 2})
+
+
+# Operations
+
+
+def _cases(setups: st.SearchStrategy[Setup], plays: "list[Play] | None" = None) -> st.SearchStrategy[Case]:
+    chosen = plays or _USUAL
+
+    def case(setup: Setup, play: bytes) -> Case:
+        ends = range(_WIDTH, len(play) + 1, _WIDTH)
+        # A case begins with a request: without one there is nothing to do.
+        ops = [chosen[0](*play[1:_WIDTH])]
+        ops += [chosen[play[end - _WIDTH] % len(chosen)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
+        return Case("manager", setup, ops)
+
+    return st.builds(case, setups, st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 40))
+
+
+def _add(a: int, b: int, c: int, d: int) -> Op:
+    """A request: what it keeps of an earlier one, and two runs of tokens."""
+    runs = [[b % 3, b // 3 % 24]] + [[c % 3, 1 + c // 3 % 4]] * (c > 0)
+    return "add", {"keep": a % 5 * 4, "like": a // 5, "runs": runs, "most": d % 4}
+
+
+def _add_named(a: int, b: int, c: int, d: int) -> Op:
+    """A request with an adapter, a salt or a multimodal item, all named from one alphabet."""
+    name, args = _add(a, b, 0, d)
+    more = {"adapter": c % 3, "salt": c // 3 % 3, "items": [[d // 4 % 6, d // 24]] * (c // 9 % 2)}
+    return name, {**args, **more}
+
+
+def _run(a: int, b: int, c: int, _d: int) -> Op:
+    return "run", {"i": a % 8, "n": b % 13, "token": c % 3, "accept": c // 3 % 4, "more": int(c > 200)}
+
+
+def _run_outside(a: int, b: int, c: int, d: int) -> Op:
+    """Some of what a request needs was computed elsewhere: it is there at once, or is loaded later."""
+    name, args = _run(a, b, c, d)
+    return name, {**args, "outside": d % 6, "later": d // 6 % 3}
+
+
+def _pick(name: str) -> Play:
+    return lambda a, _b, _c, d: (name, {"i": a % 8} | ({"drop": 1} if name == "preempt" and d % 2 else {}))
+
+
+def _evict(a: int, b: int, c: int, _d: int) -> Op:
+    return "evict", {"blocks": [a, b, c]}
+
+
+def _bare(name: str) -> Play:
+    return lambda _a, _b, _c, _d: (name, {})
+
+
+_REST: list[tuple[int, Play]] = [
+    (6, _bare("process")),
+    (5, _pick("finish")),
+    (5, _pick("preempt")),
+    (2, _evict),
+    (1, _bare("reset")),
+]
+
+
+def _weighted(*plays: tuple[int, Play]) -> list[Play]:
+    return [play for times, play in plays for _ in range(times)]
+
+
+_USUAL = _weighted((14, _add), (40, _run), *_REST)
+_KEYED = _weighted((18, _add_named), (40, _run), *_REST)
+_OUTSIDE = _weighted((14, _add), (20, _run_outside), (20, _run), (12, _pick("load_done")), *_REST)

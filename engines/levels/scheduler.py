@@ -1,0 +1,222 @@
+"""Cases for the level ``scheduler``: an engine's scheduler with a model worker, driven as its engine core drives it.
+
+What is varied is geometry more than length: small blocks, unequal between groups, windows, hashes finer than blocks,
+pools at the release's own minimum, steps in flight, drafts, priorities. A case is 3 to 30 operations.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from ..record import Case
+
+__all__ = ["cases", "profiles"]
+
+Op = tuple[str, dict[str, Any]]
+Setup = dict[str, Any]
+Choice = st.SearchStrategy[Any]
+Play = Callable[[Setup, bytes], Op]
+
+_WIDTH = 6
+"""Bytes of an operation: which, and five that its arguments are made of."""
+
+_BLOCKS = st.sampled_from([2, 3, 4, 8])
+
+
+def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases that a release of vLLM can do, by name."""
+    known = Version(release)
+    found = {
+        "plain": _setups(known, _plain()),
+        "window": _setups(known, _window()),
+        "hybrid": _setups(known, _hybrid(equal=True)),
+        "unequal": _setups(known, _hybrid(equal=False)),
+        "chunk": _setups(known, _chunk()),
+        "asynchronous": _setups(known, st.one_of(_plain(), _window(), _hybrid()), asynchronous=st.just(True)),
+        "stages": _setups(known, st.one_of(_plain(), _window(), _hybrid()), stages=st.just(2)),
+        "spec": _setups(known, st.one_of(_plain(), _window(), _hybrid()), **_DRAFTS),
+        "asynchronous spec": _setups(
+            known,
+            st.one_of(_plain(), _window(), _hybrid()),
+            **{**_DRAFTS, "asynchronous": st.just(True), "drafter": st.integers(1, 2)},
+        ),
+        "priority": _setups(known, st.one_of(_plain(), _window(), _hybrid()), priority=st.just(True)),
+        "pressure": _setups(known, st.one_of(_plain(), _hybrid()), spare=st.integers(0, 2), reserve=st.just(False)),
+        "uncached": _setups(known, st.one_of(_plain(), _window(), _hybrid(), _chunk()), caching=st.just(False)),
+        "adapters": _setups(known, st.one_of(_plain(), _hybrid()), adapters=st.integers(1, 2)),
+        "mamba": _mambas(known, "align"),
+        "mamba uncached": _mambas(known, "none"),
+    }
+    if known < Version("0.32"):
+        found["mamba all"] = _mambas(known, "all")
+    if known >= Version("0.19"):
+        found["mamba spec"] = _mambas(known, "align", **{**_DRAFTS, "drafter": st.integers(1, 2)})
+    if known >= _FINE_HASHES:
+        found["fine hashes"] = _setups(known, _hybrid(), hash_block=st.sampled_from([1, 2]))
+        found["mamba fine hashes"] = _mambas(known, "align", hash_block=st.sampled_from([1, 2]))
+    return {name: cases(setups) for name, setups in found.items()}
+
+
+# Setups
+
+_EVENTS_WITH_GROUPS = Version("0.17")
+_WATERMARK = Version("0.24")
+_SECOND_RUNNER = Version("0.24")
+_RESERVE = Version("0.19")
+_FINE_HASHES = Version("0.22")
+
+_DRAFTS: dict[str, Choice] = {"spec": st.integers(1, 3), "drafter": st.integers(0, 2)}
+
+
+def _setups(known: Version, groups: st.SearchStrategy[list[Setup]], **more: Choice) -> st.SearchStrategy[Setup]:
+    usual: dict[str, Choice] = {
+        "groups": groups,
+        "spare": st.integers(0, 8),
+        "max_len": st.sampled_from([12, 16, 24]),
+        "budget": st.sampled_from([4, 8, 12]),
+        "max_seqs": st.sampled_from([2, 4]),
+        "long_prefill": st.sampled_from([0, 0, 3]),
+        "chunked": st.sampled_from([True, True, True, False]),
+        "events": st.booleans(),
+    }
+    if known >= _WATERMARK:
+        usual["watermark"] = st.sampled_from([0, 0, 10])
+    if known >= _SECOND_RUNNER:
+        usual["runner"] = st.sampled_from([1, 2])
+    if known >= _RESERVE:
+        usual["reserve"] = st.booleans()
+    else:
+        more.pop("reserve", None)
+    return st.fixed_dictionaries(usual | more).map(lambda setup: _sound(known, setup))
+
+
+def _sound(known: Version, setup: Setup) -> Setup:
+    """The setup without what its release does not take together."""
+    found = dict(setup)
+    blocks = [group["block"] for group in found["groups"]]
+    if not found["chunked"]:
+        found["budget"] = found["max_len"]
+    if known < _EVENTS_WITH_GROUPS and len(blocks) > 1:
+        found["events"] = False
+    if found.get("asynchronous"):
+        found["chunked"] = True
+    if "hash_block" in found and any(block % found["hash_block"] for block in blocks):
+        found["hash_block"] = 1
+    if found.get("mamba") == "none":
+        found["groups"] = [{**g, "block": found["max_len"]} if g["kind"] == "mamba" else g for g in found["groups"]]
+    if found.get("mamba", "none") != "none":
+        # A step must be able to fill a block, and a mamba layer's block is the smallest.
+        found["budget"], found["long_prefill"] = max(found["budget"], *blocks), 0
+    return found
+
+
+def _plain() -> st.SearchStrategy[list[Setup]]:
+    return st.builds(lambda block: [{"kind": "full", "block": block}], _BLOCKS)
+
+
+def _windowed(block: int, window: int) -> Setup:
+    return {"kind": "window", "block": block, "window": 1 + window}
+
+
+def _window() -> st.SearchStrategy[list[Setup]]:
+    return st.builds(lambda block, window: [_windowed(block, window)], _BLOCKS, st.integers(1, 12))
+
+
+def _hybrid(equal: bool | None = None) -> st.SearchStrategy[list[Setup]]:
+    """Full attention and one or two windows, with blocks of one size or of several."""
+    factors = st.just(1) if equal else st.integers(1, 3)
+    return st.builds(
+        _hybrid_groups, st.sampled_from([2, 3, 4]), factors, factors, st.integers(1, 12), st.integers(0, 12)
+    )
+
+
+def _hybrid_groups(block: int, full: int, windows: int, window: int, second: int) -> list[Setup]:
+    found = [{"kind": "full", "block": block * full}, _windowed(block * windows, window)]
+    return [*found, _windowed(block, second)] if second > 8 and second != window else found
+
+
+def _chunk() -> st.SearchStrategy[list[Setup]]:
+    """Chunked attention by itself or beside full attention."""
+    return st.builds(_chunk_groups, st.sampled_from([2, 4]), st.integers(1, 3), st.booleans())
+
+
+def _chunk_groups(block: int, blocks: int, full: bool) -> list[Setup]:
+    return [{"kind": "full", "block": block}] * full + [{"kind": "chunk", "block": block, "window": block * blocks}]
+
+
+def _mambas(known: Version, mode: str, **more: Choice) -> st.SearchStrategy[Setup]:
+    """Full attention, one or two mamba groups, perhaps a window."""
+    groups = st.builds(_mamba_groups, st.sampled_from([2, 4, 8]), st.integers(1, 2), st.integers(0, 8))
+    settings: dict[str, Choice] = {"mamba": st.just(mode), "caching": st.just(mode != "none")}
+    if "spec" not in more:
+        settings["asynchronous"] = st.booleans()
+    return _setups(known, groups, **settings, **more)
+
+
+def _mamba_groups(block: int, mambas: int, window: int) -> list[Setup]:
+    found: list[Setup] = [{"kind": "full", "block": block}, *[{"kind": "mamba", "block": block}] * mambas]
+    return [*found, _windowed(block, window)] if window > 5 else found
+
+
+# Operations
+
+
+def cases(setups: st.SearchStrategy[Setup], more: "list[tuple[int, Play]] | None" = None) -> st.SearchStrategy[Case]:
+    """Return cases of these setups; ``more`` are operations beside the usual ones, with how often they come."""
+    plays = [play for times, play in _OFTEN + (more or []) for _ in range(times)]
+    sizes = st.integers(3, 30).flatmap(lambda n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n))
+    return st.builds(lambda setup, play: _case(setup, play, plays), setups, sizes)
+
+
+def _case(setup: Setup, play: bytes, plays: list[Play]) -> Case:
+    parts = [play[at : at + _WIDTH] for at in range(0, len(play), _WIDTH)]
+    return Case("scheduler", setup, [plays[part[0] % len(plays)](setup, part[1:]) for part in parts])
+
+
+_STEMS = (0, 0, 1, 2)
+"""Prompts begin as one of these does: a token again and again, or (0) all of them in turn."""
+
+
+def _stem(which: int, position: int) -> int:
+    """The token of a stem at a position: stems 0 to 2 repeat a token, stem 3 runs through all."""
+    return position % 3 if which == 3 else which
+
+
+def _add(setup: Setup, play: bytes) -> Op:
+    """A prompt that follows a stem, and from some point on another; the longest leave room for one more token."""
+    length = 1 + play[1] % (setup["max_len"] - 1)
+    turn = play[2] % (length + 1) if play[0] & 4 else length
+    tokens = [_stem(play[0] & 3 if n < turn else play[0] >> 6, n) for n in range(length)]
+    args: dict[str, Any] = {"tokens": tokens, "max_tokens": 1 + play[3] % 8}
+    if play[3] & 32:
+        args["stop"] = 1
+    if setup.get("priority"):
+        args["priority"] = play[4] % 3
+    if setup.get("adapters"):
+        args["adapter"] = play[4] // 3 % 3
+    if play[4] >= 200:
+        args["salt"] = 1 + play[4] % 2
+    elif play[4] >= 190:
+        args["skip"] = 1
+    return "add", args
+
+
+def _step(setup: Setup, play: bytes) -> Op:
+    """A step; an abort that comes while the model runs is rare."""
+    args = {"token": play[0] % 6, "ready": play[1] & 1}
+    if setup.get("spec"):
+        args |= {"accept": play[2] % (setup["spec"] + 1), "fewer": (play[3] % 4 == 3) * (1 + play[3] // 64)}
+    if play[4] >= 236:
+        args["abort"] = 1 + play[4] % 4
+    return "step", {name: value for name, value in args.items() if value}
+
+
+_OFTEN: list[tuple[int, Play]] = [
+    (30, _step),
+    (13, _add),
+    (4, lambda _setup, play: ("abort", {"pick": play[0] % 4})),
+    (1, lambda _setup, play: ("reset", {"running": 1} if play[0] >= 128 else {})),
+    (1, lambda _setup, _play: ("drain", {})),
+]

@@ -1,0 +1,77 @@
+"""What the engine answers: lookups (P14), counters (P15), reset (P11, O10), the end (L1, L2)."""
+
+from collections.abc import Iterator
+
+from ..ghost import Ghost
+from ..record import State, Step, World
+from ..violation import Violation
+
+__all__ = ["AnswersOracle"]
+
+
+class AnswersOracle:
+    """Judges results, and that everything comes to an end."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._counts: dict[str, float] = {}
+        self._last: State | None = None
+        self._drained = False
+
+    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+        """Yield what is wrong with the answers of a step."""
+        for effect in step.effects:
+            if effect[0] == "lookup":
+                _, r, local, external, limit = effect
+                if local + external > limit or local < 0 or external < 0:
+                    text = f"{local} + {external} tokens of {r} are said to be computed, at most {limit} can be"
+                    yield Violation("P14", "length of a hit", text)
+            elif effect[0] == "counts":
+                yield from self._count(effect[1])
+        state = step.state
+        if step.op == "drain" and not step.skipped and step.error is None:
+            yield from self._drain(step)
+        elif step.op == "reset" and not step.skipped and state is not None:
+            yield from self._reset(step, state)
+        rest = step.result if step.op == "drain" and step.error is None else None
+        self._drained = bool(rest) and not rest["left"] and not rest["pending"]
+        self._last = state
+
+    def _count(self, counts: dict[str, float]) -> Iterator[Violation]:
+        for name, value in counts.items():
+            if value < (before := self._counts.get(name, 0)):
+                text = f"the counter {name} went from {before} to {value}"
+                yield Violation("P15", "counter goes back", text, (name,))
+            self._counts[name] = value
+
+    def _drain(self, step: Step) -> Iterator[Violation]:
+        """L1, L2: with everything outstanding completed, all requests end, and nothing stays held."""
+        left, pending = step.result["left"], step.result["pending"]
+        if left:
+            text = f"{left} requests never end, though everything outstanding was completed"
+            yield Violation("L1", "requests that never end", text)
+        if pending:
+            yield Violation("L2", "transfers that never end", f"{pending} transfers never end")
+        if step.state is None or left or pending:
+            return
+        for tier, pool in step.state.pools.items():
+            null = self.world.tiers[tier].null
+            held = [b for b, count in enumerate(pool.ref) if count and b != null]
+            if held:
+                text = f"nothing is left to do, and {len(held)} blocks ({tier}) are still held: {held[:8]}"
+                yield Violation("L2", "blocks held for ever", text, (tier,))
+
+    def _reset(self, step: Step, state: State) -> Iterator[Violation]:
+        tiers = [tier for tier in state.pools if tier == next(iter(self.world.tiers)) or step.args.get("connector")]
+        if step.result:
+            for tier in tiers:
+                if any(blocks for _, _, blocks in state.pools[tier].cached):
+                    text = f"reset answered true, and blocks are still cached ({tier})"
+                    yield Violation("O10", "reset leaves entries", text, (tier,))
+        elif self._drained:
+            yield Violation("L2", "reset refused at rest", "reset is refused although nothing is held and nothing runs")
+        elif self._last is not None:
+            for tier in tiers:
+                if tier in self._last.pools and self._last.pools[tier].cached != state.pools[tier].cached:
+                    text = f"reset answered false, and the prefix map changed ({tier})"
+                    yield Violation("O10", "refused reset changes something", text, (tier,))

@@ -1,0 +1,85 @@
+"""P6: whatever is cached holds what its key names. The sharpest of the oracles: it needs no reader."""
+
+from collections.abc import Iterator, Sequence
+
+from ..ghost import Ghost, Slots
+from ..record import Step, World
+from ..violation import Violation
+
+__all__ = ["ContentOracle"]
+
+
+class ContentOracle:
+    """Compares the ghost content of each cached block with the content that its key names, after every step."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._seen: dict[tuple[str, int, int, int], int] = {}
+        self._expected: dict[tuple[int, int, int], tuple[int, list[int]]] = {}
+
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Yield the first cached block of each tier whose content is not what it is cached as."""
+        if step.state is None:
+            return
+        seen = self._seen
+        for tier, pool in step.state.pools.items():
+            split = self.world.tiers[tier].split
+            for k, g, blocks in pool.cached:
+                for block in blocks:
+                    version = ghost.version_of(tier, block) if split == 1 else self._version(ghost, tier, block, split)
+                    if seen.get((tier, k, g, block)) == version:
+                        continue
+                    problem = self._problem(ghost, tier, k, g, block, split)
+                    if problem is None:
+                        seen[tier, k, g, block] = version
+                        continue
+                    kind = self.world.groups[g].kind
+                    text = f"block {block} ({tier}) is cached under key {k} in group {g} ({kind}), but {problem}"
+                    yield Violation("P6", "content of a cached block", text, (tier, kind))
+                    return
+
+    def _version(self, ghost: Ghost, tier: str, block: int, split: int) -> int:
+        return max(ghost.version_of(tier, unit) for unit in range(block * split, (block + 1) * split))
+
+    def _problem(self, ghost: Ghost, tier: str, k: int, g: int, block: int, split: int) -> str | None:
+        """Why the block does not hold what the key names; None when it does."""
+        if k not in ghost.named:
+            return "no request ever had that key"
+        content, n = ghost.named[k]
+        group = self.world.groups[g]
+        if group.kind == "mamba":
+            cell = ghost.cell(tier, (block + 1) * split - 1)
+            return None if cell == (g, [content]) else _said(cell, g, [content])
+        first, expected = self._positions(ghost, k, content, n, group.block * split)
+        at = 0
+        while at < len(expected):
+            unit, slot = divmod(first % (group.block * split) + at, group.block)
+            count = min(group.block - slot, len(expected) - at)
+            cell = ghost.cell(tier, block * split + unit)
+            wanted = expected[at : at + count]
+            if cell is None or cell[0] != g or cell[1][slot : slot + count] != wanted:
+                return _said(cell if cell is None else (cell[0], cell[1][slot : slot + count]), g, wanted)
+            at += count
+        return None
+
+    def _positions(self, ghost: Ghost, k: int, content: int, n: int, size: int) -> tuple[int, list[int]]:
+        """The positions that a block of ``size`` tokens covers under a key of the first n: first, and their
+        contents."""
+        found = self._expected.get((k, n, size))
+        if found is None:
+            first = (n - 1) // size * size
+            found = self._expected[k, n, size] = first, ghost.contents.positions(content, n - first)
+        return found
+
+
+def _said(cell: tuple[int, Slots] | None, g: int, wanted: Sequence[int]) -> str:
+    if cell is None:
+        return "it was never written"
+    if cell[0] != g:
+        return f"group {cell[0]} wrote to it since"
+    if -1 in cell[1]:
+        return "a copy may or may not have written it"
+    right = sum(a == b for a, b in zip(cell[1], wanted, strict=False))
+    if None in cell[1]:
+        return f"only {right} of its {len(wanted)} positions were written"
+    return f"it holds the KV of other tokens ({right} of {len(wanted)} positions are right)"

@@ -1,0 +1,89 @@
+"""Reference counts, the free queue and conservation: P1 to P5, P8, H8, and who holds what."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ..ghost import Ghost
+from ..record import PoolState, State, Step, World
+from ..violation import Violation
+
+__all__ = ["CountingOracle"]
+
+
+class CountingOracle:
+    """Judges the pools of a state by themselves and by the block tables."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._device = next(iter(world.tiers))
+
+    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+        """Yield what is wrong with the state after a step."""
+        state = step.state
+        if state is None:
+            return
+        for tier, pool in state.pools.items():
+            yield from self._queue(tier, pool)
+            yield from _names(tier, pool)
+            yield from self._holders(tier, pool, state)
+        null = self.world.tiers[self._device].null
+        for r, tables in state.tables.items():
+            entries = [block for table in tables for block in table if block != null]
+            if len(set(entries)) != len(entries):
+                twice = next(block for block, n in Counter(entries).items() if n > 1)
+                yield Violation(
+                    "H8", "one block twice in a request", f"block {twice} stands twice in the tables of {r}"
+                )
+
+    def _queue(self, tier: str, pool: PoolState) -> Iterator[Violation]:
+        """P1 to P4."""
+        null = self.world.tiers[tier].null
+        negative = [b for b, count in enumerate(pool.ref) if count < 0 and b != null]
+        if negative:
+            yield Violation("P2", "negative ref_cnt", f"ref_cnt of block {negative[0]} ({tier}) is negative", (tier,))
+        if pool.free is None:
+            return
+        free = set(pool.free)
+        if len(free) != len(pool.free):
+            twice = next(block for block, n in Counter(pool.free).items() if n > 1)
+            yield Violation(
+                "P3", "block queued twice", f"block {twice} stands twice in the free queue ({tier})", (tier,)
+            )
+        if pool.num_free != len(pool.free):
+            text = f"the free queue ({tier}) holds {len(pool.free)} blocks, its counter says {pool.num_free}"
+            yield Violation("P3", "counter of the free queue", text, (tier,))
+        for block, count in enumerate(pool.ref):
+            if block == null:
+                if block in free:
+                    yield Violation(
+                        "P4", "null block queued", f"the null block stands in the free queue ({tier})", (tier,)
+                    )
+            elif (count == 0) != (block in free):
+                where = "in" if block in free else "not in"
+                text = f"block {block} ({tier}) has ref_cnt {count} and is {where} the free queue"
+                yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where))
+
+    def _holders(self, tier: str, pool: PoolState, state: State) -> Iterator[Violation]:
+        """P2: at least the holders seen, exactly those where all are visible."""
+        holders = Counter(state.holds.get(tier, ()))
+        if tier == self._device:
+            for tables in state.tables.values():
+                for table in tables:
+                    holders.update(table)
+        null = self.world.tiers[tier].null
+        for block, count in enumerate(pool.ref):
+            seen = holders[block]
+            if block != null and (seen > count or (self.world.exact and seen != count)):
+                text = f"block {block} ({tier}) has ref_cnt {count} and {seen} holders"
+                yield Violation("P2", "ref_cnt and holders", text, (tier, "too few" if seen > count else "too many"))
+
+
+def _names(tier: str, pool: PoolState) -> Iterator[Violation]:
+    """P5: the map and the blocks say the same."""
+    by_map = {(k, g, block) for k, g, blocks in pool.cached for block in blocks}
+    by_block = {(k, g, block) for block, keys in pool.hashes for k, g in keys}
+    if by_map != by_block:
+        k, g, block = min(by_map ^ by_block)
+        where = "in the prefix map only" if (k, g, block) in by_map else "at the block only"
+        text = f"hash key {k} of group {g} at block {block} ({tier}) stands {where}"
+        yield Violation("P5", "map and blocks", text, (tier, where))

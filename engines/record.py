@@ -1,0 +1,117 @@
+"""What goes to a worker and what comes back: the messages of `docs/protocol.md`, typed.
+
+Nothing that a worker says is trusted: a message that does not fit these types is refused as a whole.
+"""
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["Answer", "Case", "Error", "Group", "Hello", "PoolState", "State", "Step", "Tier", "World"]
+
+PROTOCOL = 1
+"""The version of the protocol that this kit speaks."""
+
+Effect = list[Any]
+"""An array that begins with the kind of what happened."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A setup and what is done to it: all that is needed to see a run again."""
+
+    level: str
+    setup: dict[str, Any]
+    ops: list[tuple[str, dict[str, Any]]]
+
+
+class Hello(msgspec.Struct):
+    """What a worker says of itself."""
+
+    protocol: int
+    engine: str
+    version: str
+    levels: list[str]
+    notes: dict[str, Any] = {}
+
+
+class Group(msgspec.Struct):
+    """A KV-cache group."""
+
+    kind: str
+    """``full``, ``window``, ``chunk`` or ``mamba``."""
+    block: int
+    """Tokens per block."""
+    window: int | None = None
+    """Tokens of the window or of the chunk."""
+
+
+class Tier(msgspec.Struct):
+    """A pool of blocks: device, host, ..."""
+
+    blocks: int
+    null: int | None = None
+    split: int = 1
+    """Units, each as large as a device block, that one block of this tier holds."""
+
+
+class World(msgspec.Struct):
+    """What a setup became."""
+
+    groups: list[Group]
+    tiers: dict[str, Tier]
+    hash_block: int
+    exact: bool = False
+    """Whether `holds` and `tables` of the states are all holders there are."""
+    notes: dict[str, Any] = {}
+
+
+class PoolState(msgspec.Struct):
+    """The state of one tier's block pool, as the engine's own objects have it."""
+
+    ref: list[int]
+    free: list[int] | None
+    num_free: int
+    cached: list[tuple[int, int, list[int]]]
+    hashes: list[tuple[int, list[tuple[int, int]]]]
+
+
+class State(msgspec.Struct):
+    """The state after an operation."""
+
+    pools: dict[str, PoolState]
+    tables: dict[str, list[list[int]]] = {}
+    holds: dict[str, list[int]] = {}
+    waiting: int = 0
+    running: int = 0
+    pending: int = 0
+
+
+class Error(msgspec.Struct):
+    """How the engine ended an operation."""
+
+    type: str
+    message: str
+    where: list[tuple[str, int, str]] = []
+    """File, line and function of each call, outermost first."""
+
+
+class Step(msgspec.Struct):
+    """One operation and what happened."""
+
+    op: str
+    args: dict[str, Any]
+    skipped: bool = False
+    result: Any = None
+    effects: list[Effect] = []
+    state: State | None = None
+    digest: str | None = None
+    error: Error | None = None
+
+
+class Answer(msgspec.Struct):
+    """A worker's answer to a case."""
+
+    id: int
+    world: World | None = None
+    steps: list[Step] = []
+    refused: str | None = None

@@ -1,0 +1,37 @@
+"""The rules by name, each in one sentence: what a finding says was broken."""
+
+__all__ = ["RULES"]
+
+RULES = {
+    "P1": "Free and referenced blocks together are all usable blocks, at every moment.",
+    "P2": "A block's ref_cnt is the number of its live holders, and never negative.",
+    "P3": "A block is in the free queue exactly when its ref_cnt is 0, once; the queue's counter is its length.",
+    "P4": "The null block is never queued, handed out or cached.",
+    "P5": "A block is in the prefix map under a hash exactly when it carries that hash.",
+    "P6": "What a registered hash covers is never overwritten, and nobody is handed a block that holds another prefix.",
+    "P7": "An allocation is all or nothing, from the head of the free queue.",
+    "P8": "Everything that a lookup found is held before anything is allocated for that request.",
+    "P9": "A free decides per block, once, when its count reaches 0.",
+    "P10": "Freed blocks go where the release's order says, one call per group, last block first.",
+    "P11": "Evict removes hashes only; reset happens only when nothing is held, and else changes nothing.",
+    "P12": "Replaying the KV events gives exactly the set of keys for which a lookup succeeds.",
+    "P13": "A hash key stands for one content: tokens, adapter, salt and multimodal items never collide.",
+    "P14": "A lookup for n tokens never returns more than n - 1.",
+    "P15": "Counters never go back, and a refused admission counts nothing.",
+    "O1": "The host tier is a block pool too: its counts, queue and map obey P1 to P11.",
+    "O2": "A store holds its source and its destination until it completes; then both references go, once each.",
+    "O3": "A block is stored once: not while its store is in flight, not while the host has it.",
+    "O5": "Host blocks that a lookup found stay pinned until the load is planned, and while it runs.",
+    "O6": "A host hit is bounded before the lookup, so that all groups stay aligned.",
+    "O7": "Completions may come in any order; a stale or repeated one changes nothing.",
+    "O8": "Preempt, abort and finish may come any moment: nothing leaks, no block of an unfinished copy is reused.",
+    "O9": "At rest, every full computed block of a finished request was stored, unless the host had no room.",
+    "O10": "A reset that answers true leaves both tiers empty; one that answers false changes neither.",
+    "O11": "A failed load gives back its pins, and the request computes again what is not there.",
+    "O12": "A store offer evicts nothing that it names or that is in use; it is refused only when too little can go.",
+    "D7": "No block that a scheduled, unprocessed step still reads is given up.",
+    "H4": "A hit of L tokens means that every group has what it needs of L.",
+    "H8": "No physical block appears twice across one request's groups.",
+    "L1": "A request that alone fits the pool ends some day.",
+    "L2": "While anything is held or under way, something can still complete; at rest, nothing is held.",
+}

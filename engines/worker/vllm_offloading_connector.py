@@ -1,0 +1,208 @@
+"""vLLM's `OffloadingConnector` over its own chunk manager for host memory, in every release from 0.16 on.
+
+Both sides of the connector are the release's own; only what would copy is ours. On a device each direction of a worker
+runs in order of submission, and so do loads that a step waits for. What was submitted waits for all compute submitted
+before it (loads before 0.28 do not, but are submitted before the forward pass of their step).
+
+A chunk of the host tier holds as many units as blocks go into a chunk; which block goes to which unit is told by the
+transfer's own specification, by the arithmetic of the release that runs it.
+"""
+
+import functools
+from types import SimpleNamespace
+
+from level import Refused
+from vllm_common import Keys, since
+from vllm_transfers import Part, Transfers
+
+__all__ = ["OffloadingSide", "extra_config"]
+
+NAME = "OffloadingConnector"
+
+_OPTIONS = {"threshold": (0, 19), "prompt_only": (0, 24), "sync": (0, 33)}
+"""Options, and the first release that has them."""
+
+
+def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
+    """Return what the release is to be told: its size is given in bytes, of all workers together.
+
+    ``block``: tokens per block of the groups, which must be the same in all of them where a chunk is several blocks.
+    """
+    for option, first in _OPTIONS.items():
+        if connector.get(option) and not since(first):
+            raise Refused(f"{NAME} has no option {option} before {'.'.join(map(str, first))}")
+    factor = connector.get("factor", 1)
+    alignment = getattr(_spec_class(), "BLOCK_SIZE_ALIGNMENT", 1)
+    chunk = -(-page * workers * factor // alignment) * alignment
+    told = {
+        "cpu_bytes_to_use": connector["blocks"] * chunk,
+        "eviction_policy": connector.get("policy", "lru"),
+        "store_threshold": connector.get("threshold", 0),
+        "offload_prompt_only": bool(connector.get("prompt_only")),
+        "sync_load_budget_bytes": connector.get("sync", 0) * page,
+    }
+    if factor > 1:
+        told["block_size"] = factor * block
+    return told
+
+
+class OffloadingSide:
+    """One such connector: its copies, its chunks and what holds them."""
+
+    def __init__(self, connector, workers: list, tier: str, transfers: Transfers, setup: dict) -> None:
+        self._tier = tier
+        self._scheduler = connector.connector_scheduler
+        manager = self._scheduler.manager
+        self._manager = getattr(manager, "_backing", manager)
+        factor = setup.get("factor", 1)
+        if self._chunks() != setup["blocks"]:
+            raise Refused(f"{NAME} made {self._chunks()} chunks of what should be {setup['blocks']}")
+        self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
+        for number, worker in enumerate(workers):
+            worker.connector_worker.worker = _Copies(tier, number, transfers, factor)
+
+    def before_forward(self, metadata) -> None:
+        """Nothing: copies begin where they are submitted."""
+
+    def pending(self) -> int:
+        """Transfers that the scheduler's side waits for."""
+        return len(self._jobs())
+
+    def pools(self, keys: Keys) -> dict:
+        """Return the chunks as a pool: one that is being stored has one reference, the store."""
+        ref, cached = [0] * self._chunks(), []
+        for key, entry in self._entries().items():
+            chunk = _chunk(entry)
+            ref[chunk] += 1 if entry.ref_cnt < 0 else entry.ref_cnt
+            if entry.ref_cnt >= 0:
+                cached.append([*_key(key, keys), [chunk]])
+        hashes = [[chunk, [[k, group]]] for k, group, (chunk,) in cached]
+        return {self._tier: {"ref": ref, "free": None, "num_free": self._free(), "cached": cached, "hashes": hashes}}
+
+    def holds(self) -> dict:
+        """Return the chunks that transfers hold. Device blocks they hold only through their requests."""
+        entries = self._entries()
+        return {self._tier: [_chunk(entries[key]) for keys in self._jobs() for key in keys if key in entries]}
+
+    def _jobs(self) -> list:
+        """The keys of each transfer that the scheduler's side knows of."""
+        scheduler = self._scheduler
+        if hasattr(scheduler, "_jobs"):
+            return [job.keys for job in scheduler._jobs.values()]
+        found = [*scheduler._reqs_being_stored.values(), *scheduler._reqs_being_loaded.values()]
+        return [keys for keys in found if keys]
+
+    def _entries(self) -> dict:
+        policy = getattr(self._manager, "_policy", self._manager)
+        if hasattr(policy, "t1"):
+            return {**policy.t1, **policy.t2}
+        return policy.chunks if hasattr(policy, "chunks") else policy.blocks
+
+    def _chunks(self) -> int:
+        backend = getattr(self._manager, "backend", None)
+        if backend is not None:
+            return backend.num_blocks
+        return getattr(self._manager, "_num_chunks", None) or self._manager._num_blocks
+
+    def _free(self) -> int:
+        backend = getattr(self._manager, "backend", None)
+        if backend is not None:
+            return backend.get_num_free_blocks()
+        count = getattr(self._manager, "_get_num_free_chunks", None) or self._manager._get_num_free_blocks
+        return count()
+
+
+class _Copies:
+    """Stands where a worker's copying end is, under the names of all releases."""
+
+    def __init__(self, tier: str, worker: int, transfers: Transfers, factor: int) -> None:
+        self._tier, self._worker, self._transfers, self._factor = tier, worker, transfers, factor
+        self._submitted: dict[str, list[tuple[int, Part]]] = {"store": [], "load": [], "sync load": []}
+
+    def transfer_async(self, job_id: int, spec: tuple) -> bool:
+        """Submit a transfer (before 0.25)."""
+        source, target = spec
+        if type(source).__name__.startswith("GPU"):
+            return self.submit_store(job_id, source, target)
+        return self.submit_load(job_id, source, target)
+
+    def submit_store(self, job_id: int, source, target) -> bool:
+        """Submit a store."""
+        pairs = [["device", a, self._tier, b] for a, b in self._places(source, target, store=True)]
+        return self._submit("store", job_id, pairs)
+
+    def submit_load(self, job_id: int, source, target, expedited: bool = False) -> bool:
+        """Submit a load; an expedited one has a stream of its own."""
+        pairs = [[self._tier, b, "device", a] for a, b in self._places(target, source, store=False)]
+        return self._submit("sync load" if expedited else "load", job_id, pairs)
+
+    def get_finished(self) -> list:
+        """Return what ended since the last call, direction by direction, each in order."""
+        found = []
+        for parts in self._submitted.values():
+            while parts and parts[0][1].done:
+                found.append(_result(parts.pop(0)[0]))
+        return found
+
+    def wait(self, job_ids) -> None:
+        """Wait for transfers to end, those that were submitted."""
+        for parts in self._submitted.values():
+            for job_id, part in parts:
+                if job_id in job_ids:
+                    self._transfers.end(part)
+
+    def shutdown(self) -> None:
+        """Nothing runs."""
+
+    def _submit(self, kind: str, job_id: int, pairs: list) -> bool:
+        part = self._transfers.submit(self._tier, kind, self._worker, job_id, pairs)
+        self._submitted[kind].append((job_id, part))
+        return True
+
+    def _places(self, device, host, store: bool) -> list[tuple[int, int]]:
+        """Device blocks and the units that they go to or come from.
+
+        Each group's blocks follow each other, and so do the units of its chunks; its first chunk may be entered in the
+        middle. Before 0.20 there is one group, stores begin at the start of a chunk, and loads end at the end of one.
+        """
+        factor, blocks, chunks = self._factor, device.block_ids.tolist(), host.block_ids.tolist()
+        if since((0, 20)):
+            sizes, starts = device.group_sizes, device.block_indices
+        else:
+            sizes, starts = [len(blocks)], [0 if store else -len(blocks) % factor]
+        places, at_block, at_chunk = [], 0, 0
+        for size, start in zip(sizes, starts, strict=True):
+            if not size:
+                continue
+            skip = start % factor
+            count = -(-(size + skip) // factor)
+            units = [chunk * factor + i for chunk in chunks[at_chunk : at_chunk + count] for i in range(factor)]
+            places += zip(blocks[at_block : at_block + size], units[skip : skip + size], strict=True)
+            at_block, at_chunk = at_block + size, at_chunk + count
+        assert at_chunk == len(chunks), "the copying end checks that blocks and chunks fit each other, and they do not"
+        return places
+
+
+def _result(job_id: int) -> SimpleNamespace:
+    return SimpleNamespace(job_id=job_id, success=True, transfer_size=None, transfer_time=None, transfer_type=None)
+
+
+def _chunk(entry) -> int:
+    return entry.chunk_id if hasattr(entry, "chunk_id") else entry.block_id
+
+
+def _key(key: bytes, keys: Keys) -> tuple[int, int]:
+    """Number and group of an offload key: a block hash, from 0.20 on with the group's number in four bytes behind."""
+    if not since((0, 20)):
+        return keys.number(key), 0
+    return keys.number(key[:-4]), int.from_bytes(key[-4:], "big")
+
+
+@functools.cache
+def _spec_class():
+    """The release's own specification of an offload to host memory."""
+    try:
+        from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
+    except ImportError:
+        from vllm.v1.kv_offload.cpu import CPUOffloadingSpec
+    return CPUOffloadingSpec

@@ -1,0 +1,267 @@
+"""The level ``scheduler`` of vLLM: its scheduler, stepped by its own engine core, with a model worker that we play.
+
+``setup`` is `vllm_core.Options`. Operations may come in any order: those that the engine core would not do now are
+skipped. A step is one call of the engine core's step function: with more than one step in flight it schedules the
+next one before the oldest is processed, as the release does.
+"""
+
+import json
+
+from level import SKIPPED, Level
+from vllm_common import Keys, event_effects, make_request, pool_state, tables
+from vllm_core import Options, engine_core, world
+from vllm_model import Plan, Runner
+
+__all__ = ["SchedulerLevel"]
+
+NAMES = (None, "a", "b")
+"""One alphabet for adapters, salts and items: a key that mixes them up shall be found out."""
+MAX_STEPS = 400
+"""A drain gives up after so many steps; nothing that a case asks for takes a tenth of it."""
+IDLE_STEPS = 6
+"""A drain gives up when so many steps in a row did nothing."""
+
+
+class SchedulerLevel(Level):
+    """A scheduler, a queue of batches, a model worker, and what a client of the engine sees of its requests."""
+
+    def __init__(self, setup: dict) -> None:
+        super().__init__()
+        options = Options.of(setup)
+        planned = world(options)
+        self._options = options
+        self._runner = Runner(self, options, planned.groups)
+        self._core = engine_core(options, planned, self._runner)
+        self._scheduler = self._core.scheduler
+        self._manager = self._scheduler.kv_cache_manager
+        self._pool = self._manager.block_pool
+        self._keys = Keys()
+        self._requests: dict[str, object] = {}
+        self._alive: list[str] = []
+        self._late: list[str] = []
+        """Aborts that arrived during a step: the engine core sees them twice."""
+        self._totals: dict[str, int] = {}
+        self._heard = False
+        """Whether the events up to now were taken."""
+        tiers = {"device": {"blocks": planned.kv_cache.num_blocks, "null": self._pool.null_block.block_id}}
+        self._connector = self._made_connector(tiers)
+        self._runner.attach(self._scheduler, self._connector)
+        self._observe()
+        self.world = {
+            "groups": planned.groups,
+            "tiers": tiers,
+            "hash_block": planned.hash_block,
+            "exact": self._connector is None,
+            "notes": {"block": planned.block, "in_flight": self._core.batch_queue_size},
+        }
+
+    # Operations
+
+    def op_add(self, args: dict):
+        """Add a request: ``tokens``, ``max_tokens``, ``stop`` (token 2 ends it), ``priority``, ``adapter``, ``salt``,
+        ``skip`` (reads no prefix cache)."""
+        prompt = args["tokens"][: self._options.max_len - 1] or [0]
+        r = f"r{len(self._requests)}"
+        adapter = NAMES[args.get("adapter", 0) % len(NAMES)] if self._options.adapters else None
+        salt = NAMES[args.get("salt", 0) % len(NAMES)]
+        request = make_request(
+            r,
+            prompt,
+            block_hasher=self._core.request_block_hasher,
+            max_tokens=max(1, args.get("max_tokens", 1)),
+            adapter=adapter,
+            salt=salt,
+            priority=args.get("priority", 0) if self._options.priority else 0,
+            arrival=float(len(self._requests)),
+        )
+        if args.get("stop"):
+            request.sampling_params.stop_token_ids = [2]
+        if args.get("skip") and hasattr(request, "skip_reading_prefix_cache"):
+            request.skip_reading_prefix_cache = True
+        self._requests[r] = request
+        self._alive.append(r)
+        args["request"] = r
+        self.tell("request", r, {"adapter": adapter, "salt": salt, "items": [], "tokens": list(prompt)})
+        self._keys.announce(self, r, request)
+        self._core.add_request(request)
+        return r
+
+    def op_step(self, args: dict):
+        """One step of the engine: ``token``, ``accept``, ``fewer``, ``ready`` (`Plan`), ``abort``: the request that is
+        aborted while the model runs (counted from 1)."""
+        if not self._has_work():
+            return SKIPPED
+        late = args.get("abort")
+        if late and self._alive:
+            r = self._alive[(late - 1) % len(self._alive)]
+            args["aborted"] = r
+            self._core.aborts_queue.put([r])
+            self._late.append(r)
+        plan = Plan(args.get("token", 0), args.get("accept", 0), args.get("fewer", 0), bool(args.get("ready")))
+        done = self._step(plan)
+        self._tell_boundary()
+        return done
+
+    def op_abort(self, args: dict):
+        """Abort a request that is not over, wherever it is."""
+        if not self._alive:
+            return SKIPPED
+        args["request"] = r = self._alive[args.get("pick", 0) % len(self._alive)]
+        self._core.abort_requests([r])
+        self._runner.flush_notes()
+        return r
+
+    def op_complete(self, args: dict):
+        """End a transfer of the connector, as `ModelConnector.complete`."""
+        if self._connector is None:
+            return SKIPPED
+        done = self._connector.complete(args.get("pick", 0), args.get("how", 0))
+        return SKIPPED if not done else done
+
+    def op_reset(self, args: dict):
+        """Empty the prefix caches, with ``running`` requests preempted, with the ``connector``'s cache."""
+        running, connector = bool(args.get("running")), bool(args.get("connector"))
+        try:
+            answer = self._core.reset_prefix_cache(running, connector)
+        except RuntimeError as error:
+            # So it says that loads are under way; the engine goes on.
+            if not running or "Failed to reset KV cache" not in str(error):
+                raise
+            answer = False
+        self._runner.flush_notes()
+        self._heard = False
+        return bool(answer)
+
+    def op_drain(self, _args: dict):
+        """Complete all transfers and step until nothing is left to do, or nothing happens any more."""
+        steps = idle = 0
+        while (self._has_work() or self._pending()) and steps < MAX_STEPS and idle < IDLE_STEPS:
+            done = self._complete_all()
+            if self._has_work():
+                done |= bool(self._step(Plan())["tokens"])
+            steps += 1
+            idle = 0 if done else idle + 1
+        self._tell_boundary()
+        return {"left": len(self._alive), "pending": self._pending(), "steps": steps}
+
+    # A step
+
+    def do(self, op: str, args: dict):
+        """Do an operation; an abort that came in during the last step comes first, as from the engine core's queue."""
+        late, self._late = self._late, []
+        if late:
+            self._core.abort_requests(late)
+        return super().do(op, args)
+
+    def _has_work(self) -> bool:
+        """What the engine core's loop asks before it steps."""
+        return bool(self._scheduler.has_requests() or self._core.batch_queue)
+
+    def _step(self, plan: Plan) -> dict:
+        self._runner.plan = plan
+        before = self._runner.tokens
+        _outputs, executed = self._core.step_fn()
+        self._core.post_step(executed)
+        return {"tokens": self._runner.tokens - before}
+
+    def _pending(self) -> int:
+        return self._connector.pending() if self._connector is not None else 0
+
+    def _complete_all(self) -> bool:
+        done = False
+        while self._connector is not None and self._connector.complete(0, 1):
+            done = True
+        return done
+
+    def _tell_boundary(self) -> None:
+        if self._options.events and self._heard:
+            self.tell("boundary", "device")
+
+    # What the engine tells its callers
+
+    def _observe(self) -> None:
+        """Listen where results, aborts and KV events pass."""
+        scheduler, core = self._scheduler, self._core
+        self._schedule, scheduler.schedule = scheduler.schedule, self._schedules
+        self._update, scheduler.update_from_output = scheduler.update_from_output, self._updates
+        self._abort, core.abort_requests = core.abort_requests, self._aborts
+        scheduler.kv_event_publisher = self
+
+    def publish(self, batch) -> None:
+        """Hear the KV events of a step, as the publisher does."""
+        event_effects(self, self._keys, batch.events)
+
+    def _schedules(self, *args):
+        self._heard = False
+        return self._schedule(*args)
+
+    def _updates(self, scheduled, output):
+        """The result of the oldest step: what is computed for good, what was sampled, who is done."""
+        told = len(self._effects)
+        answer = self._update(scheduled, output)
+        events, self._effects[told:] = self._effects[told:], []
+        self._runner.processed(self._requests)
+        for outputs in answer.values():
+            for each in outputs.outputs:
+                self._tell_output(each)
+            if outputs.scheduler_stats is not None:
+                self._tell_counts(outputs.scheduler_stats)
+        self._effects += events
+        self._heard = True
+        return answer
+
+    def _tell_output(self, output) -> None:
+        r = output.request_id
+        if output.new_token_ids:
+            self.tell("append", r, list(output.new_token_ids))
+            self._keys.announce(self, r, self._requests[r])
+        if output.finish_reason is not None:
+            self._end(r)
+
+    def _aborts(self, request_ids) -> None:
+        alive = [r for r in request_ids if r in self._alive]
+        self._abort(request_ids)
+        for r in alive:
+            self._end(r)
+
+    def _end(self, r: str) -> None:
+        self._alive.remove(r)
+        self._runner.forget(r)
+        self.tell("end", r)
+
+    def _tell_counts(self, stats) -> None:
+        changed = {}
+        for tier, of_tier in (("", stats.prefix_cache_stats), ("external_", stats.connector_prefix_cache_stats)):
+            for name in ("requests", "queries", "hits") if of_tier is not None else ():
+                if value := getattr(of_tier, name):
+                    changed[tier + name] = self._totals[tier + name] = self._totals.get(tier + name, 0) + value
+        if changed:
+            self.tell("counts", changed)
+
+    # State
+
+    def state(self) -> dict:
+        """Return pools, block tables and what else is held."""
+        pools, holds = self._connector.state() if self._connector is not None else ({}, {})
+        running, waiting = self._scheduler.get_request_counts()
+        return {
+            "pools": {"device": pool_state(self._pool, self._keys), **pools},
+            "tables": {r: table for r, table in tables(self._manager, self._scheduler.requests).items() if any(table)},
+            "holds": {**holds, "device": [*holds.get("device", ()), *self._deferred()]},
+            "waiting": waiting,
+            "running": running,
+            "pending": self._pending(),
+        }
+
+    def _deferred(self) -> list[int]:
+        """Blocks that are freed once the steps under way were processed."""
+        return [block.block_id for _, blocks in getattr(self._scheduler, "deferred_frees", ()) for block in blocks]
+
+    def _made_connector(self, tiers: dict):
+        if not self._options.connector:
+            return None
+        from vllm_connectors import ModelConnector
+
+        connector = ModelConnector(self, self._scheduler, json.loads(self._options.connector), self._keys)
+        tiers.update(connector.tiers)
+        return connector

@@ -1,0 +1,98 @@
+"""The copies of a connector, with their moments in our hands.
+
+A copy is submitted by the release's own worker-side code, once by each worker, and ends when we say so. Copies of one
+stream end in the order in which they were submitted, as on a device; streams know nothing of each other. What is told
+is one copy for all workers: it begins with the first worker's part and ends with the last one's.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from level import Level
+
+__all__ = ["Part", "Transfers"]
+
+Stream = tuple[str, str, int]
+"""Tier, what it carries, and the worker that it belongs to."""
+
+
+@dataclass(eq=False)
+class Part:
+    """One worker's part of a copy."""
+
+    name: str
+    stream: Stream
+    done: bool = False
+    failed: bool = False
+
+
+@dataclass
+class _Copy:
+    """A copy under way."""
+
+    missing: int
+    """Workers whose part has not ended."""
+    failed: bool = False
+
+
+@dataclass
+class Transfers:
+    """All copies under way."""
+
+    level: Level
+    workers: int
+    fallible: set[str] = field(default_factory=set)
+    """Tiers whose copies may fail: those of releases and connectors that can report it."""
+    _copies: dict[str, _Copy] = field(default_factory=dict)
+    _streams: dict[Stream, deque[Part]] = field(default_factory=dict)
+
+    def announce(self, tier: str, kind: str, number: object, pairs: list) -> str:
+        """Tell that a copy may begin from here on, unless that was told; return its name."""
+        name = f"{tier} {kind} {number}"
+        if name not in self._copies:
+            self._copies[name] = _Copy(self.workers)
+            self.level.tell("copy", name, "begin", pairs)
+        return name
+
+    def submit(self, tier: str, kind: str, worker: int, number: object, pairs: list, stream: str = "") -> Part:
+        """A worker puts its part of a copy on a stream: the one for copies of this kind, or one of its own."""
+        part = Part(self.announce(tier, kind, number, pairs), (tier, stream or kind, worker))
+        self._streams.setdefault(part.stream, deque()).append(part)
+        return part
+
+    def end(self, part: Part, failed: bool = False) -> list[str]:
+        """End a part and those before it on its stream; return the names of the copies."""
+        ended: list[str] = []
+        while not part.done:
+            stream = self._streams[part.stream]
+            first = stream.popleft()
+            if not stream:
+                del self._streams[part.stream]
+            first.done, first.failed = True, failed and first is part
+            ended.append(first.name)
+            self._ended(first)
+        return ended
+
+    def complete(self, pick: int, how: int) -> dict | None:
+        """End the oldest copy of a stream (``how`` 0), or all of it (1), or let the oldest fail if it may (2).
+
+        None when nothing is under way.
+        """
+        if not self._streams:
+            return None
+        key = sorted(self._streams)[pick % len(self._streams)]
+        stream, failed = self._streams[key], how == 2 and key[0] in self.fallible
+        ended = self.end(stream[-1 if how == 1 else 0], failed)
+        return {"worker": key[2], "failed" if failed else "ended": ended}
+
+    def pending(self) -> int:
+        """How many copies have not ended."""
+        return len(self._copies)
+
+    def _ended(self, part: Part) -> None:
+        copy = self._copies[part.name]
+        copy.missing -= 1
+        copy.failed = copy.failed or part.failed
+        if not copy.missing:
+            del self._copies[part.name]
+            self.level.tell("copy", part.name, "fail" if copy.failed else "end", [])

@@ -1,0 +1,62 @@
+"""What a scheduler of vLLM does while it schedules, noted in order: lookups, admissions, preemptions.
+
+Its own methods are wrapped, one by one, on the one object; they do what they did.
+"""
+
+__all__ = ["Watch"]
+
+_LOOKUPS = ("get_computed_blocks", "get_computed_blocks_for_connector")
+
+
+class Watch:
+    """Notes of one scheduler.
+
+    A note is ``("lookup", r, local, external, limit)``, ``("allocated", r, found or None)`` where ``found`` is the blocks
+    per group that the lookup handed out and the tokens that they hold, or ``("preempted", r)``.
+    """
+
+    def __init__(self, scheduler) -> None:
+        self._notes: list[tuple] = []
+        self._connector = scheduler.connector
+        manager = scheduler.kv_cache_manager
+        for name in _LOOKUPS:
+            if hasattr(manager, name):
+                self._wrap(manager, name, self._looked_up)
+        self._wrap(manager, "allocate_slots", self._allocated)
+        self._wrap(scheduler, "_preempt_request", self._preempted)
+        if self._connector is not None:
+            self._wrap(self._connector, "get_num_new_matched_tokens", self._matched)
+
+    def take(self) -> list[tuple]:
+        """Return the notes since the last call."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def _wrap(self, target, name: str, note) -> None:
+        original = getattr(target, name)
+
+        def watched(*args, **kwargs):
+            answer = original(*args, **kwargs)
+            note(answer, *args, **kwargs)
+            return answer
+
+        setattr(target, name, watched)
+
+    def _looked_up(self, answer, request, *_args, **_kwargs) -> None:
+        if self._connector is None:
+            self._notes.append(("lookup", request.request_id, answer[1], 0, request.num_tokens - 1))
+
+    def _matched(self, answer, request, computed, *_args, **_kwargs) -> None:
+        if answer[0] is not None:
+            self._notes.append(("lookup", request.request_id, computed, answer[0], request.num_tokens - 1))
+
+    def _allocated(self, answer, request, *_args, new_computed_blocks=None, num_new_computed_tokens=0, **_kwargs) -> None:
+        if answer is None:
+            return
+        found = None
+        if new_computed_blocks is not None and num_new_computed_tokens:
+            found = ([list(ids) for ids in new_computed_blocks.get_block_ids()], num_new_computed_tokens)
+        self._notes.append(("allocated", request.request_id, found))
+
+    def _preempted(self, _answer, request, *_args, **_kwargs) -> None:
+        self._notes.append(("preempted", request.request_id))

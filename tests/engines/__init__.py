@@ -1,0 +1,1 @@
+"""Tests of the engines: the store, the worker, the oracles."""

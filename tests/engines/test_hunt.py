@@ -1,0 +1,110 @@
+"""The hunt on the toy engine: it is silent where nothing is wrong, and finds, shrinks and tells what is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.engines.hunt import Report, hunt, verdict
+from kvproof.engines.known import Known, KnownError, expectation, read_known
+from kvproof.engines.session import Limits, Session
+from kvproof.engines.violation import Violation
+from kvproof.findings import case_of, file_name, report_to_json, tell, trace_of, violation_of
+
+from .toys import cases, toy
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with toy(Limits(start=30, operation=2, answer=10)) as session:
+        yield session
+
+
+def hunted(session: Session, examples: int = 200, **setup: object) -> Report:
+    return hunt(session, "fake==1.0", "toy", {"toy": cases(**setup)}, seconds=60, examples=examples)
+
+
+def test_the_right_toy_is_left_in_peace(session: Session) -> None:
+    report = hunted(session)
+    assert report.findings == []
+    assert report.examples >= 200
+    assert set(report.coverage) >= {"add", "finish", "evict", "store", "complete", "more", "drain", "reset"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule", "length"),
+    [
+        ("P13", "P13", 2),
+        ("wrong table", "P6", 2),
+        ("removed early", "P12", 3),
+        ("leak", "P2", 2),
+        ("host content", "P6", 3),
+    ],
+)
+def test_a_fault_is_found_and_made_small(session: Session, fault: str, rule: str, length: int) -> None:
+    report = hunted(session, 400, fault=fault)
+    found = [finding for finding in report.findings if finding.violation.rule == rule]
+    assert found, report.findings
+    assert len(found[0].case.ops) <= length, found[0].case.ops
+
+
+def test_a_fault_is_reported_once_and_others_after_it(session: Session) -> None:
+    report = hunted(session, 600, fault="P13")
+    signatures = [finding.violation.signature for finding in report.findings]
+    assert len(signatures) == len(set(signatures))
+
+
+def test_a_finding_is_told_traced_and_seen_again(session: Session) -> None:
+    report = hunted(session, 400, fault="P13")
+    finding = next(f for f in report.findings if f.violation.rule == "P13")
+    trace = decode_trace(encode_trace(trace_of("fake==1.0", finding, seed=0)))
+    assert violation_of(trace) == finding.violation
+    again, _ = verdict(session, case_of(trace))
+    assert again is not None
+    assert again.violation == finding.violation
+    text = "\n".join(tell("fake==1.0", finding.case, finding.verdict, "trace.jsonl"))
+    assert "rule P13: A hash key stands for one content" in text
+    assert "kvproof replay trace.jsonl --target fake==1.0" in text
+    assert "device ref_cnt" in text
+    assert file_name("fake==1.0", finding).startswith("fake-1.0-toy-P13-one-key-two-contents")
+    assert report_to_json(report)["findings"][0]["trace"]
+
+
+KNOWN = Known("fake", "P13", "salts are ignored", "https://example.org/1", ">=1,<2")
+
+
+def test_known_findings_are_told_apart(session: Session) -> None:
+    why = expectation([KNOWN], "fake", "1.0")
+    report = hunt(session, "fake==1.0", "toy", {"toy": cases(fault="P13")}, seconds=60, examples=300, expected=why)
+    expected = {f.violation.rule: f.expected for f in report.findings}
+    assert expected["P13"] == "salts are ignored (https://example.org/1)"
+    assert all(reason is None for rule, reason in expected.items() if rule != "P13")
+
+
+def test_a_known_finding_is_one_of_its_releases_and_its_rule_only() -> None:
+    violation = Violation("P13", "one key, two contents", "...", ("a", "b"))
+    assert KNOWN.fits("fake", "1.5", violation, "toy")
+    assert not KNOWN.fits("fake", "2.0", violation, "toy")
+    assert not KNOWN.fits("other", "1.5", violation, "toy")
+    assert not KNOWN.fits("fake", "1.5", Violation("P6", "one key, two contents", "..."), "toy")
+    assert Known("fake", "P13", "", "", key=["a"]).fits("fake", "1", violation, "toy")
+    assert not Known("fake", "P13", "", "", key=["b"]).fits("fake", "1", violation, "toy")
+    assert not Known("fake", "P13", "", "", level="pool").fits("fake", "1", violation, "toy")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[known]]\nengine='x'", "missing required field"),
+        ("[[known]", "no list of known findings"),
+        ("[[known]]\nengine='x'\nrule='P1'\nreason=''\nlink=''\nreleases='new'", "is no range"),
+    ],
+)
+def test_a_list_that_is_none_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "known.toml"
+    path.write_text(text)
+    with pytest.raises(KnownError, match=words):
+        read_known(path)
+    with pytest.raises(KnownError, match="cannot be read"):
+        read_known(tmp_path / "absent.toml")

@@ -1,0 +1,72 @@
+"""Every oracle is seen to fail once: the toy engine is right, or wrong in one way."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kvproof.engines.hunt import close, verdict
+from kvproof.engines.record import Case
+from kvproof.engines.rules import RULES
+from kvproof.engines.session import Session
+
+from .toys import toy
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with toy() as session:
+        yield session
+
+
+def add(*tokens: int, **more: object) -> tuple[str, dict[str, object]]:
+    return "add", {"tokens": list(tokens), **more}
+
+
+FINISH, STORE, COMPLETE = ("finish", {"pick": 0}), ("store", {"pick": 0}), ("complete", {"pick": 0})
+MORE, EVICT = ("more", {"pick": 0}), ("evict", {"pick": 0})
+SHARED = [add(0, 1, 2), FINISH, add(0, 1, 2, 2, 1)]
+
+FAULTS = {
+    "P2": ("P2", SHARED),
+    "P4": ("P4", [add(0, 1), FINISH]),
+    "P5": ("P5", [add(0, 1, 2)]),
+    "P6": ("P6", [add(0, 1, 2), FINISH, add(1, 1, 1, 1, 1, 1, 1), FINISH, add(2, 2, 2, 2, 2, 2, 2, 2)]),
+    "P8": ("H8", [add(0, 1, 2), FINISH, add(1, 1, 1, 1, 1, 1), FINISH, add(0, 1, 2, 2, 2, 2, 2, 2)]),
+    "P13": ("P13", [add(0, 1, 2, salt="a"), add(0, 1, 2, salt="b")]),
+    "P14": ("P14", [add(0, 1), FINISH, add(0, 1)]),
+    "P15": ("P15", [add(0, 1)]),
+    "D7": ("D7", [add(0, 1, 2, 2, late=True), MORE]),
+    "O3": ("O3", [add(0, 1, 2), STORE]),
+    "O8": ("O8", [add(0, 1, 2), STORE, FINISH, add(1, 1, 1, 1), FINISH, add(2, 2, 2, 2, 2, 2, 2, 2)]),
+    "wrong table": ("P6", [add(0, 1, 2, 2)]),
+    "host content": ("P6", [add(0, 1, 2), STORE, COMPLETE]),
+    "queued twice": ("P3", [add(0, 1), FINISH]),
+    "not queued": ("P3", [add(0, 1), FINISH]),
+    "negative": ("P2", [add(0, 1), FINISH]),
+    "counter": ("P3", [add(0, 1)]),
+    "unreported": ("P12", [add(0, 1, 2)]),
+    "parent": ("P12", [add(0, 1, 2)]),
+    "removed early": ("P12", [add(0, 1), add(0, 1), EVICT]),
+    "leak": ("P2", [add(0, 1), FINISH]),
+    "stuck": ("L1", [add(0, 1)]),
+    "reset refused": ("L2", [add(0, 1), FINISH]),
+    "reset leaves": ("O10", [add(0, 1), add(1, 1)]),
+    "reset keeps host": ("O10", [add(0, 1), STORE, COMPLETE, FINISH, ("reset", {"connector": 1})]),
+    "refused reset clears": ("O10", [add(0, 1), ("reset", {})]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_noticed_by_the_rule_it_breaks_and_its_absence_is_silent(session: Session, fault: str) -> None:
+    rule, ops = FAULTS[fault]
+    window = fault == "D7"
+    right, answer = verdict(session, close(Case("toy", {"window": window}, ops)))  # type: ignore[arg-type]
+    assert right is None, right
+    assert not any(step.error for step in answer.steps)
+    wrong, _ = verdict(session, close(Case("toy", {"window": window, "fault": fault}, ops)))  # type: ignore[arg-type]
+    assert wrong is not None
+    assert wrong.violation.rule == rule, wrong.violation
+
+
+def test_every_rule_that_a_violation_names_has_its_sentence() -> None:
+    assert {rule for rule, _ in FAULTS.values()} <= set(RULES)

@@ -1,0 +1,33 @@
+"""The toy engine as tests use it."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from kvproof.engines.engine import Engine
+from kvproof.engines.record import Case
+from kvproof.engines.session import Limits, Session
+
+FAKES = Path(__file__).with_name("fakes")
+
+
+def toy(limits: Limits | None = None) -> Session:
+    """A session with the toy engine."""
+    return Session.of(Engine("fake", "1.0", Path(sys.executable), (FAKES,)), limits)
+
+
+def cases(**setup: Any) -> st.SearchStrategy[Case]:
+    """Random legal sequences for the toy."""
+    small = st.integers(0, 5)
+    tokens = st.lists(st.integers(0, 2), min_size=1, max_size=7)
+    op = st.one_of(
+        st.builds(lambda t, s: ("add", {"tokens": t, "salt": s}), tokens, st.sampled_from([None, "a"])),
+        *(
+            st.builds(lambda p, name=name: (name, {"pick": p}), small)
+            for name in ("finish", "evict", "store", "complete", "more")
+        ),
+    )
+    ops = st.integers(1, 20).flatmap(lambda n: st.lists(op, min_size=n, max_size=n))
+    return st.builds(lambda o: Case("toy", setup, o), ops)
