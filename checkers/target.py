@@ -75,6 +75,9 @@ class Target(ABC):
     weights: ClassVar[Mapping[str, int]] = {}
     """How much more often than others an action is tried at random: those that take many steps to lead anywhere."""
 
+    reports: ClassVar[bool] = True
+    """Whether the implementation's events are told. Where they are not, they are not compared."""
+
     essential: ClassVar[frozenset[str]] = frozenset()
     """The actions without which nothing happens: no run is made without them."""
 

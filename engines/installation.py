@@ -84,6 +84,7 @@ class Installation:
             self._make_environment(staged)
             version = self._look_up(interpreter(staged))  # Before a gigabyte is fetched for it.
             self._fill(interpreter(staged))
+            # An environment may move as long as only its interpreter is run: the scripts beside it name the old place.
             python = interpreter(self._folder.put(staged, name))
         built = self._build(python, version)
         (built / RECORD).write_bytes(msgspec.json.encode(Record("vllm", version, name)))

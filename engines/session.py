@@ -19,6 +19,7 @@ import msgspec
 
 from .engine import Engine
 from .record import PROTOCOL, Answer, Case, Hello, Step
+from .store import location
 
 __all__ = ["Failure", "Limits", "Run", "Session", "WorkerError"]
 
@@ -98,7 +99,9 @@ class Session:
         """A worker for an engine of the store, or of the user's own."""
         limits = limits or Limits()
         said = msgspec.json.encode({"operation": limits.operation, "memory": limits.memory}).decode()
+        cache = location() / "work" / f"{engine.name}-{engine.version}"
         environment = engine.environment() | {
+            "VLLM_CACHE_ROOT": str(cache),  # What it learns of its models, by release; not in the user's own cache.
             "PYTHONHASHSEED": "0",
             "CUDA_VISIBLE_DEVICES": "",
             "OMP_NUM_THREADS": "1",
@@ -123,8 +126,8 @@ class Session:
         assert self._hello is not None
         return self._hello
 
-    def run(self, case: Case, *, snapshots: str = "full", full_at: Sequence[int] = ()) -> Run:
-        """Let the worker do a case.
+    def run(self, case: Case, *, snapshots: str = "full", full_at: Sequence[int] = (), keep: bool = False) -> Run:
+        """Let the worker do a case; ``keep``: `more` may go on with it.
 
         Raises:
             WorkerError: no worker can be started (any more).
@@ -137,11 +140,26 @@ class Session:
             "snapshots": snapshots,
             "full_at": list(full_at),
         }
+        if keep:
+            message["keep"] = True
         try:
             return self._ask(message)
         except _Lost as lost:
             self.close()
             return Run(Answer(0, steps=self._steps_before(message)), lost.failure)
+
+    def more(self, ops: Sequence[tuple[str, dict[str, Any]]], *, snapshots: str = "full") -> Run:
+        """Let the worker go on with what it kept.
+
+        Raises:
+            WorkerError: no worker can be started (any more).
+        """
+        _ = self.hello
+        try:
+            return self._ask({"more": ops, "snapshots": snapshots})
+        except _Lost as lost:
+            self.close()
+            return Run(Answer(0), lost.failure)
 
     def _steps_before(self, message: dict[str, Any]) -> list[Step]:
         """The steps that a worker ends before it fails: it is asked again, to say each as soon as it is done."""
@@ -187,7 +205,7 @@ class Session:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 cwd=self._folder.name,
-                env=dict(self.environment),
+                env={**self.environment, "TMPDIR": self._folder.name},
                 start_new_session=True,
             )
         except OSError as error:

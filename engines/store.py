@@ -31,6 +31,7 @@ __all__ = [
     "Engine",
     "Holding",
     "StoreError",
+    "check",
     "clear",
     "holdings",
     "install",

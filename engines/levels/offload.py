@@ -109,7 +109,7 @@ def _simple(draw: st.DrawFn, groups: st.SearchStrategy[list[dict[str, Any]]], **
         "kind": "simple",
         "groups": kinds,
         "blocks": least + draw(st.integers(0, 10)),
-        "host": draw(st.sampled_from([4, 6, 8, 12, 40, 80])),
+        "host": draw(st.sampled_from([6, 12, 40, 80, 4, 8])),
         "lazy": draw(more.get("lazy", st.booleans())),
         "workers": draw(more.get("workers", st.just(1))),
         "budget": draw(st.integers(3, 16)),

@@ -148,7 +148,7 @@ def _chunk_groups(block: int, blocks: int, full: bool) -> list[Setup]:
 
 def _mambas(known: Version, mode: str, **more: Choice) -> st.SearchStrategy[Setup]:
     """Full attention, one or two mamba groups, perhaps a window."""
-    groups = st.builds(_mamba_groups, st.sampled_from([2, 4, 8]), st.integers(1, 2), st.integers(0, 8))
+    groups = st.builds(_mamba_groups, st.sampled_from([4, 8] if "spec" in more else [2, 4, 8]), st.integers(1, 2), st.integers(0, 8))
     settings: dict[str, Choice] = {"mamba": st.just(mode), "caching": st.just(mode != "none")}
     if "spec" not in more:
         settings["asynchronous"] = st.booleans()

@@ -22,53 +22,35 @@ class HostPoolOracle:
 
     def __init__(self, world: World, setup: dict[str, Any]) -> None:
         self._last: State | None = None
-        self._storing: dict[Any, list[tuple[int, int]]] = {}
-        """Per store under way, its device blocks, each with the version of what was in it when the store began."""
         self._kept = None if setup["lazy"] else _Kept(world)
 
-    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+    def step(self, step: Step, _ghost: Ghost | None = None) -> Iterator[Violation]:
         """Yield what is wrong with the stores that began and with what the operation changed."""
-        stores = [effect for effect in step.effects if effect[0] == "copy"]
-        yield from self._twice(stores, ghost)
         if step.error is not None or step.state is None:
             return
         last, state = self._last, step.state
         if last is not None and not step.skipped:
             if step.op in ("step", "abort"):
-                yield from self._again(stores, last, state)
+                yield from _again(step, last, state)
             yield from _unchanged(step.op, last, state)
         if self._kept is not None:
             yield from self._kept.step(step, last)
         self._last = state
 
-    def _twice(self, copies: list[list[Any]], ghost: Ghost) -> Iterator[Violation]:
-        """O3: one store in flight for one content of a device block."""
-        for _, number, phase, pairs in copies:
-            if phase != "begin":
-                self._storing.pop(number, None)
-                continue
-            mine: list[tuple[int, int]] = []
-            for source, block, to, _ in pairs:
-                if (source, to) != (DEVICE, HOST):
-                    continue
-                content = block, ghost.version_of(DEVICE, block)
-                if content in mine or any(content in others for others in self._storing.values()):
-                    text = f"device block {block} is stored while a store of the same content is in flight"
-                    yield Violation("O3", "stored twice at once", text)
-                mine.append(content)
-            self._storing[number] = mine
 
-    def _again(self, copies: list[list[Any]], last: State, state: State) -> Iterator[Violation]:
-        """O3: what the host has all the time is not stored again."""
-        before, after = _cached(last, HOST), _cached(state, HOST)
-        there = {key for key, blocks in before.items() if blocks & after.get(key, set())}
-        names = {block: [(k, g) for k, g in keys] for block, keys in state.pools[DEVICE].hashes}
-        for _, _, phase, pairs in copies:
-            for source, block, to, _ in pairs if phase == "begin" else ():
-                keys = names.get(block)
-                if (source, to) == (DEVICE, HOST) and keys and there.issuperset(keys):
-                    text = f"device block {block} is stored, though the host has its keys {keys}"
-                    yield Violation("O3", "stored though on the host", text)
+def _again(step: Step, last: State, state: State) -> Iterator[Violation]:
+    """O3: what the host has all the time is not stored again."""
+    before, after = _cached(last, HOST), _cached(state, HOST)
+    there = {key for key, blocks in before.items() if blocks & after.get(key, set())}
+    names = dict(state.pools[DEVICE].hashes)
+    for effect in step.effects:
+        if effect[0] != "copy" or effect[2] != "begin":
+            continue
+        for source, block, to, _ in effect[3]:
+            keys = names.get(block)
+            if (source, to) == (DEVICE, HOST) and keys and there.issuperset(keys):
+                text = f"device block {block} is stored, though the host has its keys {keys}"
+                yield Violation("O3", "stored though on the host", text)
 
 
 def _unchanged(op: str, last: State, state: State) -> Iterator[Violation]:

@@ -37,54 +37,72 @@ def main() -> None:
     gc.freeze()
     _say(replies, {"hello": hello | {"notes": getattr(adapter, "NOTES", {})}})
     warm: set[str] = set()
+    kept = None
     for line in sys.stdin:
         message = json.loads(line)
         # Whoever makes a level for the first time waits for the engine's modules; the kit watches that.
         seconds = float(limits.get("operation", 0))
-        setup_seconds = seconds if message["level"] in warm else 0.0
-        warm.add(message["level"])
+        setup_seconds = seconds if message.get("level") in warm else 0.0
+        warm.add(message.get("level"))
         done = (lambda step: _say(replies, {"step": step})) if message.get("stream") else None
-        _say(replies, {"id": message["id"], **answer(adapter, message, setup_seconds, seconds, done)})
+        answered, kept = answer(adapter, message, setup_seconds, seconds, done, kept)
+        _say(replies, {"id": message["id"], **answered})
 
 
-def answer(adapter, message: dict, setup_seconds: float, seconds: float, done=None) -> dict:
-    """Make the setup, do the operations, and tell what happened; each step is handed to ``done`` at once, if given."""
-    detail, full_at = message.get("snapshots", "full"), set(message.get("full_at", ()))
-    steps: list[dict] = []
-    answered: dict = {"steps": steps}
-    level = None
+def answer(adapter, message: dict, setup_seconds: float, seconds: float, done=None, kept=None) -> tuple:
+    """Make the setup, or go on with the system that was kept; do the operations, and tell what happened.
+
+    Each step is handed to ``done`` at once, if given. Returned are the answer, and the system if it is to be kept.
+    """
+    answered: dict = {"steps": []}
+    level = kept
+    if "more" not in message:
+        if kept is not None:
+            kept.close()
+        try:
+            level = _within(setup_seconds, adapter.LEVELS[message["level"]], message["setup"])
+        except adapter.Refused as error:
+            return {"refused": str(error)}, None
+        except (Exception, Hang) as error:
+            answered["steps"].append({"op": "setup", "args": message["setup"], "error": _told(error)})
+            return answered, None
+        answered["world"] = level.world
+    elif level is None:
+        return {"refused": "no system was kept"}, None
+    well = False
     try:
-        level = _within(setup_seconds, adapter.LEVELS[message["level"]], message["setup"])
-    except adapter.Refused as error:
-        return {"refused": str(error)}
-    except (Exception, Hang) as error:
-        steps.append({"op": "setup", "args": message["setup"], "error": _told(error)})
-        return answered
-    answered["world"] = level.world
-    try:
-        for number, (op, args) in enumerate(message["ops"]):
-            step: dict = {"op": op, "args": args}
-            steps.append(step)
-            try:
-                outcome = _within(seconds, level.do, op, args)
-            except (Exception, Hang) as error:
-                step["effects"] = level.take_effects()
-                step["error"] = _told(error)
-                break
-            if outcome is level.SKIPPED:
-                step["skipped"] = True
-            else:
-                step["result"] = outcome
-            step["effects"] = level.take_effects()
-            if detail == "full" or number in full_at:
-                step["state"] = level.state()
-            elif detail == "digest":
-                step["digest"] = _digest(level.state())
-            if done is not None:
-                done(step)
+        well = _operate(level, message, seconds, answered["steps"], done)
     finally:
-        level.close()
-    return answered
+        if not well or not (message.get("keep") or "more" in message):
+            level.close()
+            level = None
+    return answered, level
+
+
+def _operate(level, message: dict, seconds: float, steps: list[dict], done) -> bool:
+    """Do the operations of a message; return whether the engine took all of them."""
+    detail, full_at = message.get("snapshots", "full"), set(message.get("full_at", ()))
+    for number, (op, args) in enumerate(message["more"] if "more" in message else message["ops"]):
+        step: dict = {"op": op, "args": args}
+        steps.append(step)
+        try:
+            outcome = _within(seconds, level.do, op, args)
+        except (Exception, Hang) as error:
+            step["effects"] = level.take_effects()
+            step["error"] = _told(error)
+            return False
+        if outcome is level.SKIPPED:
+            step["skipped"] = True
+        else:
+            step["result"] = outcome
+        step["effects"] = level.take_effects()
+        if detail == "full" or number in full_at:
+            step["state"] = level.state()
+        elif detail == "digest":
+            step["digest"] = _digest(level.state())
+        if done is not None:
+            done(step)
+    return True
 
 
 def _within(seconds: float, call, *arguments):

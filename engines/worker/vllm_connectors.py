@@ -32,7 +32,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1 import KVConnectorRole
 from vllm.distributed.kv_transfer.kv_connector.v1.base import supports_hma
 from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT
 from vllm.v1.worker import kv_connector_model_runner_mixin as mixin
-from vllm_common import Keys, event_effects, takes
+from vllm_common import Keys, event_effects, since, takes
 from vllm_transfers import Transfers
 
 __all__ = ["ModelConnector", "configure", "transfer_config"]
@@ -62,6 +62,8 @@ def configure(vllm_config, connector: dict, kv_cache_config) -> None:
         The release does not have it, or does not take it for these groups.
     """
     groups = kv_cache_config.kv_cache_groups
+    if len(groups) > 1 and remote.failure_policy(connector) and not since((0, 19)):
+        raise Refused("before 0.19 a load is of one group")
     told = _told(connector, _page(kv_cache_config), groups[0].kv_cache_spec.block_size)
     made = _made(KVTransferConfig, **told, **remote.failure_policy(connector))
     try:
@@ -139,6 +141,8 @@ class ModelConnector:
         self._output = None
         self._sides = self._made_sides(connector)
         self.tiers = {tier: told for side in self._sides for tier, told in side.tiers.items()}
+        self.resets = all(side.resets for side in self._sides)
+        """Whether a reset of the engine can reset the connector as well: releases before 0.22 to 0.24 could not."""
 
     def begin_step(self, scheduler_output) -> None:
         """Do what stands before anything else in a step: the first of vLLM's two model runners flushes here."""
@@ -207,18 +211,21 @@ class ModelConnector:
             tier = next(tiers)
             side = _SIDES[setup["kind"]](here, there, tier, self._transfers, setup)
             if tier in side.tiers:
-                self._listen(here, tier)
+                self._listen(here, tier, self._tells_events and side.tells_events)
             sides.append(side)
         return sides
 
-    def _listen(self, connector, tier: str) -> None:
-        """Tell the KV events of a connector when they are taken, and that a reset cleared its tier."""
+    def _listen(self, connector, tier: str, told: bool) -> None:
+        """Tell the KV events of a connector when they are taken, and that a reset cleared its tier.
+
+        ``told``: whether the events say all of the tier.
+        """
         take, reset = connector.take_events, connector.reset_cache
 
         def taken():
             events = list(take())
-            event_effects(self._level, self._keys, [_without_medium(event) for event in events], tier)
-            if self._tells_events:
+            event_effects(self._level, self._keys, [_in_tier(event) for event in events], tier)
+            if told:
                 self._level.tell("boundary", tier)
             return events
 
@@ -262,9 +269,9 @@ class _Step:
         return None if self._empty and self._output.is_empty() else self._output
 
 
-def _without_medium(event):
-    """An event as one of the connector's own tier, which its medium does not name if there are two."""
-    return msgspec.structs.replace(event, medium=None) if hasattr(event, "medium") else event
+def _in_tier(event):
+    """An event of host memory as one of the connector's own tier: there may be two. What it says of others stays."""
+    return msgspec.structs.replace(event, medium=None) if getattr(event, "medium", None) == "CPU" else event
 
 
 def _stand_in(worker) -> None:

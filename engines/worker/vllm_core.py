@@ -379,6 +379,8 @@ def _check_mamba(options: Options, groups: list[dict]) -> None:
     expected = options.max_len if options.mamba == "none" else min(group["block"] for group in groups)
     if any(block != expected for block in blocks):
         raise Refused(f"a mamba layer's block is {expected} tokens here")
+    if options.spec >= expected:
+        raise Refused("a mamba layer's block holds at least a step's drafts and one token more")
 
 
 def _plan(settings, options: Options, groups: list[dict]):

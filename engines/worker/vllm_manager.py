@@ -499,7 +499,7 @@ class ManagerLevel(Level):
         return self.manager.reset_prefix_cache()
 
     def op_drain(self, _args: dict):
-        """Complete everything as a scheduler would: first come, first served; short of blocks, the last is preempted."""
+        """Complete everything as a scheduler does: first come, first served; the last is preempted for want of blocks."""
         for x in self._in("loading", "dead"):
             self._load_done(x)
         patience = self.setup.max_len + 4

@@ -158,10 +158,11 @@ class Runner:
         executed, sampled = Executed({}), {}
         counts = scheduled.num_scheduled_tokens
         self._states.prepare((r, self._rows[r].tables, starts[r], counts[r]) for r in counts)
-        for note in notes:
-            self._tell_note(note)
-            r = note[1]
-            if note[0] == "allocated" and r in starts and r not in sampled:
+        for kind, r, *rest in notes:
+            if kind == "preempted":
+                continue
+            self._tell_note((kind, r, *rest))
+            if kind == "allocated" and r in starts and r not in sampled:
                 sampled[r] = self._compute(r, starts[r], scheduled, executed)
         assert len(sampled) == len(starts), "the scheduler scheduled a request without asking for its blocks"
         if self.connector is not None:

@@ -57,6 +57,8 @@ class OffloadingSide:
         factor = setup.get("factor", 1)
         if self._chunks() != setup["blocks"]:
             raise Refused(f"{NAME} made {self._chunks()} chunks of what should be {setup['blocks']}")
+        self.resets = hasattr(self._scheduler, "reset_cache")
+        self.tells_events = True
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
         for number, worker in enumerate(workers):
             worker.connector_worker.worker = _Copies(tier, number, transfers, factor)

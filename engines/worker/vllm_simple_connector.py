@@ -4,6 +4,7 @@ The scheduler's side and the workers' side are the release's own; only what woul
 of a worker run on two streams, one per direction, each in order.
 """
 
+import sys
 from types import SimpleNamespace
 
 from level import Refused
@@ -33,6 +34,9 @@ class SimpleSide:
         self._manager = manager
         if manager.num_cpu_blocks != setup["blocks"]:
             raise Refused(f"{NAME} made {manager.num_cpu_blocks} blocks of what should be {setup['blocks']}")
+        self.resets = hasattr(manager, "reset")
+        # Early releases tell of nothing that is stored, only of what is removed.
+        self.tells_events = hasattr(sys.modules[type(manager).__module__], "BlockStored")
         self.tiers = {tier: {"blocks": manager.num_cpu_blocks, "null": manager.cpu_block_pool.null_block.block_id}}
         module.torch = _NO_DEVICE
         for number, worker in enumerate(workers):
@@ -57,8 +61,17 @@ class SimpleSide:
         return len(self._in_flight())
 
     def pools(self, keys: Keys) -> dict:
-        """Return the host pool as the protocol has it."""
-        return {self._tier: pool_state(self._manager.cpu_block_pool, keys)}
+        """Return the host pool as the protocol has it.
+
+        Up to 0.28 a block gets its hash when its store is planned, and comes into the map when the store ends.
+        """
+        pool = pool_state(self._manager.cpu_block_pool, keys)
+        planned = {b for transfer in self._stores() for b in transfer.cpu_block_ids}
+        mapped = {(k, g, b) for k, g, blocks in pool["cached"] for b in blocks}
+        pool["hashes"] = [
+            [b, [(k, g) for k, g in found if b not in planned or (k, g, b) in mapped]] for b, found in pool["hashes"]
+        ]
+        return {self._tier: pool}
 
     def holds(self) -> dict:
         """Return the blocks that transfers and lookups hold."""
@@ -71,10 +84,13 @@ class SimpleSide:
     def _in_flight(self) -> list:
         """The transfers that hold blocks, whether submitted or not."""
         manager = self._manager
-        stores = [*manager._store_event_to_blocks.values(), *getattr(manager, "_pending_finished_stores", ())]
-        stores += getattr(manager, "_abandoned_store_event_to_blocks", {}).values()
         loads = [*manager._reqs_to_load.values(), *getattr(manager, "_abandoned_reqs_to_load", {}).values()]
-        return stores + [load.transfer_meta for load in loads if load.transfer_meta is not None]
+        return self._stores() + [load.transfer_meta for load in loads if load.transfer_meta is not None]
+
+    def _stores(self) -> list:
+        manager = self._manager
+        stores = [*manager._store_event_to_blocks.values(), *getattr(manager, "_pending_finished_stores", ())]
+        return [*stores, *getattr(manager, "_abandoned_store_event_to_blocks", {}).values()]
 
 
 class _Copies:

@@ -155,7 +155,12 @@ class SimpleOffloadLevel(Level):
         return None
 
     def op_repeat(self, args: dict):
-        """A worker reports again what it has reported: a store that is done, or a load whose request loads no more."""
+        """A worker reports again what it has reported: a store that is done, or a load whose request loads no more.
+
+        Releases that cannot reset the host's cache know no stale reports, and their callers make none.
+        """
+        if not self._system.has_reset:
+            return self.SKIPPED
         stale = [(kind, what) for kind, what in self._ended if kind == "store" or not self._is_loading(what)]
         if not stale:
             return self.SKIPPED
@@ -195,8 +200,13 @@ class SimpleOffloadLevel(Level):
     def state(self) -> dict:
         """Return the pools of both tiers, the block tables and what else holds blocks."""
         manager = self._system.manager
+        pools = {"device": pool_state(manager.block_pool, self._keys)} | self._side.pools(self._keys)
+        if not since((0, 30)):
+            # These note the hash at a block while it is written; it is registered when the store completes.
+            writing = self._system.writing()
+            pools[TIER]["hashes"] = [named for named in pools[TIER]["hashes"] if named[0] not in writing]
         return {
-            "pools": {"device": pool_state(manager.block_pool, self._keys)} | self._side.pools(self._keys),
+            "pools": pools,
             "tables": tables(manager, self._live),
             "holds": self._side.holds(),
             "waiting": len(self._waiting),

@@ -113,6 +113,13 @@ class System:
         take = getattr(self.manager, "take_boundary_state_offloads", None)
         return take() if take else {}
 
+    def writing(self) -> set[int]:
+        """Return the host blocks that stores in flight write to."""
+        offload = self.offload
+        stores = [*offload._store_event_to_blocks.values()]
+        stores += getattr(offload, "_abandoned_store_event_to_blocks", {}).values()
+        return {block for store in stores for block in store.cpu_block_ids}
+
     # -------------------------------------------------------------------------------------------------------- ends
 
     def finish(self, request) -> None:

@@ -14,7 +14,7 @@ from kvproof.engines.session import Limits, Session, WorkerError
 from .toys import FAKES, toy
 
 ADD = ("add", {"tokens": [0, 1, 2]})
-LIMITS = Limits(start=20, operation=2, answer=6, memory=300, line=2**20)
+LIMITS = Limits(start=20, operation=3, answer=8, memory=100, line=2**20)
 
 
 @pytest.fixture(scope="module")

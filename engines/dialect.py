@@ -1,0 +1,71 @@
+"""Dialects: the legitimate differences of policy between vLLM's releases, as machine P's parameters have them."""
+
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from .record import Case
+from .session import Session
+
+__all__ = ["Dialect", "DialectError", "check_dialect", "dialect"]
+
+
+class DialectError(Exception):
+    """A build does not behave as its release is known to. One sentence that says what differs."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a release does where the rules leave a choice."""
+
+    split: bool
+    """P10: freed blocks without a hash join the head of the free queue; with caching off, all of them do."""
+    null: bool = True
+    """P4: the engine keeps a null block, and it is block 0."""
+
+
+_CHANGES = (
+    # From which release on, and what a release does since then.
+    (Version("0.0"), Dialect(split=False)),
+    (Version("0.23"), Dialect(split=True)),
+)
+
+
+def dialect(version: str) -> Dialect:
+    """Return the dialect of a release of vLLM."""
+    release = Version(version)
+    return next(dialect for since, dialect in reversed(_CHANGES) if since <= release)
+
+
+def check_dialect(session: Session) -> Dialect:
+    """Return the dialect of the build that a session drives, after a look at what it does.
+
+    Raises:
+        DialectError: it does something else than its release.
+    """
+    version = session.hello.version
+    known = dialect(version)
+    seen = Dialect(split=_frees_to_the_head(session, caching=True))
+    if seen.split == known.split and _frees_to_the_head(session, caching=False) == known.split:
+        return known
+    raise DialectError(
+        f"this build of vLLM {version} frees blocks in another order than that release; it cannot be compared with it"
+    )
+
+
+def _frees_to_the_head(session: Session, caching: bool) -> bool:
+    """Take two of four blocks and free them: whether they are the next to be taken."""
+    setup = {"blocks": 5, "requests": 1, "keys": 0, "caching": caching}
+    answer = session.run(Case("pool", setup, [("take", {"r": 0, "n": 2}), ("free", {"r": 0, "n": 2})])).answer
+    state = answer.steps[-1].state if answer.steps else None
+    free = state.pools["device"].free if state is not None else None
+    if free is None:
+        raise DialectError(f"vLLM {session.hello.version}: the block pool cannot be driven: {_why(answer)}")
+    return free[:2] == [2, 1]
+
+
+def _why(answer: object) -> str:
+    """What an answer without a state says."""
+    refused = getattr(answer, "refused", None)
+    errors = [step.error for step in getattr(answer, "steps", []) if step.error is not None]
+    return refused or (f"{errors[-1].type}: {errors[-1].message}" if errors else "no answer")
