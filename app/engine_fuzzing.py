@@ -119,7 +119,7 @@ def _show(output: Output, wish: Wish, result: Result) -> None:
         table.add_column(column, justify="right")
     for report in result.reports:
         expected = sum(f.expected is not None for f in report.findings)
-        speed = report.steps / report.searching if report.searching else 0.0
+        speed = report.speed or 0.0
         new = len(report.findings) - expected
         table.add_row(
             report.level, f"{report.examples:,}", f"{report.steps:,}", f"{speed:,.0f}", f"{report.refused:,}",

@@ -10,10 +10,10 @@ from packaging.version import Version
 
 from .checkers.trace import Trace, to_itf, write_atomically
 from .engines.engine import Engine
-from .engines.hunt import MoreOracles, Verdict, verdict
+from .engines.hunt import HARMLESS, MoreOracles, verdict
 from .engines.record import Case
 from .engines.session import Session, WorkerError
-from .engines.violation import Violation
+from .engines.violation import Verdict, Violation
 from .errors import ExitStatus, UsageError
 from .findings import case_of, tell, violation_of
 from .hunting import more_oracles, open_engine
@@ -53,6 +53,14 @@ def outcome_on(engine: Engine, case: Case, recorded: Violation | None, more: Mor
             if case.level not in session.hello.levels:
                 return Outcome(engine, "refused", why=f"there is no level {case.level}")
             found, answer = verdict(session, case, more)
+            passed: set[tuple[str, ...]] = set()
+            # What was recorded may stand behind faults that do no harm to it, as it did when it was found.
+            while found is not None and recorded is not None and _hides(found.violation, recorded):
+                passed.add(found.violation.signature)
+                later, _ = verdict(session, case, more, passed)
+                if later is None:
+                    break
+                found = later
     except WorkerError as error:
         raise UsageError(f"{engine.label} cannot be driven: {error}") from error
     if answer.refused is not None:
@@ -62,6 +70,10 @@ def outcome_on(engine: Engine, case: Case, recorded: Violation | None, more: Mor
     # An exception may move within the source from release to release: its rule and type are what stays.
     same = recorded is None or (found.violation.rule, found.violation.oracle) == (recorded.rule, recorded.oracle)
     return Outcome(engine, "same" if same else "other", found.violation, found)
+
+
+def _hides(violation: Violation, recorded: Violation) -> bool:
+    return violation.rule in HARMLESS and violation.signature != recorded.signature
 
 
 def replay_engine(output: Output, name: str, recorded: Trace, target: str | None, itf: Path | None) -> int:

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET
 
 from .checkers.trace import Operation, Trace, TraceError, encode_trace
-from .engines.hunt import Finding, Report, Verdict
+from .engines.hunt import Finding, Report
 from .engines.record import Case, State, Step
 from .engines.rules import RULES
-from .engines.violation import Violation
+from .engines.violation import Verdict, Violation
 from .version import kit_version
 
 __all__ = ["case_of", "file_name", "replay_line", "report_to_json", "tell", "trace_of", "violation_of"]
@@ -148,7 +148,7 @@ def _lines(state: State) -> Iterator[str]:
         if pool.free is not None:
             yield f"{tier} free queue: {_short(pool.free)}"
         cached = {f"{key}/{group}": blocks for key, group, blocks in pool.cached}
-        yield f"{tier} cached (key/group: blocks): {_short(cached)}"
+        yield f"{tier} cached (blocks by key/group): {_short(cached)}"
     for request, tables in state.tables.items():
         yield f"block tables of {request}: {_short(tables)}"
     for tier, blocks in state.holds.items():
@@ -191,7 +191,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
             for finding in report.findings
         ],
         "seconds": report.seconds,
-        "steps_per_second": report.steps / report.searching if report.searching else None,
+        "steps_per_second": report.speed,
     }
 
 

@@ -95,6 +95,8 @@ class _Copy:
 
     pairs: list[tuple[str, int, str, int]]
     begun: list[tuple[int, Slots] | None]
+    void: bool = False
+    """A reset came since: it brings nothing any more."""
 
 
 class Ghost:
@@ -142,6 +144,11 @@ class Ghost:
                 writes.add((tier, unit))
         return reads, writes
 
+    def void_copies(self) -> None:
+        """A reset: what is under way is stored for nobody."""
+        for copy in self.copies.values():
+            copy.void = True
+
     # ------------------------------------------------------------------------------------------------ requests
 
     def _request(self, r: str, what: dict[str, Any]) -> None:
@@ -173,7 +180,7 @@ class Ghost:
                 text = f"hash key {key} names the first {n * size} tokens of {r} and other KV too"
                 yield Violation("P13", "one key, two contents", text)
 
-    def _end(self, r: str) -> None:
+    def _end(self, r: str, _how: str = "") -> None:
         request = self.requests[r]
         request.over = True
         request.in_flight.clear()
@@ -347,9 +354,17 @@ class Ghost:
     ) -> Iterator[Violation]:
         """O3: no second store of what an unfinished one brings to the same tier already."""
         for (source_tier, source, tier, _), cell in zip(places, begun, strict=True):
-            if tier == self._device or cell is None:
+            if (
+                tier == self._device
+                or cell is None
+                or self.world.tiers[tier].split != 1
+                or not self.world.tiers[tier].blocks
+            ):
+                # A block may belong to two chunks; what goes to others' memory is sent, not stored.
                 continue
             for copy in self.copies.values():
+                if copy.void:
+                    continue
                 for place, other in zip(copy.pairs, copy.begun, strict=True):
                     if place[:3] == (source_tier, source, tier) and other == cell:
                         text = f"block {source} is stored to {tier} again while the first store of it is in flight"

@@ -6,7 +6,7 @@ set aside and the hunt goes on, so that one run tells of many.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -19,33 +19,25 @@ from hypothesis.errors import Flaky
 
 from .judge import Judge, of_error
 from .record import Answer, Case
+from .reduce import reduced
 from .session import Failure, Session
-from .violation import Violation
+from .violation import Verdict, Violation
 
-__all__ = ["CLOSING", "Finding", "Report", "Verdict", "close", "hunt", "verdict"]
+__all__ = ["CLOSING", "Finding", "Report", "close", "hunt", "verdict"]
 
 CLOSING: list[tuple[str, dict[str, Any]]] = [("drain", {}), ("reset", {})]
 """How every sequence ends: everything must come to rest, and rest must be empty."""
 
+HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
+"""Rules whose breach leaves the engine's blocks as they are: once it was reported, a case may go on behind it."""
+
 _BATCH = 40
 """Cases of one profile between two looks at the clock."""
 
-_SHRINK_SECONDS = 20.0
-"""How long a batch may shrink what it found."""
+_SHRINK_SECONDS = 6.0
+"""How long Hypothesis may shrink what a batch found."""
 
 MoreOracles = Callable[[Case], Callable[[Any], list[Any]] | None]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is wrong with a case."""
-
-    violation: Violation
-    at: int
-    """The operation after which it shows, counted from 0."""
-    answer: Answer
-    also: tuple[Violation, ...] = ()
-    """Other rules that the same step breaks."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +75,14 @@ class Report:
     coverage: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
-    searching: float = 0.0
-    """The part of the seconds in which cases were drawn and run, not shrunk."""
+    steady_seconds: float = 0.0
+    steady_steps: int = 0
+    """Batches in which nothing was found, the first ones left out: what the speed is measured by."""
+
+    @property
+    def speed(self) -> float | None:
+        """Steps per second with all oracles on, drawing included, shrinking not."""
+        return self.steady_steps / self.steady_seconds if self.steady_seconds else None
 
 
 def close(case: Case) -> Case:
@@ -92,11 +90,16 @@ def close(case: Case) -> Case:
     return msgspec.structs.replace(case, ops=[*case.ops, *CLOSING])
 
 
-def verdict(session: Session, case: Case, more: MoreOracles | None = None) -> tuple[Verdict | None, Answer]:
-    """Run a case and judge it: the first step that breaks a rule, if one does."""
+def verdict(
+    session: Session, case: Case, more: MoreOracles | None = None, known: Collection[tuple[str, ...]] = ()
+) -> tuple[Verdict | None, Answer]:
+    """Run a case and judge it: the first step that breaks a rule, if one does.
+
+    Violations with a signature that is ``known`` are passed over, where what comes after them is no consequence.
+    """
     run = session.run(case)
     answer = run.answer
-    found = list(_judged(answer, None if more is None else more(case)))
+    found = list(_judged(answer, None if more is None else more(case), known))
     if not found and run.failure is not None:
         found = [(len(answer.steps), [of_failure(run.failure)])]
     if not found:
@@ -105,14 +108,17 @@ def verdict(session: Session, case: Case, more: MoreOracles | None = None) -> tu
     return Verdict(violations[0], at, answer, tuple(violations[1:])), answer
 
 
-def _judged(answer: Answer, more: Any) -> Iterator[tuple[int, list[Violation]]]:
+def _judged(answer: Answer, more: Any, known: Collection[tuple[str, ...]]) -> Iterator[tuple[int, list[Violation]]]:
     if answer.world is None:
         if answer.steps and answer.steps[0].error is not None:
             yield 0, [of_error(answer.steps[0].error)]
         return
     judge = Judge(answer.world, more)
     for number, step in enumerate(answer.steps):
-        if broken := judge.step(step):
+        broken = judge.step(step)
+        if known:
+            broken = [v for v in broken if v.rule not in HARMLESS or v.signature not in known]
+        if broken:
             yield number, broken
             return
 
@@ -171,15 +177,17 @@ def hunt(
     batch = 0
     while profiles and not over():
         for name, cases in profiles.items():
-            hunter = _Hunter(session, report, seen, more, over)
+            hunter, steps = _Hunter(session, report, seen, more, over), report.steps
             for found in hunter.batch((seed << 32) + batch, cases):
                 first = hunter.first[found.verdict.violation.signature]
-                small = reduced(session, found.case, found.verdict, more)
+                small = reduced(close(found.case), found.verdict, lambda case: verdict(session, case, more, seen)[0])
                 why = expected(small[1].violation, small[0])
                 report.findings.append(Finding(small[1], small[0], name, first[0] - began, first[1], why))
                 seen.add(found.verdict.violation.signature)
                 seen.add(small[1].violation.signature)
-            report.searching += hunter.searching
+            if not hunter.first and batch >= len(profiles):
+                report.steady_seconds += hunter.searching
+                report.steady_steps += report.steps - steps
             report.seconds = time.monotonic() - began
             batch += 1
             on_progress(report, name)
@@ -231,7 +239,7 @@ class _Hunter:
         late = shrinking and time.monotonic() - self._began - self.searching > _SHRINK_SECONDS
         if late or (not shrinking and self.over()):
             return
-        found, answer = verdict(self.session, close(case), self.more)
+        found, answer = verdict(self.session, close(case), self.more, self.seen)
         if not shrinking:
             self._count(answer)
         if found is None or found.violation.signature in self.seen:
@@ -274,35 +282,3 @@ def _leaves(group: BaseExceptionGroup[_FoundError]) -> Iterator[_FoundError]:
             yield from _leaves(error)
         else:
             yield error
-
-
-def reduced(
-    session: Session, case: Case, found: Verdict, more: MoreOracles | None, seconds: float = _SHRINK_SECONDS
-) -> tuple[Case, Verdict]:
-    """Leave out operations, runs of them first, for as long as the same fault shows; returns the closed case.
-
-    Nothing is left out for longer than ``seconds``.
-    """
-    deadline = time.monotonic() + seconds
-    wanted = found.violation.signature
-    closed = close(case)
-    # What comes after the fault has no part in it.
-    best = msgspec.structs.replace(closed, ops=closed.ops[: found.at + 1])
-    best_verdict, _ = verdict(session, best, more)
-    if best_verdict is None or best_verdict.violation.signature != wanted:
-        best, best_verdict = closed, found
-    size = max(1, len(best.ops) // 2)
-    while time.monotonic() < deadline:
-        at, shrunk = 0, False
-        while at < len(best.ops) and time.monotonic() < deadline:
-            candidate = msgspec.structs.replace(best, ops=best.ops[:at] + best.ops[at + size :])
-            again, _ = verdict(session, candidate, more)
-            if again is not None and again.violation.signature == wanted:
-                best = msgspec.structs.replace(candidate, ops=candidate.ops[: again.at + 1])
-                best_verdict, shrunk = again, True
-            else:
-                at += size
-        if size == 1 and not shrunk:
-            break
-        size = 1 if size == 1 else size // 2
-    return best, best_verdict

@@ -9,6 +9,7 @@ from .oracles.content import ContentOracle
 from .oracles.counting import CountingOracle
 from .oracles.events import EventsOracle
 from .oracles.flight import FlightOracle
+from .oracles.stored import StoredOracle
 from .record import Answer, Error, Step, World
 from .violation import Violation
 
@@ -27,6 +28,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     ContentOracle,
     EventsOracle,
     FlightOracle,
+    StoredOracle,
     AnswersOracle,
 )
 
@@ -49,6 +51,8 @@ class Judge:
                 found += broken
         for oracle in self.oracles:
             found += oracle.step(step, ghost)
+        if step.op == "reset":
+            ghost.void_copies()
         if step.error is not None:
             found.append(of_error(step.error))
         return found

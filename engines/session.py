@@ -233,9 +233,11 @@ class Session:
         number = self._next()
         self._send({"id": number, **message})
         limits = self.limits
-        seconds = limits.answer if message["level"] in self._warm else max(limits.answer, limits.start)
-        self._warm.add(message["level"])
-        line = self._line(time.monotonic() + seconds)
+        level: str | None = message.get("level")
+        cold = level is not None and level not in self._warm
+        if level is not None:
+            self._warm.add(level)
+        line = self._line(time.monotonic() + (max(limits.answer, limits.start) if cold else limits.answer))
         try:
             answer = self._decode(line)
         except msgspec.DecodeError as error:

@@ -1,8 +1,10 @@
-"""What an oracle says when a rule is broken."""
+"""What an oracle says when a rule is broken, and what is said of a whole case."""
 
 from dataclasses import dataclass, field
 
-__all__ = ["Violation"]
+from .record import Answer
+
+__all__ = ["Verdict", "Violation"]
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,15 @@ class Violation:
     def signature(self) -> tuple[str, ...]:
         """Equal for violations that are taken for one fault."""
         return (self.rule, self.oracle, *self.key)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong with a case."""
+
+    violation: Violation
+    at: int
+    """The operation after which it shows, counted from 0."""
+    answer: Answer
+    also: tuple[Violation, ...] = ()
+    """Other rules that the same step breaks."""

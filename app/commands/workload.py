@@ -11,6 +11,7 @@ from ..options import UNLIMITED, JsonOption, parse_capacities
 from ..output import Output
 
 if TYPE_CHECKING:
+    from ..engines.session import Session
     from ..workload.replay import Result
     from ..workload.requests import Workload
 
@@ -27,9 +28,11 @@ def workload(
         str, typer.Option(metavar="N[,N...]", help="Usable blocks of 512 tokens, or unlimited; several for a table.")
     ] = DEFAULT_CAPACITIES,
     target: Annotated[
-        Literal["refimpl", "spec"],
+        str,
         typer.Option(
-            help="The reference implementation, or the specification itself (for the first few hundred requests)."
+            metavar="TARGET",
+            help="refimpl; spec, the specification itself (for the first few hundred requests); or an engine: "
+            "vllm==VERSION or vllm@PYTHON.",
         ),
     ] = "refimpl",
     check: Annotated[
@@ -44,27 +47,37 @@ def workload(
         float, typer.Option(min=0.0, metavar="MS", help="With --overlap: how long a request stays per answer token.")
     ] = 20.0,
     free_order: Annotated[
-        Literal["append", "split"], typer.Option(help="Where freed blocks without a hash go (P10).")
+        Literal["append", "split"],
+        typer.Option(help="Where freed blocks without a hash go (P10). An engine does as its release does."),
     ] = "split",
     json: JsonOption = None,
 ) -> int:
-    """Replay real requests on the reference implementation, or on the specification, and check the invariants.
+    """Replay real requests on the reference implementation, the specification or an engine, and check the invariants.
 
     Prints hit rate (hit tokens / prompt tokens) and speed by capacity.
     """
     output = Output(json)
     asked = parse_capacities(capacity)
 
+    from ..engines.dialect import DialectError
+    from ..engines.session import WorkerError
     from ..workload.replay import replay_at
     from ..workload.requests import read_workload
     from ..workload.target import RefimplTarget, Target
+    from ..workload.vllm_target import EngineFailedError
 
     work = read_workload(file, limit=limit)
     capacities = [work.total_blocks if size is None else size for size in asked]
     if max(capacities) > MOST_BLOCKS:
         raise UsageError(f"--capacity {max(capacities)} is more than {MOST_BLOCKS} blocks; use {UNLIMITED}")
 
+    session = None if target in ("refimpl", "spec") else open_session(target)
+
     def make_target(size: int) -> Target:
+        if session is not None:
+            from ..workload.vllm_target import VllmTarget
+
+            return VllmTarget(session, work, size)
         if target == "spec":
             from ..workload.spec_target import SpecTarget
 
@@ -76,21 +89,40 @@ def workload(
         def on_progress(size: int, done: int, total: int) -> None:
             advance(done, total, f"{work.name}, {size:,} blocks")
 
-        results = replay_at(
-            work,
-            make_target,
-            capacities,
-            check=check,
-            overlap=overlap,
-            token_ms=token_ms,
-            on_progress=on_progress,
-        )
+        try:
+            results = replay_at(
+                work,
+                make_target,
+                capacities,
+                check=check,
+                overlap=overlap,
+                token_ms=token_ms,
+                on_progress=on_progress,
+            )
+        except (DialectError, EngineFailedError, WorkerError) as error:
+            raise UsageError(f"{target} cannot be driven: {error}") from error
+        finally:
+            if session is not None:
+                session.close()
     show(output, work, results, unlimited=work.total_blocks if None in asked else None, overlap=overlap)
     output.report(to_json(work, results, check=check, overlap=overlap))
-    more = " --target spec" if target == "spec" else ""
+    more = "" if target == "refimpl" else f" --target {target}"
     more += " --free-order append" if free_order == "append" else ""
     more += f" --token-ms {token_ms!r}" if overlap else ""
     return conclude(output, file, results, overlap=overlap, more=more)
+
+
+def open_session(target: str) -> "Session":
+    """Return a worker for the engine that is named.
+
+    Raises:
+        UsageError: there is no such target, or it is not installed.
+    """
+    from ..engines.session import Limits, Session
+    from ..hunting import open_engine
+
+    # A large pool takes its time to be made, and to be shown.
+    return Session.of(open_engine(target), Limits(operation=120.0, answer=300.0))
 
 
 def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited: int | None, overlap: bool) -> None:

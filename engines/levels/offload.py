@@ -6,14 +6,23 @@ from typing import Any
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ..record import Case
+from ..oracles.host_pool import HostPoolOracle
+from ..oracles.offload_manager import OffloadManagerOracle
+from ..record import Case, World
 
-__all__ = ["profiles"]
+__all__ = ["more_oracles", "profiles"]
 
 Op = tuple[str, dict[str, Any]]
 
 ALPHABET = 8
 """Keys that chunk managers are played with."""
+
+
+def more_oracles(case: Case) -> Callable[[World], list[HostPoolOracle | OffloadManagerOracle]]:
+    """Return what makes the oracles of this level's own for a case."""
+    if case.setup.get("kind") == "manager":
+        return lambda world: [OffloadManagerOracle(world, case.setup)]
+    return lambda _world: [HostPoolOracle()]
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
@@ -22,6 +31,8 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     found = {"lru": _managers("lru", st.just(0)), "arc": _managers("arc", st.just(0))}
     if known >= Version("0.18"):
         found["threshold"] = _managers("", st.integers(2, 3))
+    if known >= Version("0.22"):
+        found["again"] = _managers("", st.just(0), again=True)
     if known >= Version("0.19"):
         found |= {
             "simple-eager": _simple(_PLAIN, lazy=st.just(False)),
@@ -35,7 +46,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
 # Chunk managers
 
 
-def _managers(policy: str, threshold: st.SearchStrategy[int]) -> st.SearchStrategy[Case]:
+def _managers(policy: str, threshold: st.SearchStrategy[int], again: bool = False) -> st.SearchStrategy[Case]:
     setup = st.fixed_dictionaries(
         {
             "kind": st.just("manager"),
@@ -46,6 +57,7 @@ def _managers(policy: str, threshold: st.SearchStrategy[int]) -> st.SearchStrate
             "threshold": threshold,
             "tracker": st.integers(1, 6),
             "events": st.booleans(),
+            "again": st.just(again),
         }
     )
     return st.builds(_manager_case, setup, st.binary(min_size=3 * 40, max_size=3 * 200))
@@ -54,10 +66,18 @@ def _managers(policy: str, threshold: st.SearchStrategy[int]) -> st.SearchStrate
 def _manager_case(setup: dict[str, Any], play: bytes) -> Case:
     """A case of one operation per three bytes: drawing them one by one would take longer than running them."""
     ops = [_PLAYS[play[i]](play[i + 1], play[i + 2]) for i in range(0, len(play) - 2, 3)]
+    if setup["again"]:
+        return Case("offload", setup, _again([op for op in ops if op[0] != "reset"]))
     # At rest, room for as many keys as there are chunks must be found, whatever was played before.
     fresh = {"request": 4, "keys": list(range(ALPHABET, ALPHABET + setup["chunks"]))}
     ops += [("drain", {}), *[("lookup", dict(fresh)), ("offer", dict(fresh))] * max(1, setup["threshold"])]
     return Case("offload", setup, ops)
+
+
+def _again(ops: list[Op]) -> list[Op]:
+    """What is played after a reset must go as it went the first time: a reset leaves no trace."""
+    ends: list[Op] = [("drain", {}), *[("finish", {"request": r}) for r in range(4)], ("reset", {})]
+    return [*ops, *ends, *((name, dict(args)) for name, args in ops)]
 
 
 def _some(a: int, b: int) -> dict[str, Any]:
@@ -101,7 +121,9 @@ _HYBRID = _hybrid()
 
 
 @st.composite
-def _simple(draw: st.DrawFn, groups: st.SearchStrategy[list[dict[str, Any]]], **more: st.SearchStrategy[Any]) -> Case:
+def _simple(
+    draw: st.DrawFn, /, groups: st.SearchStrategy[list[dict[str, Any]]], **more: st.SearchStrategy[Any]
+) -> Case:
     """A case whose device holds at least one request of the greatest length."""
     kinds, max_len = draw(groups), draw(st.integers(8, 20))
     least = 1 + sum(-(-max_len // group["block"]) + 1 for group in kinds)

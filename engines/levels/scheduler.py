@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from ..record import Case
+from .connectors import MORE, asked, with_connectors
 
 __all__ = ["cases", "profiles"]
 
@@ -19,8 +20,8 @@ Setup = dict[str, Any]
 Choice = st.SearchStrategy[Any]
 Play = Callable[[Setup, bytes], Op]
 
-_WIDTH = 6
-"""Bytes of an operation: which, and five that its arguments are made of."""
+_WIDTH = 8
+"""Bytes of an operation: which, and seven that its arguments are made of."""
 
 _BLOCKS = st.sampled_from([2, 3, 4, 8])
 
@@ -46,9 +47,12 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "pressure": _setups(known, st.one_of(_plain(), _hybrid()), spare=st.integers(0, 2), reserve=st.just(False)),
         "uncached": _setups(known, st.one_of(_plain(), _window(), _hybrid(), _chunk()), caching=st.just(False)),
         "adapters": _setups(known, st.one_of(_plain(), _hybrid()), adapters=st.integers(1, 2)),
+        "multimodal": _setups(known, st.one_of(_plain(), _hybrid()), encoder=st.integers(3, 6)),
         "mamba": _mambas(known, "align"),
         "mamba uncached": _mambas(known, "none"),
     }
+    if known < _NULL_COUNTED:
+        found["minimum"] = _setups(known, st.one_of(_plain(), _window(), _hybrid()), spare=st.just(-1))
     if known < Version("0.32"):
         found["mamba all"] = _mambas(known, "all")
     if known >= Version("0.19"):
@@ -56,16 +60,43 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     if known >= _FINE_HASHES:
         found["fine hashes"] = _setups(known, _hybrid(), hash_block=st.sampled_from([1, 2]))
         found["mamba fine hashes"] = _mambas(known, "align", hash_block=st.sampled_from([1, 2]))
-    return {name: cases(setups) for name, setups in found.items()}
+    made = {name: cases(setups) for name, setups in found.items()}
+    return made | {
+        f"{name} connector": cases(with_connectors(release, s), MORE) for name, s in _connected(known).items()
+    }
+
+
+def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
+    """The families that are driven with connectors as well."""
+    groups = _plain() if known < _CONNECTED_GROUPS else st.one_of(_plain(), _hybrid())
+    found = {
+        "plain": _setups(known, _plain()),
+        "asynchronous": _setups(known, groups, asynchronous=st.just(True)),
+        "stages": _setups(known, groups, stages=st.just(2)),
+        "spec": _setups(known, groups, **_DRAFTS),
+        "priority": _setups(known, groups, priority=st.just(True)),
+        "pressure": _setups(known, groups, spare=st.integers(0, 2), reserve=st.just(False)),
+    }
+    if known >= _CONNECTED_GROUPS:
+        found["hybrid"] = _setups(known, _hybrid(equal=True))
+        found["unequal"] = _setups(known, _hybrid(equal=False))
+    if known >= _CONNECTED_MAMBA:
+        found["mamba"] = _mambas(known, "align")
+    return found
 
 
 # Setups
 
-_EVENTS_WITH_GROUPS = Version("0.17")
+_EVENTS_WITH_GROUPS = Version("0.20")
 _WATERMARK = Version("0.24")
 _SECOND_RUNNER = Version("0.24")
+_SECOND_RUNNER_DRAFTS = Version("0.32")
+_MAMBA_AHEAD = Version("0.17")
 _RESERVE = Version("0.19")
 _FINE_HASHES = Version("0.22")
+_NULL_COUNTED = Version("0.30")
+_CONNECTED_GROUPS = Version("0.22")
+_CONNECTED_MAMBA = Version("0.24")
 
 _DRAFTS: dict[str, Choice] = {"spec": st.integers(1, 3), "drafter": st.integers(0, 2)}
 
@@ -96,19 +127,25 @@ def _sound(known: Version, setup: Setup) -> Setup:
     """The setup without what its release does not take together."""
     found = dict(setup)
     blocks = [group["block"] for group in found["groups"]]
-    if not found["chunked"]:
-        found["budget"] = found["max_len"]
     if known < _EVENTS_WITH_GROUPS and len(blocks) > 1:
         found["events"] = False
-    if found.get("asynchronous"):
+    if known < _SECOND_RUNNER_DRAFTS and (found.get("drafter", 2) != 2 or found.get("mamba") == "all"):
+        found.pop("runner", None)
+    if known < _MAMBA_AHEAD and found.get("mamba"):
+        found.pop("asynchronous", None)
+    if found.get("asynchronous") or found.get("spec"):
+        # A drafter's slots come off the budget: of a prompt that just fits, too much is left over.
         found["chunked"] = True
+    if not found["chunked"]:
+        found["budget"] = found["max_len"]
     if "hash_block" in found and any(block % found["hash_block"] for block in blocks):
         found["hash_block"] = 1
     if found.get("mamba") == "none":
         found["groups"] = [{**g, "block": found["max_len"]} if g["kind"] == "mamba" else g for g in found["groups"]]
     if found.get("mamba", "none") != "none":
         # A step must be able to fill a block, and a mamba layer's block is the smallest.
-        found["budget"], found["long_prefill"] = max(found["budget"], *blocks), 0
+        slots = found.get("spec", 0) * found["max_seqs"]
+        found["budget"], found["long_prefill"] = max(found["budget"], max(blocks) + slots), 0
     return found
 
 
@@ -148,7 +185,9 @@ def _chunk_groups(block: int, blocks: int, full: bool) -> list[Setup]:
 
 def _mambas(known: Version, mode: str, **more: Choice) -> st.SearchStrategy[Setup]:
     """Full attention, one or two mamba groups, perhaps a window."""
-    groups = st.builds(_mamba_groups, st.sampled_from([4, 8] if "spec" in more else [2, 4, 8]), st.integers(1, 2), st.integers(0, 8))
+    groups = st.builds(
+        _mamba_groups, st.sampled_from([4, 8] if "spec" in more else [2, 4, 8]), st.integers(1, 2), st.integers(0, 8)
+    )
     settings: dict[str, Choice] = {"mamba": st.just(mode), "caching": st.just(mode != "none")}
     if "spec" not in more:
         settings["asynchronous"] = st.booleans()
@@ -196,11 +235,13 @@ def _add(setup: Setup, play: bytes) -> Op:
         args["priority"] = play[4] % 3
     if setup.get("adapters"):
         args["adapter"] = play[4] // 3 % 3
+    if setup.get("encoder") and play[5] & 3:
+        args["items"] = [[play[5] // 4 % length, play[5] >> 7], [play[6] % length, play[6] >> 7]]
     if play[4] >= 200:
         args["salt"] = 1 + play[4] % 2
     elif play[4] >= 190:
         args["skip"] = 1
-    return "add", args
+    return "add", args | asked(setup, play[5:])
 
 
 def _step(setup: Setup, play: bytes) -> Op:

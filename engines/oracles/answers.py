@@ -33,7 +33,7 @@ class AnswersOracle:
             yield from self._drain(step)
         elif step.op == "reset" and not step.skipped and state is not None:
             yield from self._reset(step, state)
-        rest = step.result if step.op == "drain" and step.error is None else None
+        rest: dict[str, int] = step.result if step.op == "drain" and step.error is None and not step.skipped else {}
         self._drained = bool(rest) and not rest["left"] and not rest["pending"]
         self._last = state
 

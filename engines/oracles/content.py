@@ -51,7 +51,8 @@ class ContentOracle:
             cell = ghost.cell(tier, (block + 1) * split - 1)
             return None if cell == (g, [content]) else _said(cell, g, [content])
         first, expected = self._positions(ghost, k, content, n, group.block * split)
-        at = 0
+        # Of a chunk of several blocks a window needs the last one; those before it may have left the window unstored.
+        at = 0 if split == 1 or group.kind == "full" else (len(expected) - 1) // group.block * group.block
         while at < len(expected):
             unit, slot = divmod(first % (group.block * split) + at, group.block)
             count = min(group.block - slot, len(expected) - at)

@@ -48,6 +48,8 @@ class EventsOracle:
                 k, g = min(wrong, key=str)
                 text = f"key {k} of group {g} is not cached ({tier}), but the events say so"
                 yield Violation("P12", "events and map", text, (tier, "reported, not cached"))
+            if missing or wrong:  # Said once; from here on the listener knows again what is there.
+                self._believed[tier] = set(cached)
 
     def _stored(self, tier: str, g: int | None, keys: list[int], parent: int | None) -> Iterator[Violation]:
         if parent is not None and parent not in self._ever:

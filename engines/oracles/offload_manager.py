@@ -29,6 +29,9 @@ class OffloadManagerOracle:
         """The chunk of each key whose store is in flight."""
         self._pins: Counter[int] = Counter()
         """How many loads of each key are in flight."""
+        self._first: list[tuple[str, dict[str, Any], Any]] | None = [] if setup["again"] else None
+        """Where all is played again after a reset: what was answered before it."""
+        self._second: int | None = None
 
     def step(self, step: Step, _ghost: Ghost | None = None) -> Iterator[Violation]:
         """Yield what is wrong with an answer, then with the state."""
@@ -39,6 +42,8 @@ class OffloadManagerOracle:
             yield from judged(step.args, step.result)
         if step.state is not None:
             yield from self._compared(step.op, step.result, step.state.pools[TIER])
+        if self._first is not None:
+            yield from self._as_before(self._first, step)
 
     # -------------------------------------------------------------------------------------------------- operations
 
@@ -157,6 +162,20 @@ class OffloadManagerOracle:
         elif pool.num_free != ref.count(0):
             text = f"{ref.count(0)} chunks have no reference; by its counters the manager can have {pool.num_free}"
             yield self._violation("P1", "chunks that can be had", text)
+
+    def _as_before(self, first: list[tuple[str, dict[str, Any], Any]], step: Step) -> Iterator[Violation]:
+        """P11: after a reset everything goes as it went the first time, for as long as the same is done."""
+        if step.op == "reset":
+            self._second = 0 if self._second is None else len(first)
+        elif self._second is None:
+            first.append((step.op, step.args, step.result))
+        elif self._second < len(first):
+            op, args, result = first[self._second]
+            same = (op, args) == (step.op, step.args)
+            self._second = self._second + 1 if same else len(first)
+            if same and result != step.result:
+                text = f"played again after a reset, {op} {args} gives {step.result}; the first time it gave {result}"
+                yield self._violation("P11", "a reset leaves a trace", text)
 
     def _violation(self, rule: str, oracle: str, text: str) -> Violation:
         return Violation(rule, oracle, text, (self._policy,))

@@ -141,6 +141,8 @@ class ModelConnector:
         self._output = None
         self._sides = self._made_sides(connector)
         self.tiers = {tier: told for side in self._sides for tier, told in side.tiers.items()}
+        self.notes = {"eager": [tier for side in self._sides for tier in side.tiers if side.eager]}
+        """Which tiers store whatever was computed, unless they are full."""
         self.resets = all(side.resets for side in self._sides)
         """Whether a reset of the engine can reset the connector as well: releases before 0.22 to 0.24 could not."""
 

@@ -178,7 +178,7 @@ class CpuManagerLevel(Level):
                 self.tell("table", r, 0, 0, [k])
                 self.tell("compute", r, 0, [k])
                 self.tell("processed", r, 1)
-                self.tell("end", r)
+                self.tell("end", r, "finished")
 
     def _begin(self, jobs: list, keys: list[int], chunks: list[int], context: object, *, store: bool) -> None:
         self._numbers += 1

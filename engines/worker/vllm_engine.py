@@ -28,6 +28,7 @@ def _level(module: str, name: str):
 
 LEVELS = {
     "pool": _level("vllm_pool", "PoolLevel"),
+    "workload": _level("vllm_workload", "WorkloadLevel"),
     "manager": _level("vllm_manager", "ManagerLevel"),
     "offload": _level("vllm_offload", "OffloadLevel"),
     "scheduler": _level("vllm_scheduler", "SchedulerLevel"),

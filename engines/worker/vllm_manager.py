@@ -6,78 +6,16 @@ forward pass is scheduled and told to the manager when that is processed, which 
 """
 
 from collections import deque
-from types import SimpleNamespace
 
-from level import SKIPPED, Level, Refused
+from level import SKIPPED, Level
 from vllm.v1.core.kv_cache_manager import KVCacheManager
 from vllm.v1.request import RequestStatus
-from vllm_common import (
-    VERSION,
-    Keys,
-    block_sizes,
-    event_effects,
-    hasher,
-    kv_cache_config,
-    make_request,
-    needed_blocks,
-    pool_state,
-    since,
-    tables,
-    taken,
-    takes,
-    world_groups,
-)
+from vllm_common import Keys, event_effects, hasher, make_request, pool_state, since, tables, takes, world_groups
 from vllm_mamba import MambaStates
+from vllm_manager_setup import made_manager, mamba_split, options
+from vllm_played import Pass, Played, items_of, name_of, sampled_tokens, tokens_of
 
 __all__ = ["ManagerLevel"]
-
-VOCABULARY = 3
-NAMES = ("", "a", "b")
-"""One alphabet for adapters, salts and items: a key that mixes them up shall be found out."""
-LENGTHS = {"a": 2, "b": 3}
-"""Tokens of an item: its name stands for its content, so equal names have equal lengths."""
-
-_DEFAULTS = {
-    "groups": None,
-    "spare": 0,
-    "max_len": 32,
-    "budget": 8,
-    "flight": 1,
-    "asynchronous": False,
-    "caching": True,
-    "events": False,
-    "fit": True,
-    "drafts": 0,
-    "lookahead": False,
-    "eagle": False,
-    "ahead": 0,
-    "match_unit": None,
-    "retention": None,
-}
-
-
-class _Request:
-    """A request: the release's object, and what the model worker knows of it."""
-
-    def __init__(self, r: str, request, groups: int) -> None:
-        self.r, self.request = r, request
-        self.status = "waiting"
-        self.tokens: list[int] = list(request.all_token_ids)
-        """With what was sampled, though the manager may not have been told yet."""
-        self.done = 0
-        """Positions whose KV is there for good."""
-        self.tables: list[list[int]] = [[] for _ in range(groups)]
-        self.load = (0, 0)
-        self.epoch = 0
-        """How often it lost everything: what was scheduled before is stale."""
-
-
-class _Pass:
-    """A scheduled forward pass of one request."""
-
-    def __init__(self, x: _Request, tokens: int, drafts: int, sampled: list[int], accepted: int) -> None:
-        self.x, self.epoch = x, x.epoch
-        self.tokens, self.drafts, self.accepted, self.sampled = tokens, drafts, accepted, sampled
 
 
 class ManagerLevel(Level):
@@ -85,50 +23,26 @@ class ManagerLevel(Level):
 
     def __init__(self, setup: dict) -> None:
         super().__init__()
-        unknown = sorted(set(setup) - set(_DEFAULTS))
-        if unknown:
-            raise Refused(f"the manager has no option {', '.join(unknown)}")
-        self.setup = what = SimpleNamespace(**{**_DEFAULTS, **setup})
-        _check(what)
+        self.setup = what = options(setup)
         self.keys = Keys()
-        in_flight = what.budget * what.flight
-        needed = needed_blocks(kv_cache_config(what.groups, 2, what.retention), what.max_len, what.budget, in_flight)
-        config = kv_cache_config(what.groups, needed + 1 + what.spare, what.retention)
-        scheduler_block, hash_block = block_sizes(config, what.caching, match_unit=what.match_unit)
-        self.manager = taken(
-            KVCacheManager,
-            {
-                "scheduler_block_size": scheduler_block,
-                "max_num_batched_tokens": what.budget,
-                "max_in_flight_tokens": in_flight,
-                "num_hash_lookahead_tokens": what.ahead,
-            },
-            kv_cache_config=config,
-            max_model_len=what.max_len,
-            hash_block_size=hash_block,
-            enable_caching=what.caching,
-            use_eagle=what.eagle and not what.ahead,
-            log_stats=True,
-            enable_kv_cache_events=what.events,
-        )
+        self.manager, self.block, hash_block = made_manager(what)
         self.pool = self.manager.block_pool
-        self.block = scheduler_block
         self.hasher = hasher(hash_block, what.ahead) if what.caching else None
-        self.zeroes = getattr(config, "needs_kv_cache_zeroing", False)
-        self.split = _mamba_split(self.manager, what, scheduler_block, hash_block)
+        self.zeroes = getattr(self.manager.kv_cache_config, "needs_kv_cache_zeroing", False)
+        self.split = mamba_split(self.manager, what, self.block, hash_block)
         self.mamba = MambaStates(self, what.groups)
         self.lookahead = what.drafts if what.lookahead else 0
-        self.requests: list[_Request] = []
+        self.requests: list[Played] = []
         self.history: list[list[int]] = []
-        self.steps: deque[list[_Pass]] = deque()
-        self.open: list[_Request] | None = None
+        self.steps: deque[list[Pass]] = deque()
+        self.open: list[Played] | None = None
         self._counts: dict[str, int] = {}
         self.world = {
             "groups": world_groups(what.groups),
-            "tiers": {"device": {"blocks": config.num_blocks, "null": self.pool.null_block.block_id}},
+            "tiers": {"device": {"blocks": len(self.pool.blocks), "null": self.pool.null_block.block_id}},
             "hash_block": hash_block,
             "exact": True,
-            "notes": {"scheduler_block": scheduler_block},
+            "notes": {"scheduler_block": self.block},
         }
 
     def do(self, op: str, args: dict):
@@ -157,20 +71,12 @@ class ManagerLevel(Level):
 
     def op_add(self, args: dict):
         """A request arrives: its prompt is what is kept of an earlier request's tokens, and runs of equal tokens."""
-        tokens: list[int] = []
-        if self.history and args.get("keep"):
-            like = self.history[args.get("like", 0) % len(self.history)]
-            tokens += like[: args["keep"]]
-        for token, count in args["runs"]:
-            tokens += [token % VOCABULARY] * count
-        tokens = tokens[: self.setup.max_len - 1] or [0]
-        items = _items(args.get("items", ()), len(tokens))
-        who = {"adapter": _name(args.get("adapter", 0)), "salt": _name(args.get("salt", 0)), "items": items}
+        tokens = tokens_of(args, self.history, self.setup.max_len - 1)
+        items = items_of(args.get("items", ()), len(tokens))
+        who = {"adapter": name_of(args.get("adapter", 0)), "salt": name_of(args.get("salt", 0)), "items": items}
         r = f"r{len(self.history)}"
         most = 1 + args.get("most", 0)
-        x = _Request(
-            r, make_request(r, tokens, block_hasher=self.hasher, max_tokens=most, **who), len(self.setup.groups)
-        )
+        x = Played(r, make_request(r, tokens, block_hasher=self.hasher, max_tokens=most, **who), len(self.setup.groups))
         self.requests.append(x)
         self.history.append(x.tokens)
         self.tell("request", r, {**who, "tokens": tokens})
@@ -197,7 +103,7 @@ class ManagerLevel(Level):
         self._preempt(x)
         return x.r
 
-    def _preempt(self, x: _Request) -> None:
+    def _preempt(self, x: Played) -> None:
         request = x.request
         self.manager.free(request)
         request.status, request.num_computed_tokens, request.num_output_placeholders = RequestStatus.PREEMPTED, 0, 0
@@ -206,12 +112,12 @@ class ManagerLevel(Level):
         self._reset(x)
         self.tell("preempted", x.r)
 
-    def _reset(self, x: _Request) -> None:
+    def _reset(self, x: Played) -> None:
         x.status, x.done, x.epoch = "waiting", 0, x.epoch + 1
         x.tokens[:] = x.request.all_token_ids
         self.mamba.forget(x.r)
 
-    def _end(self, x: _Request) -> None:
+    def _end(self, x: Played) -> None:
         loading = x.status == "loading"
         x.status = "dead" if loading else "over"
         self.mamba.forget(x.r)
@@ -231,7 +137,7 @@ class ManagerLevel(Level):
             self._close()
         return result
 
-    def _run(self, x: _Request, args: dict):
+    def _run(self, x: Played, args: dict):
         """Schedule; the result is how many tokens, 0 when there are none to schedule, or false when it is refused."""
         if self.open is None:
             while len(self.steps) >= self.setup.flight:
@@ -257,7 +163,7 @@ class ManagerLevel(Level):
             else:
                 self._process()
 
-    def _continue(self, x: _Request, budget: int, args: dict):
+    def _continue(self, x: Played, budget: int, args: dict):
         request = x.request
         computed, placeholders = request.num_computed_tokens, request.num_output_placeholders
         # So many are on their way already that no further step is needed, whatever becomes of the drafts.
@@ -280,7 +186,7 @@ class ManagerLevel(Level):
         self._forward(x, new, drafts, args)
         return new
 
-    def _admit(self, x: _Request, budget: int, args: dict):
+    def _admit(self, x: Played, budget: int, args: dict):
         request, manager = x.request, self.manager
         blocks, local, external, later = manager.empty_kv_cache_blocks, 0, 0, False
         if request.num_computed_tokens == 0:
@@ -308,7 +214,7 @@ class ManagerLevel(Level):
         x.status, x.done = "running", computed
         x.tables = [list(ids) for ids in manager.get_block_ids(x.r)]
         for g, table in enumerate(x.tables):
-            self.tell("table", x.r, g, 0, table)
+            self.tell("table", x.r, g, 0, list(table))
         self._before_forward()
         if external:
             self._loaded(x, local, external)
@@ -317,7 +223,8 @@ class ManagerLevel(Level):
 
     def _external(self, request, blocks, local: int, args: dict):
         """What a connector would say: so many more tokens, in whole blocks, or (`later`) all that there are."""
-        wanted = args.get("outside", 0) * self.block
+        # Before 0.24 the scheduler takes no tokens from outside for groups with states.
+        wanted = args.get("outside", 0) * self.block if self.split is None or since((0, 24)) else 0
         later = bool(args.get("later")) and wanted > 0
         base = local - local % self.block
         # All of a prompt may come from outside; its last token is then computed again. But no state goes back by one.
@@ -357,20 +264,20 @@ class ManagerLevel(Level):
 
     # ------------------------------------------------------------------------------------------- forward passes
 
-    def _forward(self, x: _Request, new: int, drafts: int, args: dict) -> None:
+    def _forward(self, x: Played, new: int, drafts: int, args: dict) -> None:
         """Tell the forward pass, and count as the scheduler does after it has scheduled."""
         request, start, surely = x.request, x.done, new - drafts
         sampled, accepted, tokens = [], 0, x.tokens[start : start + surely]
         if start + surely == len(x.tokens):
             accepted = min(args.get("accept", 0), drafts)
-            sampled = [(args.get("token", 0) + len(x.tokens) + i) % VOCABULARY for i in range(accepted + 1)]
-            tokens = tokens + sampled[:accepted] + [(sampled[-1] + 1) % VOCABULARY] * (drafts - accepted)
+            sampled, run = sampled_tokens(args.get("token", 0), len(x.tokens), accepted, drafts)
+            tokens = tokens + run
         self._before_forward()
         self.mamba.before(x.r, x.tables, start, new, drafts, accepted)
         self.tell("compute", x.r, start, tokens)
         x.done = start + surely + accepted
         x.tokens += sampled
-        self.steps[-1].append(_Pass(x, new, drafts, sampled, accepted))
+        self.steps[-1].append(Pass(x, new, drafts, sampled, accepted))
         self.open.append(x)
         request.num_computed_tokens += new
         if hasattr(request, "num_in_flight_tokens"):
@@ -403,7 +310,7 @@ class ManagerLevel(Level):
         for each in self.steps.popleft():
             self._deliver(each)
 
-    def _deliver(self, each: _Pass) -> None:
+    def _deliver(self, each: Pass) -> None:
         x, request = each.x, each.x.request
         if hasattr(request, "num_in_flight_tokens"):
             request.num_in_flight_tokens -= each.tokens
@@ -428,7 +335,7 @@ class ManagerLevel(Level):
         elif each.sampled and not self.setup.asynchronous:
             request.spec_token_ids = [0] * self.setup.drafts
 
-    def _append(self, x: _Request, sampled: list[int]) -> tuple[bool, int]:
+    def _append(self, x: Played, sampled: list[int]) -> tuple[bool, int]:
         """Hand the request its tokens, up to its end; return whether that was reached, and how many it took."""
         request, stopped, kept = x.request, False, []
         for token in sampled:
@@ -459,7 +366,7 @@ class ManagerLevel(Level):
         self._load_done(x)
         return x.r
 
-    def _load_done(self, x: _Request) -> None:
+    def _load_done(self, x: Played) -> None:
         request = x.request
         x.tables = [list(ids) for ids in self.manager.get_block_ids(x.r)]
         self._loaded(x, *x.load)
@@ -472,7 +379,7 @@ class ManagerLevel(Level):
         request.status = RequestStatus.PREEMPTED if request.num_preemptions else RequestStatus.WAITING
         x.status, x.done = "waiting", request.num_computed_tokens
 
-    def _loaded(self, x: _Request, local: int, external: int) -> None:
+    def _loaded(self, x: Played, local: int, external: int) -> None:
         """Tell where the KV of the tokens behind the local ones was put."""
         end, null = local + external, self.pool.null_block.block_id
         for g, group in enumerate(self.setup.groups):
@@ -499,7 +406,7 @@ class ManagerLevel(Level):
         return self.manager.reset_prefix_cache()
 
     def op_drain(self, _args: dict):
-        """Complete everything as a scheduler does: first come, first served; the last is preempted for want of blocks."""
+        """Complete everything as a scheduler does: first come, first served; short of blocks, the last is preempted."""
         for x in self._in("loading", "dead"):
             self._load_done(x)
         patience = self.setup.max_len + 4
@@ -529,7 +436,7 @@ class ManagerLevel(Level):
         while self.steps:
             self._process()
 
-    def _step(self, x: _Request, args: dict):
+    def _step(self, x: Played, args: dict):
         """Schedule a request in a step of its own."""
         result = self._run(x, args)
         self._close()
@@ -542,7 +449,7 @@ class ManagerLevel(Level):
         if last.status == "running":
             self._preempt(last)
 
-    def _give_back(self, x: _Request) -> None:
+    def _give_back(self, x: Played) -> None:
         if x.request.num_computed_tokens:
             self.manager.free(x.request)
             x.request.num_computed_tokens = 0
@@ -550,10 +457,10 @@ class ManagerLevel(Level):
 
     # --------------------------------------------------------------------------------------------------- picking
 
-    def _in(self, *status: str) -> list[_Request]:
+    def _in(self, *status: str) -> list[Played]:
         return [x for x in self.requests if x.status in status]
 
-    def _pick(self, args: dict, *status: str) -> _Request | None:
+    def _pick(self, args: dict, *status: str) -> Played | None:
         """The request that the arguments pick; they will say which one that was."""
         found = self._in(*status)
         if not found:
@@ -574,69 +481,3 @@ class ManagerLevel(Level):
 
 def _ends(copy) -> tuple[int, int]:
     return copy.src_block_id, copy.dst_block_id
-
-
-def _name(number: int) -> str | None:
-    return NAMES[number % len(NAMES)] or None
-
-
-def _items(wanted, length: int) -> list[list]:
-    """Items from gaps and names: in order, apart, and within the prompt."""
-    items, at = [], 0
-    for gap, number in wanted:
-        name = NAMES[1 + number % (len(NAMES) - 1)]
-        at += gap
-        if at + LENGTHS[name] > length:
-            break
-        items.append([at, LENGTHS[name], name])
-        at += LENGTHS[name]
-    return items
-
-
-def _check(what: SimpleNamespace) -> None:
-    """Refuse what no configuration of a release has."""
-    mamba = [group for group in what.groups if group["kind"] == "mamba"]
-    smallest = min(group["block"] for group in what.groups)
-    if what.ahead and not since((0, 33)):
-        raise Refused(f"vLLM {VERSION} has no hashes that look ahead")
-    if what.retention is not None and not since((0, 30)):
-        raise Refused(f"vLLM {VERSION} has no retention interval in its configuration of groups")
-    if what.eagle and any(group["kind"] == "chunk" for group in what.groups):
-        raise Refused("vLLM has no chunked attention beside a drafter with layers of its own")
-    if what.eagle and not since((0, 20)) and any(group["block"] != smallest for group in what.groups):
-        raise Refused(f"vLLM {VERSION} has no blocks of several sizes beside a drafter with layers of its own")
-    if not mamba:
-        return
-    if not what.caching or any(group["block"] != smallest for group in mamba):
-        raise Refused("mamba groups are driven with caching only, in blocks as large as the smallest")
-    if what.budget < smallest:
-        raise Refused("a step must be able to take a block of a mamba group")
-    if what.drafts and what.flight > 1:
-        raise Refused("mamba groups with drafts are driven one step at a time")
-
-
-def _mamba_split(manager, what: SimpleNamespace, scheduler_block: int, hash_block: int):
-    """The release's own rule for where a chunk of a request with mamba groups ends; None without such groups."""
-    if all(group["kind"] != "mamba" for group in what.groups):
-        return None
-    from vllm.v1.core.sched.scheduler import Scheduler
-
-    coordinator = manager.coordinator
-    partial = hash_block < scheduler_block and getattr(coordinator, "enable_partial_hash_hits", since((0, 26)))
-    checkpoints = all(group.get("checkpoints") for group in what.groups if group["kind"] == "mamba")
-    scheduler = SimpleNamespace(
-        block_size=scheduler_block,
-        cache_config=SimpleNamespace(block_size=min(group["block"] for group in what.groups)),
-        hash_block_size=hash_block,
-        max_num_scheduled_tokens=what.budget,
-        scheduler_config=SimpleNamespace(long_prefill_token_threshold=0),
-        use_eagle=what.eagle,
-        use_eagle_block_drop=what.eagle and not what.ahead,
-        num_hash_lookahead_tokens=what.ahead,
-        mamba_partial_cache_hit=partial,
-        mamba_has_prefill_checkpoint_blocks=checkpoints,
-        mamba_prefill_checkpoint_alignment=None,
-        mamba_fine_grained_prefix_cache=False,
-        mamba_shared_prefix_checkpoint=False,
-    )
-    return lambda request, *counts: Scheduler._mamba_block_aligned_split(scheduler, request, *counts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from level import Level
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
-from vllm_core import DRAFTERS, Options
+from vllm_settings import DRAFTERS, Options
 from vllm_states import States
 from vllm_watch import Watch
 
@@ -91,6 +91,8 @@ class Runner:
         self._spec = options.spec
         self._may_propose_fewer = DRAFTERS[options.drafter] == "ngram"
         self._asynchronous = options.asynchronous
+        self._told_samples = options.stages > 1 and not options.asynchronous and options.runner == 1
+        """Whether the scheduler sends the first pipeline stage what the last one sampled."""
         self._states = States(level, groups, options.mamba, options.spec)
         self._rows: dict[str, Row] = {}
         self._output: ModelRunnerOutput | None = None
@@ -105,7 +107,7 @@ class Runner:
     # What the engine core calls
 
     def execute_model(self, scheduled: SchedulerOutput, non_block: bool = False):
-        """Do a step; its output is there when it is asked for by `sample_tokens`, or at once if nothing was to compute."""
+        """Do a step; its output is given by `sample_tokens`, or at once if nothing was to be computed."""
         output = self._step(scheduled)
         if scheduled.total_num_scheduled_tokens:
             self._output, output = output, None
@@ -148,6 +150,8 @@ class Runner:
         for note in notes:
             if note[0] == "preempted":
                 self._tell_note(note)
+        if self.connector is not None:
+            self.connector.begin_step(scheduled)
         for r in scheduled.finished_req_ids:
             self._rows.pop(r, None)
             self._states.forget(r)
@@ -208,6 +212,9 @@ class Runner:
                 self._extend(r, blocks)
             row = self._rows[r]
             starts[r] = cached.num_computed_tokens[index] - row.rejected
+            if self._told_samples:
+                told, at = cached.new_token_ids[index], cached.num_computed_tokens[index]
+                row.tokens += told[max(0, len(row.tokens) - at) :]
             # Outputs that the scheduler threw away, as after a failed load, are none.
             del row.tokens[row.prompt + cached.num_output_tokens[index] :]
         return starts
@@ -229,8 +236,10 @@ class Runner:
         row, count = self._rows[r], scheduled.num_scheduled_tokens[r]
         drafts = self._drafts(row, scheduled.scheduled_spec_decode_tokens.get(r, ()))
         known = len(row.tokens)
+        # Where the scheduler asks for tokens that there are not, a runner takes what lies in its buffers.
+        row.tokens += [0] * (start + count - len(drafts) - known)
+        known = len(row.tokens)
         tokens = (row.tokens + [max(draft, 0) for draft in drafts])[start : start + count]
-        assert start < known and len(tokens) == count, "the scheduler schedules tokens that there are not"
         row.drafts = []
         if start + count < known:
             accepted, sampled, computed = 0, [], start + count
@@ -245,10 +254,11 @@ class Runner:
         rejected = start + count - computed
         row.rejected += rejected
         executed.rows[r] = (row, computed, rejected)
-        row.tokens.extend(sampled)
+        if not self._told_samples:
+            row.tokens.extend(sampled)
         if sampled and self._spec:
             proposed = self._spec - min(self.plan.fewer, self._spec) * self._may_propose_fewer
-            row.drafts = [self.plan.draft(len(row.tokens) + index) for index in range(proposed)]
+            row.drafts = [self.plan.draft(known + len(sampled) + index) for index in range(proposed)]
         return sampled
 
     def _drafts(self, row: Row, scheduled: list[int]) -> list[int]:

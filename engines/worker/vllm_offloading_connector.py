@@ -57,6 +57,7 @@ class OffloadingSide:
         factor = setup.get("factor", 1)
         if self._chunks() != setup["blocks"]:
             raise Refused(f"{NAME} made {self._chunks()} chunks of what should be {setup['blocks']}")
+        self.eager = False  # It stores when it can: an offer that finds no room is not made again for certain.
         self.resets = hasattr(self._scheduler, "reset_cache")
         self.tells_events = True
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}

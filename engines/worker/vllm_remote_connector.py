@@ -151,7 +151,7 @@ class RemoteSide:
 
     def __init__(self, connector, workers: list, _tier: str, transfers: Transfers, _setup: dict) -> None:
         self.tiers = {TIER: {"blocks": 0}}
-        self.resets = True
+        self.eager, self.resets = False, True
         transfers.fallible.add(TIER)
         outside = _Outside(transfers.level)
         by_request = _REPORTS_REQUESTS and len(connector._sizes) > 1

@@ -5,17 +5,24 @@ skipped. A step is one call of the engine core's step function: with more than o
 next one before the oldest is processed, as the release does.
 """
 
+import functools
 import json
 
-from level import SKIPPED, Level
-from vllm_common import Keys, event_effects, make_request, pool_state, tables
-from vllm_core import Options, engine_core, world
+from level import SKIPPED, Level, Refused
+from vllm_common import VERSION, Keys, event_effects, make_request, pool_state, tables
+from vllm_core import engine_core, world
 from vllm_model import Plan, Runner
+from vllm_settings import Options
 
 __all__ = ["SchedulerLevel"]
 
 NAMES = (None, "a", "b")
 """One alphabet for adapters, salts and items: a key that mixes them up shall be found out."""
+ITEMS = {"a": 2, "b": 3}
+"""Multimodal items, and how many tokens each takes."""
+PLACEHOLDER = 3
+"""The token that stands where an item is: no text has it."""
+ASKED = ("remote", "later", "send")
 MAX_STEPS = 400
 """A drain gives up after so many steps; nothing that a case asks for takes a tenth of it."""
 IDLE_STEPS = 6
@@ -25,8 +32,10 @@ IDLE_STEPS = 6
 class SchedulerLevel(Level):
     """A scheduler, a queue of batches, a model worker, and what a client of the engine sees of its requests."""
 
-    def __init__(self, setup: dict) -> None:
+    def __init__(self, setup: dict, known: bool = False) -> None:
         super().__init__()
+        if not known and (problem := _driver_problem()):
+            raise Refused(problem)
         options = Options.of(setup)
         planned = world(options)
         self._options = options
@@ -58,12 +67,19 @@ class SchedulerLevel(Level):
     # Operations
 
     def op_add(self, args: dict):
-        """Add a request: ``tokens``, ``max_tokens``, ``stop`` (token 2 ends it), ``priority``, ``adapter``, ``salt``,
-        ``skip`` (reads no prefix cache)."""
+        """Add a request.
+
+        ``tokens``, ``max_tokens``, ``stop`` (token 2 ends it), ``priority``, ``adapter``, ``salt``, ``items``
+        (multimodal: offset and which), ``skip`` (reads no prefix cache); ``remote``, ``later``, ``send``: what is asked
+        of a remote connector.
+        """
         prompt = args["tokens"][: self._options.max_len - 1] or [0]
         r = f"r{len(self._requests)}"
         adapter = NAMES[args.get("adapter", 0) % len(NAMES)] if self._options.adapters else None
         salt = NAMES[args.get("salt", 0) % len(NAMES)]
+        items = self._items(args.get("items", ()), len(prompt))
+        for offset, length, _ in items:
+            prompt[offset : offset + length] = [PLACEHOLDER] * length
         request = make_request(
             r,
             prompt,
@@ -71,8 +87,10 @@ class SchedulerLevel(Level):
             max_tokens=max(1, args.get("max_tokens", 1)),
             adapter=adapter,
             salt=salt,
+            items=items,
             priority=args.get("priority", 0) if self._options.priority else 0,
             arrival=float(len(self._requests)),
+            extra={"kv_transfer_params": asked} if (asked := {n: args[n] for n in ASKED if args.get(n)}) else None,
         )
         if args.get("stop"):
             request.sampling_params.stop_token_ids = [2]
@@ -81,10 +99,20 @@ class SchedulerLevel(Level):
         self._requests[r] = request
         self._alive.append(r)
         args["request"] = r
-        self.tell("request", r, {"adapter": adapter, "salt": salt, "items": [], "tokens": list(prompt)})
+        self.tell("request", r, {"adapter": adapter, "salt": salt, "items": items, "tokens": list(prompt)})
         self._keys.announce(self, r, request)
         self._core.add_request(request)
         return r
+
+    def _items(self, asked, length: int) -> list[list]:
+        """The multimodal items that fit into a prompt, one behind the other, of those asked for: offset and which."""
+        found: list[list] = []
+        for offset, which in sorted(asked) if self._options.encoder >= max(ITEMS.values()) else ():
+            name = NAMES[1 + which % 2]
+            behind = found[-1][0] + found[-1][1] if found else 0
+            if behind <= offset and offset + ITEMS[name] <= length:
+                found.append([offset, ITEMS[name], name])
+        return found
 
     def op_step(self, args: dict):
         """One step of the engine: ``token``, ``accept``, ``fewer``, ``ready`` (`Plan`), ``abort``: the request that is
@@ -116,11 +144,13 @@ class SchedulerLevel(Level):
         if self._connector is None:
             return SKIPPED
         done = self._connector.complete(args.get("pick", 0), args.get("how", 0))
-        return SKIPPED if not done else done
+        return done if done else SKIPPED
 
     def op_reset(self, args: dict):
         """Empty the prefix caches, with ``running`` requests preempted, with the ``connector``'s cache."""
-        running, connector = bool(args.get("running")), bool(args.get("connector"))
+        running = bool(args.get("running"))
+        connector = bool(args.get("connector")) and self._connector is not None and self._connector.resets
+        args["connector"] = int(connector)
         try:
             answer = self._core.reset_prefix_cache(running, connector)
         except RuntimeError as error:
@@ -185,11 +215,13 @@ class SchedulerLevel(Level):
         self._schedule, scheduler.schedule = scheduler.schedule, self._schedules
         self._update, scheduler.update_from_output = scheduler.update_from_output, self._updates
         self._abort, core.abort_requests = core.abort_requests, self._aborts
-        scheduler.kv_event_publisher = self
+        self._events, self._manager.take_events = self._manager.take_events, self._take_events
 
-    def publish(self, batch) -> None:
-        """Hear the KV events of a step, as the publisher does."""
-        event_effects(self, self._keys, batch.events)
+    def _take_events(self):
+        """The KV events of a step; those of a connector are taken elsewhere."""
+        events = self._events()
+        event_effects(self, self._keys, events)
+        return events
 
     def _schedules(self, *args):
         self._heard = False
@@ -243,11 +275,12 @@ class SchedulerLevel(Level):
     def state(self) -> dict:
         """Return pools, block tables and what else is held."""
         pools, holds = self._connector.state() if self._connector is not None else ({}, {})
+        holds["device"] = [*holds.get("device", ()), *self._deferred()]
         running, waiting = self._scheduler.get_request_counts()
         return {
             "pools": {"device": pool_state(self._pool, self._keys), **pools},
             "tables": {r: table for r, table in tables(self._manager, self._scheduler.requests).items() if any(table)},
-            "holds": {**holds, "device": [*holds.get("device", ()), *self._deferred()]},
+            "holds": {tier: sorted(blocks) for tier, blocks in holds.items()},
             "waiting": waiting,
             "running": running,
             "pending": self._pending(),
@@ -262,6 +295,25 @@ class SchedulerLevel(Level):
             return None
         from vllm_connectors import ModelConnector
 
-        connector = ModelConnector(self, self._scheduler, json.loads(self._options.connector), self._keys)
+        connector = ModelConnector(
+            self, self._scheduler, json.loads(self._options.connector), self._keys, self._options.runner
+        )
         tiers.update(connector.tiers)
         return connector
+
+
+@functools.cache
+def _driver_problem() -> str | None:
+    """Play a simple case once: a release whose engine core asks for what this driver does not know is refused."""
+    for asynchronous in (False, True):
+        try:
+            level = SchedulerLevel({"groups": [{"kind": "full", "block": 4}], "asynchronous": asynchronous}, known=True)
+            level.op_add({"tokens": [0, 1, 2, 0, 1], "max_tokens": 2})
+            left = level.op_drain({})["left"]
+            told = {effect[0] for effect in level.take_effects()}
+            level.state()
+        except (AttributeError, KeyError, TypeError) as error:
+            return f"vLLM {VERSION}: its engine core is not as this driver knows it: {type(error).__name__}: {error}"
+        if left or not {"table", "lookup", "compute", "processed", "append", "end", "counts"} <= told:
+            return f"vLLM {VERSION}: its engine core is not as this driver knows it: it told {sorted(told)}"
+    return None

@@ -34,6 +34,7 @@ class SimpleSide:
         self._manager = manager
         if manager.num_cpu_blocks != setup["blocks"]:
             raise Refused(f"{NAME} made {manager.num_cpu_blocks} blocks of what should be {setup['blocks']}")
+        self.eager = not setup.get("lazy")
         self.resets = hasattr(manager, "reset")
         # Early releases tell of nothing that is stored, only of what is removed.
         self.tells_events = hasattr(sys.modules[type(manager).__module__], "BlockStored")

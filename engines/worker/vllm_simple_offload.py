@@ -21,6 +21,9 @@ __all__ = ["SimpleOffloadLevel"]
 
 TIER = "host"
 
+_PATIENCE = 40
+"""Steps of a drain for the requests, and as many for the copies."""
+
 
 @dataclass
 class _Live:
@@ -84,7 +87,7 @@ class SimpleOffloadLevel(Level):
             "tiers": {"device": {"blocks": setup["blocks"], "null": null}} | self._side.tiers,
             "hash_block": self._system.hash_block,
             "exact": True,
-            "notes": {"mode": "lazy" if setup["lazy"] else "eager"},
+            "notes": {"eager": [] if setup["lazy"] else [TIER]},
         }
 
     # ------------------------------------------------------------------------------------------------ operations
@@ -178,24 +181,20 @@ class SimpleOffloadLevel(Level):
         return self._system.reset(connector)
 
     def op_drain(self, _args: dict) -> dict:
-        """End all copies and go on until no request is left; those that block each other for room are aborted."""
-        steps = idle = 0
-        while (self._live or self._side.pending() or self._transfers.pending()) and idle < 4 and steps < 80:
-            before = self._progress()
+        """End all copies and go on until no request is left; after many steps those that are left are aborted.
+
+        Admission is ours here and makes no reservations: requests that take each other's room are not its fault.
+        """
+        steps = 0
+        while (self._live or self._side.pending() or self._transfers.pending()) and steps < 2 * _PATIENCE:
             self._transfers_end()
+            if steps == _PATIENCE:
+                for r in [*self._running, *self._waiting]:
+                    self._finish(r, RequestStatus.FINISHED_ABORTED)
             self.op_step({"most": self._budget, "sample": 0, "stop": 0})
             steps += 1
-            idle = idle + 1 if before == self._progress() else 0
-            if idle == 2 and self._waiting:
-                # Admission is ours here, and it makes no reservations: this is no fault of the release.
-                self._finish(self._waiting[0], RequestStatus.FINISHED_ABORTED)
         pending = max(self._side.pending(), self._transfers.pending())
         return {"left": len(self._live), "pending": pending, "steps": steps}
-
-    def _progress(self) -> tuple:
-        """What changes as long as something goes on."""
-        requests = [(r, live.status, live.request.num_computed_tokens) for r, live in self._live.items()]
-        return requests, [(kind, event) for kind, event, _ in self._submitted], self._side.pending()
 
     def state(self) -> dict:
         """Return the pools of both tiers, the block tables and what else holds blocks."""
@@ -251,7 +250,10 @@ class SimpleOffloadLevel(Level):
             blocks, local, external = None, 0, 0
             if self._is_fresh(r):
                 blocks, local, external = self._lookup(r)
-                step.order.append(("found", r, blocks.get_block_ids(), local))
+                if not external:
+                    # Else a found block that the loaded tokens leave behind may be what the load writes to; what is
+                    # still needed is read by the forward pass behind the load.
+                    step.order.append(("found", r, blocks.get_block_ids(), local))
             computed = request.num_computed_tokens + local + external
             tokens = 0 if external else min(request.num_tokens - computed, most, step.room)
             if not self._system.admit(request, blocks, local, external, tokens):
@@ -418,7 +420,7 @@ class SimpleOffloadLevel(Level):
         self._system.finish(live.request)
         self._finished.add(r)
         (self._running if r in self._running else self._waiting).remove(r)
-        self.tell("end", r)
+        self.tell("end", r, "aborted" if status == RequestStatus.FINISHED_ABORTED else "finished")
         live.status = "over"
         if not loading:
             self._free(r)

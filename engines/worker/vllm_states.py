@@ -60,7 +60,9 @@ class States:
             table, end = tables[g], start + count
             if self._mode == "all":
                 source = _entry(table, (start - 1) // size)
-                leaves = [[_entry(table, full // size - 1), full] for full in range((start // size + 1) * size, end + 1, size)]
+                leaves = [
+                    [_entry(table, full // size - 1), full] for full in range((start // size + 1) * size, end + 1, size)
+                ]
                 if end % size:
                     leaves.append([_entry(table, end // size), end])
             else:
@@ -70,7 +72,7 @@ class States:
             self._level.tell("state", r, g, source if start else None, leaves)
 
     def accept(self, r: str, tables: list[list[int]], end: int, drafts: int, accepted: int) -> None:
-        """So many drafts of a pass that ended at ``end`` were accepted: remember it, and copy a state that ends a block."""
+        """Note how many drafts of a pass that ended at ``end`` were accepted; copy a state that ends a block."""
         if not self._groups or not self._drafts or self._mode == "all":
             return
         self._behind[r] = accepted

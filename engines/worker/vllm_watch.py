@@ -11,8 +11,8 @@ _LOOKUPS = ("get_computed_blocks", "get_computed_blocks_for_connector")
 class Watch:
     """Notes of one scheduler.
 
-    A note is ``("lookup", r, local, external, limit)``, ``("allocated", r, found or None)`` where ``found`` is the blocks
-    per group that the lookup handed out and the tokens that they hold, or ``("preempted", r)``.
+    A note is ``("lookup", r, local, external, limit)``, ``("preempted", r)``, or ``("allocated", r, found)``, where
+    ``found`` is the blocks per group that the lookup handed out and the tokens that they hold, or None.
     """
 
     def __init__(self, scheduler) -> None:
@@ -47,10 +47,15 @@ class Watch:
             self._notes.append(("lookup", request.request_id, answer[1], 0, request.num_tokens - 1))
 
     def _matched(self, answer, request, computed, *_args, **_kwargs) -> None:
-        if answer[0] is not None:
-            self._notes.append(("lookup", request.request_id, computed, answer[0], request.num_tokens - 1))
+        found, later = answer
+        if found is not None:
+            # What comes later may be all of it: the scheduler then takes the last token back.
+            limit = request.num_tokens if later else request.num_tokens - 1
+            self._notes.append(("lookup", request.request_id, computed, found, limit))
 
-    def _allocated(self, answer, request, *_args, new_computed_blocks=None, num_new_computed_tokens=0, **_kwargs) -> None:
+    def _allocated(
+        self, answer, request, *_args, new_computed_blocks=None, num_new_computed_tokens=0, **_kwargs
+    ) -> None:
         if answer is None:
             return
         found = None

@@ -37,6 +37,7 @@ FAULTS = {
     "P15": ("P15", [add(0, 1)]),
     "D7": ("D7", [add(0, 1, 2, 2, late=True), MORE]),
     "O3": ("O3", [add(0, 1, 2), STORE]),
+    "O9": ("O9", [add(0, 1, 2, 2)]),
     "O8": ("O8", [add(0, 1, 2), STORE, FINISH, add(1, 1, 1, 1), FINISH, add(2, 2, 2, 2, 2, 2, 2, 2)]),
     "wrong table": ("P6", [add(0, 1, 2, 2)]),
     "host content": ("P6", [add(0, 1, 2), STORE, COMPLETE]),
@@ -59,11 +60,11 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_noticed_by_the_rule_it_breaks_and_its_absence_is_silent(session: Session, fault: str) -> None:
     rule, ops = FAULTS[fault]
-    window = fault == "D7"
-    right, answer = verdict(session, close(Case("toy", {"window": window}, ops)))  # type: ignore[arg-type]
+    setup = {"window": fault == "D7", "eager": fault == "O9"}
+    right, answer = verdict(session, close(Case("toy", setup, ops)))  # type: ignore[arg-type]
     assert right is None, right
     assert not any(step.error for step in answer.steps)
-    wrong, _ = verdict(session, close(Case("toy", {"window": window, "fault": fault}, ops)))  # type: ignore[arg-type]
+    wrong, _ = verdict(session, close(Case("toy", {**setup, "fault": fault}, ops)))  # type: ignore[arg-type]
     assert wrong is not None
     assert wrong.violation.rule == rule, wrong.violation
 

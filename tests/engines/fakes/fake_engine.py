@@ -31,6 +31,7 @@ class ToyLevel(Level):
         if setup.get("fault") == "setup":
             raise ValueError("this setup does not work")
         self.fault = setup.get("fault")
+        self.eager = setup.get("eager")
         self.n = setup.get("blocks", 6)
         self.ref = [0] * self.n
         self.free = list(range(1, self.n))
@@ -49,6 +50,7 @@ class ToyLevel(Level):
             "tiers": {"device": {"blocks": self.n, "null": 0}, "host": {"blocks": self.host_n}},
             "hash_block": BLOCK,
             "exact": True,
+            "notes": {"eager": ["host"]} if setup.get("eager") else {},
         }
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -127,7 +129,10 @@ class ToyLevel(Level):
             return SKIPPED
         request = self.requests.pop(r)
         held = [b for b in request["table"] if b]
-        self.tell("end", r)
+        if self.eager:
+            for _ in range(len(request["keys"]) - (self.fault == "O9")):
+                self.op_store({"pick": 0})
+        self.tell("end", r, "finished")
         if self.fault == "leak":
             held = held[1:]
         if self.fault == "stuck" and not self.requests:
@@ -177,10 +182,10 @@ class ToyLevel(Level):
     # --------------------------------------------------------------------------------------------------- the end
 
     def op_drain(self, args: dict):
-        while self.copies:
-            self.op_complete({"pick": 0})
         for _ in range(len(self.requests)):
             self.op_finish({"pick": 0})
+        while self.copies:
+            self.op_complete({"pick": 0})
         return {"left": len(self.requests), "pending": 0, "steps": 1}
 
     def op_reset(self, args: dict):

@@ -1,0 +1,80 @@
+"""vLLM as a target of a replay: its KV-cache manager, driven by a worker; requests are hashed on its side."""
+
+from collections import defaultdict
+from typing import Any
+
+from ..engines.dialect import check_dialect
+from ..engines.record import Case, Step
+from ..engines.session import Run, Session
+from .requests import BLOCK_TOKENS, Request, Workload
+from .target import Started, View
+
+__all__ = ["EngineFailedError", "VllmTarget"]
+
+
+class EngineFailedError(Exception):
+    """The engine raised, or its worker was lost."""
+
+
+class VllmTarget:
+    """A `KVCacheManager` of a release of vLLM with one full-attention group.
+
+    Its events are not followed: it reports each copy of a block by itself.
+    """
+
+    def __init__(self, session: Session, work: Workload, capacity: int) -> None:
+        """Make one with ``capacity`` usable blocks, and a null block besides; the session is then its own.
+
+        Raises:
+            EngineFailedError: the engine cannot be set up so.
+            DialectError: it is not what its version says.
+            WorkerError: no worker can be started.
+        """
+        self.name = f"vllm=={session.hello.version}"
+        self.usable = capacity
+        self.null_block: int | None = 0
+        self.free_order: Any = "split" if check_dialect(session).split else "append"
+        self._session = session
+        longest = max(request.length for request in work.requests)
+        setup = {"block": BLOCK_TOKENS, "capacity": capacity, "max_len": longest + 1}
+        self._answer(session.run(Case("workload", setup, []), keep=True))
+
+    def start(self, request: Request) -> Started | None:
+        """Look up, allocate, compute and register a prompt."""
+        what = {"request": request.index, "blocks": request.blocks, "length": request.length}
+        result = self._do("start", what, "none").result
+        return None if result is None else Started(*result)
+
+    def finish(self, request: Request) -> None:
+        """Let a request leave."""
+        self._do("finish", {"request": request.index}, "none")
+
+    def take_events(self) -> None:
+        """Return none: see above."""
+        return
+
+    def view(self) -> View:
+        """Return the pool's state."""
+        state = self._do("look", {}, "full").state
+        assert state is not None
+        pool = state.pools["device"]
+        keys: defaultdict[int, list[int]] = defaultdict(list)
+        for block, carried in pool.hashes:
+            keys[block] += [k for k, _ in carried]
+        copies = {k: blocks for k, _, blocks in pool.cached}
+        return View(pool.free or (), pool.num_free, pool.ref, keys, copies)
+
+    def _do(self, op: str, args: dict[str, Any], snapshots: str) -> Step:
+        return self._answer(self._session.more([(op, args)], snapshots=snapshots))[-1]
+
+    @staticmethod
+    def _answer(run: Run) -> list[Step]:
+        """The steps of an answer that is one."""
+        if run.failure is not None:
+            raise EngineFailedError(run.failure.text)
+        if run.answer.refused is not None:
+            raise EngineFailedError(run.answer.refused)
+        for step in run.answer.steps:
+            if step.error is not None:
+                raise EngineFailedError(f"{step.error.type}: {step.error.message}")
+        return run.answer.steps

@@ -1,0 +1,121 @@
+"""Does the kit find the faults that released versions of vLLM are known to have? Prints the table of docs/findings.md.
+
+    kvproof engines install vllm==0.17.1 vllm==0.19.0 ...          # once: the releases of FAULTS
+    python benchmarks/released_faults.py OUT                       # two minutes a release; OUT keeps reports and traces
+
+Each release is fuzzed once, at the default settings. No rule, sequence or seed is written for a fault: FAULTS only says how to
+recognise it afterwards, by the rule that it breaks. A finding counts as the fault when its trace shows the same on
+the release that has it and nothing of the kind on the first release that is said to be without it.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvproof.checkers.trace import read_trace
+from kvproof.engine_fuzzing import Result, Wish, fuzz_engine
+from kvproof.engine_replay import outcome_on
+from kvproof.findings import case_of, violation_of
+from kvproof.hunting import more_oracles, open_engine
+from kvproof.output import Output
+
+SECONDS = 120.0
+"""What ``kvproof fuzz`` takes when nothing is said."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A known fault: a release that has it, one that has not, and the rules that it may be seen to break."""
+
+    name: str
+    present: str
+    absent: str | None
+    rules: frozenset[str]
+    words: str = ""
+    """What the finding's text or key must hold besides."""
+
+
+FAULTS = (
+    Fault("B1", "0.22.1", "0.24.0", frozenset({"P8", "H8", "P6"})),
+    Fault("B2", "0.24.0", "0.26.0", frozenset({"D7"})),
+    Fault("B3", "0.17.1", "0.19.0", frozenset({"O12"})),
+    Fault("B4", "0.30.0", "0.32.0", frozenset({"O12"})),
+    Fault("B5", "0.30.0", "0.32.0", frozenset({"P13"})),
+    Fault("B6", "0.19.0", "0.20.2", frozenset({"L1"})),
+    Fault("B7", "0.22.1", "0.24.0", frozenset({"P3", "P9"})),
+    Fault("B8", "0.20.2", "0.22.1", frozenset({"O3"})),
+    Fault("B9", "0.28.0", "0.30.0", frozenset({"O12"})),
+    Fault("B10", "0.28.0", "0.30.0", frozenset({"O9"})),
+    Fault("B12", "0.22.1", "0.24.0", frozenset({"L2"}), "offloading"),
+    Fault("B13", "0.26.0", "0.28.0", frozenset({"L2"}), "offloading"),
+    Fault("B14", "0.22.1", "0.24.0", frozenset({"L1"})),
+    Fault("B15", "0.33.0", None, frozenset({"P12"}), "cached, not reported"),
+)
+
+
+def main() -> None:
+    """Fuzz the releases that are not yet in the folder, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="releases, separated by commas; default: all of FAULTS")
+    given = parser.parse_args()
+    folder: Path = given.folder
+    releases = sorted({fault.present for fault in FAULTS}, key=lambda v: [int(part) for part in v.split(".")])
+    for release in given.only.split(",") if given.only else releases:
+        if not (folder / f"{release}.json").exists():
+            _fuzz(folder, release, given.seconds, given.seed)
+    print("\n| fault | release | found as | level | seconds | steps of the trace | on the first release without it |")
+    print("|---|---|---|---|---:|---:|---|")
+    for fault in FAULTS:
+        print(_row(folder, fault))
+
+
+def _fuzz(folder: Path, release: str, seconds: float, seed: int) -> Result:
+    print(f"vllm=={release}", flush=True)
+    wish = Wish(f"vllm=={release}", (), (), seed, None, 50, seconds, None, folder / release, 0)
+    result = fuzz_engine(Output(None), wish)
+    (folder / f"{release}.json").write_text(json.dumps(result.to_json()))
+    return result
+
+
+def _row(folder: Path, fault: Fault) -> str:
+    path = folder / f"{fault.present}.json"
+    report = json.loads(path.read_text()) if path.exists() else {"findings": []}
+    tried = 0
+    for finding in sorted(_fitting(report, fault), key=lambda f: f.get("seconds", 0.0)):
+        tried += 1
+        if (without := _without(folder, fault, finding)) is not None:
+            found = f"{finding['rule']}, {finding['oracle']}"
+            return (
+                f"| {fault.name} | {fault.present} | {found} | {finding.get('level', 'pool')} | "
+                f"{finding.get('seconds', 0.0):.0f} | {finding['steps']} | {without} |"
+            )
+    why = f"not found ({tried} findings of its rules are something else)" if tried else "not found"
+    return f"| {fault.name} | {fault.present} | {why} | | | | |"
+
+
+def _fitting(report: dict[str, Any], fault: Fault) -> Iterator[dict[str, Any]]:
+    for finding in report["findings"]:
+        if finding["rule"] in fault.rules and fault.words in json.dumps([finding.get("key"), finding.get("text")]):
+            yield finding
+
+
+def _without(folder: Path, fault: Fault, finding: dict[str, Any]) -> str | None:
+    """What the finding's trace does on the release without the fault; None when it shows the same there."""
+    if fault.absent is None:
+        return "(no such release yet)"
+    kept = folder / "trace.jsonl"
+    kept.write_text(finding["trace"])
+    trace = read_trace(kept)
+    case = case_of(trace)
+    outcome = outcome_on(open_engine(f"vllm=={fault.absent}"), case, violation_of(trace), more_oracles(case.level))
+    return None if outcome.kind == "same" else f"{fault.absent}: {outcome.words[:60]}"
+
+
+if __name__ == "__main__":
+    main()

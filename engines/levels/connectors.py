@@ -1,0 +1,134 @@
+"""Connectors for cases of the level ``scheduler``: setups that a release takes, and what requests ask of them.
+
+What each release knows is stated here, so that cases are not wasted on refusals: which connectors there are, which of
+them take several groups of layers, and which options they have. Sizes are small: a host tier of a few blocks evicts.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from packaging.version import Version
+
+__all__ = ["MORE", "asked", "connectors", "with_connectors"]
+
+Op = tuple[str, dict[str, Any]]
+Setup = dict[str, Any]
+Play = Callable[[Setup, bytes], Op]
+Choice = st.SearchStrategy[Any]
+
+_SIMPLE = Version("0.19")
+_THRESHOLD = Version("0.19")
+_LOADS_OF_SEVERAL_GROUPS = Version("0.19")
+_HYBRID = Version("0.22")
+_PROMPT_ONLY = Version("0.24")
+_SYNCHRONOUS = Version("0.33")
+
+
+def connectors(release: str, groups: list[Setup]) -> st.SearchStrategy[Setup]:
+    """Return the connectors that a release takes for these groups (their setup is `vllm_connectors`).
+
+    Raises
+    ------
+    ValueError
+        The release takes none for these groups.
+    """
+    known = Version(release)
+    alone = _alone(known, groups)
+    found = [st.builds(_with_workers, one, st.integers(1, 3)) for one in alone.values()]
+    if len(alone) > 1 and (known >= _HYBRID or _plain(groups)):
+        found.append(st.builds(_with_workers, _several(alone), st.integers(1, 2)))
+    if not found:
+        raise ValueError(f"vLLM {release} has no connector for these groups")
+    return st.one_of(found)
+
+
+def with_connectors(release: str, setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
+    """Return setups with connectors that the release takes for them."""
+    return setups.flatmap(
+        lambda setup: connectors(release, setup["groups"]).map(lambda one: {**setup, "connector": one})
+    )
+
+
+# Operations, made of bytes as those of `scheduler`
+
+
+def complete(_setup: Setup, play: bytes) -> Op:
+    """A copy ends: the oldest of a stream, all of a stream, or badly where that can be."""
+    return "complete", {"pick": play[0] % 6, "how": (0, 0, 0, 1, 2)[play[1] % 5]}
+
+
+def reset(_setup: Setup, play: bytes) -> Op:
+    """The caches are emptied, the connector's among them."""
+    return "reset", {"connector": 1, "running": play[0] & 1}
+
+
+def asked(setup: Setup, play: bytes) -> Setup:
+    """What a new request asks of a remote connector (its ``kv_transfer_params``); empty without one."""
+    connector = setup.get("connector", {})
+    if "remote" not in (connector.get("kind"), *(child["kind"] for child in connector.get("children", ()))):
+        return {}
+    told = {"remote": play[0] % 25, "later": (0, 0, 1, 2)[play[1] % 4], "send": play[1] >> 7}
+    return {name: value for name, value in told.items() if value}
+
+
+MORE: list[tuple[int, Play]] = [(16, complete), (1, reset)]
+"""What is done to a scheduler with a connector beside the usual, and how often."""
+
+
+# Setups
+
+
+def _alone(known: Version, groups: list[Setup]) -> dict[str, st.SearchStrategy[Setup]]:
+    """The connectors for these groups, each by itself and without workers."""
+    found = {}
+    if known >= _SIMPLE and any(group["kind"] == "full" for group in groups):
+        found["simple"] = _options(kind=st.just("simple"), blocks=st.integers(2, 12), lazy=st.integers(0, 1))
+    if known >= _HYBRID or _plain(groups):
+        found["offloading"] = _offloading(known, groups)
+    kinds = {group["kind"] for group in groups}
+    if kinds <= {"full", "window"} and (known >= _LOADS_OF_SEVERAL_GROUPS or len(groups) == 1):
+        found["remote"] = _options(
+            kind=st.just("remote"), sync=st.integers(0, 1), fail=st.sampled_from(["recompute", "fail"])
+        )
+    return found
+
+
+def _offloading(known: Version, groups: list[Setup]) -> st.SearchStrategy[Setup]:
+    options: dict[str, Choice] = {
+        "kind": st.just("offloading"),
+        "blocks": st.integers(1, 10),
+        "policy": st.sampled_from(["lru", "arc"]),
+    }
+    if len({group["block"] for group in groups}) == 1:
+        options["factor"] = st.sampled_from([1, 1, 2, 3])
+    if known >= _THRESHOLD:
+        options["threshold"] = st.sampled_from([0, 0, 2])
+    if known >= _PROMPT_ONLY:
+        options["prompt_only"] = st.integers(0, 1)
+    if known >= _SYNCHRONOUS:
+        options["sync"] = st.sampled_from([0, 0, 2, 8])
+    return _options(**options)
+
+
+def _several(alone: dict[str, st.SearchStrategy[Setup]]) -> st.SearchStrategy[Setup]:
+    """Two connectors under one roof, in either order; only one of them may fetch from other engines."""
+    tiered = st.one_of([one for kind, one in alone.items() if kind != "remote"])
+    children = st.tuples(tiered, st.one_of(list(alone.values())))
+    return st.builds(_roof, children, st.booleans())
+
+
+def _roof(children: tuple[Setup, Setup], turned: bool) -> Setup:
+    return {"kind": "multi", "children": list(reversed(children) if turned else children)}
+
+
+def _with_workers(connector: Setup, workers: int) -> Setup:
+    return {**connector, "workers": workers}
+
+
+def _options(**options: Choice) -> st.SearchStrategy[Setup]:
+    return st.fixed_dictionaries(options)
+
+
+def _plain(groups: list[Setup]) -> bool:
+    return len(groups) == 1 and groups[0]["kind"] == "full"

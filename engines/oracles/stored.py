@@ -1,0 +1,77 @@
+"""O9: where a tier takes everything, everything is there at rest."""
+
+from collections.abc import Iterator
+
+from ..ghost import Ghost
+from ..record import Step, World
+from ..violation import Violation
+
+__all__ = ["StoredOracle"]
+
+Entry = tuple[int, int]
+"""A hash key and a group."""
+
+
+class StoredOracle:
+    """Follows which blocks of finished requests a tier that stores eagerly must hold.
+
+    The world names such tiers in ``notes["eager"]``. Judged are full blocks of full attention, and only while the tier
+    has room for all that was ever computed: then nothing excuses a block that is not there.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._eager = [tier for tier in world.notes.get("eager", ()) if tier in world.tiers]
+        self._keys: dict[str, list[int]] = {}
+        self._computed: dict[str, int] = {}
+        self._finished: list[str] = []
+        self._excused: set[Entry] = set()
+        self._cached: set[Entry] = set()
+        self._stored: dict[str, set[Entry]] = {tier: set() for tier in self._eager}
+
+    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+        """Yield the first block that a tier should hold at rest and never did."""
+        if not self._eager:
+            return
+        for effect in step.effects:
+            if effect[0] == "keys":
+                _, r, first, keys = effect
+                self._keys.setdefault(r, [])[first:] = keys
+            elif effect[0] == "processed":
+                self._computed[effect[1]] = effect[2]
+            elif effect[0] == "end" and effect[2:] == ["finished"]:
+                self._finished.append(effect[1])
+            elif effect[0] == "cleared":
+                self._finished.clear()
+        if step.op == "reset" and not step.skipped and (step.result or step.args.get("connector")):
+            # A reset may void the stores of what was computed before it, not of what is computed after it.
+            self._finished.clear()
+            self._excused |= self._cached
+        if step.state is None:
+            return
+        for tier, pool in step.state.pools.items():
+            entries = {(k, g) for k, g, blocks in pool.cached if blocks}
+            if tier in self._stored:
+                self._stored[tier] |= entries
+            else:
+                self._cached |= entries
+        if step.op == "drain" and step.error is None and not step.result["left"] and not step.result["pending"]:
+            yield from self._missing()
+
+    def _missing(self) -> Iterator[Violation]:
+        for tier in self._eager:
+            blocks = self.world.tiers[tier].blocks - (self.world.tiers[tier].null is not None)
+            if len(self._cached | self._stored[tier]) > blocks:
+                continue
+            for r in self._finished:
+                for g, group in enumerate(self.world.groups):
+                    full = self._computed.get(r, 0) // group.block if group.kind == "full" else 0
+                    for n in range(1, full + 1):
+                        key = self._keys[r][n * group.block // self.world.hash_block - 1]
+                        if (key, g) in self._cached - self._excused - self._stored[tier]:
+                            text = (
+                                f"{r} has finished and nothing is under way, but its block {n - 1} of group {g} (key "
+                                f"{key}) was never stored to {tier}, which has room"
+                            )
+                            yield Violation("O9", "never stored", text, (tier,))
+                            return

@@ -1,0 +1,223 @@
+"""The connectors of vLLM at the level ``scheduler``: what is told of copies, pools and holds, on real releases."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kvproof.engines.judge import judge
+from kvproof.engines.levels.connectors import MORE, asked, connectors
+from kvproof.engines.record import Answer, Case, Effect, Step
+
+from .installed import session
+
+FULL = [{"kind": "full", "block": 4}]
+HYBRID = [{"kind": "full", "block": 4}, {"kind": "window", "block": 4, "window": 5}]
+PROMPT = [0, 1, 2, 0, 1, 2, 0, 1, 2, 1]
+OTHER = [1] * 11
+Op = tuple[str, dict[str, Any]]
+STEP: Op = ("step", {})
+
+
+def add(tokens: list[int], **more: Any) -> Op:
+    return "add", {"tokens": tokens, "max_tokens": 1, **more}
+
+
+def complete(pick: int = 0, how: int = 0) -> Op:
+    return "complete", {"pick": pick, "how": how}
+
+
+def run(version: str, connector: dict[str, Any], ops: list[Op], **setup: Any) -> Answer:
+    made = {"groups": FULL, "spare": 6, "max_len": 16, "budget": 16, "connector": connector, **setup}
+    return session(version).run(Case("scheduler", made, ops)).answer
+
+
+def well(version: str, connector: dict[str, Any], ops: list[Op], **setup: Any) -> list[Step]:
+    """The steps of a case that breaks no rule."""
+    answer = run(version, connector, ops, **setup)
+    assert answer.refused is None
+    assert judge(answer) is None
+    return answer.steps
+
+
+def effects(steps: list[Step], *kinds: str) -> list[Effect]:
+    return [effect for step in steps for effect in step.effects if effect[0] in kinds]
+
+
+def copies(steps: list[Step], phase: str = "begin") -> list[Effect]:
+    return [effect for effect in effects(steps, "copy") if effect[2] == phase]
+
+
+STORED: list[Op] = [add(PROMPT, max_tokens=2), STEP, STEP, STEP, complete(), STEP, complete(), STEP]
+"""A request comes and goes, and its two full blocks are on the host; what is still to be done is nothing."""
+LONGER: list[Op] = [add(PROMPT, max_tokens=6), STEP, STEP, STEP, complete(), STEP, complete(), STEP]
+"""The same with a request that goes on: early releases do not step without one."""
+AGAIN: list[Op] = [("reset", {}), add(PROMPT), STEP]
+"""The device forgets, and the same prompt comes again."""
+
+
+def simple(**more: Any) -> dict[str, Any]:
+    return {"kind": "simple", "blocks": 6, **more}
+
+
+def offloading(**more: Any) -> dict[str, Any]:
+    return {"kind": "offloading", "blocks": 4, **more}
+
+
+@pytest.mark.parametrize("connector", [simple(), offloading()], ids=["simple", "offloading"])
+def test_a_block_is_stored_once_it_is_computed_and_cached_once_the_copy_ended(connector: dict[str, Any]) -> None:
+    steps = well("0.33.0", connector, STORED)
+    begun = [n for n, step in enumerate(steps) if copies([step])]
+    computed = [n for n, step in enumerate(steps) if effects([step], "compute")]
+    assert begun
+    assert begun[0] >= computed[0]
+    assert sum(len(copy[3]) for copy in copies(steps)) == 2
+    cached = [sum(len(blocks) for _, _, blocks in step.state.pools["host"].cached) for step in steps if step.state]
+    assert cached[begun[0]] == 0
+    assert cached[-1] == 2
+
+
+@pytest.mark.parametrize("connector", [simple(), offloading()], ids=["simple", "offloading"])
+def test_a_load_holds_its_blocks_until_it_ended_and_the_request_waits(connector: dict[str, Any]) -> None:
+    steps = well("0.33.0", connector, [*STORED, *AGAIN, STEP, complete(), STEP, STEP])
+    loading, waiting = steps[len(STORED) + 2], steps[len(STORED) + 3]
+    loads = [copy for copy in copies([loading]) if copy[3][0][2] == "device"]
+    assert [len(load[3]) for load in loads] == [2]
+    assert not effects([loading, waiting], "compute")
+    assert loading.state is not None
+    assert sorted(loading.state.holds["host"]) == sorted(place[1] for place in loads[0][3])
+    assert effects(steps[len(STORED) + 4 :], "compute")[0][2] == 8
+
+
+def test_a_chunk_of_several_blocks_has_as_many_units() -> None:
+    steps = well("0.33.0", offloading(factor=2), [add(list(range(3)) * 3, max_tokens=6), *[STEP] * 5])
+    stores = copies(steps)
+    assert [place[3] % 2 for place in stores[0][3]] == [0, 1]
+    assert run("0.33.0", offloading(factor=2), []).world.tiers["host"].split == 2  # type: ignore[union-attr]
+
+
+def test_a_copy_ends_when_the_last_worker_ended_it() -> None:
+    two = [complete(how=1), complete(how=1), STEP]
+    steps = well("0.33.0", simple(workers=3), [add(PROMPT, max_tokens=2), STEP, STEP, *two, complete(how=1), STEP])
+    assert [bool(copies([step], "end")) for step in steps] == [False] * 6 + [True, False]
+    cached = [step.state.pools["host"].cached for step in steps if step.state]
+    assert not cached[-2]
+    assert cached[-1]
+
+
+@pytest.mark.parametrize("kinds", [("simple", "offloading"), ("offloading", "simple"), ("simple", "simple")])
+def test_several_connectors_all_store_and_have_tiers_of_their_own(kinds: tuple[str, str]) -> None:
+    children = [{"simple": simple, "offloading": offloading}[kind]() for kind in kinds]
+    steps = well("0.33.0", {"kind": "multi", "children": children}, [*STORED, *[complete(1), STEP] * 2, *AGAIN])
+    assert {copy[3][0][2] for copy in copies(steps[: len(STORED)])} == {"host", "host2"}
+    loads = [copy for copy in copies(steps[len(STORED) :]) if copy[3][0][2] == "device"]
+    assert {copy[3][0][0] for copy in loads} == {"host"}
+
+
+def test_hybrid_groups_load_their_window_alone() -> None:
+    steps = well("0.33.0", simple(blocks=12), [*STORED, *AGAIN, complete(), STEP], groups=HYBRID)
+    loads = [copy for copy in copies(steps[len(STORED) :]) if copy[3][0][2] == "device"]
+    assert len(loads[0][3]) == 3
+
+
+def test_a_fetched_prompt_is_there_when_the_load_ended() -> None:
+    steps = well("0.33.0", {"kind": "remote"}, [add(PROMPT, remote=8, later=1), *[STEP] * 3, complete(), STEP, STEP])
+    assert not effects(steps[:4], "compute")
+    assert effects(steps, "compute")[0][2:] == [8, PROMPT[8:]]
+    filled = effects(steps, "computed_outside")
+    assert [effect[3][0][3] for effect in filled] == [4, 4]
+
+
+def test_a_load_that_failed_is_computed_here() -> None:
+    ops = [add(PROMPT, remote=8), STEP, complete(how=2), STEP, STEP, STEP]
+    steps = well("0.33.0", {"kind": "remote", "fail": "recompute"}, ops)
+    assert copies(steps, "fail")
+    assert effects(steps, "compute")[0][2:] == [0, PROMPT]
+
+
+def test_blocks_that_are_fetched_from_here_are_kept_until_they_were() -> None:
+    steps = well("0.33.0", {"kind": "remote"}, [add(PROMPT, send=1), STEP, STEP, STEP, complete(), STEP])
+    sent = next(n for n, step in enumerate(steps) if copies([step]))
+    ended = next(n for n, step in enumerate(steps) if copies([step], "end"))
+    for step in steps[sent:ended]:
+        assert step.state is not None
+        assert all(step.state.pools["device"].ref[place[1]] for place in copies(steps)[0][3])
+
+
+@pytest.mark.parametrize(
+    ("version", "connector", "groups", "why"),
+    [
+        ("0.16.0", simple(), FULL, "Unsupported connector"),
+        ("0.16.0", offloading(threshold=2), FULL, "no option threshold"),
+        ("0.20.2", offloading(), HYBRID, "one group of full attention"),
+        ("0.33.0", {"kind": "none"}, FULL, "no kind of connector"),
+    ],
+)
+def test_what_a_release_does_not_take_is_refused(
+    version: str, connector: dict[str, Any], groups: list[dict[str, Any]], why: str
+) -> None:
+    assert why in (run(version, connector, [], groups=groups).refused or "")
+
+
+@pytest.mark.parametrize(
+    ("version", "connector", "ops"),
+    [
+        ("0.16.0", offloading(policy="lru"), LONGER),
+        ("0.20.2", simple(), LONGER),
+        ("0.20.2", offloading(threshold=2), [add(PROMPT), STEP, STEP, ("reset", {}), *LONGER]),
+        ("0.26.0", offloading(policy="arc", prompt_only=1), LONGER),
+        ("0.26.0", simple(), LONGER),
+        ("0.33.0", offloading(sync=8), [*STORED, *AGAIN, ("drain", {})]),
+    ],
+)
+def test_earlier_releases_do_the_same(version: str, connector: dict[str, Any], ops: list[Op]) -> None:
+    assert copies(well(version, connector, ops), "end")
+
+
+def test_a_block_stored_twice_is_seen_where_it_was() -> None:
+    """B8: a block is offered again while its store is under way, in 0.20 and not in 0.33."""
+    ops = [add(OTHER, max_tokens=3), STEP, STEP, add(OTHER), STEP]
+    found = judge(run("0.20.2", simple(blocks=10), ops))
+    assert found is not None
+    assert found[1][0].rule == "O3"
+    assert judge(run("0.33.0", simple(blocks=10), ops)) is None
+
+
+def test_an_abort_before_the_first_step_is_seen_where_it_stopped_the_engine() -> None:
+    """B13: a request that was never scheduled is aborted, in 0.26 and not in 0.33."""
+    ops: list[Op] = [add(PROMPT), ("abort", {"pick": 0}), STEP]
+    found = judge(run("0.26.0", offloading(), ops))
+    assert found is not None
+    assert found[1][0].oracle == "exception"
+    assert judge(run("0.33.0", offloading(), ops)) is None
+
+
+RELEASES = ["0.16.0", "0.19.0", "0.22.1", "0.26.0", "0.33.0"]
+GROUPS = [FULL, HYBRID, [{"kind": "full", "block": 4}, {"kind": "window", "block": 8, "window": 3}]]
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_generated_connectors_are_those_that_the_release_has(data: st.DataObject) -> None:
+    release = data.draw(st.sampled_from(RELEASES))
+    groups = data.draw(st.sampled_from(GROUPS if release != "0.16.0" else GROUPS[:1]))
+    connector = data.draw(connectors(release, groups))
+    parts = connector.get("children", [connector])
+    kinds = [part["kind"] for part in parts]
+    assert kinds.count("remote") <= 1
+    assert release != "0.16.0" or "simple" not in kinds
+    assert not any(part.get("factor", 1) > 1 for part in parts) or len({group["block"] for group in groups}) == 1
+    assert 1 <= connector["workers"] <= 3
+
+
+def test_there_is_no_connector_for_chunks_alone_in_early_releases() -> None:
+    with pytest.raises(ValueError, match="no connector"):
+        connectors("0.16.0", [{"kind": "chunk", "block": 4, "window": 8}])
+
+
+def test_operations_beside_the_usual_are_made_of_bytes() -> None:
+    made = [play({}, bytes([7, 4, 0, 0, 0])) for _, play in MORE]
+    assert made == [("complete", {"pick": 1, "how": 2}), ("reset", {"connector": 1, "running": 1})]
+    assert asked({"connector": {"kind": "simple"}}, bytes([9, 9])) == {}
+    assert asked({"connector": {"kind": "remote"}}, bytes([9, 130])) == {"remote": 9, "later": 1, "send": 1}

@@ -1,0 +1,68 @@
+"""The level `pool`: vLLM's block pool beside machine P."""
+
+import pytest
+
+from kvproof.engines.dialect import check_dialect, dialect
+from kvproof.engines.record import Case
+from kvproof.vllm_pool_fuzzing import SIZES, fuzz_pool
+from kvproof.vllm_pool_target import PoolLink, VllmPoolTarget
+from kvproof.worlds import World
+
+from .installed import engine, session
+
+NEWEST = "0.33.0"
+
+
+@pytest.mark.parametrize("version", ["0.16.0", "0.22.1", "0.24.0", NEWEST])
+def test_builds_have_the_dialect_of_their_release(version: str) -> None:
+    assert check_dialect(session(version)) == dialect(version)
+
+
+def test_the_order_of_freed_blocks_changed_in_0_23() -> None:
+    assert [dialect(version).split for version in ("0.16.0", "0.22.1", "0.23.0", "0.33.0")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_kept_pool_goes_on() -> None:
+    driven = session(NEWEST)
+    setup = {"blocks": 4, "requests": 1, "keys": 1}
+    assert driven.more([("reset", {})]).answer.refused or driven.run(Case("pool", setup, []), keep=True)
+    driven.run(Case("pool", setup, [("take", {"r": 0, "n": 2})]), keep=True)
+    step = driven.more([("free", {"r": 0, "n": 1})]).answer.steps[0]
+    assert step.state is not None
+    assert step.state.pools["device"].ref == [0, 1, 0, 0]
+    driven.run(Case("pool", setup, []))
+    assert driven.more([("reset", {})]).answer.refused == "no system was kept"
+
+
+def test_two_runs_take_turns() -> None:
+    link = PoolLink(session(NEWEST))
+    world = World.make(SIZES[1], split=True, null=True)
+    target = VllmPoolTarget(world, link)
+    target.apply("allocate", (0, 2))
+    twin = target.fork()
+    twin.apply("trim", (0, 1))
+    target.apply("allocate", (1, 1))
+    assert twin.flat()["ref_cnt"] == [0, 1, 0, 0, 0]
+    assert target.flat()["ref_cnt"] == [0, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(("version", "free", "count"), [("0.22.1", [2, 3, -1], 4), ("0.24.0", [2, 3, 1], 3)])
+def test_a_block_named_twice_is_queued_twice_until_0_24(version: str, free: list[int], count: int) -> None:
+    """B7: in 0.22 the block is linked to itself."""
+    take = [("take", {"r": 0, "n": 1}), ("register", {"r": 0, "at": 0, "key": 0}), ("free", {"r": 0, "n": 1})]
+    ops = [*take, ("hit", {"r": 0, "keys": [0, 0]}), ("free", {"r": 0, "n": 2})]
+    answer = session(version).run(Case("pool", {"blocks": 4, "requests": 1, "keys": 1}, ops)).answer
+    state = answer.steps[-1].state
+    assert state is not None
+    assert (state.pools["device"].free, state.pools["device"].num_free) == (free, count)
+
+
+def test_the_newest_release_does_what_the_machine_does() -> None:
+    report = fuzz_pool(engine(NEWEST), f"vllm=={NEWEST}", 1, 100, 50, 60.0)
+    assert not report.findings
+    assert not report.untested

@@ -1,0 +1,241 @@
+"""The level `scheduler`: what it tells of releases of vLLM, by hand-made cases and by random ones."""
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kvproof.engines.hunt import close, verdict
+from kvproof.engines.levels.scheduler import profiles
+from kvproof.engines.record import Answer, Case, Step
+
+from .installed import engine, session
+
+OLDEST, NEWEST = "0.16.0", "0.33.0"
+RELEASES = [OLDEST, "0.22.1", NEWEST]
+
+Op = tuple[str, dict[str, Any]]
+
+FULL = {"kind": "full", "block": 4}
+MAMBA = {"kind": "mamba", "block": 4}
+
+
+def answer(version: str, setup: dict[str, Any], *ops: Op) -> Answer:
+    return session(version).run(Case("scheduler", setup, list(ops))).answer
+
+
+def fault(version: str, setup: dict[str, Any], *ops: Op) -> tuple[str, str] | None:
+    """The rule that the closed case breaks, and what noticed."""
+    found, told = verdict(session(version), close(Case("scheduler", setup, list(ops))))
+    assert told.refused is None, told.refused
+    return None if found is None else (found.violation.rule, found.violation.oracle)
+
+
+def add(*tokens: int, **more: Any) -> Op:
+    return "add", {"tokens": list(tokens), **more}
+
+
+def step(**args: Any) -> Op:
+    return "step", args
+
+
+def effects(told: Answer, *kinds: str) -> list[Any]:
+    return [effect for one in told.steps for effect in one.effects if effect[0] in kinds]
+
+
+# What is told
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_step_is_told_as_the_worker_does_it(version: str) -> None:
+    told = answer(version, {"groups": [FULL], "spare": 4}, add(0, 1, 2, 0, 1, max_tokens=3), step(), step(token=1))
+    assert effects(told, "table", "compute", "processed", "append", "keys") == [
+        ["keys", "r0", 0, [0]],
+        ["table", "r0", 0, 0, [1, 2]],
+        ["compute", "r0", 0, [0, 1, 2, 0, 1]],
+        ["processed", "r0", 5],
+        ["append", "r0", [0]],
+        ["compute", "r0", 5, [0]],
+        ["processed", "r0", 6],
+        ["append", "r0", [1]],
+    ]
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_what_a_lookup_hands_out_stands_before_its_forward_pass(version: str) -> None:
+    told = answer(version, {"groups": [FULL], "spare": 4}, add(*[1] * 9), step(), add(*[1] * 9), step())
+    last = [effect for effect in told.steps[-1].effects if effect[1] == "r1"]
+    assert ["lookup", "r1", 8, 0, 8] in last
+    found, compute = last.index(["found", "r1", [[1, 2]], 8]), last.index(["compute", "r1", 8, [1]])
+    assert found < compute
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_two_steps_overlap_when_scheduling_is_asynchronous(version: str) -> None:
+    setup = {"groups": [FULL], "spare": 4, "asynchronous": True}
+    told = answer(version, setup, add(0, 0, 0, max_tokens=4), step(), step(token=1), step(token=2))
+    kinds = [[effect[0] for effect in one.effects if effect[0] in ("compute", "processed")] for one in told.steps[1:]]
+    assert kinds == [["compute"], ["compute", "processed"], ["compute", "processed"]]
+    assert effects(told, "compute")[-1] == ["compute", "r0", 4, [1]]
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_rejected_drafts_are_computed_again_where_the_worker_is(version: str) -> None:
+    setup = {"groups": [FULL], "spare": 4, "asynchronous": True, "spec": 2, "drafter": 1}
+    told = answer(version, setup, add(0, 0, 0, max_tokens=8), step(), step(accept=1), step(), step())
+    passes = [effect[2:] for effect in effects(told, "compute")]
+    assert [(start, len(tokens)) for start, tokens in passes] == [(0, 3), (3, 3), (5, 3), (6, 3)]
+    assert effects(told, "append") == [["append", "r0", [0]], ["append", "r0", [2, 0]], ["append", "r0", [0]]]
+
+
+def test_a_mamba_state_is_copied_to_the_block_that_runs() -> None:
+    setup = {"groups": [FULL, MAMBA], "mamba": "align", "spare": 4}
+    told = answer(NEWEST, setup, add(0, 0, 0, max_tokens=3), step(), step(), step())
+    assert effects(told, "state", "copied") == [
+        ["state", "r0", 1, None, [[2, 3]]],
+        ["state", "r0", 1, 2, [[2, 4]]],
+        ["copied", [["device", 2, "device", 4]]],
+        ["state", "r0", 1, 4, [[4, 5]]],
+    ]
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_an_abort_while_the_model_runs_comes_before_the_result(version: str) -> None:
+    told = answer(version, {"groups": [FULL], "spare": 4}, add(0, 0), step(abort=1))
+    assert [effect[0] for effect in told.steps[-1].effects if effect[0] in ("compute", "end", "append")] == [
+        "compute",
+        "end",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "setup", "why"),
+    [
+        (NEWEST, {"groups": [FULL], "colour": 1}, "no option colour"),
+        (NEWEST, {"groups": [FULL], "blocks": 5}, "max seq len"),
+        (OLDEST, {"groups": [FULL], "watermark": 10}, "no option watermark"),
+        (NEWEST, {"groups": [FULL, {**MAMBA, "block": 8}], "mamba": "align"}, "block is 4 tokens"),
+        (NEWEST, {"groups": [FULL], "spec": 2, "asynchronous": True}, "ngram"),
+        (NEWEST, {"groups": [FULL], "budget": 2, "max_seqs": 4}, "max_num_seqs"),
+    ],
+)
+def test_what_the_release_would_not_start_with_is_refused(version: str, setup: dict[str, Any], why: str) -> None:
+    refused = answer(version, setup).refused
+    assert refused is not None
+    assert why in refused
+
+
+def test_numbers_set_on_a_copy_make_the_configuration_that_is_made_of_them() -> None:
+    code = (
+        "import sys; sys.path.insert(0, 'engines/worker')\n"
+        "import vllm_settings as s\n"
+        "for spec in (0, 2):\n"
+        "    o = s.Options(max_len=24, budget=12, max_seqs=2, long_prefill=3, priority=True, watermark=10, spec=spec,"
+        " drafter=1, reserve=False)\n"
+        "    made, copied = s._make_settings(o, hybrid=False), s.settings_for(o, 1)\n"
+        "    for part in ('scheduler_config', 'model_config', 'cache_config'):\n"
+        "        a, b = vars(getattr(made, part)), vars(getattr(copied, part))\n"
+        "        differ = {k for k in a if isinstance(a[k], (int, float, str)) and a[k] != b[k]}\n"
+        "        differ -= {'max_num_encoder_input_tokens', 'encoder_cache_size'}\n"
+        "        assert not differ, (part, differ)\n"
+    )
+    target = engine(NEWEST)
+    environment = {**target.environment(), "PYTHONSAFEPATH": ""}
+    subprocess.run([target.python, "-c", code], check=True, env=environment, timeout=120)
+
+
+# Known faults, and where they are gone
+
+
+P6_LOOKUP = ("P6", "a lookup handed out")
+KNOWN: list[tuple[str, str, dict[str, Any], list[Op], tuple[str, str]]] = [
+    (
+        "0.30.0", NEWEST, {"groups": [FULL], "spare": 4, "adapters": 1},
+        [add(1, 1, 1, 1, 1, salt=1), add(1, 1, 1, 1, 1, adapter=1)], ("P13", "one key, two contents"),
+    ),
+    (
+        "0.25.1", NEWEST, {"groups": [FULL, MAMBA], "mamba": "align", "spare": 5, "spec": 3, "drafter": 2},
+        [add(0, 1, 2, 0, max_tokens=1), add(0, 1, 2, 0, 1, max_tokens=3)], P6_LOOKUP,
+    ),
+    (
+        "0.28.0", NEWEST, {"groups": [FULL], "spare": -1, "max_len": 16},
+        [add(*[0] * 13, max_tokens=3)], ("L1", "requests that never end"),
+    ),
+    (
+        "0.25.1", NEWEST,
+        {"groups": [{"kind": "window", "block": 4, "window": 3}], "asynchronous": True, "spec": 3, "drafter": 1,
+         "max_seqs": 2, "max_len": 16, "spare": 2},
+        [add(*[1] * 7, max_tokens=4), step(token=2, accept=3), step(token=1), step(token=2)],
+        ("D7", "freed under a scheduled step"),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "setup", "ops", "rule"), KNOWN)
+def test_a_known_fault_is_found_where_it_is(
+    old: str, new: str, setup: dict[str, Any], ops: list[Op], rule: tuple[str, str]
+) -> None:
+    assert fault(old, setup, *ops) == rule
+    if setup.get("spare", 0) >= 0:
+        assert fault(new, setup, *ops) is None
+
+
+# Random cases
+
+
+def random_cases(version: str) -> st.SearchStrategy[Case]:
+    """Cases of all families without connectors."""
+    return st.one_of([cases for name, cases in profiles(version).items() if "connector" not in name])
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_random_cases_are_told_consistently(version: str) -> None:
+    """Tables told are the engine's own, computation is without gaps, and a case leaves nothing behind."""
+
+    @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+    @given(random_cases(version))
+    def consistent(case: Case) -> None:
+        told = session(version).run(close(case)).answer
+        if told.refused is None:
+            for problem in problems(told):
+                raise AssertionError(problem)
+
+    consistent()
+
+
+def problems(told: Answer) -> Iterator[str]:
+    """What is wrong with an answer, whatever the engine did."""
+    tables: dict[str, dict[int, list[int]]] = {}
+    computed: dict[str, int | None] = {}
+    rejected: dict[str, int] = {}
+    for one in told.steps:
+        for effect in one.effects:
+            if effect[0] == "table":
+                _, r, g, at, blocks = effect
+                table = tables.setdefault(r, {}).setdefault(g, [])
+                if at > len(table):
+                    yield f"the table of {r} has a gap"
+                if at == 0:
+                    computed[r] = None
+                table[at:] = blocks
+            elif effect[0] == "compute":
+                _, r, start, tokens = effect
+                before = computed.get(r)
+                if before is not None and not before - rejected.get(r, 0) <= start <= before:
+                    yield f"{r} is computed up to {before}, then from {start} on"
+                computed[r], rejected[r] = start + len(tokens), max(0, len(tokens) - 1)
+        yield from table_problems(one, tables)
+
+
+def table_problems(one: Step, tables: dict[str, dict[int, list[int]]]) -> Iterator[str]:
+    """Where the engine's own block tables are not those that were told: null blocks aside, which nobody reads."""
+    if one.state is None or one.error is not None:
+        return
+    for r, own in one.state.tables.items():
+        for g, table in enumerate(own):
+            worker = tables[r][g]
+            if len(worker) != len(table) or any(a not in (0, b) for a, b in zip(table, worker, strict=True)):
+                yield f"{r} has {table} in group {g}, its worker {worker}"
