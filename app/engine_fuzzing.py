@@ -12,16 +12,13 @@ from .engines.hunt import Finding, Report
 from .engines.known import KnownError, read_known
 from .errors import ExitStatus, UsageError
 from .findings import file_name, report_to_json, tell, trace_of
-from .hunting import HUNTED, Plan, hunt_levels, open_engine
+from .hunting import LEVELS, POOL, Plan, hunt_levels, open_engine
 from .output import Output
 
 if TYPE_CHECKING:
     from .checkers.fuzz import FuzzReport
 
 __all__ = ["Result", "Wish", "fuzz_engine"]
-
-POOL = "pool"
-"""The level that is fuzzed in lockstep with machine P."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +76,25 @@ def fuzz_engine(output: Output, wish: Wish) -> Result:
         UsageError: the engine, a level or a file cannot be used.
     """
     engine = open_engine(wish.target)
-    unknown = sorted(set(wish.levels) - {*HUNTED, POOL})
+    unknown = sorted(set(wish.levels) - set(LEVELS))
     if unknown:
-        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join((*HUNTED, POOL))}")
+        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join(LEVELS)}")
     try:
         known = () if wish.known is None else tuple(read_known(wish.known))
     except KnownError as error:
         raise UsageError(str(error)) from error
-    levels = wish.levels or (*HUNTED, POOL)
-    hunted = tuple(level for level in levels if level in HUNTED)
-    share = wish.seconds / len(levels)
+    plan = Plan(
+        engine=engine,
+        target=wish.target,
+        levels=wish.levels or LEVELS,
+        seed=wish.seed,
+        seconds=wish.seconds,
+        examples=wish.examples,
+        known=known,
+        profiles=wish.profiles,
+        steps=wish.steps,
+        jobs=wish.jobs,
+    )
     result = Result(wish.target)
     seen: dict[str, Report] = {}
     with output.progress(f"fuzzing {wish.target}") as advance:
@@ -99,14 +105,11 @@ def fuzz_engine(output: Output, wish: Wish) -> Result:
             done = max(r.seconds for r in seen.values())
             advance(round(done), round(wish.seconds), f"fuzzing {wish.target}: steps of {steps}")
 
-        if hunted:
-            seconds = share * len(hunted)
-            plan = Plan(engine, wish.target, hunted, wish.seed, seconds, wish.examples, known, wish.profiles, wish.jobs)
-            result.reports = hunt_levels(plan, on_progress)
-        if POOL in levels:
-            from .vllm_pool_fuzzing import fuzz_pool
-
-            result.pool = fuzz_pool(engine, wish.target, wish.seed, wish.examples, wish.steps, share)
+        for report in hunt_levels(plan, on_progress):
+            if isinstance(report, Report):
+                result.reports.append(report)
+            else:
+                result.pool = report
     _show(output, wish, result)
     return result
 

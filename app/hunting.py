@@ -1,6 +1,7 @@
 """Fuzzing a real engine: its levels, each hunted in a process of its own, side by side."""
 
 import importlib
+import math
 import multiprocessing
 import os
 import queue
@@ -10,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from typing import Any
 
-from .checkers.fuzz import heap_at_rest
+from .checkers.fuzz import FuzzReport, heap_at_rest
 from .engines.engine import Engine, StoreError
 from .engines.hunt import MoreOracles, Report, hunt
 from .engines.known import Known, expectation
@@ -18,10 +19,12 @@ from .engines.session import Session, WorkerError
 from .engines.store import resolve
 from .errors import UsageError
 
-__all__ = ["HUNTED", "Plan", "hunt_levels", "more_oracles", "open_engine"]
+__all__ = ["LEVELS", "Plan", "hunt_levels", "more_oracles", "open_engine"]
 
-HUNTED = ("scheduler", "manager", "offload")
-"""The levels that are hunted with generated cases; the level `pool` is fuzzed in lockstep with machine P."""
+POOL = "pool"
+"""The level that is fuzzed in lockstep with machine P; the others are hunted with generated cases."""
+
+LEVELS = ("scheduler", "manager", "offload", POOL)
 
 
 def open_engine(target: str) -> Engine:
@@ -51,29 +54,33 @@ class Plan:
     known: tuple[Known, ...] = ()
     profiles: tuple[str, ...] = ()
     """Only these families of cases; all when empty."""
+    steps: int = 50
+    """The most steps of a run of the level `pool`."""
     jobs: int = 0
     """Levels that are hunted at once; 0: one for each processor."""
 
 
-def hunt_levels(plan: Plan, on_progress: Callable[[str, Report], None]) -> list[Report]:
-    """Hunt all levels of a plan and return their reports, in its order.
+def hunt_levels(plan: Plan, on_progress: Callable[[str, Report], None]) -> list[Report | FuzzReport]:
+    """Fuzz all levels of a plan and return their reports, in its order.
 
     Raises:
         UsageError: the engine cannot be driven.
     """
     jobs = min(plan.jobs or os.cpu_count() or 1, len(plan.levels))
-    seconds = plan.seconds * jobs / len(plan.levels)
+    seconds = plan.seconds / math.ceil(len(plan.levels) / jobs)
     if jobs == 1:
-        return [_hunt(plan, level, seconds, lambda report: on_progress(report.level, report)) for level in plan.levels]
+        return [_run(plan, level, seconds, lambda report: on_progress(report.level, report)) for level in plan.levels]
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(jobs, mp_context=context) as pool:
         progress = manager.Queue()
-        futures = [pool.submit(_hunt_aside, plan, level, seconds, progress) for level in plan.levels]
+        futures = [pool.submit(_run_aside, plan, level, seconds, progress) for level in plan.levels]
         _show(futures, progress, on_progress)
         return [future.result() for future in futures]
 
 
-def _show(futures: Sequence["Future[Report]"], progress: Any, on_progress: Callable[[str, Report], None]) -> None:
+def _show(
+    futures: Sequence["Future[Report | FuzzReport]"], progress: Any, on_progress: Callable[[str, Report], None]
+) -> None:
     """Pass reports on until all futures are done."""
     pending = set(futures)
     while pending:
@@ -86,7 +93,7 @@ def _show(futures: Sequence["Future[Report]"], progress: Any, on_progress: Calla
             continue
 
 
-def _hunt_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report:
+def _run_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report | FuzzReport:
     said = time.monotonic()
 
     def tell(report: Report) -> None:
@@ -95,7 +102,20 @@ def _hunt_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report
             said = time.monotonic()
             progress.put(Report(report.target, report.level, report.examples, report.steps, seconds=report.seconds))
 
-    return _hunt(plan, level, seconds, tell)
+    return _run(plan, level, seconds, tell)
+
+
+def _run(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report | FuzzReport:
+    if level != POOL:
+        return _hunt(plan, level, seconds, tell)
+    from .vllm_pool_fuzzing import fuzz_pool
+
+    began = time.monotonic()
+
+    def told(examples: int, steps: int) -> None:
+        tell(Report(plan.target, POOL, examples, steps, seconds=time.monotonic() - began))
+
+    return fuzz_pool(plan.engine, plan.target, plan.seed, plan.examples, plan.steps, seconds, told)
 
 
 def more_oracles(level: str) -> MoreOracles | None:

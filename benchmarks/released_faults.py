@@ -3,7 +3,8 @@
     kvproof engines install vllm==0.17.1 vllm==0.19.0 ...          # once: the releases of FAULTS
     python benchmarks/released_faults.py OUT                       # two minutes a release; OUT keeps reports and traces
 
-Each release is fuzzed once, at the default settings. No rule, sequence or seed is written for a fault: FAULTS only says how to
+Each release is fuzzed once, at the default settings. No rule, sequence or seed is written for a fault: FAULTS only
+says how to
 recognise it afterwards, by the rule that it breaks. A finding counts as the fault when its trace shows the same on
 the release that has it and nothing of the kind on the first release that is said to be without it.
 """

@@ -34,8 +34,9 @@ HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
 _BATCH = 40
 """Cases of one profile between two looks at the clock."""
 
-_SHRINK_SECONDS = 6.0
-"""How long Hypothesis may shrink what a batch found."""
+_SHRINK = 1 / 30
+"""The part of a hunt's time for which Hypothesis may shrink what a batch found, and twice that for leaving out
+operations and arguments afterwards."""
 
 MoreOracles = Callable[[Case], Callable[[Any], list[Any]] | None]
 
@@ -177,15 +178,21 @@ def hunt(
     batch = 0
     while profiles and not over():
         for name, cases in profiles.items():
-            hunter, steps = _Hunter(session, report, seen, more, over), report.steps
+            steps = report.steps
+            hunter = _Hunter(session, report, seen, more, over, min(6.0, seconds * _SHRINK))
             for found in hunter.batch((seed << 32) + batch, cases):
                 first = hunter.first[found.verdict.violation.signature]
-                small = reduced(close(found.case), found.verdict, lambda case: verdict(session, case, more, seen)[0])
+                small = reduced(
+                    close(found.case),
+                    found.verdict,
+                    lambda case: verdict(session, case, more, seen)[0],
+                    min(10.0, seconds * _SHRINK * 2),
+                )
                 why = expected(small[1].violation, small[0])
                 report.findings.append(Finding(small[1], small[0], name, first[0] - began, first[1], why))
                 seen.add(found.verdict.violation.signature)
                 seen.add(small[1].violation.signature)
-            if not hunter.first and batch >= len(profiles):
+            if not hunter.first and batch:
                 report.steady_seconds += hunter.searching
                 report.steady_steps += report.steps - steps
             report.seconds = time.monotonic() - began
@@ -206,7 +213,9 @@ class _Hunter:
         seen: set[tuple[str, ...]],
         more: MoreOracles | None,
         over: Callable[[], bool],
+        shrinking: float,
     ) -> None:
+        self._shrinking = shrinking
         self.session, self.report, self.seen, self.more, self.over = session, report, seen, more, over
         self.first: dict[tuple[str, ...], tuple[float, int]] = {}
         self.searching = 0.0
@@ -236,7 +245,7 @@ class _Hunter:
         if key in self._failed:
             raise self._failed[key]
         shrinking = bool(self.first)
-        late = shrinking and time.monotonic() - self._began - self.searching > _SHRINK_SECONDS
+        late = shrinking and time.monotonic() - self._began - self.searching > self._shrinking
         if late or (not shrinking and self.over()):
             return
         found, answer = verdict(self.session, close(case), self.more, self.seen)

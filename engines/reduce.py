@@ -11,13 +11,10 @@ from .violation import Verdict
 
 __all__ = ["reduced"]
 
-SECONDS = 10.0
-"""How long a case is worked on."""
-
 Judged = Callable[[Case], Verdict | None]
 
 
-def reduced(case: Case, found: Verdict, judged: Judged, seconds: float = SECONDS) -> tuple[Case, Verdict]:
+def reduced(case: Case, found: Verdict, judged: Judged, seconds: float) -> tuple[Case, Verdict]:
     """Return a smaller case with the same fault, and what is wrong with it.
 
     Args:

@@ -52,8 +52,8 @@ class EventsOracle:
                 self._believed[tier] = set(cached)
 
     def _stored(self, tier: str, g: int | None, keys: list[int], parent: int | None) -> Iterator[Violation]:
-        if parent is not None and parent not in self._ever:
-            text = f"key {keys[0] if keys else '?'} ({tier}) is reported with parent {parent}, which was never reported"
+        if keys and parent is not None and parent not in self._ever:
+            text = f"key {keys[0]} ({tier}) is reported with parent {parent}, which was never reported"
             yield Violation("P12", "parent of a stored block", text, (tier,))
         self._ever.update(keys)
         self._believed[tier].update((k, g) for k in keys)

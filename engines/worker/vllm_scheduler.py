@@ -61,7 +61,11 @@ class SchedulerLevel(Level):
             "tiers": tiers,
             "hash_block": planned.hash_block,
             "exact": self._connector is None,
-            "notes": {"block": planned.block, "in_flight": self._core.batch_queue_size},
+            "notes": {
+                "block": planned.block,
+                "in_flight": self._core.batch_queue_size,
+                **(self._connector.notes if self._connector is not None else {}),
+            },
         }
 
     # Operations
@@ -248,18 +252,18 @@ class SchedulerLevel(Level):
             self.tell("append", r, list(output.new_token_ids))
             self._keys.announce(self, r, self._requests[r])
         if output.finish_reason is not None:
-            self._end(r)
+            self._end(r, "aborted" if str(output.finish_reason) == "abort" else "finished")
 
     def _aborts(self, request_ids) -> None:
         alive = [r for r in request_ids if r in self._alive]
         self._abort(request_ids)
         for r in alive:
-            self._end(r)
+            self._end(r, "aborted")
 
-    def _end(self, r: str) -> None:
+    def _end(self, r: str, how: str) -> None:
         self._alive.remove(r)
         self._runner.forget(r)
-        self.tell("end", r)
+        self.tell("end", r, how)
 
     def _tell_counts(self, stats) -> None:
         changed = {}

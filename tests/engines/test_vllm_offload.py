@@ -172,7 +172,7 @@ def test_the_oracle_sees(rule: str, steps: list[tuple[str, dict[str, Any], Any]]
 
 
 def test_the_oracle_sees_that_a_reset_leaves_a_trace() -> None:
-    reset = ("reset", {}, True)
+    reset: tuple[str, dict[str, Any], Any] = ("reset", {}, True)
     other = ("offer", {"keys": [0]}, {"store": [0], "chunks": [1], "evicted": []})
     assert wrong({"again": True}, ONE, reset, ONE) == []
     assert wrong({"again": True}, ONE, reset, other) == ["P11"]

@@ -1,5 +1,7 @@
 """The level `pool`: vLLM's block pool beside machine P."""
 
+from typing import Any
+
 import pytest
 
 from kvproof.engines.dialect import check_dialect, dialect
@@ -54,8 +56,12 @@ def test_two_runs_take_turns() -> None:
 @pytest.mark.parametrize(("version", "free", "count"), [("0.22.1", [2, 3, -1], 4), ("0.24.0", [2, 3, 1], 3)])
 def test_a_block_named_twice_is_queued_twice_until_0_24(version: str, free: list[int], count: int) -> None:
     """B7: in 0.22 the block is linked to itself."""
-    take = [("take", {"r": 0, "n": 1}), ("register", {"r": 0, "at": 0, "key": 0}), ("free", {"r": 0, "n": 1})]
-    ops = [*take, ("hit", {"r": 0, "keys": [0, 0]}), ("free", {"r": 0, "n": 2})]
+    take: list[tuple[str, dict[str, Any]]] = [
+        ("take", {"r": 0, "n": 1}),
+        ("register", {"r": 0, "at": 0, "key": 0}),
+        ("free", {"r": 0, "n": 1}),
+    ]
+    ops: list[tuple[str, dict[str, Any]]] = [*take, ("hit", {"r": 0, "keys": [0, 0]}), ("free", {"r": 0, "n": 2})]
     answer = session(version).run(Case("pool", {"blocks": 4, "requests": 1, "keys": 1}, ops)).answer
     state = answer.steps[-1].state
     assert state is not None
