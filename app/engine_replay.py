@@ -19,7 +19,7 @@ from .findings import case_of, tell, violation_of
 from .hunting import more_oracles, open_engine
 from .output import Output
 
-__all__ = ["Outcome", "bisect", "outcome_on", "replay_engine"]
+__all__ = ["Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
 
 
 @dataclass(frozen=True)
@@ -43,26 +43,37 @@ class Outcome:
 
 
 def outcome_on(engine: Engine, case: Case, recorded: Violation | None, more: MoreOracles | None = None) -> Outcome:
-    """Run a case on a release.
+    """Run a case on a release, in a worker of its own.
 
     Raises:
         UsageError: the release cannot be driven at all.
     """
     try:
         with Session.of(engine) as session:
-            if case.level not in session.hello.levels:
-                return Outcome(engine, "refused", why=f"there is no level {case.level}")
-            found, answer = verdict(session, case, more)
-            passed: set[tuple[str, ...]] = set()
-            # What was recorded may stand behind faults that do no harm to it, as it did when it was found.
-            while found is not None and recorded is not None and _hides(found.violation, recorded):
-                passed.add(found.violation.signature)
-                later, _ = verdict(session, case, more, passed)
-                if later is None:
-                    break
-                found = later
+            return outcome_in(session, engine, case, recorded, more)
     except WorkerError as error:
         raise UsageError(f"{engine.label} cannot be driven: {error}") from error
+
+
+def outcome_in(
+    session: Session, engine: Engine, case: Case, recorded: Violation | None, more: MoreOracles | None = None
+) -> Outcome:
+    """Run a case in a session with a release.
+
+    Raises:
+        WorkerError: no worker can be started.
+    """
+    if case.level not in session.hello.levels:
+        return Outcome(engine, "refused", why=f"there is no level {case.level}")
+    found, answer = verdict(session, case, more)
+    passed: set[tuple[str, ...]] = set()
+    # What was recorded may stand behind faults that do no harm to it, as it did when it was found.
+    while found is not None and recorded is not None and _hides(found.violation, recorded):
+        passed.add(found.violation.signature)
+        later, _ = verdict(session, case, more, passed)
+        if later is None:
+            break
+        found = later
     if answer.refused is not None:
         return Outcome(engine, "refused", why=answer.refused)
     if found is None:

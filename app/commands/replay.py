@@ -1,5 +1,7 @@
 """``kvproof replay``: a trace once more, on the specification and, if one is named, on a target beside it."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +12,7 @@ from ..options import JsonOption
 from ..output import Output
 
 if TYPE_CHECKING:
+    from ..checkers.target import Target
     from ..checkers.trace import Trace
     from ..machine import Model
 
@@ -42,35 +45,37 @@ def replay(
 
         return replay_engine(output, str(trace), recorded, target, itf)
     by_class = {cls: name for name, (_, cls) in KNOWN.items()}
-    name = machine or by_class.get(recorded.subject) or ("pool" if recorded.subject == "refimpl" else None)
+    is_pool = recorded.level == "pool" or recorded.subject == "refimpl"
+    name = machine or by_class.get(recorded.subject) or ("pool" if is_pool else None)
     if name is None:
         raise UsageError(
             f"{trace} was recorded on {recorded.subject}, which is no known machine; "
             "name it with --machine FILE.py:CLASS"
         )
     model = Model.of(find_machine(name))
-    make_target, setting = None, None
+    if recorded.initial is not None:
+        first = _first(model, recorded)
+        if all(first.get(name) == value for name, value in recorded.initial.items()):
+            recorded.initial = None  # A target shows some of the variables only; these are as they are at first.
+    setting = None
     if target is not None:
-        if target != "refimpl":
-            raise UsageError(f"there is no target {target}; this release drives refimpl, the reference implementation")
-        from ..pool_target import PoolTarget
         from ..worlds import World
 
-        if recorded.initial is not None and recorded.initial != _first(model, recorded):
+        if recorded.initial is not None:
             raise UsageError(f"{trace} does not begin in the first state, where a target does; leave --target out")
         described = setting_of(recorded)
         try:
             setting = World.load(described) if described is not None else World.of_scope(scope_of(model, recorded))
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{trace}: the reference implementation cannot be made for this trace: {error}") from error
-        make_target = PoolTarget
     if itf is not None:
         import msgspec
 
         from ..checkers.trace import to_itf, write_atomically
 
         write_atomically(itf, msgspec.json.encode(to_itf(recorded)) + b"\n")
-    done = replay_trace(model, recorded, make_target, setting)
+    with _target(target) as make_target:
+        done = replay_trace(model, recorded, make_target, setting)
     where = model.name if target is None else f"{model.name} and {target}"
     if done.problem is None:
         output.tables.print(
@@ -90,6 +95,29 @@ def replay(
     )
     output.report({"trace": str(trace), "operations": done.operations, "done": done.done, "problem": problem})
     return ExitStatus.HOLDS if done.problem is None else ExitStatus.REFUTED
+
+
+@contextmanager
+def _target(name: str | None) -> "Iterator[Callable[[Any], Target] | None]":
+    """What makes the target of this name; None when none is named.
+
+    Raises:
+        UsageError: there is no such target.
+    """
+    if name is None:
+        yield None
+    elif name == "refimpl":
+        from ..pool_target import PoolTarget
+
+        yield PoolTarget
+    else:
+        from ..engines.session import Session
+        from ..hunting import open_engine
+        from ..vllm_pool_target import PoolLink, VllmPoolTarget
+
+        with Session.of(open_engine(name)) as session:
+            link = PoolLink(session)
+            yield lambda world: VllmPoolTarget(world, link)
 
 
 def _first(model: "Model", recorded: "Trace") -> dict[str, Any]:

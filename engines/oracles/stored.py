@@ -16,15 +16,17 @@ class StoredOracle:
     """Follows which blocks of finished requests a tier that stores eagerly must hold.
 
     The world names such tiers in ``notes["eager"]``. Judged are full blocks of full attention, and only while the tier
-    has room for all that was ever computed: then nothing excuses a block that is not there.
+    has had room for all copies that were ever made: then nothing excuses a block that is not there.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self._eager = [tier for tier in world.notes.get("eager", ()) if tier in world.tiers]
+        self._device = next(iter(world.tiers))
         self._keys: dict[str, list[int]] = {}
         self._computed: dict[str, int] = {}
         self._finished: list[str] = []
+        self._copies = dict.fromkeys(self._eager, 0)
         self._excused: set[Entry] = set()
         self._cached: set[Entry] = set()
         self._stored: dict[str, set[Entry]] = {tier: set() for tier in self._eager}
@@ -41,6 +43,10 @@ class StoredOracle:
                 self._computed[effect[1]] = effect[2]
             elif effect[0] == "end" and effect[2:] == ["finished"]:
                 self._finished.append(effect[1])
+            elif effect[0] == "copy" and effect[2] == "begin":
+                for _, _, tier, _ in effect[3]:
+                    if tier in self._copies:
+                        self._copies[tier] += 1
             elif effect[0] == "cleared":
                 self._finished.clear()
         if step.op == "reset" and not step.skipped and (step.result or step.args.get("connector")):
@@ -53,7 +59,7 @@ class StoredOracle:
             entries = {(k, g) for k, g, blocks in pool.cached if blocks}
             if tier in self._stored:
                 self._stored[tier] |= entries
-            else:
+            elif tier == self._device:
                 self._cached |= entries
         if step.op == "drain" and step.error is None and not step.result["left"] and not step.result["pending"]:
             yield from self._missing()
@@ -61,8 +67,8 @@ class StoredOracle:
     def _missing(self) -> Iterator[Violation]:
         for tier in self._eager:
             blocks = self.world.tiers[tier].blocks - (self.world.tiers[tier].null is not None)
-            if len(self._cached | self._stored[tier]) > blocks:
-                continue
+            if self._copies[tier] >= blocks:
+                continue  # Something may have been evicted, or found no room.
             for r in self._finished:
                 for g, group in enumerate(self.world.groups):
                     full = self._computed.get(r, 0) // group.block if group.kind == "full" else 0

@@ -1,0 +1,34 @@
+"""The findings that `docs/findings.md` reports are there to be seen: each trace shows its fault on the release it
+names."""
+
+from pathlib import Path
+
+import pytest
+
+from kvproof.checkers.trace import read_trace
+from kvproof.engine_replay import outcome_in
+from kvproof.engines.known import expectation, read_known
+from kvproof.findings import case_of, violation_of
+
+from .installed import engine, session
+
+DOCS = Path(__file__).parents[2] / "docs"
+TRACES = sorted((DOCS / "findings").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_a_reported_finding_is_seen_again_and_is_on_the_list(path: Path) -> None:
+    trace = read_trace(path)
+    release = trace.subject.partition("==")[2]
+    recorded, case = violation_of(trace), case_of(trace)
+    assert recorded is not None
+    outcome = outcome_in(session(release), engine(release), case, recorded)
+    assert outcome.kind == "same", outcome.words
+    assert outcome.violation is not None
+    assert expectation(read_known(DOCS / "known.toml"), "vllm", release)(outcome.violation, case) is not None
+
+
+def test_every_trace_is_explained() -> None:
+    text = (DOCS / "findings.md").read_text()
+    assert TRACES
+    assert [path.stem for path in TRACES if f"findings/{path.name}" not in text] == []
