@@ -21,7 +21,10 @@ PIP   := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constra
 THOROUGH := $(filter true 1,$(CI))
 MARKED   := $(if $(THOROUGH),,-m "not slow")
 
-.PHONY: verify test lint types check set-up clean
+# The releases that the tests of the adapters want; others are used where they are installed, and skipped where not.
+RELEASES ?= vllm==0.20.2 vllm==0.33.0
+
+.PHONY: verify test lint types check set-up engines clean
 
 # Real requests for `make verify`: the whole trace where it lies beside the checkout, else the piece of it that comes along.
 TRACE ?= $(firstword $(wildcard ../shared/data/conversation_trace.jsonl) benchmarks/data/conversation_head.jsonl)
@@ -44,6 +47,9 @@ types: $(STAMP)
 	@$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls tests benchmarks
 
 check: lint types test
+
+engines: $(STAMP)
+	@$(BIN)/kvproof engines install $(RELEASES)
 
 set-up: $(STAMP)
 

@@ -64,6 +64,8 @@ def replay(
         if recorded.initial is not None:
             raise UsageError(f"{trace} does not begin in the first state, where a target does; leave --target out")
         described = setting_of(recorded)
+        if target != "refimpl" and described is not None:
+            _in_dialect_of(target, described, recorded)
         try:
             setting = World.load(described) if described is not None else World.of_scope(scope_of(model, recorded))
         except (ValueError, KeyError, TypeError) as error:
@@ -95,6 +97,24 @@ def replay(
     )
     output.report({"trace": str(trace), "operations": done.operations, "done": done.done, "problem": problem})
     return ExitStatus.HOLDS if done.problem is None else ExitStatus.REFUTED
+
+
+def _in_dialect_of(target: str, setting: dict[str, Any], recorded: "Trace") -> None:
+    """Let a run of the pool be one in a release's own dialect (P10): what it does otherwise by policy is no difference.
+
+    Raises:
+        UsageError: there is no such release.
+    """
+    from msgspec import UNSET
+
+    from ..engines.dialect import dialect
+    from ..hunting import open_engine
+
+    split = dialect(open_engine(target).version).split
+    if setting.get("params", {}).get("split") != split:
+        setting["params"]["split"] = split
+        for operation in recorded.operations:
+            operation.snapshot = UNSET  # Those of another dialect.
 
 
 @contextmanager
