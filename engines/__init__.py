@@ -1,1 +1,1 @@
-"""Adapters for real engine builds. There are none yet: the first will be vLLM."""
+"""Real engine builds, driven in their own interpreter by a worker that tells what happened, and judged here."""
