@@ -69,7 +69,8 @@ def main() -> None:
             )
         print(f"| {what} | {', '.join(names)} | {report.speed or 0:,.0f} |", flush=True)
     print("\n| level | in process, steps/s | through the worker, steps/s | ratio |\n|---|---:|---:|---:|")
-    through, inside, steps = _pool(engine)
+    with heap_at_rest():
+        through, inside, steps = _pool(engine)
     print(f"| pool | {steps / inside:,.0f} | {steps / through:,.0f} | {inside / through:.2f} |")
 
 

@@ -78,7 +78,7 @@ class Report:
     seconds: float = 0.0
     steady_seconds: float = 0.0
     steady_steps: int = 0
-    """Batches in which nothing was found, the first ones left out: what the speed is measured by."""
+    """What the speed is measured by: batches up to their first finding, without the very first."""
 
     @property
     def speed(self) -> float | None:
@@ -192,9 +192,10 @@ def hunt(
                 report.findings.append(Finding(small[1], small[0], name, first[0] - began, first[1], why))
                 seen.add(found.verdict.violation.signature)
                 seen.add(small[1].violation.signature)
-            if not hunter.first and batch:
+            if batch:
+                until = min((found[1] for found in hunter.first.values()), default=report.steps)
                 report.steady_seconds += hunter.searching
-                report.steady_steps += report.steps - steps
+                report.steady_steps += until - steps
             report.seconds = time.monotonic() - began
             batch += 1
             on_progress(report, name)

@@ -12,6 +12,8 @@ __all__ = ["Answer", "Case", "Error", "Group", "Hello", "PoolState", "State", "S
 PROTOCOL = 1
 """The version of the protocol that this kit speaks."""
 
+# What comes in thousands is kept from the garbage collector (``gc=False``): it never refers to itself.
+
 Effect = list[Any]
 """An array that begins with the kind of what happened."""
 
@@ -34,7 +36,7 @@ class Hello(msgspec.Struct):
     notes: dict[str, Any] = {}
 
 
-class Group(msgspec.Struct):
+class Group(msgspec.Struct, gc=False):
     """A KV-cache group."""
 
     kind: str
@@ -45,7 +47,7 @@ class Group(msgspec.Struct):
     """Tokens of the window or of the chunk."""
 
 
-class Tier(msgspec.Struct):
+class Tier(msgspec.Struct, gc=False):
     """A pool of blocks: device, host, ..."""
 
     blocks: int
@@ -65,7 +67,7 @@ class World(msgspec.Struct):
     notes: dict[str, Any] = {}
 
 
-class PoolState(msgspec.Struct):
+class PoolState(msgspec.Struct, gc=False):
     """The state of one tier's block pool, as the engine's own objects have it."""
 
     ref: list[int]
@@ -75,7 +77,7 @@ class PoolState(msgspec.Struct):
     hashes: list[tuple[int, list[tuple[int, int]]]]
 
 
-class State(msgspec.Struct):
+class State(msgspec.Struct, gc=False):
     """The state after an operation."""
 
     pools: dict[str, PoolState]
@@ -86,7 +88,7 @@ class State(msgspec.Struct):
     pending: int = 0
 
 
-class Error(msgspec.Struct):
+class Error(msgspec.Struct, gc=False):
     """How the engine ended an operation."""
 
     type: str
@@ -95,7 +97,7 @@ class Error(msgspec.Struct):
     """File, line and function of each call, outermost first."""
 
 
-class Step(msgspec.Struct):
+class Step(msgspec.Struct, gc=False):
     """One operation and what happened."""
 
     op: str

@@ -49,7 +49,7 @@ class AnswersOracle:
         left, pending = step.result["left"], step.result["pending"]
         if left:
             text = f"{left} requests never end, though everything outstanding was completed"
-            yield Violation("L1", "requests that never end", text)
+            yield Violation("L1", "requests that never end", text, tuple(self.world.tiers))
         if pending:
             yield Violation("L2", "transfers that never end", f"{pending} transfers never end")
         if step.state is None or left or pending:

@@ -14,6 +14,15 @@ import signal
 import sys
 import traceback
 
+try:
+    # An engine may bring it; it writes JSON five times as fast.
+    from msgspec.json import encode as _encode
+except ImportError:
+
+    def _encode(message) -> bytes:
+        return json.dumps(message, separators=(",", ":")).encode()
+
+
 PROTOCOL = 1
 
 
@@ -23,7 +32,7 @@ class Hang(BaseException):
 
 def main() -> None:
     """Answer cases until standard input ends."""
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
+    replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     name = sys.argv[1]
     limits = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
@@ -151,7 +160,7 @@ def _digest(state: dict) -> str:
 
 
 def _say(replies, message: dict) -> None:
-    replies.write(json.dumps(message, separators=(",", ":")) + "\n")
+    replies.write(_encode(message) + b"\n")
     replies.flush()
 
 
