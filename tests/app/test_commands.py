@@ -95,7 +95,7 @@ def test_errors_are_one_sentence_that_says_how_to_mend_it(tmp_path: Path, capsys
     assert "has no machine Nobody" in error_of(capsys, "explore", f"{ROOT}/tests/explore/alloc.py:Nobody")
     assert "write it as Block=5" in error_of(capsys, "explore", "pool", "--size", "Block=many")
     assert "use cpu or cuda" in error_of(capsys, "explore", "pool", "--device", "tpu")
-    assert "there is no target vllm" in error_of(capsys, "fuzz", "vllm")
+    assert "names no engine" in error_of(capsys, "fuzz", "vllm")
     assert "cannot be read" in error_of(capsys, "replay", str(tmp_path / "missing.jsonl"))
     foreign = tmp_path / "foreign.jsonl"
     foreign.write_text('{"some":"thing"}\n')
