@@ -23,12 +23,12 @@ import z3
 
 from ..machine import Machine, Model
 from ..machine.execution import Run
-from ..machine.formulas import leq, lnot
+from ..machine.formulas import Formula, leq, lnot
 from ..machine.scope import Scope
 from ..machine.symbolic import Symbolic
 from ..machine.universe import Finite, Unbounded
 from .counterexample import Counterexample, find
-from .obligations import COROLLARIES, INITIALLY, Problem, Problems, corollaries, initially, known_in, of_action
+from .obligations import COROLLARIES, INITIALLY, Problems, corollaries, initially, known_in, of_action
 from .solvers import Attempt, Verdict, ask, to_smt2
 
 __all__ = ["Obligation", "ProveReport", "prove"]
@@ -152,47 +152,88 @@ LADDER = (
     Attempt(depth=1, seed=7, lemmas=True, nearby=False),
     Attempt(depth=3, seed=5, lemmas=True),
     Attempt(depth=3, seed=8, lemmas=True, nearby=False),
-    Attempt(depth=4, seed=9, lemmas=True, nearby=False, patience=3.0),
+    Attempt(depth=4, seed=9, lemmas=True, nearby=False, effort=3.0),
 )
 """Ways to ask, tried in turn. Whether a proof is found within a bound on depth also depends on which case is split
 first, so another seed is worth more than more depth. Nine goals in ten need the first."""
 
+PATIENT = tuple(
+    Attempt(depth=depth, seed=seed, lemmas=True, nearby=nearby, effort=5.0)
+    for seed in range(10, 20)
+    for depth, nearby in ((2, False), (2, True), (3, False), (1, False))
+)
+"""Asked for what the ladder left open and what has no counterexample. A single try succeeds for the worst goals about
+every second time, as the order of cases depends on the numbers that Z3 gives to terms; forty fail together never."""
+
+
+class _Place:
+    """The problems of one place while they are worked on: each alone at first, then with what was proved before."""
+
+    def __init__(self, problems: Problems, solver: str, timeout: float) -> None:
+        self.problems = problems.problems
+        self.solver = solver
+        self.timeout = timeout
+        self.proved: set[int] = set()
+        self.seconds = [0.0] * len(self.problems)
+
+    def climb(self, i: int, attempts: Collection[Attempt]) -> bool:
+        """Whether one of these attempts proves problem ``i``."""
+        return any(self._attempt(i, attempt) for attempt in attempts)
+
+    def climb_together(self, attempts: Collection[Attempt]) -> None:
+        """Every problem by the first attempt, the rest by the second, and so on: what is easy helps what is hard."""
+        for attempt in attempts:
+            for i in range(len(self.problems)):
+                self._attempt(i, attempt)
+
+    def _attempt(self, i: int, attempt: Attempt) -> bool:
+        if i in self.proved or self.seconds[i] >= self.timeout:
+            return i in self.proved
+        started = time.perf_counter()
+        lemmas = self._proved_beside(i) if attempt.lemmas else []
+        if ask(self.problems[i], lemmas, attempt, solver=self.solver, timeout=self.timeout) == "proved":
+            self.proved.add(i)
+        self.seconds[i] += time.perf_counter() - started
+        return i in self.proved
+
+    def _proved_beside(self, i: int) -> list[Formula]:
+        place = self.problems[i].place
+        return [p.formula for j, p in enumerate(self.problems) if j in self.proved and p.place == place]
+
 
 def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: float) -> list[Obligation]:
-    """Each problem, alone at first, then with what was proved at its place; the rest gets counterexamples."""
-    seconds = dict.fromkeys(range(len(problems.problems)), 0.0)
-    proved: set[int] = set()
-    for attempt in LADDER if solver == "z3" else (LADDER[0], LADDER[-1]):
-        for i, problem in enumerate(problems.problems):
-            if i in proved or seconds[i] >= timeout:
-                continue
-            others = [p.formula for j, p in enumerate(problems.problems) if j in proved and p.place == problem.place]
-            started = time.perf_counter()
-            lemmas = others if attempt.lemmas else []
-            if ask(problem, lemmas, attempt, solver=solver, timeout=timeout) == "proved":
-                proved.add(i)
-            seconds[i] += time.perf_counter() - started
-        if len(proved) == len(problems.problems):
-            break
-    return [_verdict(model, place, p, i in proved, seconds[i], timeout) for i, p in enumerate(problems.problems)]
+    """Each problem: proved, or refuted by its smallest counterexample, or asked once more with patience."""
+    work = _Place(problems, solver, timeout)
+    work.climb_together(LADDER if solver == "z3" else (LADDER[0], LADDER[-1]))
+    found = {
+        i: find(model, place, problem.goal, seconds=2 * timeout)
+        for i, problem in enumerate(problems.problems)
+        if i not in work.proved
+    }
+    if solver == "z3":
+        for i in found:
+            if found[i] is None:
+                work.climb(i, PATIENT)
+    return [
+        _verdict(
+            Obligation(place, p.goal, p.rule, "unknown", work.seconds[i], str(p.line)), i in work.proved, found.get(i)
+        )
+        for i, p in enumerate(problems.problems)
+    ]
 
 
-def _verdict(model: Model, place: str, problem: Problem, is_proved: bool, seconds: float, timeout: float) -> Obligation:
-    obligation = Obligation(
-        place, problem.goal, problem.rule, "proved" if is_proved else "unknown", seconds, str(problem.line)
-    )
+def _verdict(obligation: Obligation, is_proved: bool, found: Counterexample | None) -> Obligation:
+    obligation.counterexample = found
     if is_proved:
-        return obligation
-    found = find(model, place, problem.goal, seconds=2 * timeout)
-    if found is None:
+        obligation.verdict = "proved"
+    elif found is None:
         obligation.note = (
             "not proved, and no counterexample in small scopes: perhaps an invariant or a loop fact is missing"
         )
     elif not found.replayed:
-        obligation.counterexample = found
         obligation.note = "the concrete interpreter does not confirm the counterexample"
     else:
-        obligation.verdict, obligation.counterexample = "refuted", found
+        obligation.verdict = "refuted"
     return obligation
 
 

@@ -14,20 +14,24 @@ __all__ = ["Attempt", "Verdict", "ask", "to_smt2"]
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
+WORK = 6_000_000
+"""What Z3 counts as its work (rlimit) in about a second, on goals like these."""
+
 
 @dataclass(frozen=True)
 class Attempt:
     """One way to ask Z3.
 
     ``depth`` bounds how far terms that come out of one another are followed; ``nearby``: only the hypotheses that are
-    most likely to matter; ``lemmas``: with what was proved at the same place before; ``patience`` in seconds.
+    most likely to matter; ``lemmas``: with what was proved at the same place before; ``effort`` bounds Z3's work, where
+    1 is about a second: work and not time, so that a slow moment of the machine changes no answer.
     """
 
     depth: int
     seed: int = 0
     nearby: bool = True
     lemmas: bool = False
-    patience: float = 1.0
+    effort: float = 1.0
 
 
 def ask(problem: Problem, lemmas: list[Formula], attempt: Attempt, *, solver: str, timeout: float) -> Verdict:
@@ -40,7 +44,8 @@ def ask(problem: Problem, lemmas: list[Formula], attempt: Attempt, *, solver: st
     if solver == "cvc5":
         return _ask_cvc5(to_smt2(problem, lemmas), timeout)
     z = z3.Solver()
-    z.set("timeout", max(1, int(1000 * min(timeout, attempt.patience))))
+    z.set("rlimit", int(WORK * attempt.effort))
+    z.set("timeout", max(1, int(1000 * timeout)))
     # Quantified hypotheses are instantiated at terms that occur; no attempt is made to build infinite models.
     z.set("auto_config", False)
     z.set("smt.mbqi", False)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvproof.checkers import prove as prove_module
 from kvproof.checkers.prove import Obligation, prove
 from kvproof.checkers.solvers import Attempt, ask
 from kvproof.machine import Machine, Model
@@ -128,3 +129,12 @@ def test_an_unprovable_goal_is_unknown_and_never_proved() -> None:
     x = z3.Int("x")
     problem = Problem("x is small", "", Line("", 0), [x > 0], x < 10, 0)
     assert ask(problem, [], Attempt(depth=2), solver="z3", timeout=1) == "unknown"
+
+
+def test_what_the_ladder_leaves_open_is_asked_with_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A goal whose few tries all fail by bad luck has no counterexample, and is asked many times more."""
+    monkeypatch.setattr(prove_module, "LADDER", (Attempt(depth=0),))
+    report = prove(Pool, only=["evict"], jobs=1)
+    assert {o.verdict for o in report.obligations} == {"proved"}
+    monkeypatch.setattr(prove_module, "PATIENT", ())
+    assert prove(Pool, only=["evict"], jobs=1).count("unknown") > 0
