@@ -1,4 +1,4 @@
-"""``kvproof fuzz`` on a real engine: what is wished, what is hunted, what is shown."""
+"""``kvproof fuzz`` on a real engine: what comes of a plan, and how it is shown."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,32 +9,16 @@ from rich.table import Table
 
 from .checkers.trace import write_trace
 from .engines.hunt import Finding, Report
-from .engines.known import KnownError, read_known
+from .engines.known import Known, KnownError, read_known
 from .errors import ExitStatus, UsageError
 from .findings import file_name, report_to_json, tell, trace_of
-from .hunting import LEVELS, POOL, Plan, hunt_levels, open_engine
+from .hunting import LEVELS, POOL, Plan, hunt_levels
 from .output import Output
 
 if TYPE_CHECKING:
     from .checkers.fuzz import FuzzReport
 
-__all__ = ["Result", "Wish", "fuzz_engine"]
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What the command line asks for."""
-
-    target: str
-    levels: tuple[str, ...]
-    profiles: tuple[str, ...]
-    seed: int
-    examples: int | None
-    steps: int
-    seconds: float
-    known: Path | None
-    traces: Path | None
-    jobs: int
+__all__ = ["Result", "fuzz_engine", "read_list"]
 
 
 @dataclass
@@ -69,52 +53,47 @@ class Result:
         }
 
 
-def fuzz_engine(output: Output, wish: Wish) -> Result:
-    """Fuzz the levels that are wished, and show what was found.
+def read_list(path: Path | None) -> tuple[Known, ...]:
+    """The known findings that a file lists; none without a file.
 
     Raises:
-        UsageError: the engine, a level or a file cannot be used.
+        UsageError: the file cannot be used.
     """
-    engine = open_engine(wish.target)
-    unknown = sorted(set(wish.levels) - set(LEVELS))
-    if unknown:
-        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join(LEVELS)}")
     try:
-        known = () if wish.known is None else tuple(read_known(wish.known))
+        return () if path is None else tuple(read_known(path))
     except KnownError as error:
         raise UsageError(str(error)) from error
-    plan = Plan(
-        engine=engine,
-        target=wish.target,
-        levels=wish.levels or LEVELS,
-        seed=wish.seed,
-        seconds=wish.seconds,
-        examples=wish.examples,
-        known=known,
-        profiles=wish.profiles,
-        steps=wish.steps,
-        jobs=wish.jobs,
-    )
-    result = Result(wish.target)
-    seen: dict[str, Report] = {}
-    with output.progress(f"fuzzing {wish.target}") as advance:
 
-        def on_progress(level: str, report: Report) -> None:
-            seen[level] = report
+
+def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Result:
+    """Fuzz as planned, show what was found, and write the trace of each finding to ``traces``.
+
+    Raises:
+        UsageError: the engine or a level cannot be used.
+    """
+    unknown = sorted(set(plan.levels) - set(LEVELS))
+    if unknown:
+        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join(LEVELS)}")
+    result = Result(plan.target)
+    seen: dict[str, Report] = {}
+    with output.progress(f"fuzzing {plan.target}") as advance:
+
+        def on_progress(report: Report) -> None:
+            seen[report.level] = report
             steps = ", ".join(f"{name} {r.steps:,}" for name, r in seen.items())
             done = max(r.seconds for r in seen.values())
-            advance(round(done), round(wish.seconds), f"fuzzing {wish.target}: steps of {steps}")
+            advance(round(done), round(plan.seconds), f"fuzzing {plan.target}: steps of {steps}")
 
         for report in hunt_levels(plan, on_progress):
             if isinstance(report, Report):
                 result.reports.append(report)
             else:
                 result.pool = report
-    _show(output, wish, result)
+    _show(output, plan, traces, result)
     return result
 
 
-def _show(output: Output, wish: Wish, result: Result) -> None:
+def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> None:
     """Print a line per level, and every finding."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("level")
@@ -137,24 +116,24 @@ def _show(output: Output, wish: Wish, result: Result) -> None:
     output.tables.print(table)
     for report in result.reports:
         for finding in report.findings:
-            _show_finding(output, wish, finding)
+            _show_finding(output, plan, traces, finding)
     if result.pool is not None and result.pool.findings:
         from .commands.fuzz import show
 
-        show(output, result.pool, wish.traces)
+        show(output, result.pool, traces)
 
 
-def _show_finding(output: Output, wish: Wish, finding: Finding) -> None:
+def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Finding) -> None:
     path = None
-    if wish.traces is not None:
-        wish.traces.mkdir(parents=True, exist_ok=True)
-        path = wish.traces / file_name(wish.target, finding)
-        write_trace(path, trace_of(wish.target, finding, wish.seed))
+    if traces is not None:
+        traces.mkdir(parents=True, exist_ok=True)
+        path = traces / file_name(plan.target, finding)
+        write_trace(path, trace_of(plan.target, finding.case, finding.verdict, plan.seed))
     if finding.expected is not None:
         text = f"expected: {finding.violation.rule} {finding.violation.oracle}: {finding.expected}"
         output.tables.print(text, markup=False, highlight=False)
         return
-    for line in tell(wish.target, finding.case, finding.verdict, None if path is None else str(path)):
+    for line in tell(plan.target, finding.case, finding.verdict, None if path is None else str(path)):
         output.tables.print(line, markup=False, highlight=False, soft_wrap=True)
     found = f"  found after {finding.seconds:.1f} s ({finding.steps_until:,} steps) in profile {finding.profile}"
     output.tables.print(found + ("" if path else "; --traces DIR writes its trace"), markup=False, highlight=False)

@@ -10,7 +10,8 @@ from packaging.version import Version
 
 from .checkers.trace import Trace, to_itf, write_atomically
 from .engines.engine import Engine
-from .engines.hunt import HARMLESS, MoreOracles, verdict
+from .engines.hunt import MoreOracles, verdict
+from .engines.judge import HARMLESS
 from .engines.record import Case
 from .engines.session import Session, WorkerError
 from .engines.violation import Verdict, Violation

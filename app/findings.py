@@ -17,13 +17,8 @@ from .version import kit_version
 __all__ = ["case_of", "file_name", "replay_line", "report_to_json", "tell", "trace_of", "violation_of"]
 
 
-def trace_of(target: str, finding: Finding, seed: int | None = None) -> Trace:
-    """The finding as a trace: each operation as it was asked for, its result, and the states around the fault."""
-    return trace_of_verdict(target, finding.case, finding.verdict, seed)
-
-
-def trace_of_verdict(target: str, case: Case, found: Verdict, seed: int | None = None) -> Trace:
-    """A case and what is wrong with it, as a trace."""
+def trace_of(target: str, case: Case, found: Verdict, seed: int | None = None) -> Trace:
+    """A case and what is wrong with it: each operation as it was asked for, its result, the states around the fault."""
     violation = found.violation
     steps = dict(enumerate(found.answer.steps))
     operations: list[Operation] = []
@@ -186,7 +181,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
                 "steps": len(finding.case.ops),
                 "seconds": round(finding.seconds, 3),
                 "expected": finding.expected,
-                "trace": encode_trace(trace_of(report.target, finding)).decode(),
+                "trace": encode_trace(trace_of(report.target, finding.case, finding.verdict)).decode(),
             }
             for finding in report.findings
         ],

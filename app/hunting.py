@@ -60,7 +60,7 @@ class Plan:
     """Levels that are hunted at once; 0: one for each processor."""
 
 
-def hunt_levels(plan: Plan, on_progress: Callable[[str, Report], None]) -> list[Report | FuzzReport]:
+def hunt_levels(plan: Plan, on_progress: Callable[[Report], None]) -> list[Report | FuzzReport]:
     """Fuzz all levels of a plan and return their reports, in its order.
 
     Raises:
@@ -69,7 +69,7 @@ def hunt_levels(plan: Plan, on_progress: Callable[[str, Report], None]) -> list[
     jobs = min(plan.jobs or os.cpu_count() or 1, len(plan.levels))
     seconds = plan.seconds / math.ceil(len(plan.levels) / jobs)
     if jobs == 1:
-        return [_run(plan, level, seconds, lambda report: on_progress(report.level, report)) for level in plan.levels]
+        return [_run(plan, level, seconds, on_progress) for level in plan.levels]
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(jobs, mp_context=context) as pool:
         progress = manager.Queue()
@@ -79,7 +79,7 @@ def hunt_levels(plan: Plan, on_progress: Callable[[str, Report], None]) -> list[
 
 
 def _show(
-    futures: Sequence["Future[Report | FuzzReport]"], progress: Any, on_progress: Callable[[str, Report], None]
+    futures: Sequence["Future[Report | FuzzReport]"], progress: Any, on_progress: Callable[[Report], None]
 ) -> None:
     """Pass reports on until all futures are done."""
     pending = set(futures)
@@ -88,7 +88,7 @@ def _show(
         try:
             while True:
                 report = progress.get_nowait()
-                on_progress(report.level, report)
+                on_progress(report)
         except queue.Empty:
             continue
 
@@ -118,17 +118,19 @@ def _run(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None])
     return fuzz_pool(plan.engine, plan.target, plan.seed, plan.examples, plan.steps, seconds, told)
 
 
+def _module(level: str) -> Any:
+    return importlib.import_module(f"{__package__}.engines.levels.{level}")
+
+
 def more_oracles(level: str) -> MoreOracles | None:
     """The oracles that a level has of its own."""
-    module = importlib.import_module(f"{__package__}.engines.levels.{level}")
-    found: MoreOracles | None = getattr(module, "more_oracles", None)
+    found: MoreOracles | None = getattr(_module(level), "more_oracles", None)
     return found
 
 
 def _hunt(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report:
     engine = plan.engine
-    module = importlib.import_module(f"{__package__}.engines.levels.{level}")
-    profiles = module.profiles(engine.version)
+    profiles = _module(level).profiles(engine.version)
     if plan.profiles:
         profiles = {name: cases for name, cases in profiles.items() if name in plan.profiles}
         if not profiles:

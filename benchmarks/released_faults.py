@@ -18,11 +18,11 @@ from typing import Any
 
 from kvproof.checkers.trace import read_trace
 from kvproof.cli import run
-from kvproof.engine_fuzzing import Result, Wish, fuzz_engine
+from kvproof.engine_fuzzing import Result, fuzz_engine
 from kvproof.engine_replay import outcome_on
 from kvproof.errors import ExitStatus
 from kvproof.findings import case_of, violation_of
-from kvproof.hunting import more_oracles, open_engine
+from kvproof.hunting import LEVELS, Plan, more_oracles, open_engine
 from kvproof.output import Output
 
 SECONDS = 120.0
@@ -80,8 +80,9 @@ def main() -> None:
 
 def _fuzz(folder: Path, release: str, seconds: float, seed: int) -> Result:
     print(f"vllm=={release}", flush=True)
-    wish = Wish(f"vllm=={release}", (), (), seed, None, 50, seconds, None, folder / release, 0)
-    result = fuzz_engine(Output(None), wish)
+    target = f"vllm=={release}"
+    plan = Plan(open_engine(target), target, LEVELS, seed, seconds)
+    result = fuzz_engine(Output(None), plan, folder / release)
     (folder / f"{release}.json").write_text(json.dumps(result.to_json()))
     return result
 

@@ -1,10 +1,9 @@
 """Ghost content: what was written to each block, and by whom.
 
 The engine moves block numbers; the ghost moves the content that real memory would have. A *content* is a whole prefix:
-a number for a sequence of tokens
-together with everything else that its KV depends on, so that one wrong token, tenant or picture anywhere before makes
-another number. It is
-told what happened (`docs/protocol.md`, effects) and knows nothing of any policy.
+a number for a sequence of tokens together with everything else that its KV depends on, so that one wrong token, tenant
+or picture anywhere before makes another number. It is told what happened (`docs/protocol.md`, effects) and knows
+nothing of any policy.
 """
 
 from collections.abc import Iterator, Sequence
@@ -69,7 +68,6 @@ class Request:
     """Per mamba group: where the next forward pass takes the state from, and where it leaves which."""
     in_flight: list["Pass"] = field(default_factory=list)
     """Forward passes that the engine was not told the result of."""
-    over: bool = False
 
     def item_at(self, position: int) -> tuple[str, int] | None:
         """The multimodal item that covers a position, and where in it."""
@@ -135,15 +133,6 @@ class Ghost:
         """A number that changes whenever the place is written."""
         return self._versions[tier].get(unit, 0)
 
-    def copying(self) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
-        """The places that unfinished copies read, and those that they write."""
-        reads, writes = set(), set()
-        for copy in self.copies.values():
-            for source_tier, source, tier, unit in copy.pairs:
-                reads.add((source_tier, source))
-                writes.add((tier, unit))
-        return reads, writes
-
     def void_copies(self) -> None:
         """A reset: what is under way is stored for nobody."""
         for copy in self.copies.values():
@@ -182,7 +171,6 @@ class Ghost:
 
     def _end(self, r: str, _how: str = "") -> None:
         request = self.requests[r]
-        request.over = True
         request.in_flight.clear()
         request.tables = [[] for _ in self.world.groups]
 
@@ -309,12 +297,12 @@ class Ghost:
     def _write_under_copy(
         self, r: str, block: int, old: Sequence[int | None], new: Sequence[int]
     ) -> Iterator[Violation]:
-        reads, writes = self.copying()
-        if (self._device, block) in writes:
+        here, changed = (self._device, block), any(a not in (None, b) for a, b in zip(old, new, strict=True))
+        places = [place for copy in self.copies.values() for place in copy.pairs]
+        if any(place[2:] == here for place in places):
             text = f"{r} writes to block {block}, which an unfinished copy writes to as well"
             yield Violation("O8", "write under a copy", text, ("load",))
-        changed = any(a is not None and a != b for a, b in zip(old, new, strict=True))
-        if (self._device, block) in reads and changed:
+        if changed and any(place[:2] == here for place in places):
             text = f"{r} overwrites block {block}, which an unfinished copy still reads"
             yield Violation("O8", "write under a copy", text, ("store",))
 

@@ -1,8 +1,7 @@
 """The hunt: random cases against an engine, judged step by step; what breaks a rule is made small and reported once.
 
-Hypothesis draws the cases and shrinks what fails; then operations are left out for as long as the same fault remains.
-A fault that was found is
-set aside and the hunt goes on, so that one run tells of many.
+Hypothesis draws the cases and shrinks what fails; then operations are left out for as long as the same fault remains. A
+fault that was found is set aside and the hunt goes on, so that one run tells of many.
 """
 
 import time
@@ -17,7 +16,7 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
-from .judge import Judge, of_error
+from .judge import judge
 from .record import Answer, Case
 from .reduce import reduced
 from .session import Failure, Session
@@ -27,9 +26,6 @@ __all__ = ["CLOSING", "Finding", "Report", "close", "hunt", "verdict"]
 
 CLOSING: list[tuple[str, dict[str, Any]]] = [("drain", {}), ("reset", {})]
 """How every sequence ends: everything must come to rest, and rest must be empty."""
-
-HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
-"""Rules whose breach leaves the engine's blocks as they are: once it was reported, a case may go on behind it."""
 
 _BATCH = 40
 """Cases of one profile between two looks at the clock."""
@@ -96,32 +92,17 @@ def verdict(
 ) -> tuple[Verdict | None, Answer]:
     """Run a case and judge it: the first step that breaks a rule, if one does.
 
-    Violations with a signature that is ``known`` are passed over, where what comes after them is no consequence.
+    Violations that are ``known`` are passed over as `judge` does.
     """
     run = session.run(case)
     answer = run.answer
-    found = list(_judged(answer, None if more is None else more(case), known))
-    if not found and run.failure is not None:
-        found = [(len(answer.steps), [of_failure(run.failure)])]
-    if not found:
+    found = judge(answer, None if more is None else more(case), known)
+    if found is None and run.failure is not None:
+        found = len(answer.steps), [of_failure(run.failure)]
+    if found is None:
         return None, answer
-    at, violations = found[0]
+    at, violations = found
     return Verdict(violations[0], at, answer, tuple(violations[1:])), answer
-
-
-def _judged(answer: Answer, more: Any, known: Collection[tuple[str, ...]]) -> Iterator[tuple[int, list[Violation]]]:
-    if answer.world is None:
-        if answer.steps and answer.steps[0].error is not None:
-            yield 0, [of_error(answer.steps[0].error)]
-        return
-    judge = Judge(answer.world, more)
-    for number, step in enumerate(answer.steps):
-        broken = judge.step(step)
-        if known:
-            broken = [v for v in broken if v.rule not in HARMLESS or v.signature not in known]
-        if broken:
-            yield number, broken
-            return
 
 
 def of_failure(failure: Failure) -> Violation:

@@ -1,6 +1,6 @@
 """The judge: lets the ghost and the oracles see what a worker told, step by step, until a rule is broken."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
 from .ghost import Ghost
@@ -13,7 +13,7 @@ from .oracles.stored import StoredOracle
 from .record import Answer, Error, Step, World
 from .violation import Violation
 
-__all__ = ["Judge", "Oracle", "judge"]
+__all__ = ["HARMLESS", "Judge", "Oracle", "judge"]
 
 
 class Oracle(Protocol):
@@ -31,6 +31,10 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     StoredOracle,
     AnswersOracle,
 )
+
+
+HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
+"""Rules whose breach leaves the engine's blocks as they are: once it was reported, a case may go on behind it."""
 
 
 class Judge:
@@ -72,14 +76,20 @@ def of_error(error: Error) -> Violation:
     return Violation("L2", "exception", text, (error.type, inner[0], inner[2]))
 
 
-def judge(answer: Answer, more: Any = None) -> tuple[int, list[Violation]] | None:
-    """The first step of an answer that breaks rules, and which; None when all is well."""
+def judge(
+    answer: Answer, more: Callable[[World], list[Any]] | None = None, known: Collection[tuple[str, ...]] = ()
+) -> tuple[int, list[Violation]] | None:
+    """The first step of an answer that breaks rules, and which; None when all is well.
+
+    Violations with a signature that is ``known`` are passed over, where what comes after them is no consequence.
+    """
     if answer.world is None:
         if answer.steps and answer.steps[0].error is not None:
             return 0, [of_error(answer.steps[0].error)]
         return None
     judge = Judge(answer.world, more)
     for number, step in enumerate(answer.steps):
-        if found := judge.step(step):
-            return number, found
+        broken = [v for v in judge.step(step) if v.rule not in HARMLESS or v.signature not in known]
+        if broken:
+            return number, broken
     return None

@@ -33,7 +33,6 @@ class Hello(msgspec.Struct):
     engine: str
     version: str
     levels: list[str]
-    notes: dict[str, Any] = {}
 
 
 class Group(msgspec.Struct, gc=False):

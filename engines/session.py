@@ -1,5 +1,4 @@
-"""A worker process: started, spoken to in lines of JSON, limited in time, memory and words, and replaced when it is
-gone.
+"""A worker process: started, spoken to in lines of JSON, limited in time, memory and words, replaced when it is gone.
 
 Whatever a worker does, the kit goes on: a crash, a hang, garbage or a flood on its output is an answer too, a
 `Failure`.
@@ -63,7 +62,6 @@ class Run:
     answer: Answer
     failure: Failure | None = None
     """Set when the worker was lost; then the answer has the steps that are known to have ended."""
-    bytes: int = 0
 
 
 class _Lost(Exception):
@@ -102,7 +100,6 @@ class Session:
         cache = location() / "work" / f"{engine.name}-{engine.version}"
         environment = engine.environment() | {
             "VLLM_CACHE_ROOT": str(cache),  # What it learns of its models, by release; not in the user's own cache.
-            "PYTHONHASHSEED": "0",
             "CUDA_VISIBLE_DEVICES": "",
             "OMP_NUM_THREADS": "1",
         }
@@ -244,7 +241,7 @@ class Session:
             raise _Lost(Failure("garbage", f"the worker's answer is none: {error}: {line[:80]!r}")) from error
         if answer.id != number:
             raise _Lost(Failure("garbage", f"the worker answered message {answer.id}, not {number}"))
-        return Run(answer, bytes=len(line))
+        return Run(answer)
 
     def _next(self) -> int:
         self._id += 1

@@ -52,48 +52,41 @@ def fuzz(
     if target == "refimpl":
         if level or profile or known:
             raise UsageError("refimpl has no levels, profiles or known findings; leave these options out")
-        report = run(output, target, seed=seed, examples=examples or REFIMPL_RUNS, steps=steps, seconds=time)
+        report = run(output, seed=seed, examples=examples or REFIMPL_RUNS, steps=steps, seconds=time)
         show(output, report, traces)
         output.report(report.to_json())
         return verdict(report)
-    from ..engine_fuzzing import Wish, fuzz_engine
+    from ..engine_fuzzing import fuzz_engine, read_list
+    from ..hunting import LEVELS, Plan, open_engine
 
-    wish = Wish(
+    plan = Plan(
+        engine=open_engine(target),
         target=target,
-        levels=tuple(level or ()),
-        profiles=tuple(profile or ()),
+        levels=tuple(level or LEVELS),
         seed=seed,
-        examples=examples,
-        steps=steps,
         seconds=time or ENGINE_SECONDS,
-        known=known,
-        traces=traces,
+        examples=examples,
+        known=read_list(known),
+        profiles=tuple(profile or ()),
+        steps=steps,
         jobs=jobs,
     )
-    result = fuzz_engine(output, wish)
+    result = fuzz_engine(output, plan, traces)
     output.report(result.to_json())
     return result.status
 
 
-def run(
-    output: Output, target: str, *, seed: int, examples: int, steps: int, seconds: float | None = None
-) -> "FuzzReport":
-    """Fuzz with progress.
-
-    Raises:
-        UsageError: there is no such target.
-    """
-    if target != "refimpl":
-        raise UsageError(f"there is no target {target}; this release drives refimpl, the reference implementation")
+def run(output: Output, *, seed: int, examples: int, steps: int, seconds: float | None = None) -> "FuzzReport":
+    """Fuzz the reference implementation with progress."""
     from ..checkers.fuzz import fuzz as fuzz_target
     from ..pool_target import PoolTarget
     from ..spec.pool import Pool
     from ..worlds import worlds
 
-    with output.progress(f"fuzzing {target}") as advance:
+    with output.progress("fuzzing refimpl") as advance:
 
         def on_progress(runs: int, done: int) -> None:
-            advance(runs, examples, f"fuzzing {target}: {done:,} steps")
+            advance(runs, examples, f"fuzzing refimpl: {done:,} steps")
 
         return fuzz_target(
             Pool,

@@ -40,7 +40,7 @@ def verify(
         scope = find_scope(pool, {}, split=split, null=False, caching=True, seed=0)
         explored.append(exploring.run(output, "pool", pool, scope))
     exploring.show(output, explored, ["Pool, split", "Pool, append"])
-    fuzzed = fuzzing.run(output, "refimpl", seed=seed, examples=200, steps=50)
+    fuzzed = fuzzing.run(output, seed=seed, examples=200, steps=50)
     fuzzing.show(output, fuzzed)
     statuses = [proving.verdict(proofs), exploring.verdict(explored), fuzzing.verdict(fuzzed)]
     report: dict[str, Any] = {

@@ -5,17 +5,15 @@ them take several groups of layers, and which options they have. Sizes are small
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from hypothesis import strategies as st
 from packaging.version import Version
 
-__all__ = ["MORE", "asked", "connectors", "with_connectors"]
+from .geometry import Choice, Op, Setup
 
-Op = tuple[str, dict[str, Any]]
-Setup = dict[str, Any]
+__all__ = ["MORE", "Play", "asked", "connectors", "with_connectors"]
+
 Play = Callable[[Setup, bytes], Op]
-Choice = st.SearchStrategy[Any]
 
 _SIMPLE = Version("0.19")
 _THRESHOLD = Version("0.19")

@@ -12,34 +12,31 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from ..record import Case
+from .geometry import BLOCKS, Op, Setup, chunk, plain, window, windowed
 
 __all__ = ["profiles"]
 
-Op = tuple[str, dict[str, Any]]
-Setup = dict[str, Any]
 Play = Callable[[int, int, int, int], Op]
 
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
-
-_BLOCKS = st.sampled_from([2, 3, 4, 8])
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases that a release of vLLM can do, by name."""
     known = Version(release)
     found = {
-        "plain": _cases(_setup(_plain())),
-        "window": _cases(_setup(_window())),
+        "plain": _cases(_setup(plain())),
+        "window": _cases(_setup(window())),
         "hybrid": _cases(_setup(_hybrid())),
-        "chunk": _cases(_setup(_chunk())),
-        "keys": _cases(_setup(st.one_of(_plain(), _hybrid()), flight=st.just(1)), _KEYED),
-        "external": _cases(_setup(st.one_of(_plain(), _window())), _OUTSIDE),
+        "chunk": _cases(_setup(chunk(BLOCKS))),
+        "keys": _cases(_setup(st.one_of(plain(), _hybrid()), flight=st.just(1)), _KEYED),
+        "external": _cases(_setup(st.one_of(plain(), window())), _OUTSIDE),
         "hybrid external": _cases(_setup(_hybrid(), flight=st.just(1), events=st.just(False)), _OUTSIDE),
-        "flight": _cases(_setup(st.one_of(_window(), _hybrid(), _chunk()), flight=st.integers(2, 3))),
-        "spec": _cases(_setup(st.one_of(_plain(), _window(), _hybrid()), **_DRAFTS)),
-        "events": _cases(_setup(st.one_of(_plain(), _hybrid()), events=st.just(True)), _KEYED),
-        "uncached": _cases(_setup(st.one_of(_plain(), _window(), _hybrid()), caching=st.just(False))),
+        "flight": _cases(_setup(st.one_of(window(), _hybrid(), chunk(BLOCKS)), flight=st.integers(2, 3))),
+        "spec": _cases(_setup(st.one_of(plain(), window(), _hybrid()), **_DRAFTS)),
+        "events": _cases(_setup(st.one_of(plain(), _hybrid()), events=st.just(True)), _KEYED),
+        "uncached": _cases(_setup(st.one_of(plain(), window(), _hybrid()), caching=st.just(False))),
         "mamba": _cases(_setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))),
     }
     if known >= Version("0.24"):
@@ -47,7 +44,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     if known >= Version("0.28"):
         found["mamba tails"] = _cases(_tails(_setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))))
     if known >= Version("0.33"):
-        found["ahead"] = _cases(_setup(st.one_of(_plain(), _hybrid()), **{**_DRAFTS, "ahead": st.integers(1, 2)}))
+        found["ahead"] = _cases(_setup(st.one_of(plain(), _hybrid()), **{**_DRAFTS, "ahead": st.integers(1, 2)}))
     return found
 
 
@@ -88,36 +85,15 @@ def _sound(setup: Setup) -> Setup:
     }
 
 
-def _plain() -> st.SearchStrategy[list[Setup]]:
-    return st.builds(lambda block: [{"kind": "full", "block": block}], _BLOCKS)
-
-
-def _windowed(block: int, window: int) -> Setup:
-    return {"kind": "window", "block": block, "window": 1 + window}
-
-
-def _window() -> st.SearchStrategy[list[Setup]]:
-    return st.builds(lambda block, window: [_windowed(block, window)], _BLOCKS, st.integers(1, 12))
-
-
 def _hybrid() -> st.SearchStrategy[list[Setup]]:
     """Full attention and one or two windows, with blocks of one size or of two."""
-    return st.builds(_hybrid_groups, _BLOCKS, st.integers(0, 3), st.integers(1, 12), st.integers(0, 12))
+    return st.builds(_hybrid_groups, BLOCKS, st.integers(0, 3), st.integers(1, 12), st.integers(0, 12))
 
 
 def _hybrid_groups(block: int, larger: int, window: int, second: int) -> list[Setup]:
     sizes = (block * (1 + (larger == 1)), block * (1 + (larger == 2)))
-    groups = [{"kind": "full", "block": sizes[0]}, _windowed(sizes[1], window)]
-    return groups + [_windowed(sizes[1], second)] * (second > 6)
-
-
-def _chunk() -> st.SearchStrategy[list[Setup]]:
-    """Chunked attention by itself or beside full attention."""
-    return st.builds(_chunk_groups, _BLOCKS, st.integers(1, 3), st.booleans())
-
-
-def _chunk_groups(block: int, blocks: int, full: bool) -> list[Setup]:
-    return [{"kind": "full", "block": block}] * full + [{"kind": "chunk", "block": block, "window": block * blocks}]
+    groups = [{"kind": "full", "block": sizes[0]}, windowed(sizes[1], window)]
+    return groups + [windowed(sizes[1], second)] * (second > 6)
 
 
 def _mamba() -> st.SearchStrategy[list[Setup]]:

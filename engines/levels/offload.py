@@ -9,10 +9,9 @@ from packaging.version import Version
 from ..oracles.host_pool import HostPoolOracle
 from ..oracles.offload_manager import OffloadManagerOracle
 from ..record import Case, World
+from .geometry import Op
 
 __all__ = ["more_oracles", "profiles"]
-
-Op = tuple[str, dict[str, Any]]
 
 ALPHABET = 8
 """Keys that chunk managers are played with."""

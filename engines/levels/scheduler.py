@@ -4,55 +4,52 @@ What is varied is geometry more than length: small blocks, unequal between group
 pools at the release's own minimum, steps in flight, drafts, priorities. A case is 3 to 30 operations.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
 from packaging.version import Version
 
 from ..record import Case
-from .connectors import MORE, asked, with_connectors
+from .connectors import MORE, Play, asked, with_connectors
+from .geometry import Choice, Op, Setup, chunk, plain, window, windowed
 
 __all__ = ["cases", "profiles"]
-
-Op = tuple[str, dict[str, Any]]
-Setup = dict[str, Any]
-Choice = st.SearchStrategy[Any]
-Play = Callable[[Setup, bytes], Op]
 
 _WIDTH = 8
 """Bytes of an operation: which, and seven that its arguments are made of."""
 
-_BLOCKS = st.sampled_from([2, 3, 4, 8])
+_CHUNK_BLOCKS = st.sampled_from([2, 4])
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases that a release of vLLM can do, by name."""
     known = Version(release)
     found = {
-        "plain": _setups(known, _plain()),
-        "window": _setups(known, _window()),
+        "plain": _setups(known, plain()),
+        "window": _setups(known, window()),
         "hybrid": _setups(known, _hybrid(equal=True)),
         "unequal": _setups(known, _hybrid(equal=False)),
-        "chunk": _setups(known, _chunk()),
-        "asynchronous": _setups(known, st.one_of(_plain(), _window(), _hybrid()), asynchronous=st.just(True)),
-        "stages": _setups(known, st.one_of(_plain(), _window(), _hybrid()), stages=st.just(2)),
-        "spec": _setups(known, st.one_of(_plain(), _window(), _hybrid()), **_DRAFTS),
+        "chunk": _setups(known, chunk(_CHUNK_BLOCKS)),
+        "asynchronous": _setups(known, st.one_of(plain(), window(), _hybrid()), asynchronous=st.just(True)),
+        "stages": _setups(known, st.one_of(plain(), window(), _hybrid()), stages=st.just(2)),
+        "spec": _setups(known, st.one_of(plain(), window(), _hybrid()), **_DRAFTS),
         "asynchronous spec": _setups(
             known,
-            st.one_of(_plain(), _window(), _hybrid()),
+            st.one_of(plain(), window(), _hybrid()),
             **{**_DRAFTS, "asynchronous": st.just(True), "drafter": st.integers(1, 2)},
         ),
-        "priority": _setups(known, st.one_of(_plain(), _window(), _hybrid()), priority=st.just(True)),
-        "pressure": _setups(known, st.one_of(_plain(), _hybrid()), spare=st.integers(0, 2), reserve=st.just(False)),
-        "uncached": _setups(known, st.one_of(_plain(), _window(), _hybrid(), _chunk()), caching=st.just(False)),
-        "adapters": _setups(known, st.one_of(_plain(), _hybrid()), adapters=st.integers(1, 2)),
-        "multimodal": _setups(known, st.one_of(_plain(), _hybrid()), encoder=st.integers(3, 6)),
+        "priority": _setups(known, st.one_of(plain(), window(), _hybrid()), priority=st.just(True)),
+        "pressure": _setups(known, st.one_of(plain(), _hybrid()), spare=st.integers(0, 2), reserve=st.just(False)),
+        "uncached": _setups(
+            known, st.one_of(plain(), window(), _hybrid(), chunk(_CHUNK_BLOCKS)), caching=st.just(False)
+        ),
+        "adapters": _setups(known, st.one_of(plain(), _hybrid()), adapters=st.integers(1, 2)),
+        "multimodal": _setups(known, st.one_of(plain(), _hybrid()), encoder=st.integers(3, 6)),
         "mamba": _mambas(known, "align"),
         "mamba uncached": _mambas(known, "none"),
     }
     if known < _NULL_COUNTED:
-        found["minimum"] = _setups(known, st.one_of(_plain(), _window(), _hybrid()), spare=st.just(-1))
+        found["minimum"] = _setups(known, st.one_of(plain(), window(), _hybrid()), spare=st.just(-1))
     if known < Version("0.32"):
         found["mamba all"] = _mambas(known, "all")
     if known >= Version("0.19"):
@@ -68,9 +65,9 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
 
 def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
     """The families that are driven with connectors as well."""
-    groups = _plain() if known < _CONNECTED_GROUPS else st.one_of(_plain(), _hybrid())
+    groups = plain() if known < _CONNECTED_GROUPS else st.one_of(plain(), _hybrid())
     found = {
-        "plain": _setups(known, _plain()),
+        "plain": _setups(known, plain()),
         "asynchronous": _setups(known, groups, asynchronous=st.just(True)),
         "stages": _setups(known, groups, stages=st.just(2)),
         "spec": _setups(known, groups, **_DRAFTS),
@@ -149,18 +146,6 @@ def _sound(known: Version, setup: Setup) -> Setup:
     return found
 
 
-def _plain() -> st.SearchStrategy[list[Setup]]:
-    return st.builds(lambda block: [{"kind": "full", "block": block}], _BLOCKS)
-
-
-def _windowed(block: int, window: int) -> Setup:
-    return {"kind": "window", "block": block, "window": 1 + window}
-
-
-def _window() -> st.SearchStrategy[list[Setup]]:
-    return st.builds(lambda block, window: [_windowed(block, window)], _BLOCKS, st.integers(1, 12))
-
-
 def _hybrid(equal: bool | None = None) -> st.SearchStrategy[list[Setup]]:
     """Full attention and one or two windows, with blocks of one size or of several."""
     factors = st.just(1) if equal else st.integers(1, 3)
@@ -170,17 +155,8 @@ def _hybrid(equal: bool | None = None) -> st.SearchStrategy[list[Setup]]:
 
 
 def _hybrid_groups(block: int, full: int, windows: int, window: int, second: int) -> list[Setup]:
-    found = [{"kind": "full", "block": block * full}, _windowed(block * windows, window)]
-    return [*found, _windowed(block, second)] if second > 8 and second != window else found
-
-
-def _chunk() -> st.SearchStrategy[list[Setup]]:
-    """Chunked attention by itself or beside full attention."""
-    return st.builds(_chunk_groups, st.sampled_from([2, 4]), st.integers(1, 3), st.booleans())
-
-
-def _chunk_groups(block: int, blocks: int, full: bool) -> list[Setup]:
-    return [{"kind": "full", "block": block}] * full + [{"kind": "chunk", "block": block, "window": block * blocks}]
+    found = [{"kind": "full", "block": block * full}, windowed(block * windows, window)]
+    return [*found, windowed(block, second)] if second > 8 and second != window else found
 
 
 def _mambas(known: Version, mode: str, **more: Choice) -> st.SearchStrategy[Setup]:
@@ -196,7 +172,7 @@ def _mambas(known: Version, mode: str, **more: Choice) -> st.SearchStrategy[Setu
 
 def _mamba_groups(block: int, mambas: int, window: int) -> list[Setup]:
     found: list[Setup] = [{"kind": "full", "block": block}, *[{"kind": "mamba", "block": block}] * mambas]
-    return [*found, _windowed(block, window)] if window > 5 else found
+    return [*found, windowed(block, window)] if window > 5 else found
 
 
 # Operations

@@ -44,7 +44,7 @@ def main() -> None:
     # What the import made lives for ever: the collector need not walk it again.
     gc.collect()
     gc.freeze()
-    _say(replies, {"hello": hello | {"notes": getattr(adapter, "NOTES", {})}})
+    _say(replies, {"hello": hello})
     warm: set[str] = set()
     kept = None
     for line in sys.stdin:
@@ -66,8 +66,6 @@ def answer(adapter, message: dict, setup_seconds: float, seconds: float, done=No
     answered: dict = {"steps": []}
     level = kept
     if "more" not in message:
-        if kept is not None:
-            kept.close()
         try:
             level = _within(setup_seconds, adapter.LEVELS[message["level"]], message["setup"])
         except adapter.Refused as error:
@@ -78,14 +76,9 @@ def answer(adapter, message: dict, setup_seconds: float, seconds: float, done=No
         answered["world"] = level.world
     elif level is None:
         return {"refused": "no system was kept"}, None
-    well = False
-    try:
-        well = _operate(level, message, seconds, answered["steps"], done)
-    finally:
-        if not well or not (message.get("keep") or "more" in message):
-            level.close()
-            level = None
-    return answered, level
+    well = _operate(level, message, seconds, answered["steps"], done)
+    keep = well and (message.get("keep") or "more" in message)
+    return answered, level if keep else None
 
 
 def _operate(level, message: dict, seconds: float, steps: list[dict], done) -> bool:

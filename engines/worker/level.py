@@ -1,5 +1,7 @@
 """What every level of every engine is to the worker: a system made from a setup, driven by operations by name."""
 
+from abc import ABC, abstractmethod
+
 SKIPPED = object()
 """What an operation returns when there was nothing to do it to."""
 
@@ -8,7 +10,7 @@ class Refused(Exception):
     """The engine does not take this setup; the text says why. Raised while a level is made, never later."""
 
 
-class Level:
+class Level(ABC):
     """One system. A subclass makes it in ``__init__``, sets `world`, and has a method ``op_NAME`` per operation.
 
     Such a method takes the arguments as one dict, tells what happens by `tell`, and returns plain data or `SKIPPED`. An
@@ -34,9 +36,6 @@ class Level:
         effects, self._effects = self._effects, []
         return effects
 
+    @abstractmethod
     def state(self) -> dict:
         """Return the state, read from the engine's own objects."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """The system is no longer needed."""

@@ -1,10 +1,5 @@
 """vLLM: which levels there are, and how each is made."""
 
-import os
-
-# Before anything of vLLM is imported: random hash roots, a model hub and logging have no place here.
-os.environ.update(PYTHONHASHSEED="0", HF_HUB_OFFLINE="1", VLLM_LOGGING_LEVEL="ERROR", VLLM_NO_USAGE_STATS="1")
-
 import importlib.metadata
 
 from level import Refused

@@ -58,7 +58,7 @@ def test_a_fault_is_reported_once_and_others_after_it(session: Session) -> None:
 def test_a_finding_is_told_traced_and_seen_again(session: Session) -> None:
     report = hunted(session, 400, fault="P13")
     finding = next(f for f in report.findings if f.violation.rule == "P13")
-    trace = decode_trace(encode_trace(trace_of("fake==1.0", finding, seed=0)))
+    trace = decode_trace(encode_trace(trace_of("fake==1.0", finding.case, finding.verdict, seed=0)))
     assert violation_of(trace) == finding.violation
     again, _ = verdict(session, case_of(trace))
     assert again is not None

@@ -1,6 +1,7 @@
 """Every oracle is seen to fail once: the toy engine is right, or wrong in one way."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -18,15 +19,21 @@ def session() -> Iterator[Session]:
         yield session
 
 
-def add(*tokens: int, **more: object) -> tuple[str, dict[str, object]]:
+Op = tuple[str, dict[str, Any]]
+
+
+def add(*tokens: int, **more: object) -> Op:
     return "add", {"tokens": list(tokens), **more}
 
 
-FINISH, STORE, COMPLETE = ("finish", {"pick": 0}), ("store", {"pick": 0}), ("complete", {"pick": 0})
-MORE, EVICT = ("more", {"pick": 0}), ("evict", {"pick": 0})
+FINISH: Op = ("finish", {"pick": 0})
+STORE: Op = ("store", {"pick": 0})
+COMPLETE: Op = ("complete", {"pick": 0})
+MORE: Op = ("more", {"pick": 0})
+EVICT: Op = ("evict", {"pick": 0})
 SHARED = [add(0, 1, 2), FINISH, add(0, 1, 2, 2, 1)]
 
-FAULTS = {
+FAULTS: dict[str, tuple[str, list[Op]]] = {
     "P2": ("P2", SHARED),
     "P4": ("P4", [add(0, 1), FINISH]),
     "P5": ("P5", [add(0, 1, 2)]),
@@ -61,10 +68,10 @@ FAULTS = {
 def test_a_fault_is_noticed_by_the_rule_it_breaks_and_its_absence_is_silent(session: Session, fault: str) -> None:
     rule, ops = FAULTS[fault]
     setup = {"window": fault == "D7", "eager": fault == "O9"}
-    right, answer = verdict(session, close(Case("toy", setup, ops)))  # type: ignore[arg-type]
+    right, answer = verdict(session, close(Case("toy", setup, ops)))
     assert right is None, right
     assert not any(step.error for step in answer.steps)
-    wrong, _ = verdict(session, close(Case("toy", {**setup, "fault": fault}, ops)))  # type: ignore[arg-type]
+    wrong, _ = verdict(session, close(Case("toy", {**setup, "fault": fault}, ops)))
     assert wrong is not None
     assert wrong.violation.rule == rule, wrong.violation
 

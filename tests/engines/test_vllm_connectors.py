@@ -94,7 +94,9 @@ def test_a_chunk_of_several_blocks_has_as_many_units() -> None:
     steps = well("0.33.0", offloading(factor=2), [add(list(range(3)) * 3, max_tokens=6), *[STEP] * 5])
     stores = copies(steps)
     assert [place[3] % 2 for place in stores[0][3]] == [0, 1]
-    assert run("0.33.0", offloading(factor=2), []).world.tiers["host"].split == 2  # type: ignore[union-attr]
+    world = run("0.33.0", offloading(factor=2), []).world
+    assert world is not None
+    assert world.tiers["host"].split == 2
 
 
 def test_a_copy_ends_when_the_last_worker_ended_it() -> None:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from kvproof.engines.session import Limits, Session, WorkerError
 
 from .toys import FAKES, toy
 
-ADD = ("add", {"tokens": [0, 1, 2]})
+ADD: tuple[str, dict[str, Any]] = ("add", {"tokens": [0, 1, 2]})
 LIMITS = Limits(start=20, operation=3, answer=8, memory=100, line=2**20)
 
 
@@ -23,8 +24,8 @@ def session() -> Iterator[Session]:
         yield session
 
 
-def case(*ops: object, **setup: object) -> Case:
-    return Case("toy", setup, list(ops))  # type: ignore[arg-type]
+def case(*ops: tuple[str, dict[str, Any]], **setup: object) -> Case:
+    return Case("toy", setup, list(ops))
 
 
 def test_says_hello(session: Session) -> None:

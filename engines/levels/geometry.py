@@ -1,0 +1,38 @@
+"""What cases of several levels are made of: groups of layers, small and unequal, and how operations are written."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+__all__ = ["BLOCKS", "Choice", "Op", "Setup", "chunk", "plain", "window", "windowed"]
+
+Op = tuple[str, dict[str, Any]]
+Setup = dict[str, Any]
+Choice = st.SearchStrategy[Any]
+
+BLOCKS = st.sampled_from([2, 3, 4, 8])
+"""Tokens of a block."""
+
+
+def plain() -> st.SearchStrategy[list[Setup]]:
+    """Full attention alone."""
+    return st.builds(lambda block: [{"kind": "full", "block": block}], BLOCKS)
+
+
+def windowed(block: int, behind: int) -> Setup:
+    """A sliding window over a token and so many behind it."""
+    return {"kind": "window", "block": block, "window": 1 + behind}
+
+
+def window() -> st.SearchStrategy[list[Setup]]:
+    """A sliding window alone."""
+    return st.builds(lambda block, behind: [windowed(block, behind)], BLOCKS, st.integers(1, 12))
+
+
+def chunk(sizes: st.SearchStrategy[int]) -> st.SearchStrategy[list[Setup]]:
+    """Chunked attention by itself or beside full attention, with blocks of these sizes."""
+    return st.builds(_chunk_groups, sizes, st.integers(1, 3), st.booleans())
+
+
+def _chunk_groups(block: int, blocks: int, full: bool) -> list[Setup]:
+    return [{"kind": "full", "block": block}] * full + [{"kind": "chunk", "block": block, "window": block * blocks}]
