@@ -26,7 +26,7 @@ from .concrete import State
 from .model import Action, Model, Property
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .scope import NONE, Scope, ScopeError
-from .terms import Bool, Int, Term
+from .terms import Bool, Int, MachineError, Term
 
 __all__ = ["Batched", "Field", "Instance", "Layout", "Moves"]
 
@@ -215,6 +215,11 @@ class _Run:
         if op in ("eq", "lt", "le", "add", "sub"):
             function: Callable[[Value, Value], Value] = getattr(g, op)
             return function(self.term(a[0]), self.term(a[1]))
+        if op == "mul":
+            left, right = self.term(a[0]), self.term(a[1])
+            if not isinstance(left, int) and not isinstance(right, int):
+                raise MachineError(f"{t!r}: one factor of a product is a number or a parameter without keys")
+            return g.mul(left, right) if isinstance(right, int) else g.mul(right, int(left))  # type: ignore[arg-type]
         if op == "ite":
             return self._choice(a)
         if op in ("forall", "exists"):

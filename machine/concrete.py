@@ -261,8 +261,8 @@ class _Writer:
             return f"({self.term(a[0])} {op} {self.term(a[1])})"
         if op == "implies":
             return f"(not {self.term(a[0])} or {self.term(a[1])})"
-        if op in ("eq", "lt", "le", "add", "sub"):
-            sign = {"eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-"}[op]
+        if op in ("eq", "lt", "le", "add", "sub", "mul"):
+            sign = {"eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*"}[op]
             return f"({self.term(a[0])} {sign} {self.term(a[1])})"
         if op == "ite":
             return f"({self.term(a[1])} if {self.term(a[0])} else {self.term(a[2])})"

@@ -382,6 +382,8 @@ class _Evaluation:
             return num(self.of(a[0], env)) + num(self.of(a[1], env))
         if op == "sub":
             return num(self.of(a[0], env)) - num(self.of(a[1], env))
+        if op == "mul":
+            return num(self.of(a[0], env)) * num(self.of(a[1], env))
         if op == "ite":
             kind = type(t)
             return lif(self.of(a[0], env), self.as_kind(kind, a[1], env), self.as_kind(kind, a[2], env))

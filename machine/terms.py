@@ -144,6 +144,12 @@ class Int(Term):
     def __rsub__(self, other: int) -> Int:
         return make(Int, "sub", as_int(other), self)
 
+    def __mul__(self, other: Int | int) -> Int:
+        return make(Int, "mul", self, as_int(other))
+
+    def __rmul__(self, other: int) -> Int:
+        return make(Int, "mul", as_int(other), self)
+
     def __lt__(self, other: Int | int) -> Bool:
         return make(Bool, "lt", self, as_int(other))
 
@@ -359,7 +365,7 @@ def variables(term: Term) -> set[int]:
     return {t.args[1] for t in walk(term) if t.op == "var"}
 
 
-_INFIX = {"and": "&", "or": "|", "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "implies": "=>"}
+_INFIX = {"and": "&", "or": "|", "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "implies": "=>"}
 
 
 def render(term: Term) -> str:

@@ -2,5 +2,6 @@
 
 From the bottom up: ``free_list``, ``prefix_cache`` and ``events`` make ``block_pool``; ``manager`` adds block tables,
 statistics and ``payload``; ``keys`` and ``blocks`` are pure; ``request_flow`` serves whole requests; ``attention``
-reads what was written.
+reads what was written. Two extensions stand beside them and compose: ``pinned_pool`` keeps chosen blocks longer than
+others, and ``window`` serves requests that leave blocks behind; ``mirror`` puts a ``host_tier`` behind the manager.
 """

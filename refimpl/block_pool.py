@@ -98,6 +98,11 @@ class BlockPool:
         return len(self._free)
 
     @property
+    def num_reclaimable(self) -> int:
+        """The number of blocks that nobody holds: the most that ``allocate`` can hand out now."""
+        return len(self._free)
+
+    @property
     def usable(self) -> int:
         """The number of blocks that can be handed out: all but the null block."""
         return self.num_blocks if self.null_block is None else self.num_blocks - 1
@@ -119,6 +124,16 @@ class BlockPool:
     def is_free(self, block: int) -> bool:
         """Tell whether ``block`` is in the free queue."""
         return block in self._free
+
+    def is_unreferenced(self, block: int) -> bool:
+        """Tell whether ``block`` stands in a queue: nobody holds it, and touching it makes one block less to take."""
+        return block in self._free
+
+    def make_room(self, n: int) -> bool:
+        """Tell whether the free queue has ``n`` blocks: what an admission asks (D5). A pool that pins may demote."""
+        if n < 0:
+            raise RefusedError(f"there cannot be room for {n} blocks")
+        return n <= len(self._free)
 
     def allocate(self, n: int) -> list[int] | None:
         """Hand out the ``n`` blocks at the head of the free queue, in order, to one holder each (P7).

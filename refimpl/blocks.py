@@ -26,6 +26,18 @@ def lookup_limit(num_tokens: int, block_tokens: int) -> int:
     return 0 if num_tokens == 0 else (num_tokens - 1) // block_tokens
 
 
+def blocks_behind_window(num_computed: int, window_tokens: int, block_tokens: int) -> int:
+    """Return the number of leading blocks that no later query reads, with a sliding window of ``window_tokens`` (D7).
+
+    The query at token ``p`` reads tokens ``p - window_tokens + 1`` to ``p``. Later queries are those at token
+    ``num_computed`` and after it: count only tokens whose step has been processed, since one in flight still reads.
+    """
+    _check(num_computed, block_tokens)
+    if window_tokens < 1:
+        raise ValueError(f"a window covers at least the token itself, got {window_tokens}")
+    return max(0, num_computed - window_tokens + 1) // block_tokens
+
+
 def position_of(token_index: int, block_tokens: int) -> tuple[int, int]:
     """Return ``(position, slot)`` of a token: its place in the block table, and within that block."""
     _check(token_index, block_tokens)

@@ -21,6 +21,10 @@ class FreeList:
     and ``next[b]`` means nothing (what it last was: undoing a removal needs it, clearing it would cost a store). The
     sentinels have the ids ``head = num_blocks`` and ``tail = num_blocks + 1``.
 
+    Several queues over the same ids can share one pair of link arrays (``beside``): a block then stands in at most one
+    of them, ``in`` tells whether it stands in any, and whoever has the queues knows which. Each has its own sentinels
+    and its own counter, so that no operation is slower for it.
+
     Every operation costs O(1) per block that it moves. An invalid one (linking a linked block, unlinking an unlinked
     one, popping more than there is, an id out of range) raises ``RefusedError`` and changes nothing. A caller that
     knows its ids to be in range says so with ``in_range=True``: looking at them again costs as much as linking them.
@@ -28,15 +32,22 @@ class FreeList:
 
     __slots__ = ("_length", "head", "next", "num_blocks", "prev", "tail")
 
-    def __init__(self, num_blocks: int, blocks: Iterable[int] = ()) -> None:
-        """Make a queue for ``num_blocks`` ids that holds ``blocks``, first to last."""
+    def __init__(self, num_blocks: int, blocks: Iterable[int] = (), *, beside: "FreeList | None" = None) -> None:
+        """Make a queue for ``num_blocks`` ids that holds ``blocks``, first to last.
+
+        With ``beside``, a queue for as many ids, it shares that one's links; its sentinels stand behind those there.
+        """
         if num_blocks < 0:
             raise RefusedError(f"num_blocks must not be negative, got {num_blocks}")
-        self.num_blocks = num_blocks
-        self.head = num_blocks
-        self.tail = num_blocks + 1
-        self.next: list[int] = [UNLINKED] * (num_blocks + 2)
-        self.prev: list[int] = [UNLINKED] * (num_blocks + 2)
+        if beside is not None and beside.num_blocks != num_blocks:
+            raise RefusedError(f"a queue for {num_blocks} blocks cannot share the links of {beside.num_blocks}")
+        self.num_blocks: int = num_blocks
+        self.next: list[int] = [UNLINKED] * num_blocks if beside is None else beside.next
+        self.prev: list[int] = [UNLINKED] * num_blocks if beside is None else beside.prev
+        self.head = len(self.next)
+        self.tail = self.head + 1
+        self.next += UNLINKED, UNLINKED
+        self.prev += UNLINKED, UNLINKED
         # The outer links of the sentinels point at themselves: a sentinel always looks linked.
         self.prev[self.head] = self.head
         self.next[self.head] = self.tail
@@ -57,7 +68,7 @@ class FreeList:
             block = self.next[block]
 
     def __contains__(self, block: object) -> bool:
-        """Tell whether ``block`` is queued."""
+        """Tell whether ``block`` is queued: here, or in a queue that shares the links."""
         return isinstance(block, int) and 0 <= block < self.num_blocks and self.prev[block] != UNLINKED
 
     def walk(self) -> list[int]:

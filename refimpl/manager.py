@@ -7,6 +7,7 @@ has changed. ``request_flow`` puts them together for tokens in, KV out.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from .block_pool import BlockPool, PoolSnapshot
 from .errors import RefusedError
 from .events import Event
 from .payload import Payload
+from .pinned_pool import PinnedPool
 
 RequestId = int | str
 """What names a request: the caller's choice."""
@@ -177,6 +179,10 @@ class KVCacheManager:
             found.append(block)
         return found
 
+    def reach(self, keys: Sequence[bytes], limit: int) -> int:
+        """Return how many blocks a ``hit`` with these arguments would return. Nothing changes."""
+        return len(self.find(keys, limit))
+
     def allocate(self, request_id: RequestId, n: int) -> list[int] | None:
         """Append ``n`` fresh blocks to a table and return them; ``None``, and nothing changed, if too few are free.
 
@@ -207,6 +213,40 @@ class KVCacheManager:
         keep = len(table) - n
         self.pool.free(table[: keep - 1 if keep else None : -1] if n else ())
         del table[keep:]
+
+    def drop(self, request_id: RequestId, before: int, *, window_blocks: int = 0, min_drop: int = 16) -> list[int]:
+        """Free what a sliding window has left behind; return the freed blocks, last position first (D4).
+
+        Args:
+            request_id: a request inside.
+            before: positions ``0 .. before - 1`` are behind the window (``blocks.blocks_behind_window``, D7).
+            window_blocks: how many of the freed blocks to pin, if the pool pins: the newest ones that carry a key.
+            min_drop: a drop of fewer blocks pins none. Drops of single steps are that small: their keys end in tokens
+                of one request alone, and nobody comes back for them.
+
+        The walk goes down from the last position behind the window to the first null block: what lies before that was
+        dropped earlier. Each entry on its way becomes the null block, and all go in one call (P10). Blocks that are
+        not pinned by this keep the mark that they have or have not.
+        """
+        table = self._entry(request_id).table
+        null_block = self.pool.null_block
+        if null_block is None:
+            raise RefusedError("the pool has no null block to stand for dropped positions")
+        if not 0 <= before <= len(table):
+            raise RefusedError(f"a window cannot be past {before} of {len(table)} positions")
+        if window_blocks < 0 or min_drop < 0:
+            raise RefusedError(f"cannot pin {window_blocks} blocks of a drop of {min_drop}")
+        dropped: list[int] = []
+        for position in range(before - 1, -1, -1):
+            block = table[position]
+            if block == null_block:
+                break
+            dropped.append(block)
+            table[position] = null_block
+        if isinstance(self.pool, PinnedPool) and self.pool.pinning and len(dropped) >= min_drop:
+            self.pool.mark(list(islice(filter(self.pool.has_keys, dropped), window_blocks)))
+        self.pool.free(dropped)
+        return dropped
 
     # Content.
 
@@ -296,6 +336,10 @@ class KVCacheManager:
     def table(self, request_id: RequestId) -> tuple[int, ...]:
         """Return a copy of the block table of a request inside."""
         return tuple(self._entry(request_id).table)
+
+    def num_positions(self, request_id: RequestId) -> int:
+        """Return the length of the block table of a request inside."""
+        return len(self._entry(request_id).table)
 
     def need(self, request_id: RequestId) -> int:
         """Return the most positions that the table of a request inside may ever have."""

@@ -7,7 +7,8 @@ The life of a request::
                       +- preempt --+
 
 ``schedule`` is where the cache is consulted and room is taken, all or nothing; ``compute`` is the forward pass, which
-writes KV and makes what it completed hittable.
+writes KV and makes what it completed hittable. A long prompt may be served in steps: ``schedule`` and ``extend`` take
+room for as many tokens as a step's budget allows.
 """
 
 from collections.abc import Sequence
@@ -84,42 +85,74 @@ class RequestFlow:
         self._requests[request_id] = _Request(None, NO_EXTRAS, num_tokens, num_tokens + max_new_tokens, list(keys))
         return True
 
-    def schedule(self, request_id: RequestId) -> int | None:
-        """Take hits and room for all tokens of a waiting request; return the hit tokens (P8, P14).
+    def schedule(
+        self, request_id: RequestId, *, full_sequence: bool = False, budget_tokens: int | None = None
+    ) -> int | None:
+        """Take hits and room for a waiting request; return the hit tokens (P8, P14).
 
-        All or nothing: ``None`` if the free blocks do not suffice now, and then nothing is touched or counted (P15).
-        Hits that lie in the free queue are not counted as room, since touching takes them out of it.
+        Args:
+            request_id: a request that waits.
+            full_sequence: also require that all tokens that it will ever have would fit now.
+            budget_tokens: take room for at most so many tokens that were not hit, by default for all; ``extend`` takes
+                room for further ones.
+
+        Each of these gates asks for its whole demand: the blocks to take and the found ones that nobody holds, since
+        touching takes those out of their queue. All or nothing: ``None`` if the blocks that nobody holds do not cover
+        it, and then nothing is touched, demoted or counted (P15). If they do, the found ones are touched first, and
+        then a pool that pins demotes what is still missing, no more (D5).
         """
         request = self._waiting(request_id)
+        if budget_tokens is not None and budget_tokens < 1:
+            raise RefusedError(f"a step computes at least one token, got a budget of {budget_tokens}")
         manager = self.manager
         pool = manager.pool
         block_tokens = manager.block_tokens
         limit = min(lookup_limit(request.num_tokens, block_tokens), len(request.keys))
         found = manager.find(request.keys, limit)
-        fresh = blocks_for(request.num_tokens, block_tokens) - len(found)
-        if fresh > pool.num_free - sum(map(pool.is_free, found)):
+        end = request.num_tokens
+        if budget_tokens is not None:
+            end = min(end, manager.reach(request.keys, limit) * block_tokens + budget_tokens)
+        step_blocks, need = blocks_for(end, block_tokens), blocks_for(request.max_tokens, block_tokens)
+        wanted = need if full_sequence else step_blocks
+        if wanted - len(found) + len(set(filter(pool.is_unreferenced, found))) > pool.num_reclaimable:
             return None
-        manager.admit(request_id, blocks_for(request.max_tokens, block_tokens))
-        manager.hit(request_id, request.keys, limit)
-        manager.allocate(request_id, fresh)
-        request.num_registered = len(found)
-        request.num_computed = len(found) * block_tokens
+        manager.admit(request_id, need)
+        hits = manager.hit(request_id, request.keys, limit)
+        pool.make_room(max(0, wanted - hits))
+        manager.allocate(request_id, max(0, step_blocks - hits))
+        request.num_registered = hits
+        request.num_computed = hits * block_tokens
         if manager.payload is not None:
             request.digest = root_digest(request.extras)
-            if found and request.ids is not None:
+            if hits and request.ids is not None:
                 hit_ids = bytes(request.ids[: request.num_computed * TOKEN_BYTES])
                 request.digest = int(prefix_digests(hit_ids, request.extras)[-1])
         return request.num_computed
 
+    def extend(self, request_id: RequestId, budget_tokens: int) -> bool:
+        """Take room for the next ``budget_tokens`` tokens of a scheduled request that are not computed, if it has them.
+
+        ``False``, and nothing changed, if the blocks that nobody holds do not cover it now (D5).
+        """
+        request = self._scheduled(request_id)
+        if budget_tokens < 1:
+            raise RefusedError(f"a step computes at least one token, got a budget of {budget_tokens}")
+        end = min(request.num_computed + budget_tokens, request.num_tokens)
+        fresh = blocks_for(end, self.manager.block_tokens) - self.manager.num_positions(request_id)
+        return self.manager.allocate(request_id, max(0, fresh)) is not None
+
     def compute(self, request_id: RequestId, num_tokens: int | None = None) -> int:
         """Compute the next ``num_tokens`` tokens of a scheduled request, by default all; return how many there were.
 
+        Only tokens that have room can be computed: ``schedule`` takes it for all of them, unless it is given a budget.
         Each token's KV is written, then every block that became full is registered under its key.
         """
         request = self._scheduled(request_id)
         manager = self.manager
         start = request.num_computed
-        end = request.num_tokens if num_tokens is None else min(start + num_tokens, request.num_tokens)
+        end = min(request.num_tokens, manager.num_positions(request_id) * manager.block_tokens)
+        if num_tokens is not None:
+            end = min(end, start + num_tokens)
         if end < start:
             raise RefusedError(f"cannot compute {num_tokens} tokens")
         if manager.payload is not None and request.ids is not None and end > start:
@@ -142,10 +175,12 @@ class RequestFlow:
     def append(self, request_id: RequestId, token: int) -> bool:
         """Add a generated token to a scheduled request; ``False``, and nothing changed, if its block cannot be had.
 
-        The token's own KV is written by the next ``compute``.
+        The token's own KV is written by the next ``compute``. Refused while tokens before it have no room.
         """
         request = self._scheduled(request_id)
         block_tokens = self.manager.block_tokens
+        if self.manager.num_positions(request_id) < blocks_for(request.num_tokens, block_tokens):
+            raise RefusedError(f"request {request_id!r} has no room for all of its {request.num_tokens} tokens")
         if request.num_tokens >= request.max_tokens:
             raise RefusedError(f"request {request_id!r} has all of its {request.max_tokens} tokens")
         encoded = encode_tokens([token])
@@ -195,17 +230,23 @@ class RequestFlow:
             raise RefusedError(f"request {request_id!r} has no tokens")
         return prefix_digests(bytes(request.ids), request.extras)
 
-    def mismatches(self, request_id: RequestId) -> list[int]:
-        """Return the computed tokens of a scheduled request whose KV, read through its table, is not theirs (P6)."""
+    def mismatches(self, request_id: RequestId, start: int = 0) -> list[int]:
+        """Return the computed tokens of a scheduled request whose KV, read through its table, is not theirs (P6).
+
+        With ``start``, only tokens from that one on are read: those before it may have been dropped.
+        """
         request = self._scheduled(request_id)
         payload = self.manager.payload
         if payload is None:
             raise RefusedError("there is no payload")
         table = self.manager.table(request_id)
-        places = [position_of(token, self.manager.block_tokens) for token in range(request.num_computed)]
+        if start < 0:
+            raise RefusedError(f"there is no token {start}")
+        places = [position_of(token, self.manager.block_tokens) for token in range(start, request.num_computed)]
         blocks = [table[position] for position, _ in places]
         slots = [slot for _, slot in places]
-        return payload.mismatches(blocks, slots, self.digests(request_id)[: request.num_computed])
+        wrong = payload.mismatches(blocks, slots, self.digests(request_id)[start : request.num_computed])
+        return [start + index for index in wrong]
 
     def _check_new(self, request_id: RequestId, num_tokens: int, max_new_tokens: int) -> bool:
         """Refuse a request that means nothing; tell whether this one could ever fit the pool."""

@@ -138,6 +138,9 @@ class Pool(Machine):
     reported = Map(Hash, to=Bool)
     """The hashes that were ever reported as stored."""
 
+    claimed = Map(Position, to=optional(Block), scratch=True)
+    """During a lookup: a block that was found for this position and is held, but stands in no table yet (P8)."""
+
     behind = Scalar(to=optional(Block), scratch=True)
     """While blocks are given back: the first block behind those that this call has put at the head."""
 
@@ -162,6 +165,12 @@ class Pool(Machine):
 
     holders = Count((Request, Position), by=Block, where=lambda m, r, i, b: m.table[r, i] == b)
     """The table entries that hold a block."""
+
+    claims = Count(Position, by=Block, where=lambda m, i, b: m.claimed[i] == b)
+    """The positions for which a lookup holds a block."""
+
+    all_claims = Count(Position, where=lambda m, i: m.claimed[i] != none)
+    """Everything that a lookup holds outside of tables."""
 
     entries = Count(
         (Request, Position), where=lambda m, r, i: (m.table[r, i] != none) & (m.table[r, i] != m.null.value)
@@ -220,23 +229,7 @@ class Pool(Machine):
         self.require(self.running[r])
         self.require(self.caching.value)
         self.require(self.length[r] == 0)
-        with self.loop(
-            self.limit[r],
-            going=lambda i: ~self.cached[self.prompt[r, i]].is_empty(),
-            facts=lambda i, _: {
-                "the table is as long as the walk": self.length[r] == i,
-                "the walk stays below the limit": i <= self.limit[r],
-            },
-        ) as walk:
-            h = self.prompt[r, walk.index]
-            b = self.cached[h].head()
-            with when(self.ref_cnt[b] == 0):
-                self._leave_queue(b)
-            self._hold(r, b)
-            self.filed[r, walk.index] = h
-            with self.each(Slot) as s:
-                self.expects[r, walk.index, s] = self.kv[h, s]
-        return walk.rounds
+        return self._look_up(r)
 
     @action("P7")
     def allocate(self, r: Request, n: Int) -> None:
@@ -244,7 +237,7 @@ class Pool(Machine):
         self.require(self.running[r])
         self.require(n >= 1)
         self.require(self.length[r] + n <= self.need[r])
-        self.require(n <= self.free.size)
+        self.require(n <= self._room())
         self._take(r, n)
 
     @action("P4")
@@ -328,14 +321,54 @@ class Pool(Machine):
     def reset(self) -> None:
         """Forget every hash; only when nothing is referenced."""
         self.require(forall(Block, lambda b: self.ref_cnt[b] == 0))
+        self._forget_everything()
+        self.cleared()
+
+    # -------------------------------------------------------------------------------- blocks that nobody holds
+
+    def _idle(self, b: Block) -> Bool:
+        """Nobody holds the block, and it can be taken. Extensions of P keep such blocks in more queues than one."""
+        return self.free.has(b)
+
+    def _sooner(self, b: Block, c: Block) -> Bool:
+        """Of two such blocks, ``b`` is taken before ``c``."""
+        return self.free.before(b, c)
+
+    def _room(self) -> Int:
+        """How many such blocks there are."""
+        return self.free.size
+
+    # -------------------------------------------------------------------------------- forgetting
+
+    def _forget_everything(self) -> None:
+        """No hash names anything any more."""
         with self.each(Block, Hash) as (b, h), when(self.hashes[b, h]):
             self.hashes[b, h] = False
             self.cached[h].remove(b)
         with self.each(Hash) as h:
             self.announced[h] = False
-        self.cleared()
 
     # -------------------------------------------------------------------------------- what actions are made of
+
+    def _look_up(self, r: Request) -> Int:
+        """The walk of a lookup: each block that is found is held at once. Returns how many were found."""
+        with self.loop(
+            self.limit[r],
+            going=lambda i: ~self.cached[self.prompt[r, i]].is_empty(),
+            facts=lambda i, _: {
+                "the table is as long as the walk": self.length[r] == i,
+                "the walk stays below the limit": i <= self.limit[r],
+            },
+        ) as walk:
+            h = self.prompt[r, walk.index]
+            b = self.cached[h].head()
+            with when(self.ref_cnt[b] == 0):
+                self._leave_queue(b)
+            self._hold(r, b)
+            self.filed[r, walk.index] = h
+            with self.each(Slot) as s:
+                self.expects[r, walk.index, s] = self.kv[h, s]
+        return walk.rounds
 
     def _take(self, r: Request, n: Int) -> None:
         """One allocation: block after block from the head of the queue into the table."""
@@ -343,7 +376,7 @@ class Pool(Machine):
             n,
             facts=lambda i, entry: {
                 "the table grows by one each round": self.length[r] == entry.length[r] + i,
-                "enough blocks are left": self.free.size == entry.free.size - i,
+                "enough blocks are left": self._room() == entry._room() - i,
                 "held blocks keep their hashes": forall(
                     Block,
                     Hash,
@@ -351,12 +384,17 @@ class Pool(Machine):
                         entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)
                     ),
                 ),
+                **self._taken_so_far(entry, i),
                 **self._taken_from_the_head(entry, r),
             },
         ):
             b = self._take_head()
             self._forget(b)
             self._hold(r, b)
+
+    def _taken_so_far(self, entry: Pool, n: Int) -> dict[str, Bool]:  # noqa: ARG002
+        """What else is known when n blocks were taken; for extensions of P."""
+        return {}
 
     def _hold(self, r: Request, b: Block) -> None:
         """The request holds the block at the end of its table."""
@@ -385,29 +423,16 @@ class Pool(Machine):
 
     def _give_back(self, r: Request, n: Int) -> None:
         """One free call: the last n entries, last block first."""
-        with when(~self.free.is_empty()):
-            self.behind.value = self.free.head()
+        self._begin_free_call()
         with self.loop(
             n,
             facts=lambda i, entry: {
                 "the table shrinks by one each round": self.length[r] == entry.length[r] - i,
                 "nothing else changes hands": self.others[r] == entry.others[r],
-                "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
-                "who was free stays free, in the same order": forall(Block, Block, self._kept_in_order(entry)),
                 "entries not yet given back are as they were": forall(
                     Position, lambda k: implies(k < self.length[r], self.table[r, k] == entry.table[r, k])
                 ),
-                "the mark stands right behind the run at the head": forall(
-                    Block,
-                    lambda b: implies(
-                        self.split.value & self.free.has(b),
-                        iff(
-                            self._is_new(entry, b) & self._belongs_to_the_head(b),
-                            (self.behind.value == none) | self.free.before(b, self.behind.value),
-                        ),
-                    ),
-                ),
-                **self._given_back_in_order(entry, r),
+                **self._freed_so_far(entry, r),
             },
         ):
             last = self.length[r] - 1
@@ -419,18 +444,31 @@ class Pool(Machine):
                 self.expects[r, last, s] = none
             with when(b != self.null.value):
                 self._release(b)
+        self._end_free_call()
+
+    def _begin_free_call(self) -> None:
+        """Behind the run that this call puts at the head stands what is the head now."""
+        with when(~self.free.is_empty()):
+            self.behind.value = self.free.head()
+
+    def _end_free_call(self) -> None:
+        """All runs stand."""
         self.behind.value = none
 
     def _release(self, b: Block) -> None:
         """One holder less. Where the block goes is decided once, at the moment when nobody holds it any more (P9)."""
         left = self.ref_cnt[b] - 1
         self.ref_cnt[b] = left
-        to_the_head = self._belongs_to_the_head(b)
         with when(left == 0):
-            with when(to_the_head):
-                self._join_head(b)
-            with otherwise():
-                self._join_tail(b)
+            self._join(b)
+
+    def _join(self, b: Block) -> None:
+        """The block joins the queue, at the end that the dialect says (P10)."""
+        to_the_head = self._belongs_to_the_head(b)
+        with when(to_the_head):
+            self._join_head(b)
+        with otherwise():
+            self._join_tail(b)
 
     def _join_head(self, b: Block) -> None:
         """The block joins the run that this call puts at the head, as its last."""
@@ -451,12 +489,12 @@ class Pool(Machine):
     @invariant("P1")
     def every_block_is_free_or_referenced(self) -> Bool:
         """Conservation: no block is lost, none is counted twice."""
-        return self.free.size + self.referenced.value == self.usable.value
+        return self._room() + self.referenced.value == self.usable.value
 
     @invariant("P2")
     def ref_cnt_counts_holders(self, b: Block) -> Bool:
-        """Every reference is a table entry, and every table entry a reference."""
-        return implies(b != self.null.value, self.ref_cnt[b] == self.holders[b])
+        """Every reference is a table entry or a lookup's claim, and each of these is a reference."""
+        return implies(b != self.null.value, self.ref_cnt[b] == self.holders[b] + self.claims[b])
 
     @invariant("P2")
     def a_held_block_is_referenced(self, r: Request, i: Position, b: Block) -> Bool:
@@ -466,12 +504,12 @@ class Pool(Machine):
     @invariant("P3")
     def free_exactly_when_unreferenced(self, b: Block) -> Bool:
         """A block stands in the free queue exactly when nobody holds it."""
-        return implies(b != self.null.value, iff(self.free.has(b), self.ref_cnt[b] == 0))
+        return implies(b != self.null.value, iff(self._idle(b), self.ref_cnt[b] == 0))
 
     @invariant("P4")
     def the_null_block_is_left_alone(self, b: Block) -> Bool:
         """It is never queued, cached or counted."""
-        is_clean = ~self.free.has(b) & (self.ref_cnt[b] == 0) & forall(Hash, lambda h: ~self.hashes[b, h])
+        is_clean = ~self._idle(b) & (self.ref_cnt[b] == 0) & forall(Hash, lambda h: ~self.hashes[b, h])
         return implies(b == self.null.value, is_clean)
 
     @invariant("P5")
@@ -525,13 +563,24 @@ class Pool(Machine):
         return all_of(
             self.entries.value == self.held[r] + self.others[r],
             self.held[r] + self.skipped[r] == self.length[r],
-            self.entries.value == self.referenced.value + self.spare.value,
+            self.entries.value + self.all_claims.value == self.referenced.value + self.spare.value,
         )
 
     @invariant("L1")
     def admitted_requests_fit(self, r: Request) -> Bool:
         """Whoever is inside could finish alone."""
         return implies(self.running[r], self.need[r] <= self.usable.value)
+
+    @corollary("P2")
+    def between_actions_no_claim_is_left(self) -> Bool:
+        """What a lookup found stands in a table, or was let go."""
+        return self.all_claims.value == 0
+
+    @corollary("L1")
+    def who_cannot_go_on_waits_for_others(self, r: Request) -> Bool:
+        """Where no block can be taken, and a request needs one more, others hold some."""
+        is_stuck = all_of(self.running[r], self.length[r] < self.need[r], self._room() <= 0)
+        return implies(is_stuck, self.others[r] > 0)
 
     @corollary("L1")
     def somebody_can_always_go_on(self, r: Request) -> Bool:
@@ -555,14 +604,14 @@ class Pool(Machine):
             "who was taken stood before who is left": forall(
                 Block,
                 Block,
-                lambda b, c: implies(entry.free.has(b) & ~self.free.has(b) & self.free.has(c), entry.free.before(b, c)),
+                lambda b, c: implies(entry._idle(b) & ~self._idle(b) & self._idle(c), entry._sooner(b, c)),
             ),
             "who is left was there, in the same order": forall(
                 Block,
                 Block,
                 lambda b, c: implies(
-                    self.free.has(b) & self.free.has(c),
-                    entry.free.has(b) & iff(self.free.before(b, c), entry.free.before(b, c)),
+                    self._idle(b) & self._idle(c),
+                    entry._idle(b) & iff(self._sooner(b, c), entry._sooner(b, c)),
                 ),
             ),
             "new entries were free and have lost their hashes": forall(
@@ -570,7 +619,7 @@ class Pool(Machine):
                 Block,
                 lambda i, b: implies(
                     (i >= entry.length[r]) & (self.table[r, i] == b),
-                    entry.free.has(b) & ~self.free.has(b) & forall(Hash, lambda h: ~self.hashes[b, h]),
+                    entry._idle(b) & ~self._idle(b) & forall(Hash, lambda h: ~self.hashes[b, h]),
                 ),
             ),
             "new entries stand in queue order": forall(
@@ -580,7 +629,7 @@ class Pool(Machine):
                 Block,
                 lambda i, j, b, c: implies(
                     all_of(i >= entry.length[r], i < j, self.table[r, i] == b, self.table[r, j] == c),
-                    entry.free.before(b, c),
+                    entry._sooner(b, c),
                 ),
             ),
         }
@@ -592,6 +641,24 @@ class Pool(Machine):
     def _belongs_to_the_head(self, b: Block) -> Bool:
         """Where the dialect splits, blocks that nobody can find again are taken first."""
         return self.split.value & ~exists(Hash, lambda h: self.hashes[b, h])
+
+    def _freed_so_far(self, entry: Pool, r: Request) -> dict[str, Bool]:
+        """While a free call gives back entries of r's table: where everything stands."""
+        return {
+            "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
+            "who was free stays free, in the same order": forall(Block, Block, self._kept_in_order(entry)),
+            "the mark stands right behind the run at the head": forall(
+                Block,
+                lambda b: implies(
+                    self.split.value & self.free.has(b),
+                    iff(
+                        self._is_new(entry, b) & self._belongs_to_the_head(b),
+                        (self.behind.value == none) | self.free.before(b, self.behind.value),
+                    ),
+                ),
+            ),
+            **self._given_back_in_order(entry, r),
+        }
 
     def _given_back_in_order(self, entry: Pool, r: Request) -> dict[str, Bool]:
         """Where the blocks stand that became free since `entry`, when r gave back the end of its table, last first.
@@ -651,7 +718,7 @@ class Pool(Machine):
         """Exactly the n first blocks of the queue, in order, without hashes; the rest of the queue is as it was."""
         return all_of(
             self.length[r] == before.length[r] + n,
-            self.free.size == before.free.size - n,
+            self._room() == before._room() - n,
             *self._taken_from_the_head(before, r).values(),
         )
 

@@ -1,0 +1,568 @@
+"""Machine M: a host tier that mirrors the device, and from which a lookup reloads.
+
+Device memory is small. Host memory is larger and far away: a copy costs time, computing the KV again costs more. So
+after each step the full blocks of the batch are copied to a host tier, an LRU cache of blocks by their hashes. Nothing
+moves when a request releases its blocks: they stay on the device, findable, until they are taken for something else.
+When a later request looks for a prefix that the device has lost in part, the lost blocks come back from the host.
+
+The difficulty is that a reloaded block needs room, and the room is taken from the very queue in which free blocks of
+the same prefix may stand. So a lookup first holds everything of its prefix that is on the device, also what stands
+behind a gap (`_claim`); only then does it fill the gaps, and each block that it fills is the request's at once
+(`_fill`); what it could not reach for lack of room it lets go again (`_let_go`). No reload can so destroy what it, or
+the lookup that it serves, relies on (M6).
+
+The rules M1 to M8 stand here; `blis_mirror.py` is the historical way, which breaks M6 and P6. That a host tier never
+lowers the hits (M9) is a statement about two whole runs: `docs/mirror-and-pin.md`.
+"""
+
+from __future__ import annotations
+
+from ..machine import (
+    Bool,
+    Int,
+    Map,
+    Param,
+    Queue,
+    Tally,
+    action,
+    all_of,
+    any_of,
+    assume,
+    exists,
+    forall,
+    iff,
+    implies,
+    invariant,
+    none,
+    optional,
+    otherwise,
+    sometimes,
+    step,
+    when,
+)
+from .pool import Block, Content, Hash, Position, Request, Slot
+from .statistics import Statistics
+
+__all__ = ["Mirror"]
+
+DEVICE_ACTIONS = ("admit", "allocate", "skip", "write", "register", "trim", "finish", "preempt", "evict", "reset")
+"""What machine P does without a lookup."""
+
+
+class Mirror(Statistics):
+    """The block pool with a host tier behind it."""
+
+    # -------------------------------------------------------------------------------- parameters
+
+    capacity = Param(to=Int)
+    """How many blocks the host tier keeps."""
+
+    cost = Param(to=Int)
+    """The time that one block's reload takes: base + ceil(block tokens / bandwidth) (M7)."""
+
+    # -------------------------------------------------------------------------------- state
+
+    host = Queue(Hash)
+    """The hashes of the blocks on the host, least recently used first."""
+
+    kept = Map(Hash, Slot, to=optional(Content))
+    """Ghost: what really stands in each slot of the host block that is kept for a hash."""
+
+    # -------------------------------------------------------------------------------- what is measured
+
+    mirrored = Tally()
+    """Blocks that were stored on the host."""
+
+    dropped = Tally()
+    """Blocks that the host gave up for others."""
+
+    reloaded = Tally()
+    """Blocks that came back to the device."""
+
+    latency = Tally()
+    """The time that reloads took. Who reads it takes it away; a tally never falls, so a reader notes where it was."""
+
+    # -------------------------------------------------------------------------------- what is known of the parameters
+
+    @assume("M3")
+    def the_host_has_room(self) -> Bool:
+        """A host tier without a block would be none."""
+        return self.capacity.value >= 1
+
+    @assume("M7")
+    def copies_take_time(self) -> Bool:
+        """The base latency is not negative, and the bandwidth is positive and finite."""
+        return self.cost.value >= 0
+
+    # -------------------------------------------------------------------------------- actions
+
+    @action("M2, M3")
+    def mirror(self, r: Request) -> None:
+        """After a step, for each request of its batch: every full block that can be found stands on the host.
+
+        One already there is touched. Partly filled blocks and blocks without a hash are skipped.
+        """
+        self.require(self.running[r])
+        with self.loop(self.length[r], facts=lambda i, entry: self._mirrored_so_far(entry, r, i)) as walk:
+            h = self.filed[r, walk.index]
+            b = self.table[r, walk.index]
+            with when(self._is_worth_keeping(r, walk.index)):
+                self._keep(h, b)
+
+    # -------------------------------------------------------------------------------- what the host does
+
+    def _is_worth_keeping(self, r: Request, i: Position) -> Bool:
+        """The block is full, and a lookup on the device finds it under the hash by which the request knows it."""
+        b, h = self.table[r, i], self.filed[r, i]
+        return exists(Hash, lambda g: (h == g) & self.hashes[b, g])
+
+    def _keep(self, h: Hash, b: Block) -> None:
+        """The host keeps the block as its most recently used one; the least recently used one makes room."""
+        is_there = self.host.has(h)
+        is_full = self.host.size >= self.capacity.value
+        with when(is_there):
+            self.host.remove(h)
+        with otherwise():
+            with when(is_full):
+                self.host.remove(self.host.head())
+                self.dropped.add(1)
+            with self.each(Slot) as s:
+                self.kept[h, s] = self.content[b, s]
+            self.mirrored.add(1)
+        self.host.push_back(h)
+
+    # -------------------------------------------------------------------------------- the lookup on both tiers
+
+    def _look_up(self, r: Request) -> Int:
+        """Hold what the device has, fill the gaps from the host, let go of what cannot be reached."""
+        reach = self._claim(r)
+        found = self._fill(r, reach)
+        self._let_go(r, reach)
+        return found
+
+    def _claim(self, r: Request) -> Int:
+        """Hold each block of the prefix that is on the device, up to the first hash on neither tier (M4, M6)."""
+        with self.loop(
+            self.limit[r],
+            going=lambda i: ~self.cached[self.prompt[r, i]].is_empty() | self.host.has(self.prompt[r, i]),
+            facts=lambda i, entry: {
+                "only what was walked is claimed": forall(Position, lambda k: implies(self.claimed[k] != none, k < i)),
+                "what is on the device is claimed": forall(
+                    Position,
+                    lambda k: implies(
+                        (k < i) & ~self.cached[self.prompt[r, k]].is_empty(),
+                        self.claimed[k] == self.cached[self.prompt[r, k]].head(),
+                    ),
+                ),
+                "the rest is on the host": forall(
+                    Position, lambda k: implies((k < i) & (self.claimed[k] == none), self.host.has(self.prompt[r, k]))
+                ),
+                **self._claims_are_sound(r),
+                **self._only_taken_from(entry),
+            },
+        ) as walk:
+            h = self.prompt[r, walk.index]
+            with when(~self.cached[h].is_empty()):
+                b = self.cached[h].head()
+                with when(self.ref_cnt[b] == 0):
+                    self._leave_queue(b)
+                self.ref_cnt[b] = self.ref_cnt[b] + 1
+                self.claimed[walk.index] = b
+        return walk.rounds
+
+    def _fill(self, r: Request, reach: Int) -> Int:
+        """Bring the prefix into the table in order: claims as they are, the rest by reloads, while there is room.
+
+        The room is what is left when all claims are held; a reloaded block is the request's at once (M6).
+        """
+        with self.loop(
+            reach,
+            going=lambda i: (self.claimed[i] != none) | (self._room() > 0),
+            facts=lambda i, entry: {
+                "the table is as long as the walk": self.length[r] == i,
+                "claims are handed over in order": forall(
+                    Position,
+                    lambda k: all_of(
+                        implies(k < i, self.claimed[k] == none),
+                        implies(k >= i, self.claimed[k] == entry.claimed[k]),
+                    ),
+                ),
+                "a claimed block stands where it was claimed for": forall(
+                    Position,
+                    lambda k: implies((k < i) & (entry.claimed[k] != none), self.table[r, k] == entry.claimed[k]),
+                ),
+                "what was claimed can still be found": forall(
+                    Position,
+                    lambda k: implies(
+                        entry.claimed[k] != none,
+                        self.cached[self.prompt[r, k]].has(entry.claimed[k]),
+                    ),
+                ),
+                "the table is the prefix": forall(
+                    Position, lambda k: implies(k < i, self.filed[r, k] == self.prompt[r, k])
+                ),
+                "held blocks keep their hashes": self._held_keep_their_hashes(entry),
+                "a hash comes back where it is looked for": forall(
+                    Block,
+                    Hash,
+                    lambda b, h: implies(
+                        self.hashes[b, h] & ~entry.hashes[b, h],
+                        exists(Position, lambda k: (k < i) & (self.prompt[r, k] == h) & (self.table[r, k] == b)),
+                    ),
+                ),
+                "each reload takes its time": self._takes_its_time(entry),
+                **self._claims_are_sound(r),
+                **self._only_touched(entry, r),
+                **self._taken_in_order(entry),
+                **self._filled_so_far(entry),
+            },
+        ) as walk:
+            h = self.prompt[r, walk.index]
+            b = self.claimed[walk.index]
+            is_claimed = b != none
+            with when(is_claimed):
+                self.claimed[walk.index] = none
+                self._enter(r, b)
+            with otherwise():
+                self._reload(r, h)
+            self.filed[r, walk.index] = h
+            with self.each(Slot) as s:
+                self.expects[r, walk.index, s] = self.kv[h, s]
+        return walk.rounds
+
+    def _filled_so_far(self, entry: Mirror) -> dict[str, Bool]:  # noqa: ARG002
+        """What else is known while a lookup fills its gaps; for extensions of M."""
+        return {}
+
+    def _enter(self, r: Request, b: Block) -> None:
+        """The claim on a block becomes an entry of the table: one reference, as before."""
+        self.table[r, self.length[r]] = b
+        self.length[r] = self.length[r] + 1
+
+    def _reload(self, r: Request, h: Hash) -> None:
+        """The head of the queue loses its hashes, gets the host's content and its hash, and is the request's (M5)."""
+        b = self._take_head()
+        self._forget(b)
+        self._hold(r, b)
+        self._come_back(b, h)
+
+    def _come_back(self, b: Block, h: Hash) -> None:
+        """The block gets what the host keeps for the hash, and can be found; the host block is the most recent one."""
+        with self.each(Slot) as s:
+            self.content[b, s] = self.kept[h, s]
+        is_first = self.cached[h].is_empty()
+        self.hashes[b, h] = True
+        self.cached[h].push_back(b)
+        with when(is_first):
+            self.announced[h] = True
+            self.reported[h] = True
+            self.stored(h, self.parent[h])
+        self.host.remove(h)
+        self.host.push_back(h)
+        self.reloaded.add(1)
+        self.latency.add(self.cost.value)
+
+    def _let_go(self, r: Request, reach: Int) -> None:
+        """One free call for the claims that the walk did not reach, last position first."""
+        self._begin_free_call()
+        with self.loop(
+            reach,
+            facts=lambda i, entry: {
+                "from the last on": forall(
+                    Position,
+                    lambda k: all_of(
+                        implies(k >= reach - i, self.claimed[k] == none),
+                        implies(k < reach - i, self.claimed[k] == entry.claimed[k]),
+                    ),
+                ),
+                "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
+                "who was free stays free, in the same order": forall(Block, Block, self._kept_in_order(entry)),
+                "who joins is of the prefix": forall(
+                    Block, lambda b: implies(self._idle(b) & ~entry._idle(b), self._is_of_prefix(r, b))
+                ),
+                **self._claims_are_sound(r),
+            },
+        ) as walk:
+            last = reach - 1 - walk.index
+            b = self.claimed[last]
+            with when(b != none):
+                self.claimed[last] = none
+                self._release(b)
+        self._end_free_call()
+
+    # -------------------------------------------------------------------------------- facts of these walks
+
+    def _claims_are_sound(self, r: Request) -> dict[str, Bool]:
+        """A claimed block is a block that somebody holds, and carries the hash for which it was claimed."""
+        return {
+            "a claimed block carries its hash": forall(
+                Position,
+                lambda k: implies(
+                    self.claimed[k] != none,
+                    all_of(
+                        self.claimed[k] != self.null.value,
+                        self.ref_cnt[self.claimed[k]] >= 1,
+                        self.hashes[self.claimed[k], self.prompt[r, k]],
+                    ),
+                ),
+            )
+        }
+
+    def _only_taken_from(self, entry: Mirror) -> dict[str, Bool]:
+        """Nobody joined the queue, and who is left in it stands as before."""
+        return {
+            "who is left in the queue was there, in the same order": forall(
+                Block,
+                Block,
+                lambda b, c: implies(
+                    self._idle(b) & self._idle(c),
+                    entry._idle(b) & iff(self._sooner(b, c), entry._sooner(b, c)),
+                ),
+            )
+        }
+
+    def _taken_in_order(self, entry: Mirror) -> dict[str, Bool]:
+        """Reloads took the first blocks of the queue (M5)."""
+        return {
+            "who was taken stood before who is left": forall(
+                Block,
+                Block,
+                lambda b, c: implies(entry._idle(b) & ~self._idle(b) & self._idle(c), entry._sooner(b, c)),
+            ),
+            **self._only_taken_from(entry),
+        }
+
+    def _held_keep_their_hashes(self, entry: Mirror) -> Bool:
+        """What was held is held, with all its hashes."""
+        return forall(
+            Block,
+            Hash,
+            lambda b, h: implies(
+                entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)
+            ),
+        )
+
+    def _is_own(self, r: Request, h: Hash) -> Bool:
+        """The hash is one that a lookup for this request may ask for."""
+        return exists(Position, lambda k: (k < self.limit[r]) & (self.prompt[r, k] == h))
+
+    def _is_of_prefix(self, r: Request, b: Block) -> Bool:
+        """The block carries such a hash."""
+        return exists(Position, lambda k: (k < self.limit[r]) & self.hashes[b, self.prompt[r, k]])
+
+    def _only_touched(self, entry: Mirror, r: Request) -> dict[str, Bool]:
+        """A lookup stores nothing on the host and drops nothing, and moves only what it asks for (M4)."""
+        return {
+            "the host keeps what it has": forall(Hash, lambda h: iff(self.host.has(h), entry.host.has(h))),
+            "unrelated host blocks are not touched": forall(
+                Hash,
+                Hash,
+                lambda g, h: implies(
+                    self.host.has(g) & self.host.has(h) & ~self._is_own(r, g) & ~self._is_own(r, h),
+                    iff(self.host.before(g, h), entry.host.before(g, h)),
+                ),
+            ),
+        }
+
+    def _takes_its_time(self, entry: Mirror) -> Bool:
+        """The latency is the sum over the reloaded blocks (M7)."""
+        blocks = self.reloaded.total - entry.reloaded.total
+        return (blocks >= 0) & (self.latency.total == entry.latency.total + self.cost.value * blocks)
+
+    # -------------------------------------------------------------------------------- invariants
+
+    @invariant("M3")
+    def the_host_holds_no_more_than_it_can(self) -> Bool:
+        """Used <= capacity."""
+        return self.host.size <= self.capacity.value
+
+    @invariant("M3, P6")
+    def a_host_block_is_what_its_hash_names(self, h: Hash, s: Slot) -> Bool:
+        """What a reload will bring back is what the hash says, slot by slot."""
+        return implies(self.host.has(h) & (self.kv[h, s] != none), self.kept[h, s] == self.kv[h, s])
+
+    @invariant("M2, P12")
+    def a_host_block_was_reported(self, h: Hash, p: Hash) -> Bool:
+        """What is on the host was once on the device, and listeners know of it and of what it builds upon."""
+        return all_of(
+            implies(self.host.has(h), self.reported[h]),
+            implies(self.reported[h] & (self.parent[h] == p), self.reported[p]),
+        )
+
+    # -------------------------------------------------------------------------------- steps
+
+    @step("M1", of=DEVICE_ACTIONS)
+    def only_mirror_and_lookup_touch_the_host(self, before: Mirror, h: Hash, g: Hash) -> Bool:
+        """Above all a release moves nothing there."""
+        return all_of(
+            iff(self.host.has(h), before.host.has(h)),
+            implies(self.host.has(h) & self.host.has(g), iff(self.host.before(h, g), before.host.before(h, g))),
+        )
+
+    @step("M1", of=("trim", "finish", "preempt"))
+    def released_blocks_keep_their_hashes(self, before: Mirror, b: Block, h: Hash) -> Bool:
+        """They can be found on the device until they are taken for something else."""
+        return iff(self.hashes[b, h], before.hashes[b, h])
+
+    @step("M2", of="mirror")
+    def mirror_only_reads_the_device(self, before: Mirror, b: Block, c: Block, h: Hash, s: Slot) -> Bool:
+        """Map, blocks, content and queue are as they were."""
+        return all_of(
+            iff(self.hashes[b, h], before.hashes[b, h]),
+            implies(
+                self.cached[h].has(b) & self.cached[h].has(c),
+                iff(self.cached[h].before(b, c), before.cached[h].before(b, c)),
+            ),
+            self.content[b, s] == before.content[b, s],
+            self.ref_cnt[b] == before.ref_cnt[b],
+            iff(self.free.has(b), before.free.has(b)),
+            implies(self.free.has(b) & self.free.has(c), iff(self.free.before(b, c), before.free.before(b, c))),
+        )
+
+    def _mirrored_so_far(self, entry: Mirror, r: Request, i: Position | Int) -> dict[str, Bool]:
+        """What the host keeps when the first i positions were mirrored."""
+        return {
+            "mirrored blocks stand behind all others": forall(
+                Position,
+                Hash,
+                Hash,
+                lambda k, h, g: implies(
+                    all_of(
+                        k < i,
+                        self.filed[r, k] == h,
+                        self._is_worth_keeping(r, k),
+                        self.host.has(h) & self.host.has(g),
+                        ~self._is_mirrored(r, g, i),
+                    ),
+                    self.host.before(g, h),
+                ),
+            ),
+            "nothing mirrored is given up while others are kept": forall(
+                Position,
+                Hash,
+                Hash,
+                lambda k, h, g: implies(
+                    all_of(
+                        k < i,
+                        self.filed[r, k] == h,
+                        self._is_worth_keeping(r, k),
+                        ~self.host.has(h),
+                        self.host.has(g),
+                    ),
+                    self._is_mirrored(r, g, i),
+                ),
+            ),
+            "a full host is why something is given up": forall(
+                Hash,
+                lambda h: implies(entry.host.has(h) & ~self.host.has(h), self.host.size >= self.capacity.value),
+            ),
+            "the host gains what is mirrored": forall(
+                Hash,
+                lambda h: implies(self.host.has(h), entry.host.has(h) | self._is_mirrored(r, h, i)),
+            ),
+            "nothing is given up but for something stored": all_of(
+                self.dropped.total >= entry.dropped.total,
+                self.dropped.total - entry.dropped.total <= self.mirrored.total - entry.mirrored.total,
+            ),
+        }
+
+    def _is_mirrored(self, r: Request, h: Hash, i: Position | Int) -> Bool:
+        """One of the first i positions holds a block that was kept under this hash."""
+        return exists(Position, lambda k: (k < i) & (self.filed[r, k] == h) & self._is_worth_keeping(r, k))
+
+    @step("M2, M3", of="mirror")
+    def the_host_keeps_what_was_mirrored(self, before: Mirror, r: Request) -> Bool:
+        """Full blocks of the request are its most recently used ones, and only a full host gives anything up."""
+        return all_of(*self._mirrored_so_far(before, r, self.length[r]).values())
+
+    @step("M4, M5", of="hit")
+    def a_lookup_moves_only_what_it_asks_for(self, before: Mirror, r: Request) -> Bool:
+        """On the host nothing comes or goes, and unrelated blocks are not touched."""
+        return all_of(*self._only_touched(before, r).values())
+
+    @step("M6", of="hit")
+    def a_reload_destroys_nothing_that_is_relied_on(self, before: Mirror, r: Request, i: Position) -> Bool:
+        """Whatever of the prefix was on the device, as far as it can be reached on both tiers, is still there."""
+        within_reach = forall(
+            Position,
+            lambda k: implies(
+                k <= i,
+                ~before.cached[self.prompt[r, k]].is_empty() | before.host.has(self.prompt[r, k]),
+            ),
+        )
+        was_there = ~before.cached[self.prompt[r, i]].is_empty()
+        return implies((i < self.limit[r]) & within_reach & was_there, ~self.cached[self.prompt[r, i]].is_empty())
+
+    @step("M6", of="hit")
+    def what_is_found_is_held(self, before: Mirror, r: Request, i: Position) -> Bool:
+        """The table is the prefix; what was on the device is taken as it was, the rest was on the host."""
+        h = self.prompt[r, i]
+        return implies(
+            i < self.length[r],
+            all_of(
+                self.filed[r, i] == h,
+                implies(~before.cached[h].is_empty(), self.table[r, i] == before.cached[h].head()),
+                implies(before.cached[h].is_empty(), before.host.has(h)),
+            ),
+        )
+
+    @step("M4", of="hit")
+    def a_lookup_ends_where_it_must(self, before: Mirror, r: Request, b: Block) -> Bool:
+        """At its limit, at the first hash on neither tier, or when all room was taken: what is free was let go."""
+        end = self.length[r]
+        return any_of(
+            end == self.limit[r],
+            exists(
+                Position,
+                lambda i: all_of(
+                    i == end, before.cached[self.prompt[r, i]].is_empty(), ~before.host.has(self.prompt[r, i])
+                ),
+            ),
+            implies(self._idle(b), self._is_of_prefix(r, b)),
+        )
+
+    @step("M4", of="hit")
+    def what_comes_back_was_looked_for(self, before: Mirror, r: Request, b: Block, h: Hash) -> Bool:
+        """A block gets a hash of the prefix, and stands in the table at its place."""
+        return implies(
+            self.hashes[b, h] & ~before.hashes[b, h],
+            exists(Position, lambda k: (k < self.length[r]) & (self.prompt[r, k] == h) & (self.table[r, k] == b)),
+        )
+
+    @step("M7", of="hit")
+    def a_reload_takes_its_time(self, before: Mirror) -> Bool:
+        """Base and transfer, for each block that was reloaded."""
+        return self._takes_its_time(before)
+
+    @step(
+        "M7, M8", of=("admit", "allocate", "skip", "write", "register", "trim", "finish", "preempt", "evict", "reset")
+    )
+    def nothing_else_is_measured(self, before: Mirror) -> Bool:
+        """No other action costs time or counts."""
+        return all_of(
+            self.latency.total == before.latency.total,
+            self.reloaded.total == before.reloaded.total,
+            self.mirrored.total == before.mirrored.total,
+            self.dropped.total == before.dropped.total,
+        )
+
+    @step("M8", of="mirror")
+    def mirror_counts_no_hit(self, before: Mirror) -> Bool:
+        """Neither a hit nor a query: those are a lookup's."""
+        return (self.queries.total == before.queries.total) & (self.hits.total == before.hits.total)
+
+    # -------------------------------------------------------------------------------- what must be reachable
+
+    @sometimes("M2")
+    def a_hash_is_on_the_host_only(self, h: Hash) -> Bool:
+        """The device has lost it, the host has not."""
+        return self.host.has(h) & self.cached[h].is_empty()
+
+    @sometimes("M6")
+    def a_prefix_has_a_gap(self, r: Request, i: Position, j: Position) -> Bool:
+        """The device has a later block of a prompt, free, and the host an earlier one."""
+        return all_of(
+            self.running[r] & (self.length[r] == 0) & (i < j) & (j < self.limit[r]),
+            self.host.has(self.prompt[r, i]) & self.cached[self.prompt[r, i]].is_empty(),
+            exists(Block, lambda b: self.hashes[b, self.prompt[r, j]] & (self.ref_cnt[b] == 0)),
+        )
