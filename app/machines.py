@@ -18,8 +18,15 @@ KNOWN = {
     "linked-list": ("kvproof.spec.linked_list", "LinkedPool"),
     "statistics": ("kvproof.spec.statistics", "Statistics"),
     "keys": ("kvproof.spec.keys", "Keys"),
+    "mirror": ("kvproof.spec.mirror", "Mirror"),
+    "pin": ("kvproof.spec.pin", "Pinned"),
+    "tiered": ("kvproof.spec.tiered", "Tiered"),
+    "pinning-off": ("kvproof.spec.pinning_off", "PinningOff"),
 }
 """The specification's machines: name on the command line, module, class."""
+
+REFUTED = {"blis-mirror": ("kvproof.spec.blis_mirror", "BlisMirror")}
+"""Machines that stand in the specification to be refuted: found by name, and by nothing that takes all machines."""
 
 
 def find_machine(name: str) -> type[Machine]:
@@ -30,8 +37,8 @@ def find_machine(name: str) -> type[Machine]:
     """
     from .machine import Machine
 
-    if name in KNOWN:
-        module, cls = KNOWN[name]
+    if name in KNOWN | REFUTED:
+        module, cls = (KNOWN | REFUTED)[name]
         found: object = getattr(importlib.import_module(module), cls)
         assert isinstance(found, type)
         assert issubclass(found, Machine)

@@ -19,6 +19,7 @@ from typing import Any
 import z3
 
 from ..machine.concrete import Concrete, IllFormed, State, Violation
+from ..machine.execution import Settled
 from ..machine.formulas import Formula
 from ..machine.model import Model, Property
 from ..machine.scope import Scope, ScopeError
@@ -135,9 +136,9 @@ def find(model: Model, place: str, goal: str, *, seconds: float = 20.0, rounds: 
 
 def _problems(model: Model, place: str, universe: Finite, rounds: int) -> Problems:
     if place == INITIALLY:
-        return initially(model, universe)
+        return initially(model, universe, Settled())
     if place == COROLLARIES:
-        return corollaries(model, universe)
+        return corollaries(model, universe, Settled())
     return of_action(model, place, universe, rounds=rounds)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import z3
 
-from ..machine.execution import Context, Goal, Run
+from ..machine.execution import Context, Goal, Run, Settled
 from ..machine.formulas import Formula, limplies
 from ..machine.model import Model, Property
 from ..machine.symbolic import Snapshot, Symbolic
@@ -62,10 +62,12 @@ def known_in(context: Context) -> list[Formula]:
     return known
 
 
-def of_action(model: Model, name: str, universe: Unbounded, *, rounds: int = 3) -> Problems:
-    """The problems of one action."""
+def of_action(
+    model: Model, name: str, universe: Unbounded, *, rounds: int = 3, settled: Settled | None = None
+) -> Problems:
+    """The problems of one action, without what is settled already."""
     symbolic = Symbolic(model, universe)
-    run = Run(symbolic, model.actions[name], rounds=rounds)
+    run = Run(symbolic, model.actions[name], rounds=rounds, settled=settled)
     goals = [*run.goals, *_between_rounds(run)]
     problems = []
     for g in goals:
@@ -101,7 +103,7 @@ def _between_rounds(run: Run) -> Iterator[Goal]:
                 )
 
 
-def initially(model: Model, universe: Unbounded) -> Problems:
+def initially(model: Model, universe: Unbounded, settled: Settled) -> Problems:
     """The first state satisfies the inductive invariants."""
     symbolic = Symbolic(model, universe)
     state, facts = symbolic.first()
@@ -109,12 +111,13 @@ def initially(model: Model, universe: Unbounded) -> Problems:
     problems = [
         Problem(_part(prop, i, n), prop.rule, prop.line, [*symbolic.definitions, *known], formula, 0, prop)
         for prop in model.inductive
+        if prop.name not in settled.properties
         for i, n, formula in _numbered(symbolic.claims(prop, state, None, {}))
     ]
     return Problems(symbolic, problems, state)
 
 
-def corollaries(model: Model, universe: Unbounded) -> Problems:
+def corollaries(model: Model, universe: Unbounded, settled: Settled) -> Problems:
     """The corollaries follow from the inductive invariants, and every property has a value wherever these hold."""
     symbolic = Symbolic(model, universe)
     state = symbolic.arbitrary()
@@ -124,10 +127,12 @@ def corollaries(model: Model, universe: Unbounded) -> Problems:
     problems = [
         Problem(_part(prop, i, n), prop.rule, prop.line, [*symbolic.definitions, *hypotheses], formula, 0, prop)
         for prop in model.of_kind("invariant")
-        if prop.derived
+        if prop.derived and prop.name not in settled.properties
         for i, n, formula in _numbered(symbolic.claims(prop, state, None, {}))
     ]
     for prop in (*model.of_kind("invariant"), *model.of_kind("sometimes")):
+        if prop.name in settled.properties:
+            continue
         formula = has_value(symbolic, prop, state)
         if formula is not True:
             problems.append(

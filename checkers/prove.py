@@ -4,6 +4,9 @@ Each obligation is given to a solver together with everything that is known at i
 obligation that is not proved is searched for its smallest counterexample (`counterexample.py`), and is refuted if there
 is one.
 
+What a machine has unchanged from one that it extends is not asked again (`heritage.py`): who proves a machine proves
+its bases too.
+
 A proof about a machine that cannot move proves nothing, so every action must also be possible in some state, with an
 end in which all invariants hold; and in a small scope the counts that the proofs carry along must equal the sums.
 """
@@ -22,12 +25,13 @@ from typing import Literal
 import z3
 
 from ..machine import Machine, Model
-from ..machine.execution import Run
+from ..machine.execution import Run, Settled
 from ..machine.formulas import Formula, leq, lnot
 from ..machine.scope import Scope
 from ..machine.symbolic import Symbolic
 from ..machine.universe import Finite, Unbounded
 from .counterexample import Counterexample, find
+from .heritage import Heritage, heritage, settled_formulas
 from .obligations import COROLLARIES, INITIALLY, Problems, corollaries, initially, known_in, of_action
 from .solvers import Attempt, Verdict, ask, to_smt2
 
@@ -57,6 +61,10 @@ class ProveReport:
     machine: str
     obligations: list[Obligation] = field(default_factory=list)
     seconds: float = 0.0
+    inherited: int = 0
+    """What holds as in the bases, for the same reasons, and was not asked again."""
+    bases: set[str] = field(default_factory=set)
+    """The machines on whose proofs that rests."""
 
     def count(self, verdict: Verdict) -> int:
         """How many obligations have this verdict."""
@@ -76,19 +84,26 @@ def prove(
     smt2: Path | None = None,
     jobs: int | None = None,
     only: Collection[str] | None = None,
+    alone: bool = False,
     on_progress: Progress | None = None,
 ) -> ProveReport:
     """Prove everything that the machine promises; ``only``: of these actions (or ``initially``, or ``every state``).
 
     ``timeout`` bounds one obligation, in seconds; ``smt2`` names a directory that gets every obligation as SMT-LIB
-    text; ``jobs`` is the number of processes (the default: one for each core).
+    text; ``jobs`` is the number of processes (the default: one for each core). With ``alone`` everything is asked, also
+    what is inherited from the machines that this one extends.
     """
     start = time.perf_counter()
     model = Model.of(machine)
     places = [p for p in (*model.actions, INITIALLY, COROLLARIES) if only is None or p in only]
     places.sort(key=lambda p: -len(model.actions[p].loops) if p in model.actions else 0)
     report = ProveReport(model.name)
-    for done, (place, obligations) in enumerate(_each_place(machine, places, solver, timeout, smt2, jobs), 1):
+    task = _Task(machine, solver, timeout, smt2, {} if alone else _settled(model))
+    for place, inherited in task.inherited.items():
+        if place in places:
+            report.inherited += len(inherited.settled.properties) + len(inherited.settled.facts)
+            report.bases.update(inherited.of)
+    for done, (place, obligations) in enumerate(_each_place(task, places, jobs), 1):
         report.obligations += obligations
         if on_progress is not None:
             on_progress(done, len(places), f"{model.name}.{place}")
@@ -98,48 +113,67 @@ def prove(
     return report
 
 
-def _each_place(
-    machine: type[Machine], places: list[str], solver: str, timeout: float, smt2: Path | None, jobs: int | None
-) -> Iterator[tuple[str, list[Obligation]]]:
+@dataclass
+class _Task:
+    """What all places of a machine have in common."""
+
+    machine: type[Machine]
+    solver: str
+    timeout: float
+    smt2: Path | None
+    inherited: dict[str, Heritage]
+
+    def settled(self, place: str) -> Settled:
+        """What need not be asked there."""
+        return self.inherited[place].settled if place in self.inherited else Settled()
+
+
+def _settled(model: Model) -> dict[str, Heritage]:
+    """What each place has from the machines that this one extends."""
+    formulas = settled_formulas(model)
+    return {**heritage(model), INITIALLY: formulas, COROLLARIES: formulas}
+
+
+def _each_place(task: _Task, places: list[str], jobs: int | None) -> Iterator[tuple[str, list[Obligation]]]:
     """The obligations place by place, in several processes where there are several cores."""
     workers = min(jobs or os.cpu_count() or 1, len(places))
     if workers == 1 or "fork" not in multiprocessing.get_all_start_methods():
         for place in places:
-            yield place, _prove_place(machine, place, solver, timeout, smt2)
+            yield place, _prove_place(task, place)
         return
-    # Forked processes share the machine's class, which need not be importable (a test's own machine).
+    # Forked processes share the machine's class, which need not be importable (a test's own machine), and its text.
     context = multiprocessing.get_context("fork")
     global _shared
-    _shared = machine
+    _shared = task
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        futures = {pool.submit(_prove_shared, place, solver, timeout, smt2): place for place in places}
+        futures = {pool.submit(_prove_shared, place): place for place in places}
         for future in as_completed(futures):
             yield futures[future], future.result()
 
 
-_shared: type[Machine] = Machine
+_shared: _Task | None = None
 
 
-def _prove_shared(place: str, solver: str, timeout: float, smt2: Path | None) -> list[Obligation]:
-    return _prove_place(_shared, place, solver, timeout, smt2)
+def _prove_shared(place: str) -> list[Obligation]:
+    assert _shared is not None
+    return _prove_place(_shared, place)
 
 
-def _prove_place(
-    machine: type[Machine], place: str, solver: str, timeout: float, smt2: Path | None
-) -> list[Obligation]:
+def _prove_place(task: _Task, place: str) -> list[Obligation]:
     """All obligations of one action, of the first state, or of any state."""
     z3.z3.Z3_DEBUG = False  # the Python layer's own type checks; the encoder's types make them superfluous
-    model = Model.of(machine)
+    model = Model.of(task.machine)
     universe = Unbounded(model)
+    settled = task.settled(place)
     if place == INITIALLY:
-        problems = initially(model, universe)
+        problems = initially(model, universe, settled)
     elif place == COROLLARIES:
-        problems = corollaries(model, universe)
+        problems = corollaries(model, universe, settled)
     else:
-        problems = of_action(model, place, universe)
-    obligations = _decide(model, place, problems, solver, timeout)
-    if smt2 is not None:
-        _write(smt2, model, place, problems)
+        problems = of_action(model, place, universe, settled=settled)
+    obligations = _decide(model, place, problems, task.solver, task.timeout)
+    if task.smt2 is not None:
+        _write(task.smt2, model, place, problems)
     return obligations + (_not_vacuous(model, place) if place in model.actions else _parameters_exist(model, place))
 
 

@@ -21,7 +21,7 @@ from .symbolic import Snapshot, Symbolic
 from .terms import Index, Int, Line, MachineError, Term, fits, walk
 from .wellformed import WellFormed, is_key
 
-__all__ = ["Context", "Goal", "Run"]
+__all__ = ["Context", "Goal", "Run", "Settled"]
 
 
 @dataclass(eq=False)
@@ -46,6 +46,17 @@ class Goal:
     """The functions of states that it speaks of; empty where that was not noted."""
 
 
+@dataclass
+class Settled:
+    """What of an action is proved elsewhere, so that it is no goal here."""
+
+    properties: set[str] = field(default_factory=set)
+    facts: set[tuple[int, str]] = field(default_factory=set)
+    """Facts of loops: the loop's place among the action's loops, and the fact's name."""
+    statements: set[int] = field(default_factory=set)
+    """Statements, by identity: that they have a meaning."""
+
+
 class Run:
     """One action, run from an arbitrary state.
 
@@ -53,14 +64,25 @@ class Run:
     its context. ``possible`` is the context in which everything that the action requires holds. In a finite universe
     ``halts`` holds each state between rounds of a loop, with the condition under which it occurs. ``unknown_counts``
     changed in a way for which there is no law; ``read`` are the functions that the action looks at. ``judged=False``:
-    no goals; ``assumed=False``: of the state before nothing is known, not even the invariants.
+    no goals, nor is what is ``settled``; ``assumed=False``: of the state before nothing is known, not even the
+    invariants.
     """
 
     def __init__(
-        self, symbolic: Symbolic, action: Action, *, rounds: int = 3, judged: bool = True, assumed: bool = True
+        self,
+        symbolic: Symbolic,
+        action: Action,
+        *,
+        rounds: int = 3,
+        judged: bool = True,
+        assumed: bool = True,
+        settled: Settled | None = None,
     ) -> None:
         self.symbolic, self.action, self.rounds = symbolic, action, rounds
         self.judged, self.assumed = judged, assumed
+        self.settled = settled or Settled()
+        self.has_meaning = False
+        """The statement that is being run is settled."""
         self.universe, self.model = symbolic.universe, symbolic.model
         self.before = symbolic.arbitrary()
         self.now = self.before.copy()
@@ -109,7 +131,7 @@ class Run:
         about: frozenset[str] = frozenset(),
     ) -> None:
         """Note something to prove here, on this path."""
-        if not self.judged:
+        if not self.judged or (self.has_meaning and prop is None):
             return
         inside = [self.universe.is_element(k, c) for k, c in self.binders]
         condition = limplies(land(*inside, *self.path), formula)
@@ -123,6 +145,8 @@ class Run:
     def _invariants(self, label: str) -> None:
         self._learn(*self.symbolic.counting(self.now))
         for prop in self.model.inductive:
+            if prop.name in self.settled.properties:
+                continue
             self.symbolic.looked_at.clear()
             formulas = self.symbolic.claims(prop, self.now, None, {})
             # Where nothing that the invariant looks at was written, it says what it said before, and that is known.
@@ -142,6 +166,8 @@ class Run:
         self._invariants("")
         given_by_name = {p.args[0]: a for p, a in zip(self.action.params, self.args, strict=True)}
         for prop in self.model.steps_for(self.action.name):
+            if prop.name in self.settled.properties:
+                continue
             env = {v.args[1]: given_by_name[n] for n, v in prop.given.items() if n in given_by_name}
             self.symbolic.looked_at.clear()
             self._claims("", prop, self.symbolic.claims(prop, self.now, self.before, env))
@@ -160,6 +186,7 @@ class Run:
 
     def _body(self, body: list[Statement]) -> None:
         for s in body:
+            self.has_meaning = id(s) in self.settled.statements
             if isinstance(s, Let):
                 self.symbolic.looked_at.clear()
                 if self.judged:
@@ -184,6 +211,7 @@ class Run:
                 self._loop(s)
             else:
                 assert isinstance(s, Emit)
+        self.has_meaning = False
 
     @contextmanager
     def _on_path(self, condition: Formula) -> Iterator[None]:
@@ -374,8 +402,10 @@ class Run:
 
     def _note_facts(self, s: Loop, index: Formula) -> None:
         self.env[s.index.args[1]] = index
+        place = self.action.loops.index(s)
         for name, fact in s.facts.items():
-            self._goal(f"loop at {s.line}: {name}", "", self._value(fact), s.line)
+            if (place, name) not in self.settled.facts:
+                self._goal(f"loop at {s.line}: {name}", "", self._value(fact), s.line)
 
     def _use_facts(self, s: Loop) -> None:
         """The rule for loops of any number of rounds."""

@@ -7,7 +7,7 @@ number of free blocks at the start.
 
 Free blocks of the same prefix stand in the same queue. So a reload may take one that was noted, or one behind a gap
 (M6), and what was noted is claimed although another hash's content stands there now: the request reads what is not its
-prefix (P6). `tests/explore/test_mirror.py` has the shortest traces.
+prefix (P6). `tests/explore/test_broken_tiers.py` has the shortest traces.
 """
 
 from __future__ import annotations

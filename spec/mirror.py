@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from ..machine import (
     Bool,
+    Index,
     Int,
     Map,
     Param,
@@ -111,7 +112,7 @@ class Mirror(Statistics):
 
     # -------------------------------------------------------------------------------- what the host does
 
-    def _is_worth_keeping(self, r: Request, i: Position) -> Bool:
+    def _is_worth_keeping(self, r: Request, i: Index) -> Bool:
         """The block is full, and a lookup on the device finds it under the hash by which the request knows it."""
         b, h = self.table[r, i], self.filed[r, i]
         return exists(Hash, lambda g: (h == g) & self.hashes[b, g])
@@ -211,6 +212,7 @@ class Mirror(Statistics):
                     ),
                 ),
                 "each reload takes its time": self._takes_its_time(entry),
+                "no more is reloaded than is found": self.reloaded.total - entry.reloaded.total <= i,
                 **self._claims_are_sound(r),
                 **self._only_touched(entry, r),
                 **self._taken_in_order(entry),
@@ -544,6 +546,14 @@ class Mirror(Statistics):
             self.reloaded.total == before.reloaded.total,
             self.mirrored.total == before.mirrored.total,
             self.dropped.total == before.dropped.total,
+        )
+
+    @step("M8", of="hit")
+    def a_reloaded_block_is_one_hit(self, before: Mirror, r: Request) -> Bool:
+        """A first lookup counts a hit for each block of its table, wherever it was found, and none for its reload."""
+        return all_of(
+            implies(~before.counted[r], self.hits.total == before.hits.total + self.length[r]),
+            self.reloaded.total - before.reloaded.total <= self.length[r],
         )
 
     @step("M8", of="mirror")

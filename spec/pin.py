@@ -160,17 +160,7 @@ class Pinned(Pool):
         self.require(m >= 1)
         self.require(m <= self.length[r])
         self.require(forall(Position, lambda k: implies(self.reads[r, k], m <= k)))
-        with self.loop(
-            m,
-            going=lambda i: exists(Position, lambda k: (k + i + 1 == m) & (self.table[r, k] != self.null.value)),
-            facts=lambda i, _: {
-                "what was passed holds a block": forall(
-                    Position, lambda k: implies((k >= m - i) & (k < m), self.table[r, k] != self.null.value)
-                )
-            },
-        ) as scan:
-            pass
-        self._drop(r, m, scan.rounds)
+        self._drop(r, m, self._passed(r, m))
 
     @action("D7")
     def schedule(self, r: Request, i: Position) -> None:
@@ -272,6 +262,20 @@ class Pinned(Pool):
                 Block, lambda b: iff(self.marked[b], entry.marked[b] & ~(entry.pinned.has(b) & self.free.has(b)))
             ),
         }
+
+    def _passed(self, r: Request, m: Int) -> Int:
+        """How many positions below m hold a block, down to the first that the window left behind before."""
+        with self.loop(
+            m,
+            going=lambda i: exists(Position, lambda k: (k + i + 1 == m) & (self.table[r, k] != self.null.value)),
+            facts=lambda i, _: {
+                "what was passed holds a block": forall(
+                    Position, lambda k: implies((k >= m - i) & (k < m), self.table[r, k] != self.null.value)
+                )
+            },
+        ) as scan:
+            pass
+        return scan.rounds
 
     def _drop(self, r: Request, m: Int, n: Int) -> None:
         """Release the n positions below m, last first, and mark what is worth keeping."""

@@ -29,7 +29,7 @@ class Tiered(Mirror, Pinned):
     # -------------------------------------------------------------------------------- steps
 
     @step("D3", of=("admit", "skip", "write", "register", "trim", "finish", "preempt", "schedule", "process", "mirror"))
-    def marks_survive_users(self, before: Tiered, b: Block) -> Bool:
+    def marks_survive_users(self, before: Pinned, b: Block) -> Bool:
         """As in D; a lookup has a property of its own."""
         return iff(self.marked[b], before.marked[b])
 

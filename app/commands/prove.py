@@ -25,11 +25,14 @@ def prove(
         Path | None, typer.Option(metavar="DIR", help="Write each counterexample there, as a trace.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Ask everything of each machine, also what it has from others unchanged.")
+    ] = False,
     json: JsonOption = None,
 ) -> int:
     """Prove a machine for any size; show the smallest counterexample to what does not hold."""
     output = Output(json)
-    reports = prove_all(output, machine or [], solver=solver, timeout=timeout, smt2=smt2, jobs=jobs)
+    reports = prove_all(output, machine or [], solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, alone=alone)
     show(output, reports)
     if traces is not None:
         _write_traces(output, reports, traces)
@@ -45,8 +48,13 @@ def prove_all(
     timeout: float = 10.0,
     smt2: Path | None = None,
     jobs: int | None = None,
+    alone: bool = False,
 ) -> "list[ProveReport]":
-    """Prove the machines of these names (all known ones if there are none), with progress."""
+    """Prove the machines of these names (all known ones if there are none), with progress.
+
+    What a machine has unchanged from those that it extends is proved there: they come first, named or not.
+    """
+    from ..checkers.heritage import bases
     from ..checkers.prove import prove as prove_machine
     from ..machines import KNOWN, find_machine
 
@@ -57,13 +65,19 @@ def prove_all(
 
         if importlib.util.find_spec("cvc5") is None:
             raise UsageError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'")
-    reports = []
-    for name in names or list(KNOWN):
-        machine = find_machine(name)
-        with output.progress(f"proving {name}") as advance:
-            reports.append(
-                prove_machine(machine, solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, on_progress=advance)
-            )
+    reports: list[ProveReport] = []
+    proved = []
+    for machine in map(find_machine, names or list(KNOWN)):
+        for kind in (machine,) if alone else (*bases(machine)[::-1], machine):
+            if kind in proved:
+                continue
+            proved.append(kind)
+            with output.progress(f"proving {kind.__name__}") as advance:
+                reports.append(
+                    prove_machine(
+                        kind, solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, alone=alone, on_progress=advance
+                    )
+                )
     return reports
 
 
@@ -74,11 +88,12 @@ def show(output: Output, reports: "list[ProveReport]") -> None:
 
     output.tables.print("Proved for any number of blocks, requests and hashes, in every dialect:")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("machine", "obligations", "proved", "refuted", "unknown", "slowest", "seconds"):
+    for column in ("machine", "obligations", "proved", "refuted", "unknown", "inherited", "slowest", "seconds"):
         table.add_column(column, justify="left" if column == "machine" else "right")
     for r in reports:
         counts = [str(r.count(v)) for v in ("proved", "refuted", "unknown")]
-        table.add_row(r.machine, str(len(r.obligations)), *counts, f"{r.slowest:.2f} s", f"{r.seconds:.2f}")
+        inherited = str(r.inherited) if r.inherited else ""
+        table.add_row(r.machine, str(len(r.obligations)), *counts, inherited, f"{r.slowest:.2f} s", f"{r.seconds:.2f}")
     output.tables.print(table)
     for r in reports:
         for o in r.obligations:
@@ -102,6 +117,8 @@ def to_json(reports: "list[ProveReport]") -> dict[str, Any]:
             {
                 "machine": r.machine,
                 "seconds": r.seconds,
+                "inherited": r.inherited,
+                "bases": sorted(r.bases),
                 "obligations": [
                     {
                         "action": o.action,

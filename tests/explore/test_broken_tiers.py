@@ -1,0 +1,93 @@
+"""What catches the twins of M and D with a fault, BLIS's lookup among them; and the right machines, in small scopes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvproof.checkers.explore import explore
+from kvproof.machine import Machine
+from kvproof.spec.blis_mirror import BlisMirror
+from kvproof.spec.mirror import Mirror
+from kvproof.spec.pin import Pinned
+from kvproof.spec.pinning_off import PinningOff
+from kvproof.spec.tiered import Tiered
+from tests.smt import broken_tiers
+
+from .chains import chain
+
+NULL = {"null": 0, "blocks": 4}
+SPLIT = {**NULL, "split": True}
+
+# Machine, what differs from `chains.CHAIN`; then states, transitions and depth.
+GOLDEN: list[tuple[type[Machine], dict[str, Any], int, int, int]] = [
+    (Mirror, {}, 55_116, 478_242, 23),
+    (Mirror, {"capacity": 1}, 55_344, 479_952, 23),
+    (Pinned, NULL, 135_768, 2_022_162, 27),
+]
+LARGE: list[tuple[type[Machine], dict[str, Any], int, int, int]] = [
+    (Tiered, NULL, 940_140, 15_046_176, 37),
+]
+UNREACHED = {Mirror: {"a_block_is_shared", "the_pool_is_exhausted"}}
+
+
+@pytest.mark.parametrize(
+    ("machine", "changed", "states", "transitions", "depth"),
+    [*GOLDEN, *(pytest.param(*row, marks=pytest.mark.slow) for row in LARGE)],
+)
+def test_nothing_is_found_in_the_right_ones(
+    machine: type[Machine], changed: dict[str, Any], states: int, transitions: int, depth: int
+) -> None:
+    report = explore(machine, chain(machine, **changed))
+    assert report.violations == []
+    assert (report.states, report.transitions, report.depth) == (states, transitions, depth)
+    # One request alone shares nothing.
+    assert set(report.unreached) == UNREACHED.get(machine, {"a_block_is_shared"})
+
+
+@pytest.mark.parametrize("changed", [NULL, SPLIT])
+def test_without_pinning_both_queues_are_one(changed: dict[str, Any]) -> None:
+    report = explore(PinningOff, chain(PinningOff, **changed, pinning=False), max_states=200_000)
+    assert report.violations == []
+
+
+SCOPES: dict[type[Machine], dict[str, Any]] = {
+    broken_tiers.StoresBeyondItsRoom: {"capacity": 1},
+    # One hash of its own, two that are not.
+    broken_tiers.TouchesWhatItDoesNotAsk: {
+        "hashes": 3,
+        "kv": [[0], [1], [1]],
+        "parent": [None, None, 0],
+        "limit": [1],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("machine", "_action", "prop", "rule"), broken_tiers.BROKEN, ids=[row[0].__name__ for row in broken_tiers.BROKEN]
+)
+def test_each_fault_is_found_with_a_shortest_trace(machine: type[Machine], _action: str, prop: str, rule: str) -> None:
+    usual = NULL if issubclass(machine, Pinned) else {}
+    report = explore(machine, chain(machine, **SCOPES.get(machine, usual)))
+    found = {v.name: v for v in report.violations}
+    assert prop in found, report.violations
+    assert rule in found[prop].rule
+
+
+def test_blis_destroys_what_its_lookup_relies_on() -> None:
+    """M6: a reload takes the free block that the lookup found, and did not hold."""
+    found = {v.name: v for v in explore(BlisMirror, chain(BlisMirror)).violations}
+    destroyed = found["a_reload_destroys_nothing_that_is_relied_on"]
+    assert destroyed.rule == "M6"
+    assert [s.action for s in destroyed.trace] == [
+        "admit", "allocate", "write", "register", "write", "register", "mirror", "trim", "allocate", "trim", "hit",
+    ]  # fmt: skip
+
+
+def test_blis_lets_a_request_read_what_is_not_its_prefix() -> None:
+    """P6: what was found first is claimed, although another hash's content stands there by then."""
+    (wrong,) = explore(BlisMirror, chain(BlisMirror), steps=False).violations
+    assert (wrong.name, wrong.rule) == ("a_request_reads_its_own_prefix", "P6")
+    assert len(wrong.trace) == 11
+    assert wrong.trace[-1].action == "hit"
