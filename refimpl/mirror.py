@@ -212,6 +212,11 @@ class MirrorManager(KVCacheManager):
     # Observation.
 
     @property
+    def reloaded(self) -> int:
+        """The number of blocks reloaded to the device so far (M8)."""
+        return self._reloaded
+
+    @property
     def thrash_rate(self) -> float:
         """Evictions from the host per block stored there; 0 when nothing was stored (M8)."""
         return self.host.evictions / self.host.stored if self.host.stored else 0.0

@@ -1,6 +1,8 @@
 """``kvproof workload``: real requests, replayed with the invariants checked."""
 
 from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,8 +27,30 @@ MOST_BLOCKS = 50_000_000
 def workload(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A block-hash trace, one request a line.")],
     capacity: Annotated[
-        str, typer.Option(metavar="N[,N...]", help="Usable blocks of 512 tokens, or unlimited; several for a table.")
+        str,
+        typer.Option(
+            metavar="N[,N...]",
+            help="Usable blocks of 512 tokens, or unlimited; several for a table.",
+        ),
     ] = DEFAULT_CAPACITIES,
+    host_blocks: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N[,N...]",
+            help="Blocks of a host tier that mirrors the device, 0 for none, or unlimited; several for a table.",
+        ),
+    ] = None,
+    base_latency: Annotated[
+        int, typer.Option(min=0, metavar="TIME", help="With --host-blocks: time units that each reload costs.")
+    ] = 0,
+    bandwidth: Annotated[
+        str,
+        typer.Option(metavar="TOKENS", help="With --host-blocks: tokens reloaded per time unit, such as 0.3 or 64."),
+    ] = "1",
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg|png", help="With --host-blocks: draw hit rate over host blocks (matplotlib)."),
+    ] = None,
     target: Annotated[
         str,
         typer.Option(
@@ -54,26 +78,38 @@ def workload(
 ) -> int:
     """Replay real requests on the reference implementation, the specification or an engine, and check the invariants.
 
-    Prints hit rate (hit tokens / prompt tokens) and speed by capacity.
+    Prints hit rate (hit tokens / prompt tokens) and speed by capacity; with a host tier, by both capacities.
     """
     output = Output(json)
     asked = parse_capacities(capacity)
+    hosts_asked = [0] if host_blocks is None else parse_hosts(host_blocks)
+    rate = parse_bandwidth(bandwidth)
+    if plot is not None:
+        from ..workload.plot import check_plot
+
+        if host_blocks is None:
+            raise UsageError("--plot shows hit rate over host blocks; give those with --host-blocks 0,1000,10000")
+        check_plot(plot)
+    if target != "refimpl" and hosts_asked != [0]:
+        raise UsageError(f"--target {target} has no host tier to replay with; leave out --host-blocks")
 
     from ..engines.dialect import DialectError
     from ..engines.session import WorkerError
     from ..workload.replay import replay_at
     from ..workload.requests import read_workload
-    from ..workload.target import RefimplTarget, Target
+    from ..workload.target import MirrorTarget, RefimplTarget, Target
     from ..workload.vllm_target import EngineFailedError
 
     work = read_workload(file, limit=limit)
     capacities = [work.total_blocks if size is None else size for size in asked]
-    if max(capacities) > MOST_BLOCKS:
-        raise UsageError(f"--capacity {max(capacities)} is more than {MOST_BLOCKS} blocks; use {UNLIMITED}")
+    hosts = [work.total_blocks if size is None else size for size in hosts_asked]
+    for option, sizes in (("--capacity", capacities), ("--host-blocks", hosts)):
+        if max(sizes) > MOST_BLOCKS:
+            raise UsageError(f"{option} {max(sizes)} is more than {MOST_BLOCKS} blocks; use {UNLIMITED}")
 
     session = None if target in ("refimpl", "spec") else open_session(target)
 
-    def make_target(size: int) -> Target:
+    def make_target(size: int, host: int) -> Target:
         if session is not None:
             from ..workload.vllm_target import VllmTarget
 
@@ -82,34 +118,77 @@ def workload(
             from ..workload.spec_target import SpecTarget
 
             return SpecTarget(work, size, free_order=free_order)
+        if host:
+            return MirrorTarget(size, host, free_order=free_order, base_latency=base_latency, bandwidth=rate)
         return RefimplTarget(size, free_order=free_order)
 
+    results: list[Result] = []
     with output.progress(work.name) as advance:
 
         def on_progress(size: int, done: int, total: int) -> None:
             advance(done, total, f"{work.name}, {size:,} blocks")
 
         try:
-            results = replay_at(
-                work,
-                make_target,
-                capacities,
-                check=check,
-                overlap=overlap,
-                token_ms=token_ms,
-                on_progress=on_progress,
-            )
+            for size in capacities:
+                for host in hosts:
+                    results += replay_at(
+                        work,
+                        partial(make_target, host=host),
+                        [size],
+                        check=check,
+                        overlap=overlap,
+                        token_ms=token_ms,
+                        on_progress=on_progress,
+                    )
         except (DialectError, EngineFailedError, WorkerError) as error:
             raise UsageError(f"{target} cannot be driven: {error}") from error
         finally:
             if session is not None:
                 session.close()
-    show(output, work, results, unlimited=work.total_blocks if None in asked else None, overlap=overlap)
+    unlimited = work.total_blocks if None in asked else None
+    if host_blocks is None:
+        show(output, work, results, unlimited=unlimited, overlap=overlap)
+    else:
+        unlimited_host = work.total_blocks if None in hosts_asked else None
+        show_tiers(output, work, results, unlimited=unlimited, unlimited_host=unlimited_host, overlap=overlap)
+    if plot is not None:
+        draw_tiers(plot, work, results, unlimited=unlimited)
     output.report(to_json(work, results, check=check, overlap=overlap))
     more = "" if target == "refimpl" else f" --target {target}"
     more += " --free-order append" if free_order == "append" else ""
     more += f" --token-ms {token_ms!r}" if overlap else ""
+    more += f" --base-latency {base_latency}" if base_latency else ""
+    more += f" --bandwidth {bandwidth}" if rate != 1 else ""
     return conclude(output, file, results, overlap=overlap, more=more)
+
+
+def parse_hosts(text: str) -> list[int | None]:
+    """Return the host capacities of ``0,1000,unlimited``; ``None`` stands for unlimited.
+
+    Raises:
+        UsageError: a part is neither a number nor ``unlimited``.
+    """
+    sizes: list[int | None] = []
+    for part in (piece.strip() for piece in text.split(",")):
+        if part != UNLIMITED and not (part.isascii() and part.isdigit() and len(part) <= 12):
+            raise UsageError(f"--host-blocks {text}: '{part}' is no number of blocks; write 0,1000 or unlimited")
+        sizes.append(None if part == UNLIMITED else int(part))
+    return sizes
+
+
+def parse_bandwidth(text: str) -> Fraction:
+    """Return the tokens per time unit that ``0.3``, ``64`` or ``1/3`` says, exactly (M7).
+
+    Raises:
+        UsageError: it is no number above 0.
+    """
+    try:
+        rate = Fraction(text) if len(text) <= 40 and "e" not in text.lower() else Fraction(0)
+    except (ValueError, ZeroDivisionError):
+        rate = Fraction(0)
+    if rate <= 0:
+        raise UsageError(f"--bandwidth {text} is no number of tokens above 0; write 64 or 0.3")
+    return rate
 
 
 def open_session(target: str) -> "Session":
@@ -156,11 +235,89 @@ def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited
     output.tables.print(table)
 
 
+def show_tiers(
+    output: Output,
+    work: "Workload",
+    results: "list[Result]",
+    *,
+    unlimited: int | None,
+    unlimited_host: int | None,
+    overlap: bool,
+) -> None:
+    """Print the hit rate by both capacities, then what else each replay showed."""
+    from rich import box
+    from rich.table import Table
+
+    def device_name(size: int) -> str:
+        return UNLIMITED if size == unlimited else f"{size:,}"
+
+    def host_name(size: int) -> str:
+        return UNLIMITED if size == unlimited_host else f"{size:,}"
+
+    def hit_rate(result: "Result") -> str:
+        return f"{result.hit_rate:.6f}" if result.violation is None else f"[red]{result.violation.rule}[/red]"
+
+    output.tables.print(
+        f"{work.name}: {len(work.requests):,} requests, {work.prompt_tokens:,} prompt tokens,\n"
+        f"{work.distinct_blocks:,} different blocks, {'overlapping' if overlap else 'serial'}\n\n"
+        "Hit rate by device blocks (rows) and host blocks (columns):",
+        highlight=False,
+    )
+    hosts = list(dict.fromkeys(host_capacity(result) for result in results))
+    rates = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("", *map(host_name, hosts)):
+        rates.add_column(title, justify="right", no_wrap=True)
+    for size in dict.fromkeys(result.capacity for result in results):
+        row = {host_capacity(result): hit_rate(result) for result in results if result.capacity == size}
+        rates.add_row(device_name(size), *(row[host] for host in hosts))
+    output.tables.print(rates)
+
+    columns: dict[str, Callable[[Result], str]] = {
+        "device": lambda result: device_name(result.capacity),
+        "host": lambda result: host_name(host_capacity(result)),
+        "reloaded": lambda result: f"{result.host.reloaded:,}" if result.host else "-",
+        "evicted": lambda result: f"{result.host.evictions:,}" if result.host else "-",
+        "thrash": lambda result: f"{result.host.thrash_rate:.6f}" if result.host else "-",
+        "latency": lambda result: f"{result.host.latency:,}" if result.host else "-",
+        "ops/s": lambda result: f"{result.operations_per_second:,.0f}",
+    }
+    if any(result.turned_away for result in results):
+        columns["too large"] = lambda result: f"{result.turned_away:,}"
+    if overlap:
+        columns["at once"] = lambda result: f"{result.most_running:,}"
+        columns["waits"] = lambda result: f"{result.waits:,}"
+    columns["checks"] = lambda result: f"{result.checks:,}"
+    columns["violation"] = lambda result: "none" if result.violation is None else f"[red]{result.violation.rule}[/red]"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for result in results:
+        table.add_row(*(cell(result) for cell in columns.values()))
+    output.tables.print(table)
+
+
+def draw_tiers(path: Path, work: "Workload", results: "list[Result]", *, unlimited: int | None) -> None:
+    """Draw hit rate over host blocks, one line for each device capacity; replays that ended early are left out."""
+    from ..workload.plot import draw
+
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for result in results:
+        name = UNLIMITED if result.capacity == unlimited else f"{result.capacity:,}"
+        if result.violation is None:
+            lines.setdefault(name, []).append((host_capacity(result), result.hit_rate))
+    draw(path, f"{work.name}, {len(work.requests):,} requests", {name: sorted(line) for name, line in lines.items()})
+
+
+def host_capacity(result: "Result") -> int:
+    """Return the blocks of the host tier of a replay, 0 without one."""
+    return 0 if result.host is None else result.host.capacity
+
+
 def to_json(work: "Workload", results: "list[Result]", *, check: str, overlap: bool) -> dict[str, Any]:
-    """Return the report for programs. The figures at the top are those of the largest capacity."""
+    """Return the report for programs. The figures at the top are those of the largest capacities."""
     import msgspec
 
-    largest = max(results, key=lambda result: result.capacity)
+    largest = max(results, key=lambda result: (result.capacity, host_capacity(result)))
     return {
         "file": work.name,
         "target": largest.target,
@@ -182,11 +339,15 @@ def conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bo
     found = [result for result in results if result.violation is not None]
     for result in found:
         assert result.violation is not None
-        output.notes.print(f"[bold red]{result.violation.rule}[/bold red] at capacity {result.capacity:,}:", end=" ")
+        tiers = f", host {host_capacity(result):,}" if result.host is not None else ""
+        host = f" --host-blocks {host_capacity(result)}" if result.host is not None else ""
+        output.notes.print(
+            f"[bold red]{result.violation.rule}[/bold red] at capacity {result.capacity:,}{tiers}:", end=" "
+        )
         output.notes.print(result.violation.message, markup=False)
         output.notes.print(
-            f"  again: kvproof workload {file} --capacity {result.capacity} --limit {result.violation.request + 1} "
-            f"--check every{' --overlap' if overlap else ''}{more}",
+            f"  again: kvproof workload {file} --capacity {result.capacity}{host} "
+            f"--limit {result.violation.request + 1} --check every{' --overlap' if overlap else ''}{more}",
             markup=False,
             highlight=False,
             soft_wrap=True,

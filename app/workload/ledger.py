@@ -8,20 +8,25 @@ its rules are the universal ones of machine P.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+from .host_ledger import HostLedger
 from .requests import Request
-from .target import Key, MapEvent, Started, View
+from .target import HostCounts, Key, MapEvent, Started, View
+from .violation import Violation
+
+__all__ = ["Admission", "Ledger", "Violation"]
 
 
-class Violation(Exception):
-    """A rule that the target broke: its name in SEMANTICS.md, and what was seen."""
+class Admission(NamedTuple):
+    """What a request that was let in did to the blocks, by the account."""
 
-    def __init__(self, rule: str, message: str) -> None:
-        """Say which rule was broken and how it shows."""
-        super().__init__(f"{rule}: {message}")
-        self.rule = rule
-        self.message = message
+    claimed: Sequence[int]
+    """Blocks that the lookup held: those that it hit on the device, and those behind the end of its walk."""
+    let_go: Sequence[int]
+    """Those of them that it freed again, in that order."""
+    given: Sequence[int]
+    """Blocks that were handed out, in that order: reloaded ones, then fresh ones."""
 
 
 @dataclass(slots=True)
@@ -41,60 +46,77 @@ class Ledger:
     """The blocks of each cached prefix, in order of registration."""
     reported: set[Key] | None = None
     """The keys that the events so far leave; ``None`` from a target that reports none."""
+    host: HostLedger | None = None
+    """The account of the host tier, if the target has one."""
     _prefixes: dict[tuple[int, int], int] = field(default_factory=dict)
     _keys: dict[int, Key] = field(default_factory=dict)
     _prefix_of_key: dict[Key, int] = field(default_factory=dict)
 
     # Answers: cheap, judged for every request.
 
-    def expected_hits(self, request: Request) -> list[int]:
-        """Return the blocks that a lookup for ``request`` must find: the first copy of each leading prefix."""
-        found: list[int] = []
-        prefix = -1
-        for block in islice(request.blocks, request.lookup_limit):
-            prefix = self._prefixes.get((prefix, block), -2)
-            copies = self.blocks_of.get(prefix)
-            if copies is None:
-                break
-            found.append(copies[0])
-        return found
+    def expected_hits(self, request: Request) -> list[int | None]:
+        """Return what a lookup for ``request`` must find for each leading prefix: the first copy on the device.
+
+        With a host tier, ``None`` stands for a block that is reloaded, and the walk ends where there is no room for
+        one (M4, M6).
+        """
+        return self._walk(request)[0]
 
     def refused(self, request: Request) -> None:
         """Judge a refusal: right only if the blocks do not suffice (P7)."""
-        hits = self.expected_hits(request)
-        free = self.usable - len(self.holders) - sum(block not in self.holders for block in hits)
-        fresh = len(request.blocks) - len(hits)
+        found = [block for block in self.expected_hits(request) if block is not None]
+        free = self.usable - len(self.holders) - sum(block not in self.holders for block in found)
+        fresh = len(request.blocks) - len(found)
         if fresh <= free:
             raise Violation("P7", f"{_name(request)} was refused although it needs {fresh} blocks and {free} are free")
 
-    def started(self, request: Request, answer: Started) -> None:
+    def started(self, request: Request, answer: Started) -> Admission:
         """Judge the answer to a request that was let in, and take it into the account."""
-        expected = self.expected_hits(request)
+        expected, behind = self._walk(request)
         table = tuple(answer.table)
-        hits, fresh = table[: answer.hits], table[answer.hits :]
+        hits = table[: answer.hits]
         if len(table) != len(request.blocks):
             raise Violation("P2", f"{_name(request)} of {len(request.blocks)} blocks got a table of {len(table)}")
         if not 0 <= answer.hits <= request.lookup_limit:
             raise Violation(
                 "P14", f"{_name(request)} hit {answer.hits} blocks where {request.lookup_limit} are allowed"
             )
-        if hits != tuple(expected):
+        if len(hits) != len(expected) or any(
+            want is not None and want != block for want, block in zip(expected, hits, strict=True)
+        ):
             self._judge_hits(request, hits, expected)
         if self.null_block in table:
             raise Violation("P4", f"{_name(request)} got the null block {self.null_block}")
-        if set(fresh) & set(hits):
-            raise Violation("P8", f"{_name(request)} was given block {min(set(fresh) & set(hits))}, which it also hit")
-        for block in fresh:
+        reloaded = [position for position, block in enumerate(expected) if block is None]
+        held = {block for block in expected if block is not None}
+        given = [*(table[position] for position in reloaded), *table[answer.hits :]]
+        if both := {*held, *behind}.intersection(given[: len(reloaded)]):
+            raise Violation("M6", f"{_name(request)} reloaded into block {min(both)}, which its lookup relies on")
+        if both := held.intersection(given):
+            raise Violation("P8", f"{_name(request)} was given block {min(both)}, which it also hit")
+        for block in given:
             if block in self.holders:
                 raise Violation("P3", f"{_name(request)} was given block {block}, which another request holds")
-        if len(set(fresh)) != len(fresh):
-            raise Violation("P7", f"{_name(request)} was given one block twice among {list(fresh)}")
+        if len(set(given)) != len(given):
+            raise Violation("P7", f"{_name(request)} was given one block twice among {given}")
+        if answer.reloaded != len(reloaded):
+            raise Violation("M8", f"{_name(request)} reloaded {len(reloaded)} blocks and counts {answer.reloaded}")
+        let_go = [block for block in reversed(behind) if block not in self.holders]
         self.tables[request.index] = table
         for block in table:
             self.holders[block] = self.holders.get(block, 0) + 1
-        for block in fresh:
+        for block in given:
             self._forget(block)
-        self._register(request, answer)
+        self._register(request, answer, reloaded)
+        if self.host is not None:
+            chain_of_prefixes = self._chain(request)
+            self.host.reloaded([chain_of_prefixes[position] for position in reloaded], hits=answer.hits)
+        return Admission([*held, *behind], let_go, given)
+
+    def mirrored(self, request: Request) -> None:
+        """Take into the account that the full blocks of a request were brought to the host (M2)."""
+        if self.host is not None:
+            self.host.mirrored(self._chain(request))
 
     def finished(self, request: Request) -> None:
         """Take into the account that a request left."""
@@ -122,7 +144,17 @@ class Ledger:
                     raise Violation("P12", f"key {_show(key)} names a parent {_show(parent)} that is not stored")
                 reported.add(key)
 
+    def check_counts(self, counts: HostCounts, rule: str) -> None:
+        """Judge the counters of a target with a host tier after a step; ``rule`` is what the step may do to it."""
+        if self.host is not None:
+            self.host.check_counts(counts, rule)
+
     # States: linear in the pool, judged as often as was asked for.
+
+    def check_host(self, keys: Sequence[Key], rule: str) -> None:
+        """Judge what is on the host, and in which order, after a step; ``rule`` is what the step may do to it."""
+        if self.host is not None:
+            self.host.check_order([self._prefix_of_key.get(key, -1) for key in keys], rule)
 
     def check_view(self, view: View) -> None:
         """Judge a whole state: P1, P2, P3, P4, P5 (with P6 by content), and P12."""
@@ -154,15 +186,20 @@ class Ledger:
             )
             raise Violation("P12", f"key {_show(key)} {state}")
 
-    def check_started(self, before: View, after: View, answer: Started) -> None:
-        """Judge the step of a request that was let in: P8 for what it hit, P7 for what it was given."""
-        hits = set(answer.table[: answer.hits])
-        fresh = list(answer.table[answer.hits :])
-        rest = [block for block in before.free if block not in hits]
-        if rest[: len(fresh)] != fresh:
-            raise Violation("P7", f"blocks {fresh} were given, but the free queue began with {rest[: len(fresh)]}")
-        if list(after.free) != rest[len(fresh) :]:
+    def check_started(self, before: View, after: View, admission: Admission) -> None:
+        """Judge the step of a request that was let in: P8 for what it hit, P7 and M5 for what it was given."""
+        claimed = set(admission.claimed)
+        given = list(admission.given)
+        rest = [*(block for block in before.free if block not in claimed), *admission.let_go]
+        if rest[: len(given)] != given:
+            raise Violation("P7", f"blocks {given} were given, but the free queue began with {rest[: len(given)]}")
+        if list(after.free) != rest[len(given) :]:
             raise Violation("P8", "a hit block stayed in the free queue, or other blocks left it or changed places")
+
+    def check_mirrored(self, before: View, after: View) -> None:
+        """Judge the step in which blocks were brought to the host: the device was only read (M2)."""
+        if before != after:
+            raise Violation("M2", "mirroring changed the device")
 
     def check_refused(self, before: View, after: View) -> None:
         """Judge a refusal: nothing changed (P7, P15)."""
@@ -184,11 +221,34 @@ class Ledger:
                 "P10", f"the free queue is not in the order '{self.free_order}' after blocks {reached} left"
             )
 
-    def _judge_hits(self, request: Request, hits: Sequence[int], expected: Sequence[int]) -> NoReturn:
+    def _walk(self, request: Request) -> tuple[list[int | None], list[int]]:
+        """Follow a lookup; return what it must find, and the device blocks of the prefix behind its end.
+
+        ``None`` stands for a block that is reloaded. Before the first reload all blocks of the prefix that are on the
+        device are held; the room is what is free then (M6).
+        """
+        found: list[int | None] = []
+        prefix = -1
+        for block in islice(request.blocks, request.lookup_limit):
+            prefix = self._prefixes.get((prefix, block), -2)
+            copies = self.blocks_of.get(prefix)
+            if copies is None and (self.host is None or prefix not in self.host):
+                break
+            found.append(None if copies is None else copies[0])
+        if self.host is None:
+            return found, []
+        held = {block for block in found if block is not None}
+        room = self.usable - len(self.holders) - sum(block not in self.holders for block in held)
+        gaps = [position for position, block in enumerate(found) if block is None]
+        end = gaps[room] if room < len(gaps) else len(found)
+        return found[:end], [block for block in found[end:] if block is not None]
+
+    def _judge_hits(self, request: Request, hits: Sequence[int], expected: Sequence[int | None]) -> NoReturn:
         """Say which rule the blocks of a lookup break that are not the expected ones."""
         prefixes = self._chain(request)
         for position, block in enumerate(hits):
-            if self.prefix_of.get(block) != prefixes[position]:
+            is_reload = position < len(expected) and expected[position] is None
+            if not is_reload and self.prefix_of.get(block) != prefixes[position]:
                 raise Violation(
                     "P6", f"{_name(request)} hit block {block} at position {position}, which holds another content"
                 )
@@ -196,7 +256,11 @@ class Ledger:
             raise Violation(
                 "P5", f"{_name(request)} hit blocks {list(hits)}, but the first copies are {list(expected)}"
             )
-        raise Violation("P5", f"{_name(request)} hit {len(hits)} blocks where {len(expected)} are cached")
+        where = "cached" if self.host is None else "within reach"
+        raise Violation(
+            "P5" if None not in expected else "M4",
+            f"{_name(request)} hit {len(hits)} blocks where {len(expected)} are {where}",
+        )
 
     def _check_map(self, view: View) -> None:
         """Judge the map in both directions against the account (P5)."""
@@ -224,15 +288,16 @@ class Ledger:
             numbers.append(prefix)
         return numbers
 
-    def _register(self, request: Request, answer: Started) -> None:
+    def _register(self, request: Request, answer: Started, reloaded: Sequence[int]) -> None:
         """Take into the account that all full blocks of a request are cached, under which keys (P13)."""
+        new = {*reloaded, *range(answer.hits, len(answer.table))}
         prefixes = self._chain(request)
         if len(answer.keys) != len(prefixes):
             raise Violation("P13", f"{_name(request)} of {len(prefixes)} full blocks has {len(answer.keys)} keys")
         for position, (prefix, key) in enumerate(zip(prefixes, answer.keys, strict=True)):
             if self._keys.setdefault(prefix, key) != key or self._prefix_of_key.setdefault(key, prefix) != prefix:
                 raise Violation("P13", f"{_name(request)} has the key {_show(key)} at position {position}, not its own")
-            if position >= answer.hits:
+            if position in new:
                 block = answer.table[position]
                 self.prefix_of[block] = prefix
                 self.blocks_of.setdefault(prefix, []).append(block)

@@ -8,9 +8,10 @@ from typing import Literal
 
 import msgspec
 
+from .host_ledger import HostLedger
 from .ledger import Ledger, Violation
 from .requests import BLOCK_TOKENS, Request, Workload
-from .target import Started, Target, View
+from .target import Started, Target, TieredTarget, View
 
 Check = Literal["every", "sampled", "end"]
 """How often the whole state is judged: after every step, after some steps and at the end, or at the end only."""
@@ -29,6 +30,22 @@ class Finding(msgspec.Struct, frozen=True):
     message: str
     request: int
     """The place of the request in the file, from 0."""
+
+
+class HostResult(msgspec.Struct, frozen=True):
+    """What a replay showed of the host tier."""
+
+    capacity: int
+    reloaded: int
+    """Blocks that came back to the device."""
+    mirrored: int
+    """Blocks that were stored on the host."""
+    evictions: int
+    """Blocks that lost their place on the host to others."""
+    thrash_rate: float
+    """Evictions / blocks stored; 0 when nothing was stored (M8)."""
+    latency: int
+    """The time units that the reloads cost together (M7)."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -57,6 +74,8 @@ class Result(msgspec.Struct, frozen=True):
     checks: int
     """Whole states judged; the answer to each request is judged besides."""
     violation: Finding | None = None
+    host: HostResult | None = None
+    """The host tier, of a target that has one."""
 
 
 class Replay:
@@ -67,8 +86,13 @@ class Replay:
         self._workload = workload
         self._target = target
         self._ledger = Ledger(target.usable, target.null_block, target.free_order)
+        self._tiers = target if isinstance(target, TieredTarget) else None
+        if self._tiers is not None:
+            tiers = self._tiers
+            self._ledger.host = HostLedger(tiers.host_capacity, tiers.base_latency, tiers.bandwidth)
         self._every = check == "every"
-        self._samples = _samples(len(workload.requests), target.usable) if check == "sampled" else frozenset[int]()
+        steps = len(workload.requests) * (2 if self._tiers is None else 3)
+        self._samples = _samples(steps, target.usable) if check == "sampled" else frozenset[int]()
         self._step = 0
         self._checks = 0
         self._target_seconds = 0.0
@@ -122,6 +146,7 @@ class Replay:
             seconds=perf_counter() - began,
             checks=self._checks,
             violation=finding,
+            host=None if self._tiers is None else _host_result(self._tiers),
         )
 
     def _replay(self, overlap: bool, token_ms: float, on_progress: Callable[[int, int], None] | None) -> None:
@@ -145,6 +170,8 @@ class Replay:
                 leaves, _, other = heapq.heappop(running)
                 clock = max(clock, leaves)
                 self._finish(other)
+            if self._tiers is not None:
+                self._mirror(self._tiers, request)
             self._waits += waited
             heapq.heappush(running, (clock + request.output_length * token_ms, request.index, request))
             self._most_running = max(self._most_running, len(running))
@@ -152,7 +179,7 @@ class Replay:
                 on_progress(done, len(requests))
         while running:
             self._finish(heapq.heappop(running)[2])
-        self._judge(self._target.view())
+        self._judge(self._target.view(), "M1")
 
     def _start(self, request: Request) -> bool:
         """Ask the target to let a request in, and judge its answer; tell whether it was let in."""
@@ -162,16 +189,28 @@ class Replay:
         self._target_seconds += perf_counter() - began
         if answer is None:
             self._ledger.refused(request)
-            self._ledger.events(self._target.take_events())
+            self._take_events("P15")
             if before is not None:
-                self._ledger.check_refused(before, self._view_after())
+                self._ledger.check_refused(before, self._view_after("P15"))
             return False
-        self._ledger.started(request, answer)
-        self._ledger.events(self._target.take_events())
+        admission = self._ledger.started(request, answer)
+        self._take_events("M4")
         if before is not None:
-            self._ledger.check_started(before, self._view_after(), answer)
+            self._ledger.check_started(before, self._view_after("M4"), admission)
         self._count(request, answer)
         return True
+
+    def _mirror(self, tiers: TieredTarget, request: Request) -> None:
+        """Let the full blocks of a request be brought to the host, and judge the step."""
+        before = self._view_before()
+        began = perf_counter()
+        tiers.mirror(request)
+        self._target_seconds += perf_counter() - began
+        self._ledger.mirrored(request)
+        self._take_events("M2")
+        if before is not None:
+            self._ledger.check_mirrored(before, self._view_after("M2"))
+        self._operations += request.full_blocks
 
     def _finish(self, request: Request) -> None:
         """Let a request leave, and judge the step."""
@@ -181,9 +220,9 @@ class Replay:
         self._target.finish(request)
         self._target_seconds += perf_counter() - began
         self._ledger.finished(request)
-        self._ledger.events(self._target.take_events())
+        self._take_events("M1")
         if before is not None:
-            self._ledger.check_finished(before, self._view_after(), table)
+            self._ledger.check_finished(before, self._view_after("M1"), table)
         self._operations += len(table)
 
     def _count(self, request: Request, answer: Started) -> None:
@@ -199,17 +238,25 @@ class Replay:
             return self._last_view or self._target.view()
         return self._target.view() if self._step in self._samples else None
 
-    def _view_after(self) -> View:
-        """Return the state after a step, judged."""
+    def _view_after(self, rule: str) -> View:
+        """Return the state after a step, judged; ``rule`` says what the step may do to a host tier."""
         view = self._target.view()
-        self._judge(view)
+        self._judge(view, rule)
         self._last_view = view
         return view
 
-    def _judge(self, view: View) -> None:
-        """Judge a whole state."""
+    def _take_events(self, rule: str) -> None:
+        """Judge what is told after every step: the events, and the counters of a host tier."""
+        self._ledger.events(self._target.take_events())
+        if self._tiers is not None:
+            self._ledger.check_counts(self._tiers.counts(), rule)
+
+    def _judge(self, view: View, rule: str) -> None:
+        """Judge a whole state, of both tiers."""
         self._checks += 1
         self._ledger.check_view(view)
+        if self._tiers is not None:
+            self._ledger.check_host(self._tiers.host_keys(), rule)
 
 
 def replay_at(
@@ -238,8 +285,16 @@ def replay_at(
     return results
 
 
-def _samples(requests: int, usable: int) -> frozenset[int]:
+def _host_result(tiers: TieredTarget) -> HostResult:
+    """Return what a target has counted of its host tier."""
+    counts = tiers.counts()
+    thrash_rate = counts.evicted / counts.mirrored if counts.mirrored else 0.0
+    return HostResult(
+        tiers.host_capacity, counts.reloaded, counts.mirrored, counts.evicted, thrash_rate, counts.latency
+    )
+
+
+def _samples(steps: int, usable: int) -> frozenset[int]:
     """Return the steps after which ``sampled`` judges the state: always the same ones, spread over the replay."""
-    steps = 2 * requests
     wanted = min(steps, max(8, min(200, SAMPLED_BLOCKS // usable)))
     return frozenset(random.Random(0).sample(range(1, steps + 1), wanted))

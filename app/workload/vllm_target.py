@@ -59,10 +59,10 @@ class VllmTarget:
         assert state is not None
         pool = state.pools["device"]
         keys: defaultdict[int, list[int]] = defaultdict(list)
-        for block, carried in pool.hashes:
+        for block, carried in pool.hashes or ():
             keys[block] += [k for k, _ in carried]
-        copies = {k: blocks for k, _, blocks in pool.cached}
-        return View(pool.free or (), pool.num_free, pool.ref, keys, copies)
+        copies = {k: blocks for k, _, blocks in pool.cached or ()}
+        return View(pool.free or (), pool.num_free or 0, pool.ref or (), keys, copies)
 
     def _do(self, op: str, args: dict[str, Any], snapshots: str) -> Step:
         return self._answer(self._session.more([(op, args)], snapshots=snapshots))[-1]
