@@ -10,9 +10,10 @@ from rich.table import Table
 from .checkers.trace import write_trace
 from .engines.hunt import Finding, Report
 from .engines.known import Known, KnownError, read_known
+from .engines.sight import Sight
 from .errors import ExitStatus, UsageError
 from .findings import file_name, report_to_json, tell, trace_of
-from .hunting import LEVELS, POOL, Plan, hunt_levels
+from .hunting import POOL, Plan, hunt_levels, levels_of
 from .output import Output
 
 if TYPE_CHECKING:
@@ -71,9 +72,10 @@ def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Resul
     Raises:
         UsageError: the engine or a level cannot be used.
     """
-    unknown = sorted(set(plan.levels) - set(LEVELS))
+    levels = levels_of(plan.engine)
+    unknown = sorted(set(plan.levels) - set(levels))
     if unknown:
-        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join(LEVELS)}")
+        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join(levels)}")
     result = Result(plan.target)
     seen: dict[str, Report] = {}
     with output.progress(f"fuzzing {plan.target}") as advance:
@@ -115,12 +117,24 @@ def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> No
         )  # fmt: skip
     output.tables.print(table)
     for report in result.reports:
+        if report.sight is not None:
+            _show_sight(output, report.sight)
+    for report in result.reports:
         for finding in report.findings:
             _show_finding(output, plan, traces, finding)
     if result.pool is not None and result.pool.findings:
         from .commands.fuzz import show
 
         show(output, result.pool, traces)
+
+
+def _show_sight(output: Output, sight: Sight) -> None:
+    """Say which rules were judged, and which were not and why."""
+    lines = [f"rules judged: {', '.join(sight.judged)}"]
+    lines += [f"not judged: {rule}: {why}" for rule, why in sight.unjudged.items()]
+    for line in lines:
+        output.tables.print(line, markup=False, highlight=False, soft_wrap=True)
+    output.tables.print("")
 
 
 def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Finding) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from packaging.version import Version
 
 from .checkers.trace import Trace, to_itf, write_atomically
+from .engines.driver import Driver
 from .engines.engine import Engine
 from .engines.hunt import MoreOracles, verdict
 from .engines.judge import HARMLESS
@@ -17,7 +18,7 @@ from .engines.session import Session, WorkerError
 from .engines.violation import Verdict, Violation
 from .errors import ExitStatus, UsageError
 from .findings import case_of, tell, violation_of
-from .hunting import more_oracles, open_engine
+from .hunting import more_oracles, open_target
 from .output import Output
 
 __all__ = ["Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
@@ -27,7 +28,7 @@ __all__ = ["Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
 class Outcome:
     """What a case does on a release."""
 
-    engine: Engine
+    engine: Engine | Driver
     kind: str
     """``same`` fault as recorded, ``other`` fault, ``none``, or ``refused``: the release does not take the setup."""
     violation: Violation | None = None
@@ -43,7 +44,9 @@ class Outcome:
         return f"not driven: {self.why}" if self.kind == "refused" else "nothing is wrong"
 
 
-def outcome_on(engine: Engine, case: Case, recorded: Violation | None, more: MoreOracles | None = None) -> Outcome:
+def outcome_on(
+    engine: Engine | Driver, case: Case, recorded: Violation | None, more: MoreOracles | None = None
+) -> Outcome:
     """Run a case on a release, in a worker of its own.
 
     Raises:
@@ -57,7 +60,11 @@ def outcome_on(engine: Engine, case: Case, recorded: Violation | None, more: Mor
 
 
 def outcome_in(
-    session: Session, engine: Engine, case: Case, recorded: Violation | None, more: MoreOracles | None = None
+    session: Session,
+    engine: Engine | Driver,
+    case: Case,
+    recorded: Violation | None,
+    more: MoreOracles | None = None,
 ) -> Outcome:
     """Run a case in a session with a release.
 
@@ -98,7 +105,7 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
     if itf is not None:
         write_atomically(itf, msgspec.json.encode(to_itf(recorded)) + b"\n")
     target = target or recorded.subject
-    outcome = outcome_on(open_engine(target), case, wanted, more_oracles(case.level))
+    outcome = outcome_on(open_target(target), case, wanted, more_oracles(case.level))
     if outcome.verdict is not None:
         for line in tell(target, case, outcome.verdict):
             output.tables.print(line, markup=False, highlight=False, soft_wrap=True)

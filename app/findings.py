@@ -1,6 +1,7 @@
 """Findings of a hunt: as text that one understands without knowing the kit, as traces, and as JSON."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,13 +83,17 @@ def violation_of(trace: Trace) -> Violation | None:
 def file_name(target: str, finding: Finding) -> str:
     """A name for the finding's trace that says what it is:
     ``vllm-0.33.0-scheduler-P6-content-of-a-cached-block-host``."""
-    parts = (target, finding.case.level, *finding.violation.signature)
+    # Of a driver's command, the names of its files; room must be left for what was found.
+    name = target
+    if target.startswith("exec:"):
+        name = "exec-" + "-".join(word.rsplit("/", 1)[-1] for word in target.removeprefix("exec:").split())[:50]
+    parts = (name, finding.case.level, *finding.violation.signature)
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts).replace("==", "-"))[:120].strip("-") + ".jsonl"
 
 
 def replay_line(target: str, path: str) -> str:
     """The command that shows a trace's fault again."""
-    return f"kvproof replay {path} --target {target}"
+    return f"kvproof replay {shlex.quote(path)} --target {shlex.quote(target)}"
 
 
 def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> Iterator[str]:
@@ -139,10 +144,11 @@ def _around(steps: list[Step], at: int) -> Iterator[str]:
 
 def _lines(state: State) -> Iterator[str]:
     for tier, pool in state.pools.items():
-        yield f"{tier} ref_cnt: {_short(pool.ref)}"
+        if pool.ref is not None:
+            yield f"{tier} ref_cnt: {_short(pool.ref)}"
         if pool.free is not None:
             yield f"{tier} free queue: {_short(pool.free)}"
-        cached = {f"{key}/{group}": blocks for key, group, blocks in pool.cached}
+        cached = {f"{key}/{group}": blocks for key, group, blocks in pool.cached or ()}
         yield f"{tier} cached (blocks by key/group): {_short(cached)}"
     for request, tables in state.tables.items():
         yield f"block tables of {request}: {_short(tables)}"
@@ -187,6 +193,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         ],
         "seconds": report.seconds,
         "steps_per_second": report.speed,
+        **({} if (sight := report.sight) is None else {"judged": sight.judged, "not_judged": sight.unjudged}),
     }
 
 

@@ -12,19 +12,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from .checkers.fuzz import FuzzReport, heap_at_rest
+from .engines.driver import PREFIX, Driver
 from .engines.engine import Engine, StoreError
-from .engines.hunt import MoreOracles, Report, hunt
+from .engines.hunt import CLOSING, MoreOracles, Report, hunt
 from .engines.known import Known, expectation
+from .engines.levels import requests
+from .engines.record import Hello
 from .engines.session import Session, WorkerError
+from .engines.sight import Sight
 from .engines.store import resolve
 from .errors import UsageError
 
-__all__ = ["LEVELS", "Plan", "hunt_levels", "more_oracles", "open_engine"]
+__all__ = ["LEVELS", "Plan", "hunt_levels", "levels_of", "more_oracles", "open_engine", "open_target"]
 
 POOL = "pool"
 """The level that is fuzzed in lockstep with machine P; the others are hunted with generated cases."""
 
 LEVELS = ("scheduler", "manager", "offload", POOL)
+"""The levels of the engines that the kit has workers for."""
 
 
 def open_engine(target: str) -> Engine:
@@ -39,11 +44,28 @@ def open_engine(target: str) -> Engine:
         raise UsageError(str(error)) from error
 
 
+def open_target(target: str) -> Engine | Driver:
+    """The engine or the driver that a target names.
+
+    Raises:
+        UsageError: there is no such engine, or the driver's command cannot be read.
+    """
+    try:
+        return Driver.of(target) if target.startswith(PREFIX) else resolve(target)
+    except StoreError as error:
+        raise UsageError(str(error)) from error
+
+
+def levels_of(engine: Engine | Driver) -> tuple[str, ...]:
+    """The levels that an engine may have."""
+    return (requests.LEVEL,) if isinstance(engine, Driver) else LEVELS
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is to be hunted."""
 
-    engine: Engine
+    engine: Engine | Driver
     target: str
     levels: tuple[str, ...]
     seed: int
@@ -106,7 +128,7 @@ def _run_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report 
 
 
 def _run(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report | FuzzReport:
-    if level != POOL:
+    if level != POOL or isinstance(plan.engine, Driver):
         return _hunt(plan, level, seconds, tell)
     from .vllm_pool_fuzzing import fuzz_pool
 
@@ -123,33 +145,63 @@ def _module(level: str) -> Any:
 
 
 def more_oracles(level: str) -> MoreOracles | None:
-    """The oracles that a level has of its own."""
+    """The oracles that a level has of its own.
+
+    Raises:
+        UsageError: there is no such level.
+    """
+    if level not in (*LEVELS, requests.LEVEL):
+        raise UsageError(f"there is no level {level}; the levels are {', '.join((*LEVELS, requests.LEVEL))}")
+    if level == POOL:
+        return None
     found: MoreOracles | None = getattr(_module(level), "more_oracles", None)
     return found
 
 
 def _hunt(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report:
-    engine = plan.engine
-    profiles = _module(level).profiles(engine.version)
-    if plan.profiles:
-        profiles = {name: cases for name, cases in profiles.items() if name in plan.profiles}
-        if not profiles:
-            raise UsageError(f"level {level} has no profile {', '.join(plan.profiles)}")
     try:
-        with heap_at_rest(), Session.of(engine) as session:
-            if level not in session.hello.levels:
-                raise UsageError(f"{plan.target} has no level {level}; it has {', '.join(session.hello.levels)}")
+        with heap_at_rest(), Session.of(plan.engine) as session:
+            hello = session.hello
+            if level not in hello.levels:
+                raise UsageError(f"{plan.target} has no level {level}; it has {', '.join(hello.levels)}")
+            capabilities = hello.capabilities.get(level)
             return hunt(
                 session,
                 plan.target,
                 level,
-                profiles,
+                _profiles(plan, level, hello),
                 seed=plan.seed,
                 seconds=seconds,
                 examples=plan.examples,
                 more=more_oracles(level),
-                expected=expectation(plan.known, engine.name, engine.version),
+                closing=CLOSING if capabilities is None else requests.closing(capabilities),
+                sight=None if capabilities is None else Sight(),
+                expected=expectation(plan.known, hello.engine, hello.version),
                 on_progress=lambda report, _profile: tell(report),
             )
     except WorkerError as error:
         raise UsageError(f"{plan.target} cannot be driven: {error}") from error
+
+
+def _profiles(plan: Plan, level: str, hello: Hello) -> dict[str, Any]:
+    """The families of cases that are wanted.
+
+    Raises:
+        UsageError: there are none, or the driver does not say what it can do.
+    """
+    if level == requests.LEVEL:
+        capabilities = hello.capabilities.get(level)
+        if capabilities is None or not {"start", "finish"} <= set(capabilities.operations):
+            raise UsageError(
+                f"{plan.target} does not say that it can start and finish requests; let its hello name the operations "
+                "in capabilities.requests"
+            )
+        found = requests.profiles(capabilities)
+    else:
+        found = _module(level).profiles(hello.version)
+    if plan.profiles:
+        wanted = {name: cases for name, cases in found.items() if name in plan.profiles}
+        if not wanted:
+            raise UsageError(f"level {level} has no profile {', '.join(plan.profiles)}; it has {', '.join(found)}")
+        return wanted
+    return found

@@ -149,17 +149,17 @@ class VllmPoolTarget(Target):
         blocks, hashes = sizes["Block"], sizes["Hash"]
         null = self.world.scope.params["null"]
         carried = [False] * (blocks * hashes)
-        for block, keys in pool.hashes:
+        for block, keys in pool.hashes or ():
             for k, _ in keys:
                 carried[block * hashes + k] = True
         cached: list[list[int]] = [[] for _ in range(hashes)]
-        for k, _, copies in pool.cached:
+        for k, _, copies in pool.cached or ():
             cached[k] = list(copies)
         free: list[Any] = list(pool.free or ())
         if pool.num_free != len(free):
             free.append(f"the counter says {pool.num_free}")
         # Some releases count the null block's holders, others do not; nobody reads it (P4).
-        ref_cnt = [0 if block == null else count for block, count in enumerate(pool.ref)]
+        ref_cnt = [0 if block == null else count for block, count in enumerate(pool.ref or ())]
         return {"ref_cnt": ref_cnt, "free": free, "hashes": carried, "cached": cached}
 
     def fork(self) -> Self:

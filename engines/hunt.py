@@ -5,7 +5,7 @@ fault that was found is set aside and the hunt goes on, so that one run tells of
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -20,12 +20,13 @@ from .judge import judge
 from .record import Answer, Case
 from .reduce import reduced
 from .session import Failure, Session
+from .sight import Sight
 from .violation import Verdict, Violation
 
 __all__ = ["CLOSING", "Finding", "Report", "close", "hunt", "verdict"]
 
 CLOSING: list[tuple[str, dict[str, Any]]] = [("drain", {}), ("reset", {})]
-"""How every sequence ends: everything must come to rest, and rest must be empty."""
+"""How a sequence ends: everything must come to rest, and rest must be empty."""
 
 _BATCH = 40
 """Cases of one profile between two looks at the clock."""
@@ -75,6 +76,8 @@ class Report:
     steady_seconds: float = 0.0
     steady_steps: int = 0
     """What the speed is measured by: batches up to their first finding, without the very first."""
+    sight: Sight | None = None
+    """Which rules could be judged, where that depends on what the target can tell."""
 
     @property
     def speed(self) -> float | None:
@@ -82,9 +85,9 @@ class Report:
         return self.steady_steps / self.steady_seconds if self.steady_seconds else None
 
 
-def close(case: Case) -> Case:
+def close(case: Case, closing: Sequence[tuple[str, dict[str, Any]]] = CLOSING) -> Case:
     """The case with the closing operations."""
-    return msgspec.structs.replace(case, ops=[*case.ops, *CLOSING])
+    return msgspec.structs.replace(case, ops=[*case.ops, *closing])
 
 
 def verdict(
@@ -132,6 +135,8 @@ def hunt(
     seconds: float = 60.0,
     examples: int | None = None,
     more: MoreOracles | None = None,
+    closing: Sequence[tuple[str, dict[str, Any]]] = CLOSING,
+    sight: Sight | None = None,
     expected: Callable[[Violation, Case], str | None] = lambda _v, _c: None,
     on_progress: Callable[[Report, str], None] = lambda _r, _p: None,
 ) -> Report:
@@ -146,10 +151,12 @@ def hunt(
         seconds: for how long.
         examples: how many cases at most.
         more: further oracles for a case, where the level has some of its own.
+        closing: how each sequence ends.
+        sight: sees what is told, where that depends on the target.
         expected: says why a violation is no news, or None.
         on_progress: called after each batch.
     """
-    report = Report(target, level)
+    report = Report(target, level, sight=sight)
     seen: set[tuple[str, ...]] = set()
     began = time.monotonic()
 
@@ -160,11 +167,11 @@ def hunt(
     while profiles and not over():
         for name, cases in profiles.items():
             steps = report.steps
-            hunter = _Hunter(session, report, seen, more, over, min(6.0, seconds * _SHRINK))
+            hunter = _Hunter(session, report, seen, more, closing, over, min(6.0, seconds * _SHRINK))
             for found in hunter.batch((seed << 32) + batch, cases):
                 first = hunter.first[found.verdict.violation.signature]
                 small = reduced(
-                    close(found.case),
+                    close(found.case, closing),
                     found.verdict,
                     lambda case: verdict(session, case, more, seen)[0],
                     min(10.0, seconds * _SHRINK * 2),
@@ -194,10 +201,11 @@ class _Hunter:
         report: Report,
         seen: set[tuple[str, ...]],
         more: MoreOracles | None,
+        closing: Sequence[tuple[str, dict[str, Any]]],
         over: Callable[[], bool],
         shrinking: float,
     ) -> None:
-        self._shrinking = shrinking
+        self._shrinking, self._closing = shrinking, closing
         self.session, self.report, self.seen, self.more, self.over = session, report, seen, more, over
         self.first: dict[tuple[str, ...], tuple[float, int]] = {}
         self.searching = 0.0
@@ -230,7 +238,7 @@ class _Hunter:
         late = shrinking and time.monotonic() - self._began - self.searching > self._shrinking
         if late or (not shrinking and self.over()):
             return
-        found, answer = verdict(self.session, close(case), self.more, self.seen)
+        found, answer = verdict(self.session, close(case, self._closing), self.more, self.seen)
         if not shrinking:
             self._count(answer)
         if found is None or found.violation.signature in self.seen:
@@ -247,6 +255,8 @@ class _Hunter:
         report = self.report
         report.examples += 1
         report.refused += answer.refused is not None
+        if report.sight is not None:
+            report.sight.see(answer)
         for step in answer.steps:
             if step.skipped:
                 report.skipped += 1

@@ -10,7 +10,9 @@ from .oracles.counting import CountingOracle
 from .oracles.events import EventsOracle
 from .oracles.flight import FlightOracle
 from .oracles.stored import StoredOracle
+from .oracles.words import garbage
 from .record import Answer, Error, Step, World
+from .shapes import problem_of_world, problems
 from .violation import Violation
 
 __all__ = ["HARMLESS", "Judge", "Oracle", "judge"]
@@ -87,9 +89,20 @@ def judge(
         if answer.steps and answer.steps[0].error is not None:
             return 0, [of_error(answer.steps[0].error)]
         return None
+    wrong = problem_of_world(answer.world)
+    if wrong is not None:
+        return 0, [garbage("world", wrong)]
     judge = Judge(answer.world, more)
     for number, step in enumerate(answer.steps):
-        broken = [v for v in judge.step(step) if v.rule not in HARMLESS or v.signature not in known]
+        try:
+            found = judge.step(step)
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+            # What is no effect and no state leads any judge astray. If nothing is wrong with it, the judge is.
+            problem = next(problems(answer.world, answer.steps[: number + 1]), None)
+            if problem is None:
+                raise
+            return number, [garbage(problem.kind, problem.text)]
+        broken = [v for v in found if v.rule not in HARMLESS or v.signature not in known]
         if broken:
             return number, broken
     return None

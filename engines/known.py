@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from .record import Case
 from .violation import Violation
@@ -45,12 +46,19 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Tell whether a violation, seen in this release, is this one."""
         return (
             self.engine == engine
-            and SpecifierSet(self.releases).contains(version, prereleases=True)
+            and self._holds_for(version)
             and self.rule == violation.rule
             and self.oracle in (None, violation.oracle)
             and self.level in (None, level)
             and (self.key is None or tuple(self.key) == violation.key[: len(self.key)])
         )
+
+    def _holds_for(self, version: str) -> bool:
+        """Tell whether a version is in the range. A driver's may be any text: then only all releases hold it."""
+        try:
+            return not self.releases or SpecifierSet(self.releases).contains(Version(version), prereleases=True)
+        except InvalidVersion:
+            return False
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):

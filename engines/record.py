@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Answer", "Case", "Error", "Group", "Hello", "PoolState", "State", "Step", "Tier", "World"]
+__all__ = ["Answer", "Capabilities", "Case", "Error", "Group", "Hello", "PoolState", "State", "Step", "Tier", "World"]
 
 PROTOCOL = 1
 """The version of the protocol that this kit speaks."""
@@ -26,6 +26,23 @@ class Case(msgspec.Struct, frozen=True):
     ops: list[tuple[str, dict[str, Any]]]
 
 
+class Capabilities(msgspec.Struct):
+    """What a driver can do at a level of whole requests, and what it can tell."""
+
+    operations: list[str]
+    """The operations that it has; no others are asked of it."""
+    options: list[str] = []
+    """The options of a setup that it takes beside ``blocks`` and ``block_tokens``."""
+    tenants: list[str] = []
+    """What its hash keys depend on beside tokens: ``adapter``, ``salt``."""
+    visible: dict[str, list[str]] = {}
+    """Per tier, the fields of the pool's state that it can tell."""
+    block_tokens: tuple[int, ...] = (2, 3, 4)
+    """Sizes of a block that make sense for it."""
+    tokens_per_grow: int = 1
+    """How many tokens one ``grow`` may add at most."""
+
+
 class Hello(msgspec.Struct):
     """What a worker says of itself."""
 
@@ -33,6 +50,8 @@ class Hello(msgspec.Struct):
     engine: str
     version: str
     levels: list[str]
+    capabilities: dict[str, Capabilities] = {}
+    """Per level, where the level's cases depend on them."""
 
 
 class Group(msgspec.Struct, gc=False):
@@ -53,6 +72,8 @@ class Tier(msgspec.Struct, gc=False):
     null: int | None = None
     split: int = 1
     """Units, each as large as a device block, that one block of this tier holds."""
+    by_key: bool = False
+    """The tier has no blocks of its own numbering: an entry's place is the number of its key."""
 
 
 class World(msgspec.Struct):
@@ -67,13 +88,13 @@ class World(msgspec.Struct):
 
 
 class PoolState(msgspec.Struct, gc=False):
-    """The state of one tier's block pool, as the engine's own objects have it."""
+    """The state of one tier's block pool, as the engine's own objects have it; None is what it does not show."""
 
-    ref: list[int]
-    free: list[int] | None
-    num_free: int
-    cached: list[tuple[int, int, list[int]]]
-    hashes: list[tuple[int, list[tuple[int, int]]]]
+    ref: list[int] | None = None
+    free: list[int] | None = None
+    num_free: int | None = None
+    cached: list[tuple[int, int, list[int]]] | None = None
+    hashes: list[tuple[int, list[tuple[int, int]]]] | None = None
 
 
 class State(msgspec.Struct, gc=False):

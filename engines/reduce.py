@@ -90,7 +90,7 @@ def _simplify(best: _Best) -> bool:
 
 
 def _simpler(value: Any) -> Iterator[Any]:
-    """Simpler values than this one, the simplest first; none for what is neither a number nor a list of numbers."""
+    """Simpler values than this one, the simplest first; none for what is neither a number nor a list of plain data."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         yield from sorted({0, value // 2, value - 1})
     elif isinstance(value, list) and value and all(isinstance(item, int) for item in value):
@@ -101,3 +101,5 @@ def _simpler(value: Any) -> Iterator[Any]:
         if any(value):
             yield [0] * len(value)
             yield [min(item, 1) for item in value]
+    elif isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        yield from ([], value[: len(value) // 2], value[1:])

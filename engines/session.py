@@ -6,21 +6,24 @@ Whatever a worker does, the kit goes on: a crash, a hang, garbage or a flood on 
 
 import os
 import selectors
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
 import msgspec
 
+from .driver import Driver
 from .engine import Engine
 from .record import PROTOCOL, Answer, Case, Hello, Step
 from .store import location
 
-__all__ = ["Failure", "Limits", "Run", "Session", "WorkerError"]
+__all__ = ["Exchange", "Failure", "Limits", "Run", "Session", "WorkerError"]
 
 WORKER = Path(__file__).with_name("worker")
 """The worker for Python engines: a folder that the engine's interpreter runs."""
@@ -46,12 +49,19 @@ class Limits:
     """Bytes of an answer."""
 
 
+_OF_DRIVERS = Limits(start=60.0, answer=30.0)
+"""A program of the user's: nothing large is imported, and nobody but the kit watches its time."""
+
+_WATCH = 0.5
+"""Seconds between two looks at the memory of a program that does not limit it itself."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """How a worker ended instead of answering."""
 
     kind: str
-    """``crash``, ``hang``, ``garbage`` or ``flood``."""
+    """``crash``, ``hang``, ``garbage``, ``flood`` or ``memory``."""
     text: str
 
 
@@ -62,6 +72,17 @@ class Run:
     answer: Answer
     failure: Failure | None = None
     """Set when the worker was lost; then the answer has the steps that are known to have ended."""
+
+
+@dataclass
+class Exchange:
+    """What came of a message, as it was said: for judging the words, not what they tell."""
+
+    answer: Any = None
+    """The line that has the message's number; None where the worker was lost first."""
+    before: list[Any] = field(default_factory=list)
+    """What was said before it: streamed steps."""
+    failure: Failure | None = None
 
 
 class _Lost(Exception):
@@ -79,8 +100,15 @@ class Session:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """All of its environment variables."""
     limits: Limits = field(default_factory=Limits)
+    folder: Path | None = None
+    """Where it runs; None: in an empty folder of its own."""
+    watched: bool = False
+    """Whether the kit watches its memory, since it does not itself."""
     starts: int = 0
     """How many workers there were."""
+
+    said_hello: Any = None
+    """The hello of the last worker as it was said, with what the kit does not know."""
 
     def __post_init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -91,10 +119,14 @@ class Session:
         self._warm: set[str] = set()
         self._id = 0
         self._decode = msgspec.json.Decoder(Answer).decode
+        self._least = 0
+        self._looked = 0.0
 
     @staticmethod
-    def of(engine: Engine, limits: Limits | None = None) -> "Session":
-        """A worker for an engine of the store, or of the user's own."""
+    def of(engine: Engine | Driver, limits: Limits | None = None) -> "Session":
+        """A worker for an engine of the store or of the user's own, or the user's own driver."""
+        if isinstance(engine, Driver):
+            return Session(engine.command, limits=limits or _OF_DRIVERS, folder=Path.cwd(), watched=True)
         limits = limits or Limits()
         said = msgspec.json.encode({"operation": limits.operation, "memory": limits.memory}).decode()
         cache = location() / "work" / f"{engine.name}-{engine.version}"
@@ -158,6 +190,42 @@ class Session:
             self.close()
             return Run(Answer(0), lost.failure)
 
+    def exchange(self, message: dict[str, Any]) -> Exchange:
+        """Say a message, and return all that is said until its answer; the answer may be anything with its number.
+
+        Raises:
+            WorkerError: no worker can be started (any more).
+        """
+        _ = self.hello
+        number = self._next()
+        done = Exchange()
+        try:
+            self._send({"id": number, **message})
+            while True:
+                line = self._line(time.monotonic() + self.limits.answer)
+                try:
+                    said = msgspec.json.decode(line)
+                except msgspec.DecodeError as error:
+                    raise _Lost(Failure("garbage", f"it said {line[:80]!r}, which is no JSON ({error})")) from error
+                if isinstance(said, dict) and said.get("id") == message.get("id", number):
+                    done.answer = said
+                    return done
+                if not (isinstance(said, dict) and said.keys() == {"step"}):
+                    raise _Lost(Failure("garbage", f"it said {line[:80]!r}, which is no answer to message {number}"))
+                done.before.append(said["step"])
+        except _Lost as lost:
+            done.failure = lost.failure
+            self.close()
+            return done
+
+    def idle(self) -> bytes:
+        """What a worker says though nothing was asked: it should be nothing."""
+        process, said = self._process, self._rest
+        if process is not None and process.stdout is not None:
+            with suppress(BlockingIOError):
+                said += os.read(process.stdout.fileno(), 2**16)
+        return said
+
     def _steps_before(self, message: dict[str, Any]) -> list[Step]:
         """The steps that a worker ends before it fails: it is asked again, to say each as soon as it is done."""
         steps: list[Step] = []
@@ -175,7 +243,8 @@ class Session:
         """End the worker, if there is one."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # With what it started: a driver may be a script around one.
             process.wait()
             assert process.stdin is not None
             assert process.stdout is not None
@@ -193,7 +262,7 @@ class Session:
 
     def _start(self) -> None:
         self.close()
-        self._folder = tempfile.TemporaryDirectory(prefix="kvproof-worker-")
+        self._folder = tempfile.TemporaryDirectory(prefix="kvproof-worker-", ignore_cleanup_errors=True)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         try:
             self._process = subprocess.Popen(
@@ -201,7 +270,7 @@ class Session:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                cwd=self._folder.name,
+                cwd=self.folder or self._folder.name,
                 env={**self.environment, "TMPDIR": self._folder.name},
                 start_new_session=True,
             )
@@ -216,15 +285,24 @@ class Session:
         os.set_blocking(self._process.stdin.fileno(), False)
         try:
             line = self._line(time.monotonic() + self.limits.start)
-            hello = msgspec.json.decode(line, type=_Hello).hello
-        except (_Lost, msgspec.DecodeError) as error:
-            said = self._last_words()
+        except _Lost as error:
+            said = "" if error.failure.kind == "crash" else self._last_words()
             self.close()
-            raise WorkerError(f"the worker did not start ({error}){said}") from error
+            what = f"no hello within {self.limits.start:g} s" if error.failure.kind == "hang" else error
+            raise WorkerError(f"the worker did not start ({what}){said}; it must say hello at once") from error
+        try:
+            hello = _hello(line)
+        except msgspec.DecodeError as error:
+            self.close()
+            raise WorkerError(
+                f"the worker's first line is no hello: {line[:80]!r} ({error}); docs/protocol.md says what it must be"
+            ) from error
         if hello.protocol != PROTOCOL:
             self.close()
             raise WorkerError(f"the worker speaks protocol {hello.protocol}, this kit {PROTOCOL}; update the older one")
         self._hello = hello
+        self.said_hello = msgspec.json.decode(line)
+        self._least = self._resident() if self.watched else 0
 
     def _ask(self, message: dict[str, Any]) -> Run:
         number = self._next()
@@ -241,6 +319,7 @@ class Session:
             raise _Lost(Failure("garbage", f"the worker's answer is none: {error}: {line[:80]!r}")) from error
         if answer.id != number:
             raise _Lost(Failure("garbage", f"the worker answered message {answer.id}, not {number}"))
+        self._watch_memory()
         return Run(answer)
 
     def _next(self) -> int:
@@ -286,8 +365,32 @@ class Session:
     def _wait(self, pipe: IO[bytes], event: int, deadline: float) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(pipe, event)
-            if not selector.select(max(0.0, deadline - time.monotonic())):
-                raise _Lost(Failure("hang", "the worker has not answered in time"))
+            while (left := deadline - time.monotonic()) > 0:
+                if selector.select(min(left, _WATCH) if self.watched else left):
+                    return
+                self._watch_memory()
+            raise _Lost(Failure("hang", "the worker has not answered in time"))
+
+    def _watch_memory(self) -> None:
+        """Now and then, see whether a watched worker has grown beyond its limit."""
+        now = time.monotonic()
+        if not self.watched or now - self._looked < _WATCH:
+            return
+        self._looked = now
+        grown = (self._resident() - self._least) / 2**20
+        if grown > self.limits.memory:
+            raise _Lost(Failure("memory", f"the worker grew by {grown:,.0f} MiB, {self.limits.memory:,} are allowed"))
+
+    def _resident(self) -> int:
+        """Bytes of memory that the worker and what it started take, where the system tells."""
+        assert self._process is not None
+        page, found = os.sysconf("SC_PAGE_SIZE"), 0
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, ValueError, IndexError):
+                # After the name, which may have spaces: state, parent, group.
+                if int((process / "stat").read_text().rpartition(")")[2].split()[2]) == self._process.pid:
+                    found += int((process / "statm").read_text().split()[1]) * page
+        return found
 
     def _gone(self) -> Failure:
         assert self._process is not None
@@ -310,6 +413,26 @@ class Session:
 
 class _Hello(msgspec.Struct):
     hello: Hello
+
+
+class _Version(msgspec.Struct):
+    protocol: int
+
+
+class _Versioned(msgspec.Struct):
+    hello: _Version
+
+
+def _hello(line: bytes) -> Hello:
+    """Read a hello; of another version of the protocol only that is read, as the rest may be anything.
+
+    Raises:
+        msgspec.DecodeError: it is none.
+    """
+    protocol = msgspec.json.decode(line, type=_Versioned).hello.protocol
+    if protocol != PROTOCOL:
+        return Hello(protocol, "", "", [])
+    return msgspec.json.decode(line, type=_Hello).hello
 
 
 class _Streamed(msgspec.Struct):

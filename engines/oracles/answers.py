@@ -56,7 +56,7 @@ class AnswersOracle:
             return
         for tier, pool in step.state.pools.items():
             null = self.world.tiers[tier].null
-            held = [b for b, count in enumerate(pool.ref) if count and b != null]
+            held = [b for b, count in enumerate(pool.ref or ()) if count and b != null]
             if held:
                 text = f"nothing is left to do, and {len(held)} blocks ({tier}) are still held: {held[:8]}"
                 yield Violation("L2", "blocks held for ever", text, (tier,))
@@ -65,7 +65,7 @@ class AnswersOracle:
         tiers = [tier for tier in state.pools if tier == next(iter(self.world.tiers)) or step.args.get("connector")]
         if step.result:
             for tier in tiers:
-                if any(blocks for _, _, blocks in state.pools[tier].cached):
+                if any(blocks for _, _, blocks in state.pools[tier].cached or ()):
                     text = f"reset answered true, and blocks are still cached ({tier})"
                     yield Violation("O10", "reset leaves entries", text, (tier,))
         elif self._drained:

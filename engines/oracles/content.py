@@ -24,7 +24,7 @@ class ContentOracle:
         seen = self._seen
         for tier, pool in step.state.pools.items():
             split = self.world.tiers[tier].split
-            for k, g, blocks in pool.cached:
+            for k, g, blocks in pool.cached or ():
                 for block in blocks:
                     version = ghost.version_of(tier, block) if split == 1 else self._version(ghost, tier, block, split)
                     if seen.get((tier, k, g, block)) == version:

@@ -38,7 +38,7 @@ class CountingOracle:
     def _queue(self, tier: str, pool: PoolState) -> Iterator[Violation]:
         """P1 to P4."""
         null = self.world.tiers[tier].null
-        negative = [b for b, count in enumerate(pool.ref) if count < 0 and b != null]
+        negative = [b for b, count in enumerate(pool.ref or ()) if count < 0 and b != null]
         if negative:
             yield Violation("P2", "negative ref_cnt", f"ref_cnt of block {negative[0]} ({tier}) is negative", (tier,))
         if pool.free is None:
@@ -49,16 +49,13 @@ class CountingOracle:
             yield Violation(
                 "P3", "block queued twice", f"block {twice} stands twice in the free queue ({tier})", (tier,)
             )
-        if pool.num_free != len(pool.free):
+        if pool.num_free not in (None, len(pool.free)):
             text = f"the free queue ({tier}) holds {len(pool.free)} blocks, its counter says {pool.num_free}"
             yield Violation("P3", "counter of the free queue", text, (tier,))
-        for block, count in enumerate(pool.ref):
-            if block == null:
-                if block in free:
-                    yield Violation(
-                        "P4", "null block queued", f"the null block stands in the free queue ({tier})", (tier,)
-                    )
-            elif (count == 0) != (block in free):
+        if null in free:
+            yield Violation("P4", "null block queued", f"the null block stands in the free queue ({tier})", (tier,))
+        for block, count in enumerate(pool.ref or ()):
+            if block != null and (count == 0) != (block in free):
                 where = "in" if block in free else "not in"
                 text = f"block {block} ({tier}) has ref_cnt {count} and is {where} the free queue"
                 yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where))
@@ -71,7 +68,7 @@ class CountingOracle:
                 for table in tables:
                     holders.update(table)
         null = self.world.tiers[tier].null
-        for block, count in enumerate(pool.ref):
+        for block, count in enumerate(pool.ref or ()):
             seen = holders[block]
             if block != null and (seen > count or (self.world.exact and seen != count)):
                 text = f"block {block} ({tier}) has ref_cnt {count} and {seen} holders"
@@ -80,6 +77,8 @@ class CountingOracle:
 
 def _names(tier: str, pool: PoolState) -> Iterator[Violation]:
     """P5: the map and the blocks say the same."""
+    if pool.cached is None or pool.hashes is None:
+        return
     by_map = {(k, g, block) for k, g, blocks in pool.cached for block in blocks}
     by_block = {(k, g, block) for block, keys in pool.hashes for k, g in keys}
     if by_map != by_block:

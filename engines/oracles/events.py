@@ -37,9 +37,12 @@ class EventsOracle:
         if step.state is None:
             return
         for tier in boundaries & set(step.state.pools):
+            entries = step.state.pools[tier].cached
+            if entries is None:
+                continue
             by_key_alone = any(g is None for _, g in self._believed[tier])
             believed = {(k, None) for k, _ in self._believed[tier]} if by_key_alone else self._believed[tier]
-            cached = {(k, None if by_key_alone else g) for k, g, blocks in step.state.pools[tier].cached if blocks}
+            cached = {(k, None if by_key_alone else g) for k, g, blocks in entries if blocks}
             if missing := cached - believed:
                 k, g = min(missing, key=str)
                 text = f"key {k} of group {g} is cached ({tier}), but the events do not say so"

@@ -38,7 +38,7 @@ def _again(step: Step, last: State, state: State) -> Iterator[Violation]:
     planned = set(last.holds.get(HOST, ()))
     before, after = _cached(last, HOST), _cached(state, HOST)
     there = {key for key, blocks in before.items() if blocks & after.get(key, set())}
-    names = dict(state.pools[DEVICE].hashes)
+    names = dict(state.pools[DEVICE].hashes or ())
     for effect in step.effects:
         if effect[0] != "copy" or effect[2] != "begin":
             continue
@@ -65,4 +65,4 @@ def _unchanged(op: str, last: State, state: State) -> Iterator[Violation]:
 
 
 def _cached(state: State, tier: str) -> dict[Key, set[int]]:
-    return {(k, g): set(blocks) for k, g, blocks in state.pools[tier].cached if blocks}
+    return {(k, g): set(blocks) for k, g, blocks in state.pools[tier].cached or () if blocks}

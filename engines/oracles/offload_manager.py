@@ -143,7 +143,7 @@ class OffloadManagerOracle:
     def _compared(self, op: str, result: Any, pool: PoolState) -> Iterator[Violation]:
         """The manager's entries, references and counters are those of the books."""
         refused = op == "offer" and result.get("refused")
-        found = {k: blocks[0] for k, _, blocks in pool.cached}
+        found = {k: blocks[0] for k, _, blocks in pool.cached or ()}
         if found != self._ready:
             k = min(k for k in found.keys() | self._ready.keys() if found.get(k) != self._ready.get(k))
             text = f"key {k} is in chunk {found.get(k)}, and should be in {self._ready.get(k)} (None: nowhere)"

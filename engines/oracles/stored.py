@@ -56,7 +56,7 @@ class StoredOracle:
         if step.state is None:
             return
         for tier, pool in step.state.pools.items():
-            entries = {(k, g) for k, g, blocks in pool.cached if blocks}
+            entries = {(k, g) for k, g, blocks in pool.cached or () if blocks}
             if tier in self._stored:
                 self._stored[tier] |= entries
             elif tier == self._device:

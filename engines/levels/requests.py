@@ -1,0 +1,170 @@
+"""Cases for the level ``requests``: whole requests on any engine, through a driver that its users write.
+
+Requests are named by the case, prompts are given in full, and a driver is asked only for what it says it can do
+(`Capabilities`). Whatever a sequence leaves out, the rest of it is legal: an operation on a request that is not there
+is skipped. A request never has more tokens than the device holds, so that it can always run alone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ..oracles.requests import RequestsOracle
+from ..oracles.words import WordsOracle
+from ..record import Capabilities, Case, World
+from .geometry import Op, Setup
+
+__all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "closing", "draw", "more_oracles", "profiles", "setups"]
+
+LEVEL = "requests"
+
+OPERATIONS = (
+    "start", "resume", "step", "grow", "finish", "abort", "preempt", "mirror", "evict", "reset", "drain",
+)  # fmt: skip
+"""All operations that the level knows. A driver has at least ``start`` and ``finish``."""
+
+OPTIONS = ("host_blocks", "caching", "events")
+"""What a setup may say beside ``blocks`` and ``block_tokens``, to drivers that take it."""
+
+_WIDTH = 5
+"""Bytes of an operation: which, and four that its arguments are made of."""
+
+_USUAL = {
+    "start": 24, "resume": 8, "step": 6, "grow": 20, "finish": 14, "abort": 3, "preempt": 5, "mirror": 6, "evict": 2,
+    "reset": 1, "drain": 1,
+}  # fmt: skip
+"""How often an operation is drawn, where the driver has it."""
+
+_WEIGHTS = {
+    "mirror": _USUAL | {"start": 30, "mirror": 24, "finish": 22, "grow": 8, "resume": 6},
+    "tight": _USUAL | {"start": 36, "resume": 16, "preempt": 10, "mirror": 10},
+}
+
+
+def more_oracles(_case: Case) -> Callable[[World], list[RequestsOracle | WordsOracle]]:
+    """Return what makes the oracles of this level's own for a case."""
+    return lambda world: [RequestsOracle(world), WordsOracle(world)]
+
+
+def profiles(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases that a driver can do, by name."""
+    return {name: _cases(capabilities, name, setup) for name, setup in setups(capabilities).items()}
+
+
+def closing(capabilities: Capabilities) -> list[Op]:
+    """How a sequence ends: everything comes to rest and rest is empty, as far as the driver can do that."""
+    return [(name, {}) for name in ("drain", "reset") if name in capabilities.operations]
+
+
+def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
+    """Return the families of setups that a driver takes, by name."""
+    options = capabilities.options
+    on: dict[str, st.SearchStrategy[Any]] = {"events": st.just(True)} if "events" in options else {}
+    found = {"plain": _setup(capabilities, st.integers(3, 10), **on)}
+    found["tight"] = _setup(capabilities, st.integers(1, 4), **on)
+    if "host_blocks" in options:
+        found["mirror"] = _setup(capabilities, st.integers(2, 6), host_blocks=st.integers(1, 8), **on)
+    if capabilities.tenants:
+        found["tenants"] = _setup(capabilities, st.integers(4, 10), **on)
+    if "caching" in options:
+        found["uncached"] = _setup(capabilities, st.integers(2, 8), caching=st.just(False))
+    return found
+
+
+def _setup(
+    capabilities: Capabilities, blocks: st.SearchStrategy[int], **more: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Setup]:
+    size = st.sampled_from(capabilities.block_tokens)
+    return st.fixed_dictionaries({"blocks": blocks, "block_tokens": size} | more)
+
+
+def _cases(capabilities: Capabilities, profile: str, setup: st.SearchStrategy[Setup]) -> st.SearchStrategy[Case]:
+    plays = st.binary(min_size=_WIDTH * 6, max_size=_WIDTH * 40)
+    return st.builds(lambda made, play: draw(capabilities, profile, made, play), setup, plays)
+
+
+def draw(capabilities: Capabilities, profile: str, setup: Setup, play: bytes) -> Case:
+    """Return the case that these bytes stand for: five make an operation."""
+    weights = _WEIGHTS.get(profile, _USUAL)
+    if "host_blocks" not in setup:
+        weights = {**weights, "mirror": 0}
+    often = [name for name in OPERATIONS if name in capabilities.operations for _ in range(weights[name])]
+    player = _Player(setup, capabilities, tenants=profile == "tenants")
+    for at in range(0, len(play) - _WIDTH + 1, _WIDTH):
+        # A case begins with a request: without one there is nothing to do.
+        name = often[play[at] % len(often)] if player.lengths else "start"
+        player.do(name, *play[at + 1 : at + _WIDTH])
+    return Case(LEVEL, setup, player.ops)
+
+
+class _Player:
+    """Makes operations of bytes. It knows what was asked, not what came of it."""
+
+    def __init__(self, setup: Setup, capabilities: Capabilities, *, tenants: bool) -> None:
+        self.ops: list[Op] = []
+        self.lengths: dict[str, int] = {}
+        """The most tokens that each request which was not ended may have."""
+        self._setup, self._capabilities = setup, capabilities
+        self._tenants: Sequence[str] = capabilities.tenants if tenants else ()
+        self._size: int = setup["block_tokens"]
+        self._most: int = setup["blocks"] * self._size
+        self._prompts: list[list[int]] = []
+
+    def do(self, name: str, a: int, b: int, c: int, d: int) -> None:
+        """Add an operation."""
+        if name == "start":
+            self._start(a, b, c, d)
+        elif name == "mirror":
+            self._mirror(a, b)
+        elif name == "evict":
+            self._add("evict", block=a % (self._setup["blocks"] + 1))
+        elif name in ("reset", "drain"):
+            self._add(name)
+            if name == "drain":
+                self.lengths.clear()
+        elif self.lengths:
+            self._on_one(name, list(self.lengths)[a % len(self.lengths)], b, c)
+
+    def _add(self, name: str, **args: Any) -> None:
+        self.ops.append((name, args))
+
+    def _start(self, a: int, b: int, c: int, d: int) -> None:
+        """A request that begins as an earlier one, mostly at the end of a block or a token behind it."""
+        kept: list[int] = []
+        if a % 4 and self._prompts:
+            like = self._prompts[a // 4 % len(self._prompts)]
+            kept = like if b >= 160 else like[: b % 6 * self._size + b // 6 % 2]
+        tail = [c % 3] * (c // 3 % (2 * self._size + 1))
+        prompt = (kept + tail)[: self._most] or [c % 3]
+        request = f"r{len(self._prompts)}"
+        self._prompts.append(prompt)
+        self.lengths[request] = len(prompt)
+        more: dict[str, Any] = {}
+        if "step" in self._capabilities.operations and d % 5 == 0:
+            more["most"] = 1 + d // 5 % (2 * self._size)
+        for number, tenant in enumerate(self._tenants):
+            if name := ("", "a", "b")[d // (1 + 2 * number) % 3]:
+                more[tenant] = name
+        self._add("start", request=request, prompt=prompt, **more)
+
+    def _on_one(self, name: str, request: str, b: int, c: int) -> None:
+        if name == "grow":
+            room = min(self._most - self.lengths[request], self._capabilities.tokens_per_grow)
+            if room > 0:
+                tokens = [c % 3] * (1 + b % room)
+                self.lengths[request] += len(tokens)
+                self._add("grow", request=request, tokens=tokens)
+            return
+        if name == "step":
+            self._add("step", request=request, most=1 + b % (2 * self._size))
+            return
+        self._add(name, request=request)
+        if name in ("finish", "abort"):
+            del self.lengths[request]
+
+    def _mirror(self, a: int, b: int) -> None:
+        """All requests, or some of them; sometimes none."""
+        names = list(self.lengths)
+        batch = names if a % 3 else [name for number, name in enumerate(names) if b >> number % 8 & 1]
+        self._add("mirror", requests=batch)

@@ -1,0 +1,209 @@
+"""Whole requests: refusals (P7, P15), order (P7, P10), evict and reset (P11, O10), and a mirrored host (M1 to M4).
+
+What is policy is judged only where the world's notes name it: ``{"dialect": {"take": "head", "free": "append",
+"host": "mirror"}}``. What a state does not show is not judged.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ..ghost import Ghost
+from ..record import PoolState, State, Step, World
+from ..violation import Violation
+
+__all__ = ["RequestsOracle"]
+
+_ADMITS = ("start", "resume", "step", "grow")
+_ENDS = ("finish", "abort", "preempt")
+
+
+class RequestsOracle:
+    """Judges a run of the level ``requests``."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        tiers = list(world.tiers)
+        self._device, self._host = tiers[0], tiers[1] if len(tiers) > 1 else None
+        dialect = world.notes.get("dialect")
+        self._dialect: dict[str, str] = dialect if isinstance(dialect, dict) else {}
+        self._single = len(world.groups) == 1 and world.groups[0].kind == "full"
+        self._last: State | None = None
+        self._recent: list[int] = []
+        """The keys of a mirrored host, the least recently used first."""
+
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Yield what is wrong with a step."""
+        last, state = self._last, step.state
+        self._last = state if state is not None else last
+        if state is None or last is None or step.skipped or step.error is not None:
+            if state is not None and last is None:
+                yield from self._mirrored(step, ghost, State({}), state)
+            return
+        if step.op in _ADMITS and step.result is False:
+            yield from self._refused(step, last, state)
+        elif step.op in _ADMITS and self._dialect.get("take") == "head" and self._single:
+            yield from self._taken(last, state)
+        elif step.op in _ENDS and self._single:
+            yield from self._freed(step, last, state)
+        elif step.op == "evict":
+            yield from self._evicted(step, state)
+        elif step.op == "reset" and self._host is not None and step.result is True:
+            yield from self._emptied(state, self._host)
+        yield from self._mirrored(step, ghost, last, state)
+
+    # --------------------------------------------------------------------------------------------- blocks and requests
+
+    def _refused(self, step: Step, last: State, state: State) -> Iterator[Violation]:
+        """P15, P7: a refusal changes no table, no entry of any tier, and takes nothing."""
+        if last.tables != state.tables:
+            r = next(r for r in {**last.tables, **state.tables} if last.tables.get(r) != state.tables.get(r))
+            own = r == step.args.get("request")
+            text = f"{step.op} is refused, and the block table of {r} changes"
+            yield Violation("P7" if own else "P15", "a refused admission changes something", text, ("tables",))
+        for tier, pool in state.pools.items():
+            before = last.pools.get(tier)
+            if before is None:
+                continue
+            if _entries(before) != _entries(pool):
+                text = f"{step.op} is refused, and the prefix map changes ({tier})"
+                yield Violation("P15", "a refused admission changes something", text, (tier,))
+            if before.ref != pool.ref:
+                text = f"{step.op} is refused, and reference counts change ({tier})"
+                yield Violation("P7", "a refused admission takes something", text, (tier,))
+
+    def _taken(self, last: State, state: State) -> Iterator[Violation]:
+        """P7: what is handed out and was not found is the head of the free queue."""
+        before, after = last.pools[self._device], state.pools[self._device]
+        if before.free is None or after.free is None or before.cached is None or after.cached is None:
+            return
+        gone = set(before.free) - set(after.free)
+        # A block that still carries what it carried was found, not taken.
+        was, now = _keys_of(before), _keys_of(after)
+        taken = [block for block in before.free if block in gone and not was.get(block, set()) & now.get(block, set())]
+        others = [block for block in before.free if block not in gone or block in taken]
+        if taken != others[: len(taken)]:
+            text = f"blocks {taken} are taken, the head of the free queue is {others[: len(taken)]}"
+            yield Violation("P7", "taken from the head of the queue", text)
+
+    def _freed(self, step: Step, last: State, state: State) -> Iterator[Violation]:
+        """P10: where freed blocks go, in the order of the dialect."""
+        order, before, after = self._dialect.get("free"), last.pools[self._device], state.pools[self._device]
+        if order not in ("append", "split") or before.free is None or after.free is None:
+            return
+        if order == "split" and after.hashes is None:
+            return
+        null = self.world.tiers[self._device].null
+        table = [block for block in (last.tables.get(str(step.args.get("request"))) or [[]])[0] if block != null]
+        freed = [block for block in reversed(table) if block in after.free]
+        if order == "split":
+            named = {block for block, keys in after.hashes or () if keys}
+            first = [block for block in freed if block not in named]
+            expected = first + before.free + [block for block in freed if block in named]
+        else:
+            expected = before.free + freed
+        if after.free != expected:
+            text = f"after {step.op} the free queue is {after.free}; in the order that is declared it is {expected}"
+            yield Violation("P10", "order of freed blocks", text, (order,))
+
+    def _evicted(self, step: Step, state: State) -> Iterator[Violation]:
+        """P11: what is evicted is not cached any more."""
+        block = step.args.get("block")
+        for k, _, blocks in state.pools[self._device].cached or ():
+            if block in blocks:
+                yield Violation("P11", "evict leaves an entry", f"block {block} is evicted and still cached as key {k}")
+
+    def _emptied(self, state: State, host: str) -> Iterator[Violation]:
+        """O10: a reset empties the host too."""
+        pool = state.pools.get(host)
+        if pool is not None and _entries(pool):
+            text = f"reset answered true, and entries are still cached ({host})"
+            yield Violation("O10", "reset leaves entries", text, (host,))
+
+    # --------------------------------------------------------------------------------------------- a mirrored host
+
+    def _mirrored(self, step: Step, ghost: Ghost, last: State, state: State) -> Iterator[Violation]:
+        """M1 to M4, where the world says that the host is a mirror."""
+        host = self._host
+        pool = None if host is None else state.pools.get(host)
+        if host is None or pool is None or pool.cached is None or self._dialect.get("host") != "mirror":
+            return
+        room = self.world.tiers[host].blocks
+        found = {k for k, _, blocks in pool.cached if blocks}
+        places = {(k if self.world.tiers[host].by_key else b) for k, _, blocks in pool.cached for b in blocks}
+        if len(places) > room:
+            yield Violation(
+                "M3", "more than the host holds", f"the host has {len(places)} entries, and room for {room}"
+            )
+        if step.op == "mirror" and last.pools.get(self._device) not in (None, state.pools[self._device]):
+            yield Violation("M2", "mirror changes the device", "mirror changes the device's pool, which it only reads")
+        self._follow(step, ghost, last, state, room)
+        expected = set(self._recent)
+        if found == expected:
+            return
+        missing, extra = expected - found, found - expected
+        k = min(missing or extra)
+        if step.op == "mirror" and missing and extra:
+            rule, why = "M3", f"and key {min(extra)} is, which is the least recently used"
+        elif step.op == "mirror":
+            rule, why = "M2", "though the blocks of the batch and the room say otherwise"
+        elif step.op in _ENDS:
+            rule, why = "M1", "though a release moves nothing"
+        else:
+            rule, why = "M4", "though only mirror and reset may change that"
+        text = f"after {step.op} key {k} is {'not ' if missing else ''}on the host, {why}"
+        yield Violation(rule, "what the mirror holds", text, (step.op,))
+        self._recent = [k for k in self._recent if k in found] + sorted(extra)
+
+    def _follow(self, step: Step, ghost: Ghost, last: State, state: State, room: int) -> None:
+        """Do to the books what a mirrored host does: store and touch in order, drop the least recently used."""
+        if step.op == "reset" and step.result is True:
+            self._recent.clear()
+        for effect in step.effects:
+            if effect[0] == "copied":
+                for source, unit, to, _ in effect[1]:
+                    if source == self._host and to == self._device:
+                        self._use([self._key_at(last, unit)], room)
+        if step.op == "mirror":
+            keys = _keys_of(state.pools[self._device])
+            for r in _names(step):
+                for block in (last.tables.get(r) or [[]])[0]:
+                    whole = [k for k in keys.get(block, ()) if k in ghost.named and self._whole(ghost.named[k][1])]
+                    self._use(sorted(whole), room)
+
+    def _whole(self, tokens: int) -> bool:
+        return tokens % self.world.groups[0].block == 0
+
+    def _key_at(self, state: State, unit: int) -> int:
+        """The key of an entry of the host by its place."""
+        assert self._host is not None
+        if self.world.tiers[self._host].by_key:
+            return unit
+        pool = state.pools.get(self._host)
+        entries = [] if pool is None or pool.cached is None else pool.cached
+        return next((k for k, _, blocks in entries if unit in blocks), unit)
+
+    def _use(self, keys: Sequence[int], room: int) -> None:
+        for k in keys:
+            if k in self._recent:
+                self._recent.remove(k)
+            elif len(self._recent) >= room:
+                self._recent.pop(0)
+            self._recent.append(k)
+
+
+def _names(step: Step) -> list[str]:
+    """The requests that a mirror operation names."""
+    names = step.args.get("requests")
+    return [r for r in names if isinstance(r, str)] if isinstance(names, list) else []
+
+
+def _entries(pool: PoolState) -> dict[tuple[int, int], set[int]]:
+    return {(k, g): set(blocks) for k, g, blocks in pool.cached or () if blocks}
+
+
+def _keys_of(pool: PoolState) -> dict[int, set[int]]:
+    """The keys that each block is cached under."""
+    found: dict[int, set[int]] = {}
+    for k, _, blocks in pool.cached or ():
+        for block in blocks:
+            found.setdefault(block, set()).add(k)
+    return found

@@ -1,0 +1,229 @@
+"""Shapes: whether worlds, effects and states are what `docs/protocol.md` says, number by number.
+
+The judge trusts that much; a driver's words are looked at here when they led it astray, and by the conformance checker.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .record import Effect, PoolState, State, Step, World
+
+__all__ = ["Problem", "Reader", "problem_of_world", "problems"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is not as it must be."""
+
+    step: int
+    kind: str
+    """``effect`` or ``state``."""
+    text: str
+
+
+def problem_of_world(world: World) -> str | None:
+    """What is wrong with a world; None when nothing is."""
+    if not world.groups or not world.tiers:
+        return "the world has no groups or no tiers"
+    if next(iter(world.tiers)) != "device":
+        return f"the first tier is {next(iter(world.tiers))!r}, and must be 'device'"
+    for group in world.groups:
+        if group.kind not in ("full", "window", "chunk", "mamba") or group.block < 1:
+            return f"{group} is no group: its kind is full, window, chunk or mamba, its block at least 1"
+        if group.kind in ("window", "chunk") and (group.window or 0) < 1:
+            return f"{group} says no window"
+    for name, tier in world.tiers.items():
+        if tier.blocks < 0 or tier.split < 1 or (tier.null is not None and not 0 <= tier.null < tier.blocks):
+            return f"tier {name} is out of range: {tier}"
+    if world.hash_block < 1:
+        return "hash_block must be at least 1"
+    return None
+
+
+def problems(world: World, steps: Sequence[Step]) -> Iterator[Problem]:
+    """Yield what is wrong with the effects and states of steps that are told from the beginning of a case."""
+    reader = Reader(world)
+    for number, step in enumerate(steps):
+        for kind, text in reader.step(step):
+            yield Problem(number, kind, text)
+
+
+@dataclass
+class Reader:
+    """Reads steps in their order: a request must have arrived before something happens to it."""
+
+    world: World
+    requests: set[str] = field(default_factory=set)
+
+    def step(self, step: Step) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with a step: ``effect`` or ``state``, and a sentence."""
+        for effect in step.effects:
+            text = self.problem(effect)
+            if text is not None:
+                yield "effect", f"{_short(effect)}: {text}"
+        if step.state is not None:
+            for text in _of_state(self.world, step.state):
+                yield "state", text
+
+    def problem(self, effect: Effect) -> str | None:
+        """What is wrong with an effect; None when nothing is."""
+        kinds = _EFFECTS.get(effect[0]) if effect and isinstance(effect[0], str) else None
+        if kinds is None:
+            return "there is no such effect"
+        least = sum(not kind.endswith("?") for kind in kinds)
+        if not least <= len(effect) - 1 <= len(kinds):
+            return f"it has {len(effect) - 1} fields, and must have {len(kinds)}: {', '.join(kinds)}"
+        if effect[0] == "request" and isinstance(effect[1], str):
+            self.requests.add(effect[1])
+        for kind, value in zip(kinds, effect[1:], strict=False):
+            name = kind.removesuffix("?")
+            if value is None and kind != name:
+                continue
+            if not _FIELDS[name](self, value):
+                return f"{_short(value)} is no {_FIELD_WORDS.get(name, name)}"
+        return None
+
+    def _place(self, tier: Any, unit: Any) -> bool:
+        return isinstance(tier, str) and tier in self.world.tiers and _is_place(self.world, tier, unit)
+
+    def _pair(self, value: Any) -> bool:
+        return (
+            isinstance(value, list)
+            and len(value) == 4
+            and self._place(value[0], value[1])
+            and self._place(value[2], value[3])
+        )
+
+    def _outside(self, value: Any) -> bool:
+        return (
+            isinstance(value, list) and len(value) == 4 and self._place(*value[:2]) and all(map(_is_count, value[2:]))
+        )
+
+    def _request(self, value: Any) -> bool:
+        return isinstance(value, dict) and _all(_is_count, value.get("tokens")) and _all(_is_item, _or_list(value))
+
+    def _leaves(self, value: Any) -> bool:
+        return _all(lambda leaf: isinstance(leaf, list) and len(leaf) == 2 and all(map(_is_count, leaf)), value)
+
+    def _tables(self, value: Any) -> bool:
+        return _all(lambda table: self._blocks(table), value) and len(value) == len(self.world.groups)
+
+    def _blocks(self, value: Any) -> bool:
+        return _all(lambda block: _is_place(self.world, next(iter(self.world.tiers)), block), value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_item(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(map(_is_count, value[:2])) and isinstance(value[2], str)
+
+
+def _or_list(value: Mapping[str, Any]) -> Any:
+    return value.get("items") or []
+
+
+def _is_place(world: World, tier: str, unit: Any) -> bool:
+    kind = world.tiers[tier]
+    return _is_count(unit) and (kind.by_key or not kind.blocks or unit < kind.blocks * kind.split)
+
+
+def _all(holds: Callable[[Any], bool], value: Any) -> bool:
+    return isinstance(value, list) and all(map(holds, value))
+
+
+_FIELDS: dict[str, Callable[[Reader, Any], bool]] = {
+    "request": lambda reader, value: isinstance(value, str) and value in reader.requests,
+    "name": lambda _reader, value: isinstance(value, str),
+    "what": Reader._request,
+    "count": lambda _reader, value: _is_count(value),
+    "counts": lambda _reader, value: _all(_is_count, value),
+    "end": lambda _reader, value: value in ("finished", "aborted"),
+    "group": lambda reader, value: _is_count(value) and value < len(reader.world.groups),
+    "blocks": Reader._blocks,
+    "block": lambda reader, value: reader._blocks([value]),
+    "tables": Reader._tables,
+    "leaves": Reader._leaves,
+    "pairs": lambda reader, value: _all(reader._pair, value),
+    "outside": lambda reader, value: _all(reader._outside, value),
+    "tier": lambda reader, value: isinstance(value, str) and value in reader.world.tiers,
+    "phase": lambda _reader, value: value in ("begin", "end", "fail"),
+    "id": lambda _reader, value: isinstance(value, str | int),
+    "totals": lambda _reader, value: isinstance(value, dict) and all(map(_is_number, value.values())),
+}
+
+_FIELD_WORDS = {
+    "request": "request that has arrived", "what": "description of a request", "counts": "list of numbers",
+    "end": "way to end (finished, aborted)", "blocks": "list of the device's blocks", "block": "block of the device",
+    "tables": "list of blocks per group", "pairs": "list of [tier, unit, tier, unit] in range",
+    "phase": "phase (begin, end, fail)",
+}  # fmt: skip
+
+_EFFECTS: dict[str, tuple[str, ...]] = {
+    "request": ("name", "what"),
+    "append": ("request", "counts"),
+    "keys": ("request", "count", "counts"),
+    "end": ("request", "end"),
+    "lookup": ("request", "count", "count", "count"),
+    "found": ("request", "tables", "count"),
+    "table": ("request", "group", "count", "blocks"),
+    "compute": ("request", "count", "counts"),
+    "state": ("request", "group", "block?", "leaves"),
+    "processed": ("request", "count"),
+    "copy": ("id", "phase", "pairs?"),
+    "copied": ("pairs",),
+    "computed_outside": ("request", "group", "outside"),
+    "zero": ("tier", "counts"),
+    "stored": ("tier", "group?", "counts", "count?"),
+    "removed": ("tier", "group?", "counts"),
+    "cleared": ("tier",),
+    "boundary": ("tier",),
+    "counts": ("totals",),
+    "preempted": ("request",),
+}
+
+
+def _of_state(world: World, state: State) -> Iterator[str]:
+    device = next(iter(world.tiers))
+    for tier, pool in state.pools.items():
+        if tier not in world.tiers:
+            yield f"the state has a pool {tier!r}, which is no tier of the world"
+        else:
+            yield from _of_pool(world, tier, pool)
+    for r, tables in state.tables.items():
+        if len(tables) != len(world.groups):
+            yield f"{r} has {len(tables)} block tables, the world {len(world.groups)} groups"
+        for block in (block for table in tables for block in table):
+            if not _is_place(world, device, block):
+                yield f"block {block} in a table of {r} is not one of the device's, which are numbered from 0"
+    for tier, blocks in state.holds.items():
+        if tier not in world.tiers or not all(_is_place(world, tier, block) for block in blocks):
+            yield f"holds of {tier!r} are out of range: {_short(blocks)}"
+    if min(state.waiting, state.running, state.pending) < 0:
+        yield "waiting, running and pending must be 0 or more"
+
+
+def _of_pool(world: World, tier: str, pool: PoolState) -> Iterator[str]:
+    blocks, by_key = world.tiers[tier].blocks, world.tiers[tier].by_key
+    if pool.ref is not None and len(pool.ref) != blocks and not by_key:
+        yield f"ref of {tier} has {len(pool.ref)} entries, one for each of {blocks} blocks is needed"
+    named = [(k, g, b) for k, g, at in pool.cached or () for b in at]
+    named += [(k, g, b) for b, keys in pool.hashes or () for k, g in keys]
+    places = [("free", b) for b in pool.free or () if b != -1] + [("cached or hashes", b) for _, _, b in named]
+    for where, block in places:
+        if not _is_place(world, tier, block):
+            yield f"{where} of {tier} names block {block}, the blocks are 0 to {blocks - 1}"
+    for k, g, _ in named:
+        if k < 0 or not 0 <= g < len(world.groups):
+            yield f"cached or hashes of {tier} name key {k} of group {g}, which is out of range"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else text[:97] + "..."

@@ -1,0 +1,116 @@
+"""Sight: which rules a run could judge, by what was told in it, and why not the others."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .record import Answer, Step, World
+
+__all__ = ["Sight"]
+
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "P1": ("device.ref", "device.free"),
+    "P2": ("device.ref", "tables"),
+    "P3": ("device.ref", "device.free"),
+    "P4": ("null", "device.free"),
+    "P5": ("device.cached", "device.hashes"),
+    "P6": ("device.cached", "table", "compute"),
+    "P7": ("device.free", "device.cached", "dialect take"),
+    "P10": ("device.free", "tables", "dialect free"),
+    "P11": ("evict", "device.cached"),
+    "P12": ("stored", "boundary", "device.cached"),
+    "P13": ("keys",),
+    "P14": ("lookup",),
+    "P15": ("refusal", "tables", "device.cached"),
+    "H8": ("tables",),
+    "L1": ("drain",),
+    "L2": ("drain", "device.ref"),
+    "O10": ("reset", "device.cached"),
+}
+"""What must be told at least once before a rule is judged at all."""
+
+_OF_HOSTS: dict[str, tuple[str, ...]] = {
+    "P6 (host)": ("host.cached",),
+    "O1 (host counts)": ("host.ref", "host.free"),
+    "O8": ("copy",),
+    "M1": ("host.cached", "dialect host"),
+    "M2": ("mirror", "host.cached", "device.cached", "dialect host"),
+    "M3": ("mirror", "host.cached", "device.cached", "dialect host"),
+    "M4": ("host.cached", "dialect host"),
+}
+"""The same, for worlds with a second tier."""
+
+_OPERATIONS = ("evict", "drain", "reset", "mirror")
+
+_WORDS = {
+    "null": "there is no null block",
+    "tables": "no state shows block tables",
+    "refusal": "nothing was refused",
+    "dialect take": "the world's notes name no order of taking",
+    "dialect free": "the world's notes name no order of freeing",
+    "dialect host": "the world's notes do not call the host a mirror",
+}
+
+
+@dataclass
+class Sight:
+    """What was told, over all answers of a run."""
+
+    told: set[str] = field(default_factory=set)
+
+    def see(self, answer: Answer) -> None:
+        """Take in an answer."""
+        world = answer.world
+        if world is None:
+            return
+        tiers = dict(zip(world.tiers, ("device", "host"), strict=False))
+        self.told.update(self._of_world(world))
+        for step in answer.steps:
+            self.told.update(effect[0] for effect in step.effects)
+            if step.skipped:
+                continue
+            self.told.add(step.op)
+            if step.result is False:
+                self.told.add("refusal")
+            self.told.update(_of_state(step, tiers))
+
+    def _of_world(self, world: World) -> Iterator[str]:
+        if len(world.tiers) > 1:
+            yield "host"
+        if any(tier.null is not None for tier in world.tiers.values()):
+            yield "null"
+        dialect = world.notes.get("dialect")
+        yield from (f"dialect {name}" for name in (dialect if isinstance(dialect, dict) else ()))
+
+    @property
+    def judged(self) -> list[str]:
+        """The rules that were judged."""
+        return [rule for rule, needs in self._rules().items() if self.told.issuperset(needs)]
+
+    @property
+    def unjudged(self) -> dict[str, str]:
+        """The rules that were not, and what was not told."""
+        missing = {rule: [need for need in needs if need not in self.told] for rule, needs in self._rules().items()}
+        return {rule: ", ".join(map(_said, needs)) for rule, needs in missing.items() if needs}
+
+    def _rules(self) -> dict[str, tuple[str, ...]]:
+        return _NEEDS | (_OF_HOSTS if "host" in self.told else {})
+
+
+def _of_state(step: Step, tiers: dict[str, str]) -> Iterator[str]:
+    if step.state is None:
+        return
+    if step.state.tables:
+        yield "tables"
+    for tier, pool in step.state.pools.items():
+        if tier in tiers:
+            yield from (f"{tiers[tier]}.{name}" for name in pool.__struct_fields__ if getattr(pool, name) is not None)
+
+
+def _said(need: str) -> str:
+    """In words, what was not told."""
+    if need in _WORDS:
+        return _WORDS[need]
+    if "." in need:
+        tier, name = need.split(".")
+        return f"no state shows {name} of the {tier}"
+    return f"{need} was never done" if need in _OPERATIONS else f"no effect {need} was told"

@@ -1,0 +1,83 @@
+"""The story of a case: whether what happened to each request is told, in an order that can have happened."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from .record import Case, Step
+
+__all__ = ["Story", "asked"]
+
+
+class Story:
+    """Follows the requests of one case by what was told of them."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._caching = case.setup.get("caching", True)
+        self._size: int = case.setup["block_tokens"]
+        self._tokens: dict[str, int] = {}
+        self._computed: dict[str, int] = {}
+        self._keys: dict[str, int] = {}
+
+    def told(self, steps: list[Step]) -> Iterator[str]:
+        """Yield what is missing."""
+        for number, step in enumerate(steps):
+            if step.error is not None:
+                return
+            yield from (f"after {asked(self._case, number)}: {text}" for text in self._step(step))
+
+    def _step(self, step: Step) -> Iterator[str]:
+        kinds = {effect[0] for effect in step.effects}
+        if step.skipped:
+            if kinds:
+                yield "it is skipped, and effects are told"
+            return
+        r = step.args.get("request")
+        if step.op == "start":
+            first: list[Any] = step.effects[0] if step.effects else [None]
+            if first[:2] != ["request", r] or first[2].get("tokens") != step.args["prompt"]:
+                yield f"its first effect must be the request {r} with the prompt as it was asked for"
+                return
+            wrong = [name for name in ("adapter", "salt") if first[2].get(name) != step.args.get(name)]
+            if wrong:
+                yield f"the request is told with another {wrong[0]} than was asked for"
+        for effect in step.effects:
+            yield from self._effect(effect)
+        if not isinstance(r, str) or r not in self._tokens:
+            return
+        if step.op in ("start", "resume") and step.result is True and not {"table", "compute"} <= kinds:
+            yield "the request was admitted, and no table or no compute is told"
+        if step.op in ("start", "resume") and step.result is True and self._caching and "lookup" not in kinds:
+            yield "the request was admitted, and no lookup is told"
+        if self._caching and step.result is True and self._keys.get(r, 0) < self._tokens[r] // self._size:
+            yield f"{r} has {self._tokens[r] // self._size} full blocks, and {self._keys.get(r, 0)} keys are told"
+        whole = step.op in ("grow", "resume") or (step.op == "start" and not step.args.get("most"))
+        if step.result is True and whole and self._computed.get(r, 0) != self._tokens[r]:
+            yield f"{r} has {self._tokens[r]} tokens, and {self._computed.get(r, 0)} are computed"
+        for op, kind in (("finish", "end"), ("abort", "end"), ("preempt", "preempted")):
+            if step.op == op and kind not in kinds:
+                yield f"no effect {kind} is told"
+
+    def _effect(self, effect: list[Any]) -> Iterator[str]:
+        kind: str = effect[0]
+        r: Any = effect[1] if len(effect) > 1 else None
+        if kind == "request":
+            self._tokens[r], self._computed[r] = len(effect[2]["tokens"]), 0
+        elif kind == "append":
+            self._tokens[r] += len(effect[2])
+        elif kind == "keys":
+            self._keys[r] = effect[2] + len(effect[3])
+        elif kind == "lookup":
+            self._computed[r] = effect[2] + effect[3]
+        elif kind == "preempted":
+            self._computed[r] = 0
+        elif kind == "compute":
+            if effect[2] != self._computed[r]:
+                yield f"{r} is computed from position {effect[2]} on, and {self._computed[r]} tokens are there"
+            self._computed[r] = effect[2] + len(effect[3])
+
+
+def asked(case: Case, number: int) -> str:
+    """An operation of a case, in words."""
+    op, args = case.ops[number] if number < len(case.ops) else ("?", {})
+    return f"operation {number + 1} ({op}{' of ' + str(args['request']) if 'request' in args else ''})"

@@ -1,0 +1,341 @@
+"""Targets ``exec:COMMAND``: drivers of users, fuzzed and replayed; the worked example in JavaScript and its faults."""
+
+import json
+import re
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvproof import cli
+from kvproof.engines import conformance
+from kvproof.engines.driver import Driver
+from kvproof.engines.engine import StoreError
+from kvproof.engines.ghost import Ghost
+from kvproof.engines.hunt import Report, verdict
+from kvproof.engines.known import Known
+from kvproof.engines.levels import requests
+from kvproof.engines.oracles.requests import RequestsOracle
+from kvproof.engines.record import Capabilities, Case, Group, PoolState, State, Step, Tier, World
+from kvproof.engines.rules import RULES
+from kvproof.engines.session import Limits, Session, WorkerError
+from kvproof.engines.violation import Violation
+from kvproof.hunting import Plan, hunt_levels
+
+from .toys import FAKES
+
+FAKE = (sys.executable, str(FAKES / "requests_driver.py"))
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "mirror-driver"
+LIMITS = Limits(start=20, answer=5)
+
+FAULTS = {
+    "copies-first-block": {"P6"},
+    "double-free": {"P3"},
+    "evict-newest": {"M3"},
+    "evict-nothing": {"P11"},
+    "first-block-only": {"M2"},
+    "frees-to-head": {"P10"},
+    "keep-hash": {"P6"},
+    "leak": {"P2"},
+    "mirror-evicts": {"M2"},
+    "mirrors-at-end": {"M1"},
+    "no-capacity": {"M3"},
+    "no-chain": {"P13"},
+    "no-salt": {"P13"},
+    "one-block-per-hash": {"P5"},
+    "refusal-evicts": {"P15"},
+    "reload-drops-host": {"M4"},
+    "reset-keeps-host": {"O10"},
+    "stale-claim": {"P6", "P15"},
+    "takes-tail": {"P7"},
+    "whole-hit": {"P14"},
+}
+"""What the example does wrong on demand, and the rules that it breaks by that."""
+
+
+def example(*more: str) -> tuple[str, ...]:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: the example is in JavaScript")
+    return (node, str(EXAMPLE / "driver.js"), *more)
+
+
+def hunted(command: tuple[str, ...], examples: int = 500, seconds: float = 30, **more: Any) -> Report:
+    driver = Driver(command)
+    plan = Plan(driver, driver.label, (requests.LEVEL,), 0, seconds, examples=examples, jobs=1, **more)
+    (report,) = hunt_levels(plan, lambda _report: None)
+    assert isinstance(report, Report)
+    return report
+
+
+def target(command: tuple[str, ...]) -> str:
+    return Driver(command).label
+
+
+# The example
+
+
+def test_the_example_conforms() -> None:
+    with Session.of(Driver(example()), LIMITS) as session:
+        report = conformance.check(session)
+    assert report.failed == []
+
+
+def test_nothing_is_found_in_the_right_example() -> None:
+    report = hunted(example(), 2000)
+    assert report.findings == []
+    assert report.examples >= 2000
+    assert report.refused == 0
+    assert set(report.coverage) == set(requests.OPERATIONS)
+    assert report.sight is not None
+    assert {"P2", "P6", "P15", "P6 (host)", "M1", "M2", "M3", "M4", "L1", "L2"} <= set(report.sight.judged)
+    assert set(report.sight.unjudged) == {"P4", "P12", "O1 (host counts)", "O8"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_example_is_found_by_the_rule_it_breaks(fault: str) -> None:
+    report = hunted(example("--fault", fault))
+    assert FAULTS[fault] <= {finding.violation.rule for finding in report.findings}
+    assert {finding.violation.rule for finding in report.findings} <= set(RULES)
+
+
+def test_all_faults_of_the_example_are_listed() -> None:
+    named = set(re.findall(r'fault [!=]== "([a-z-]+)"', (EXAMPLE / "manager.js").read_text()))
+    assert named == set(FAULTS)
+
+
+BLIS: list[tuple[str, dict[str, Any]]] = [
+    ("start", {"request": "r0", "prompt": [0, 0, 1, 1, 2, 2]}),
+    ("mirror", {"requests": ["r0"]}),
+    ("finish", {"request": "r0"}),
+    ("start", {"request": "r1", "prompt": [3, 3, 3, 3]}),
+    ("finish", {"request": "r1"}),
+    ("start", {"request": "r2", "prompt": [0, 0, 1, 1, 2, 2, 0]}),
+]
+"""The last of three blocks is taken by another request; a third one reloads it, into the block before it: the head."""
+
+
+def test_a_reload_that_holds_nothing_is_caught_where_it_claims_an_overwritten_block() -> None:
+    case = Case("requests", {"blocks": 4, "block_tokens": 2, "host_blocks": 4}, BLIS)
+    more = requests.more_oracles
+    with Session.of(Driver(example()), LIMITS) as session:
+        assert verdict(session, case, more)[0] is None
+    with Session.of(Driver(example("--fault", "stale-claim")), LIMITS) as session:
+        found, _ = verdict(session, case, more)
+    assert found is not None
+    assert found.violation.rule == "P6"
+    assert found.at == len(BLIS) - 1
+    assert "a lookup handed out" in found.violation.text
+
+
+# What the level's own oracle sees where the example cannot go wrong alone
+
+
+def told(op: str, free: list[int], ref: list[int], tables: dict[str, list[list[int]]], **more: Any) -> Step:
+    pool = PoolState(ref, free, len(free), [(0, 0, [1])], [(1, [(0, 0)])])
+    return Step(op, {"request": "r0"}, state=State({"device": pool}, tables), **more)
+
+
+def broken(first: Step, second: Step, **dialect: str) -> set[tuple[str, str]]:
+    world = World([Group("full", 2)], {"device": Tier(4)}, 2, notes={"dialect": dialect})
+    oracle, ghost = RequestsOracle(world), Ghost(world)
+    assert list(oracle.step(first, ghost)) == []
+    return {(violation.rule, violation.oracle) for violation in oracle.step(second, ghost)}
+
+
+def test_a_refusal_takes_nothing_and_changes_no_table() -> None:
+    before = told("start", [2, 3], [1, 1, 0, 0], {"r1": [[0, 1]]}, result=True)
+    assert broken(before, told("grow", [2, 3], [1, 1, 0, 0], {"r1": [[0, 1]]}, result=False)) == set()
+    taken = told("grow", [3], [1, 1, 1, 0], {"r1": [[0, 1]], "r0": [[2]]}, result=False)
+    assert broken(before, taken) == {
+        ("P7", "a refused admission takes something"),
+        ("P7", "a refused admission changes something"),
+    }
+    other = told("grow", [2, 3], [1, 1, 0, 0], {"r1": [[1, 0]]}, result=False)
+    assert broken(before, other) == {("P15", "a refused admission changes something")}
+
+
+def test_freed_blocks_go_where_the_dialect_says() -> None:
+    before = told("start", [3], [1, 1, 1, 0], {"r0": [[1, 0, 2]]}, result=True)
+    append, split = (told("finish", free, [0] * 4, {}) for free in ([3, 2, 0, 1], [2, 0, 3, 1]))
+    for declared, right, wrong in (("append", append, split), ("split", split, append)):
+        assert broken(before, right, free=declared) == set()
+        assert broken(before, wrong, free=declared) == {("P10", "order of freed blocks")}
+    assert broken(before, append) == broken(before, split) == set(), "what is not declared is not judged"
+
+
+# Targets
+
+
+def test_fuzz_finds_tells_and_writes_and_replay_shows_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong, right = target((*FAKE, "--engine-fault", "keep-hash")), target(FAKE)
+    report = tmp_path / "report.json"
+    arguments = ["--examples", "200", "--time", "20", "--traces", str(tmp_path), "--json", str(report)]
+    assert cli.run(["fuzz", wrong, *arguments]) == 1
+    shown = capsys.readouterr().out
+    assert "rules judged: P1" in shown
+    found = json.loads(report.read_text())
+    assert found["levels"][0]["judged"]
+    assert "P6" in {finding["rule"] for finding in found["findings"]}
+    again = next(line.strip().removeprefix("again: ") for line in shown.splitlines() if "again: " in line)
+    assert cli.run(shlex.split(again)[1:]) == 1
+    trace = next(path for path in tmp_path.glob("*.jsonl") if "P6" in path.name)
+    assert trace.name.startswith("exec-")
+    assert cli.run(["replay", str(trace)]) == 1, "without a target, on the one that it was recorded on"
+    assert cli.run(["replay", str(trace), "--target", right]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+
+
+def test_events_of_a_driver_are_judged() -> None:
+    report = hunted((*FAKE, "--engine-fault", "silent removal"), 200)
+    assert "P12" in {finding.violation.rule for finding in report.findings}
+    assert report.sight is not None
+    assert "P12" in report.sight.judged
+
+
+def test_nothing_is_found_in_a_right_driver_with_a_null_block() -> None:
+    report = hunted(FAKE, 400)
+    assert report.findings == []
+    assert report.sight is not None
+    assert report.sight.unjudged == {}
+
+
+def test_what_is_not_told_is_not_judged_and_is_named() -> None:
+    report = hunted((*FAKE, "--fault", "hides hashes"), 100)
+    assert report.findings == []
+    assert report.sight is not None
+    assert report.sight.unjudged == {"P5": "no state shows hashes of the device"}
+
+
+@pytest.mark.parametrize("fault", ["garbage effect", "blocks below 0", "no groups"])
+def test_words_that_are_none_are_a_finding_and_no_fault_of_the_kit(fault: str) -> None:
+    report = hunted((*FAKE, "--fault", fault), 100)
+    garbage = [f for f in report.findings if f.violation.key and f.violation.key[0] == "garbage"]
+    assert report.findings
+    assert all("protocol-check" in finding.violation.text for finding in garbage)
+    assert garbage or fault != "no groups"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("exec:/nonexistent/driver", "cannot be run (No such file or directory)"),
+        ("exec:", "names no command"),
+        ("exec:a 'b", "close its quotes"),
+        (target((*FAKE, "--fault", "other protocol")), "speaks protocol 99, this kit 1"),
+        (target((*FAKE, "--fault", "no json")), "first line is no hello: b'Welcome!'"),
+        (target((*FAKE, "--fault", "crashes")), "ended with status 3: this engine needs a licence"),
+        (target((*FAKE, "--fault", "cannot start")), "does not say that it can start and finish requests"),
+        (target((sys.executable, "-c", "")), "ended with status 0"),
+    ],
+)
+def test_a_driver_that_cannot_be_had_is_one_sentence_and_status_2(
+    command: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (["fuzz", command, "--time", "5"], ["protocol-check", command]):
+        if "cannot start" in command and arguments[0] == "protocol-check":
+            continue  # Its hello can be read: that is what is checked.
+        assert cli.run(arguments) == 2
+        said = capsys.readouterr().err
+        assert words in said
+        assert said.count("\n") == 1, said
+
+
+def test_a_driver_without_a_hello_is_not_waited_for_for_ever() -> None:
+    with (
+        Session.of(Driver((*FAKE, "--fault", "no hello")), Limits(start=0.5)) as session,
+        pytest.raises(WorkerError, match=r"no hello within 0\.5 s"),
+    ):
+        _ = session.hello
+
+
+def test_levels_and_profiles_that_a_driver_does_not_have_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["fuzz", target(FAKE), "--level", "scheduler"]) == 2
+    assert "the levels are requests" in capsys.readouterr().err
+    assert cli.run(["fuzz", target(FAKE), "--profile", "mirror", "--time", "1"]) == 2
+    assert "it has plain, tight, tenants, uncached" in capsys.readouterr().err
+
+
+def test_a_driver_that_hoards_memory_is_ended() -> None:
+    limits = Limits(start=20, answer=20, memory=400)
+    case = Case("requests", {"blocks": 2, "block_tokens": 2}, [])
+    with Session.of(Driver((*FAKE, "--fault", "hoards")), limits) as session:
+        runs = [session.run(case) for _ in range(20)]
+    failures = [run.failure for run in runs if run.failure is not None]
+    assert failures
+    assert failures[0].kind == "memory"
+    assert "400 are allowed" in failures[0].text
+
+
+def test_what_a_driver_started_ends_with_it(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    script = (
+        f"import subprocess, time; p = subprocess.Popen(['sleep', '60']); open({str(pid)!r}, 'w').write(str(p.pid)); "
+    )
+    script += "print('no hello', flush=True); time.sleep(60)"
+    with Session.of(Driver((sys.executable, "-c", script)), LIMITS) as session, pytest.raises(WorkerError):
+        _ = session.hello
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and _alive(int(pid.read_text())):
+        time.sleep(0.05)
+    assert not _alive(int(pid.read_text()))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_driver_runs_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(FAKES / "requests_driver.py", tmp_path / "mine.py")
+    monkeypatch.chdir(tmp_path)
+    with Session.of(Driver.of(f"exec:{sys.executable} mine.py"), LIMITS) as session:
+        assert session.hello.engine == "fake-requests"
+
+
+def test_a_command_is_split_as_a_shell_splits_it_and_no_further() -> None:
+    assert Driver.of("exec:./d 'a b' $HOME;ls").command == ("./d", "a b", "$HOME;ls")
+    assert Driver.of(Driver(("a b", "c")).label).command == ("a b", "c")
+    with pytest.raises(StoreError):
+        Driver.of("exec:  ")
+
+
+def test_versions_that_are_no_releases_match_lists_without_a_range_only() -> None:
+    violation = Violation("P6", "content", "...")
+    assert Known("fake-requests", "P6", "", "").fits("fake-requests", "1 of today", violation, "requests")
+    assert not Known("fake-requests", "P6", "", "", ">=1").fits("fake-requests", "1 of today", violation, "requests")
+
+
+# Cases
+
+
+def test_a_driver_is_asked_only_for_what_it_can_do() -> None:
+    least = Capabilities(["start", "finish"])
+    assert set(requests.setups(least)) == {"plain", "tight"}
+    assert requests.closing(least) == []
+    case = requests.draw(least, "plain", {"blocks": 3, "block_tokens": 2}, bytes(range(200)))
+    assert {name for name, _ in case.ops} == {"start", "finish"}
+
+
+def test_a_request_never_has_more_tokens_than_the_device_holds() -> None:
+    can = Capabilities(list(requests.OPERATIONS), ["host_blocks"], tokens_per_grow=3)
+    for seed in range(50):
+        setup = {"blocks": 2, "block_tokens": 2, "host_blocks": 1}
+        play = bytes((seed * 31 + n * n * 7) % 256 for n in range(400))
+        lengths: dict[str, int] = {}
+        for name, args in requests.draw(can, "mirror", setup, play).ops:
+            if name == "start":
+                assert args["request"] not in lengths
+                lengths[args["request"]] = len(args["prompt"])
+            elif name == "grow":
+                lengths[args["request"]] += len(args["tokens"])
+        assert max(lengths.values()) <= 4
+        assert min(lengths.values()) >= 1
