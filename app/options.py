@@ -21,15 +21,29 @@ def parse_sizes(text: str) -> dict[str, int]:
     Raises:
         UsageError: a part is not a name, an equals sign and a positive number, or a name comes twice.
     """
-    sizes: dict[str, int] = {}
+    return _parse_numbers("--size", text, "a size; write it as Block=5,Request=2", least=1)
+
+
+def parse_params(text: str) -> dict[str, int]:
+    """Return the values that ``capacity=2,pinning=0`` names.
+
+    Raises:
+        UsageError: a part is not a name, an equals sign and a number from 0 on, or a name comes twice.
+    """
+    return _parse_numbers("--set", text, "a value; write it as capacity=2,min_drop=1", least=0)
+
+
+def _parse_numbers(option: str, text: str, wanted: str, *, least: int) -> dict[str, int]:
+    """Return the numbers in ``text`` by their names."""
+    numbers: dict[str, int] = {}
     for part in text.split(","):
         name, _, number = (piece.strip() for piece in part.partition("="))
-        if not name.isidentifier() or not _is_positive(number):
-            raise UsageError(f"--size {text}: '{part}' is not a size; write it as Block=5,Request=2")
-        if name in sizes:
-            raise UsageError(f"--size {text}: {name} is given twice; give it once")
-        sizes[name] = int(number)
-    return sizes
+        if not name.isidentifier() or not (_is_positive(number) or (number == "0" and least == 0)):
+            raise UsageError(f"{option} {text}: '{part}' is not {wanted}")
+        if name in numbers:
+            raise UsageError(f"{option} {text}: {name} is given twice; give it once")
+        numbers[name] = int(number)
+    return numbers
 
 
 def parse_capacities(text: str) -> list[int | None]:

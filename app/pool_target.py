@@ -1,7 +1,7 @@
 """The reference implementation as a target for machine P."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -10,13 +10,14 @@ from .checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
 from .refimpl.block_pool import BlockPool
 from .refimpl.errors import RefusedError
 from .refimpl.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
-from .refimpl.manager import KVCacheManager
+from .refimpl.manager import KVCacheManager, ManagerSnapshot
 from .refimpl.payload import Payload
 from .worlds import World
 
 __all__ = ["PoolTarget"]
 
-_Call = Callable[..., object]
+_REMEMBERED = 1000
+"""How many payloads are decoded once."""
 
 
 class _ReadyPayload(Payload):
@@ -25,6 +26,41 @@ class _ReadyPayload(Payload):
     def keep(self, digests: Sequence[int], vectors: torch.Tensor) -> None:
         """`vectors` is the KV of the tokens with these digests."""
         self._vectors.update(zip(digests, vectors, strict=True))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_ReadyPayload":
+        """A payload of its own bytes; what a token's KV is, is the same for all."""
+        twin = copy.copy(self)
+        twin.data = self.data.clone()
+        return twin
+
+
+class _Decoder:
+    """Tells contents by their bytes. All bytes are looked at each time; equal ones are decoded once."""
+
+    def __init__(self, payload: Payload, digests: Sequence[int]) -> None:
+        """For payloads like this one, in which tokens with these digests are written."""
+        vectors = payload.expected(torch.tensor(digests, dtype=torch.int64))
+        if isinstance(payload, _ReadyPayload):
+            payload.keep(digests, vectors)
+        self._width = payload.data[:, :, 0, 0].nbytes
+        self._content_of = {vector.tobytes(): c for c, vector in enumerate(vectors.numpy())}
+        # The bytes of a slot that was never written are no content.
+        self._content_of[bytes(self._width)] = NONE
+        self._seen: dict[bytes, list[int]] = {}
+
+    def decode(self, payload: Payload) -> list[int]:
+        """The content of every slot, block by block."""
+        data = payload.data.numpy()
+        raw = data.tobytes()
+        decoded = self._seen.get(raw)
+        if decoded is None:
+            by_slot = data.transpose(2, 3, 0, 1, 4, 5).tobytes()
+            content_of, width = self._content_of, self._width
+            decoded = [content_of.get(by_slot[at : at + width], UNKNOWN) for at in range(0, len(raw), width)]
+            if len(self._seen) >= _REMEMBERED:
+                self._seen.clear()
+            self._seen[raw] = decoded
+        return decoded
 
 
 class PoolTarget(Target):
@@ -61,6 +97,11 @@ class PoolTarget(Target):
 
     essential: ClassVar = frozenset({"admit", "allocate"})
 
+    pool_kind: type[BlockPool] = BlockPool
+    """The pool that is driven."""
+    manager_kind: type[KVCacheManager] = KVCacheManager
+    """The manager that is driven."""
+
     def __init__(self, setting: World) -> None:
         """A fresh manager for a world."""
         super().__init__(setting)
@@ -74,25 +115,30 @@ class PoolTarget(Target):
         self._hash_of = {key: h for h, key in enumerate(setting.keys)}
         self._prompts = [[setting.keys[h] for h in row] for row in params["prompt"]]
         self._sizes = tuple(setting.scope.sizes[s] for s in ("Block", "Request", "Position", "Hash"))
-        self.manager = self.make_manager()
+        pool = self.pool_kind(setting.blocks, **self._pool_options())
+        self.manager = self.manager_kind(pool, **self._manager_options())
         self._listen()
-        assert self.manager.payload is not None
-        self._width = self.manager.payload.data[:, :, 0, 0].nbytes
-        self._content_of = self._contents()
-        self._seen: tuple[bytes, list[int]] = (b"", [])
+        self._decoder = _Decoder(self._device, setting.digests)
 
-    def make_manager(self) -> KVCacheManager:
-        """The manager that is driven."""
-        world, params = self.world, self.world.scope.params
-        pool = BlockPool(
-            world.blocks,
-            free_order="split" if params["split"] else "append",
-            caching=params["caching"],
-            null_block=params["null"] is not None,
-        )
+    def _pool_options(self) -> dict[str, Any]:
+        params = self.world.scope.params
+        return {
+            "free_order": "split" if params["split"] else "append",
+            "caching": params["caching"],
+            "null_block": params["null"] is not None,
+        }
+
+    def _manager_options(self) -> dict[str, Any]:
+        return {"block_tokens": self.world.block_tokens, "payload": self._payload(self.world.blocks)}
+
+    def _payload(self, blocks: int) -> Payload:
         # Eight float32 are 192 random bits a token: one content is never taken for another.
-        payload = _ReadyPayload(world.blocks, world.block_tokens, layers=1, heads=1, head_dim=4)
-        return KVCacheManager(pool, block_tokens=world.block_tokens, payload=payload)
+        return _ReadyPayload(blocks, self.world.block_tokens, layers=1, heads=1, head_dim=4)
+
+    @property
+    def _device(self) -> Payload:
+        assert self.manager.payload is not None
+        return self.manager.payload
 
     # ------------------------------------------------------------------------------------------------ driving
 
@@ -152,8 +198,10 @@ class PoolTarget(Target):
 
     def flat(self) -> Fields:
         """The manager's own snapshot, the listener's view, and the payload, decoded."""
+        return self._fields_of(self.manager.snapshot())
+
+    def _fields_of(self, snapshot: ManagerSnapshot) -> Fields:
         blocks, requests, positions, hashes = self._sizes
-        snapshot = self.manager.snapshot()
         pool = snapshot.pool
         hash_of = self._hash_of
         running = [False] * requests
@@ -164,9 +212,6 @@ class PoolTarget(Target):
             running[r] = True
             length[r] = len(entries)
             table[r * positions : r * positions + len(entries)] = entries
-        free: list[Any] = list(pool.free)
-        if pool.num_free != len(free):
-            free.append(f"the counter says {pool.num_free}")
         carried = [False] * (blocks * hashes)
         for b, keys in pool.keys.items():
             for key in keys:
@@ -187,10 +232,10 @@ class PoolTarget(Target):
             "length": length,
             "table": table,
             "ref_cnt": list(pool.ref_cnt),
-            "free": free,
+            "free": walked(pool.free, pool.num_free),
             "hashes": carried,
             "cached": cached,
-            "content": self._decode(),
+            "content": self._decoder.decode(self._device),
             "announced": list(self._announced),
             "reported": list(self._reported),
         }
@@ -227,29 +272,6 @@ class PoolTarget(Target):
             else ("stored", h, parent, f"block {event.block}, not {first}")
         )
 
-    def _contents(self) -> dict[bytes, int]:
-        """The bytes of each content's KV; those of a slot that was never written are no content."""
-        payload = self.manager.payload
-        assert payload is not None
-        vectors = payload.expected(torch.tensor(self.world.digests, dtype=torch.int64))
-        if isinstance(payload, _ReadyPayload):
-            payload.keep(self.world.digests, vectors)
-        contents = {vector.tobytes(): c for c, vector in enumerate(vectors.numpy())}
-        contents[bytes(self._width)] = NONE
-        return contents
-
-    def _decode(self) -> list[int]:
-        """The content of every slot. All bytes are looked at each time; equal ones are decoded once."""
-        assert self.manager.payload is not None
-        data = self.manager.payload.data.numpy()
-        raw = data.tobytes()
-        if raw != self._seen[0]:
-            by_slot = data.transpose(2, 3, 0, 1, 4, 5).tobytes()
-            content_of, width = self._content_of, self._width
-            decoded = [content_of.get(by_slot[at : at + width], UNKNOWN) for at in range(0, len(raw), width)]
-            self._seen = raw, decoded
-        return self._seen[1]
-
     # ------------------------------------------------------------------------------------------------ the rest
 
     def fork(self) -> Self:
@@ -261,13 +283,20 @@ class PoolTarget(Target):
 
     def spell(self, action: str, args: Args) -> str:
         """The call on the manager."""
-        named: dict[str, Callable[..., str]] = {
-            "admit": lambda r: f"{r}, need={self._need[r]}",
-            "hit": lambda r: f"{r}, keys={self.world.scope.params['prompt'][r]}, limit={self._limit[r]}",
-            "register": lambda r, i, h: f"{r}, {i}, key={h}, parent={self._parent[h]}, covered={self._covered[h]}",
+        spelled = self._spelled().get(action)
+        return f"manager.{action}({', '.join(map(str, args))})" if spelled is None else spelled(*args)
+
+    def _spelled(self) -> Mapping[str, Callable[..., str]]:
+        """The calls that have other arguments than the action."""
+        covered, limit, need, parent = self._covered, self._limit, self._need, self._parent
+        prompts = self.world.scope.params["prompt"]
+        return {
+            "admit": lambda r: f"manager.admit({r}, need={need[r]})",
+            "hit": lambda r: f"manager.hit({r}, keys={prompts[r]}, limit={limit[r]})",
+            "register": lambda r, i, h: (
+                f"manager.register({r}, {i}, key={h}, parent={parent[h]}, covered={covered[h]})"
+            ),
         }
-        inside = named[action](*args) if action in named else ", ".join(map(str, args))
-        return f"manager.{action}({inside})"
 
     def preamble(self) -> str:
         """Makes this target from the description of its world."""
@@ -276,3 +305,8 @@ class PoolTarget(Target):
             f"from {World.__module__} import World\nfrom {kind.__module__} import {kind.__qualname__}\n\n"
             f"target = {kind.__qualname__}(World.load(setting))"
         )
+
+
+def walked(queue: Sequence[Any], counter: int) -> list[Any]:
+    """A queue as walked, and what its counter says where that is something else."""
+    return list(queue) if counter == len(queue) else [*queue, f"the counter says {counter}"]

@@ -9,20 +9,42 @@ from typing import TYPE_CHECKING, Any
 from .errors import UsageError
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from .machine import Machine, Model
     from .machine.scope import Scope
 
 DEFAULT_SIZES = {"Block": 3, "Request": 2, "Position": 2, "Slot": 1, "Hash": 3, "Content": 4}
 """The scope of machine P that is explored where none is named: some hundred thousand states."""
 
+TIER_SIZES = DEFAULT_SIZES | {"Block": 2, "Hash": 2, "Content": 3}
+"""That of machines that extend it by more tiers, which have more state."""
+
+TIER_PARAMS: dict[str, int | bool] = {"capacity": 1, "cost": 1, "pinning": True, "window": 1, "min_drop": 1}
+"""What such machines are explored with where nothing else is said: all of it small, so that everything happens."""
+
 
 def find_scope(
-    machine: type[Machine], sizes: dict[str, int], *, split: bool, null: bool, caching: bool, seed: int
+    machine: type[Machine],
+    sizes: dict[str, int],
+    *,
+    split: bool,
+    null: bool | None,
+    caching: bool,
+    seed: int,
+    given: dict[str, int] | None = None,
 ) -> Scope:
     """Return a scope of the machine with these sizes; sizes that are left out have the default's.
 
+    Args:
+        machine: what is explored.
+        sizes: elements per sort.
+        split: the dialect of P10.
+        null: whether there is a null block; by default where windows move, which leave it behind.
+        caching: whether blocks are registered.
+        seed: chooses the token sequences.
+        given: parameters without keys, in place of those in `TIER_PARAMS`.
+
     Raises:
-        UsageError: the machine has no such sorts, or there are no token sequences with such numbers.
+        UsageError: the machine has no such sorts or parameters, or there are no token sequences with such numbers.
     """
     from .machine import Model
     from .machine.scope import Scope, ScopeError
@@ -37,7 +59,14 @@ def find_scope(
                 f"{model.name} has parameters of its own ({', '.join(model.params)}); "
                 "give their values with --params FILE"
             )
-        return _pool_scope(model.machine, DEFAULT_SIZES | sizes, split=split, null=null, caching=caching, seed=seed)
+        more = {name: value for name, value in TIER_PARAMS.items() if name in model.params}
+        for name in given or {}:
+            if name not in more:
+                raise UsageError(f"--set {name}: {model.name} has {', '.join(more) or 'nothing'} to set")
+        more |= given or {}
+        null = "window" in more if null is None else null
+        sizes = (TIER_SIZES if more else DEFAULT_SIZES) | sizes
+        return _pool_scope(model, sizes, more, split=split, null=null, caching=caching, seed=seed)
     except (ScopeError, ValueError) as error:
         raise UsageError(f"--size: {error}") from error
 
@@ -63,9 +92,15 @@ def scope_of_params(machine: type[Machine], sizes: dict[str, int], path: Path) -
 
 
 def _pool_scope(
-    machine: type[Machine], sizes: dict[str, int], *, split: bool, null: bool, caching: bool, seed: int
+    model: Model,
+    sizes: dict[str, int],
+    more: dict[str, int | bool],
+    *,
+    split: bool,
+    null: bool,
+    caching: bool,
+    seed: int,
 ) -> Scope:
-    from .machine import Model
     from .machine.scope import Scope
     from .worlds import Size, World
 
@@ -79,8 +114,7 @@ def _pool_scope(
     )
     world = World.make(asked, caching=caching, split=split, null=null, seed=seed)
     given = {k: v for k, v in sizes.items() if k == "Int"}
-    params = dict(world.scope.params)
-    model = Model.of(machine)
+    params = world.scope.params | more
     if "first_next" in model.params:
         params |= _first_links(world.scope.sizes["Block"], params["null"])
     return Scope(model, {**world.scope.sizes, **given}, params)

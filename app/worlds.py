@@ -1,10 +1,12 @@
-"""Worlds: instances of machine P's parameters that come from real token sequences.
+"""Worlds: instances of the parameters of machine P, and of those that extend it, that come from real token sequences.
 
 A world is a few requests whose tokens share prefixes. Every distinct prefix (with what else its KV depends on) is one
 content; a hash is the real, chained key of a block and names the contents of the slots that it covers. So whatever the
-machine allows in a world can be done to an implementation, with real keys and with real digests.
+machine allows in a world can be done to an implementation, with real keys and with real digests. What machines M and D
+have besides (a host tier's capacity, a window) are a few numbers more.
 """
 
+import functools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +15,28 @@ from typing import Any
 from hypothesis import strategies as st
 
 from .checkers.target import Args
-from .machine import Model
+from .machine import Machine, Model
 from .machine.concrete import State
 from .machine.scope import Scope
 from .refimpl.blocks import blocks_for, lookup_limit
 from .refimpl.keys import ExtraKeys, block_extras, block_key
 from .refimpl.payload import next_digest, root_digest
+from .spec.mirror import Mirror
+from .spec.pin import Pinned
 from .spec.pool import Pool
+from .spec.tiered import Tiered
+from .steering import Steering
 
-__all__ = ["SIZES", "Size", "World", "worlds"]
+__all__ = ["SIZES", "TIER_SIZES", "Size", "World", "worlds"]
 
-_MODEL = Model.of(Pool)
+CHOICES: Mapping[str, Sequence[int | bool]] = {
+    "capacity": (2, 1, 3, 4),
+    "cost": (1, 2, 5),
+    "pinning": (True, True, True, True, True, True, True, False),
+    "window": (1, 2),
+    "min_drop": (1, 2, 3),
+}
+"""What machines M and D may have in a world: small, so that hosts are full, and windows move past whole drops."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +66,48 @@ SIZES = (
 )
 """The sizes that random worlds have, the smallest first. They are few because each costs an interpreter."""
 
+TIER_SIZES = (
+    Size(blocks=2, requests=2, positions=2, slots=1, prefixes=3, hashes=3),
+    Size(blocks=3, requests=2, positions=3, slots=1, prefixes=4, hashes=4),
+    Size(blocks=4, requests=2, positions=4, slots=1, prefixes=6, hashes=6),
+    Size(blocks=4, requests=3, positions=3, slots=2, prefixes=9, hashes=6),
+    Size(blocks=5, requests=3, positions=4, slots=1, prefixes=7, hashes=7),
+)
+"""Those of worlds with more tiers than one: prompts are longer than in `SIZES`, and blocks fewer."""
+
 _TENANTS = (ExtraKeys(), ExtraKeys(salt="a"), ExtraKeys(adapter="a"))
+
+
+@functools.cache
+def _model_with(params: frozenset[str]) -> Model:
+    """The first of the machines that has these parameters.
+
+    Raises:
+        ValueError: none has them.
+    """
+    for machine in (Pool, Mirror, Pinned, Tiered):
+        model = Model.of(machine)
+        if params == set(model.params):
+            return model
+    raise ValueError(f"there are no worlds for a machine with the parameters {', '.join(sorted(params))}")
 
 
 @dataclass(frozen=True)
 class World:
-    """One instance of machine P's parameters, and what an implementation needs to be driven in it."""
+    """One instance of a machine's parameters, and what an implementation needs to be driven in it."""
 
     scope: Scope
     keys: tuple[bytes, ...]
     """The key of each hash."""
     digests: tuple[int, ...]
     """The 64-bit digest of the prefix that each content is the KV of."""
-    writes: frozenset[tuple[int, ...]] = frozenset()
+    writes: frozenset[Args] = frozenset()
     """The arguments of `write` that put a request's own tokens in their places; none where tokens are not known."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no tokens can help."""
+        if self.scope.params.get("cost", 1) < 1:
+            raise ValueError("bandwidths are finite, so that a reload takes some time: cost must be at least 1")
 
     # The parameters that implementations ask for.
 
@@ -88,31 +129,45 @@ class World:
     # How worlds are made.
 
     @staticmethod
-    def from_seed(seed: int, size: Size | None = None) -> "World":
+    def from_seed(seed: int, size: Size | None = None, *, machine: type[Machine] = Pool) -> "World":
         """The world with this number; the same one on every machine and in every process."""
         dice = random.Random(seed)
-        size = dice.choice(SIZES) if size is None else size
+        size = dice.choice(SIZES if machine is Pool else TIER_SIZES) if size is None else size
         caching, split, null = dice.random() < 0.9, dice.random() < 0.5, dice.random() < 0.5
-        return World.make(size, caching=caching, split=split, null=null, seed=seed)
+        more = {name: dice.choice(CHOICES[name]) for name in _more_params(machine)}
+        return World.make(size, caching=caching, split=split, null=null, seed=seed, more=more)
 
     @staticmethod
-    def make(size: Size, *, caching: bool = True, split: bool = False, null: bool = False, seed: int = 0) -> "World":
-        """A world of this size and dialect: tries sequences until their prefixes give the numbers asked for."""
+    def make(
+        size: Size,
+        *,
+        caching: bool = True,
+        split: bool = False,
+        null: bool = False,
+        seed: int = 0,
+        more: Mapping[str, int | bool] | None = None,
+    ) -> "World":
+        """A world of this size and dialect: tries sequences until their prefixes give the numbers asked for.
+
+        ``more``: what a machine that extends P has besides; it is the machine that has just these parameters.
+        """
         dice = random.Random(seed)
         lonely = 0
+        # A gap between tiers takes two blocks.
+        shared = min(2, size.positions - 1) if more else 1
         for _ in range(1000):
             trie = _Trie(size, dice)
             if not trie.fits():
                 continue
             # Most worlds have something to find; a few need not, and some sizes have no room for it.
             lonely += 1
-            if trie.shares() or lonely > 20 or dice.random() < 0.05:
-                return trie.world(caching, split, null)
+            if trie.shares(shared) or lonely > 20 * shared or dice.random() < 0.05:
+                return trie.world({"caching": caching, "split": split, "null": 0 if null else None, **(more or {})})
         raise ValueError(f"no token sequences were found that give {size}")
 
     @staticmethod
     def of_scope(scope: Scope) -> "World":
-        """A world for any instance of machine P, such as that of a proof's counterexample: made-up tokens, real keys.
+        """A world for any instance of a machine, such as that of a proof's counterexample: made-up tokens, real keys.
 
         Raises:
             ValueError: no blocks are like that: a hash covers slots with gaps, or the null block is not the first.
@@ -138,19 +193,8 @@ class World:
         return World(scope, tuple(keys[h] for h in range(len(kv))), tuple(digests))
 
     def worthwhile(self, state: State, action: str, possible: list[Args]) -> list[Args]:
-        """What a server would do: write what is not there yet, look up what can be found, not go in circles."""
-        params, sizes, now = self.scope.params, self.scope.sizes, vars(state)
-        if action == "write" and self.writes:
-            expects, positions, slots = now["expects"], sizes["Position"], sizes["Slot"]
-            right = self.writes
-            return [a for a in possible if a in right and expects[(a[0] * positions + a[1]) * slots + a[2]] != a[3]]
-        if action == "hit":
-            return [(r,) for (r,) in possible if params["limit"][r] and now["cached"][params["prompt"][r][0]]]
-        if action == "preempt":
-            return [(r,) for (r,) in possible if now["length"][r]]
-        if action == "reset":
-            return possible if any(now["cached"]) else []
-        return possible
+        """What a server would do, and what leads somewhere."""
+        return Steering(self.scope, state, self.writes).worthwhile(action, possible)
 
     def describe(self) -> dict[str, Any]:
         """Everything that is needed to make this world again: JSON values, 64-bit numbers included."""
@@ -164,26 +208,47 @@ class World:
     @staticmethod
     def load(described: Mapping[str, Any]) -> "World":
         """The opposite of `describe`."""
-        scope = Scope(_MODEL, dict(described["sizes"]), dict(described["params"]))
+        params = dict(described["params"])
+        scope = Scope(_model_with(frozenset(params)), dict(described["sizes"]), params)
         return World(scope, tuple(map(bytes.fromhex, described["keys"])), tuple(described["digests"]))
 
 
-def worlds(sizes: Sequence[Size] = SIZES, *, caching: bool | None = None) -> st.SearchStrategy[World]:
+def worlds(
+    sizes: Sequence[Size] | None = None, *, caching: bool | None = None, machine: type[Machine] = Pool
+) -> st.SearchStrategy[World]:
     """Draws worlds of all sizes and dialects; Hypothesis shrinks to the first size and the plain dialect.
 
-    ``caching``: whether blocks are registered; by default in most worlds.
+    Args:
+        sizes: how large they are; by default as suits the machine.
+        caching: whether blocks are registered; by default in most worlds.
+        machine: whose parameters they are instances of: P's, M's, D's, or those of both.
     """
+    more = _more_params(machine)
+    if sizes is None:
+        sizes = TIER_SIZES if more else SIZES
+    # One in eight has no cache: then there is nothing to hit, register or evict. As rarely windows cannot move.
+    mostly, rarely = st.sampled_from([1, 2, 3, 4, 5, 6, 7, 0]), st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7])
     return st.builds(
-        lambda size, split, null, cache, seed: World.make(
-            size, caching=caching if caching is not None else cache > 0, split=split, null=null, seed=seed
+        lambda size, split, null, cache, seed, numbers: World.make(
+            size,
+            caching=caching if caching is not None else cache > 0,
+            split=split,
+            null=null,
+            seed=seed,
+            more=numbers,
         ),
         st.sampled_from(list(sizes)),
         st.booleans(),
-        st.booleans(),
-        # One in eight has no cache: then there is nothing to hit, register or evict.
-        st.sampled_from([1, 2, 3, 4, 5, 6, 7, 0]),
+        rarely.map(lambda n: n < 7) if "window" in more else st.booleans(),
+        mostly,
         st.integers(0, 2**16 - 1),
+        st.fixed_dictionaries({name: st.sampled_from(list(CHOICES[name])) for name in more}),
     )
+
+
+def _more_params(machine: type[Machine]) -> list[str]:
+    """What the machine has beyond the parameters of P."""
+    return [name for name in Model.of(machine).params if name not in Model.of(Pool).params]
 
 
 @dataclass
@@ -258,14 +323,14 @@ class _Trie:
         full = sum(map(self._is_full, range(len(self.tokens))))
         return len(self.sequences) == self.size.requests and full <= self.size.hashes <= len(self.tokens)
 
-    def shares(self) -> bool:
-        """Whether two requests look for the same first block."""
-        slots = self.size.slots
-        first = [s.nodes[slots - 1] for s in self.sequences if s.prompt > slots]
-        return len(set(first)) < len(first)
+    def shares(self, blocks: int) -> bool:
+        """Whether two requests look for the same first blocks."""
+        tokens = blocks * self.size.slots
+        ends = [s.nodes[tokens - 1] for s in self.sequences if s.prompt > tokens]
+        return len(set(ends)) < len(ends)
 
-    def world(self, caching: bool, split: bool, null: bool) -> World:
-        """The world of these sequences."""
+    def world(self, given: Mapping[str, Any]) -> World:
+        """The world of these sequences, with those parameters that are no matter of sequences."""
         size = self.size
         full = [n for n in range(len(self.tokens)) if self._is_full(n)]
         partial = [n for n in range(len(self.tokens)) if not self._is_full(n)]
@@ -291,10 +356,18 @@ class _Trie:
             digests.append(next_digest(root_digest(self.tenant[node]) if above is None else digests[above], tokens[-1]))
         # One content more, which no hash names: what a step may write by mistake.
         digests.append(next_digest(digests[-1], 1 << 20))
+        params = {
+            **given,
+            "kv": kv,
+            "parent": parents,
+            "prompt": [self._prompt(s, number) for s in self.sequences],
+            "limit": [lookup_limit(s.prompt, size.slots) for s in self.sequences],
+            "need": [blocks_for(len(s.nodes), size.slots) for s in self.sequences],
+        }
         scope = Scope(
-            _MODEL,
+            _model_with(frozenset(params)),
             {
-                "Block": size.blocks + null,
+                "Block": size.blocks + (given["null"] is not None),
                 "Request": size.requests,
                 "Hash": size.hashes,
                 "Slot": size.slots,
@@ -302,16 +375,7 @@ class _Trie:
                 "Position": size.positions,
                 "Int": max(size.positions + 1, size.requests),
             },
-            {
-                "null": 0 if null else None,
-                "caching": caching,
-                "split": split,
-                "kv": kv,
-                "parent": parents,
-                "prompt": [self._prompt(s, number) for s in self.sequences],
-                "limit": [lookup_limit(s.prompt, size.slots) for s in self.sequences],
-                "need": [blocks_for(len(s.nodes), size.slots) for s in self.sequences],
-            },
+            params,
         )
         writes = [
             (r, *divmod(i, size.slots), node) for r, s in enumerate(self.sequences) for i, node in enumerate(s.nodes)

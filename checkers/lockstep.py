@@ -18,7 +18,7 @@ from ..machine.concrete import Concrete, State
 from ..machine.program import Let, Require, Statement
 from ..machine.scope import Scope
 from ..machine.terms import Term, walk
-from .target import Args, Fields, Target, nested
+from .target import Args, Fields, Target, nested, observable
 
 __all__ = ["Call", "Divergence", "Lockstep", "Specs", "WalkReport", "interpreter", "walk_in_lockstep"]
 
@@ -62,10 +62,12 @@ class Specs:
 
     def __init__(self, model: Model, kind: type[Target]) -> None:
         """For ``model``, and for targets of the given kind."""
-        unknown = [f for f in kind.fields if f not in model.maps and f not in model.queues]
+        shown = (*kind.fields, *kind.kept_for, *kind.kept_for.values())
+        unknown = [f for f in shown if f not in model.maps and f not in model.queues]
         if unknown:
             raise ValueError(f"{kind.__name__} shows {', '.join(unknown)}, which {model.name} does not have")
         self.model = model
+        self.kind = kind
         self.fields = kind.fields
         self.weights = kind.weights
         self.essential = kind.essential
@@ -182,7 +184,8 @@ class Lockstep:
         self.result: int | bool | None = None
         """The machine's result of the latest step."""
         queues = specs.model.queues
-        self._maps = [f for f in specs.fields if f not in queues]
+        self._kind = specs.kind
+        self._maps = [f for f in specs.fields if f not in queues and f not in specs.kind.kept_for]
         self._plain = [f for f in specs.fields if f in queues and not queues[f].kinds]
         self._keyed = [f for f in specs.fields if f in queues and queues[f].kinds]
         self._fields = specs.fields
@@ -276,18 +279,13 @@ class Lockstep:
             and all([*state[f]] == actual[f] for f in self._plain)
             and all(list(map(list, state[f])) == actual[f] for f in self._keyed)
         )
-        if same:
+        if same and not self._kind.kept_for:
             return None
         return self._difference(call, actual)
 
     def expected(self) -> Fields:
         """The machine's side of what is compared."""
-        state = self.state.__dict__
-        fields: Fields = {}
-        for name in self._fields:
-            value = state[name]
-            fields[name] = [list(q) for q in value] if name in self._keyed else list(value)
-        return fields
+        return observable(self._kind, self.spec.scope, self.state)
 
     def fork(self) -> "Lockstep":
         """A second run in the same state."""
@@ -295,9 +293,11 @@ class Lockstep:
         twin.state, twin.target, twin._enabled = self.spec.copy(self.state), self.target.fork(), {}
         return twin
 
-    def _difference(self, call: Call, actual: Fields) -> Divergence:
+    def _difference(self, call: Call, actual: Fields) -> Divergence | None:
         expected = self.expected()
         different = [f for f in self._fields if expected[f] != actual[f]]
+        if not different:
+            return None
         first = different[0]
         both = [_readable(self.spec.scope, first, side[first]) for side in (expected, actual)]
         return Divergence(first, call, both[0], both[1], tuple(different[1:]))

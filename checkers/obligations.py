@@ -7,20 +7,20 @@ hypotheses and a goal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import z3
 
 from ..machine.execution import Context, Goal, Run, Settled
-from ..machine.formulas import Formula, limplies
+from ..machine.formulas import Formula, land, limplies
 from ..machine.model import Model, Property
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Line
 from ..machine.universe import Unbounded
 from ..machine.wellformed import WellFormed
 
-__all__ = ["COROLLARIES", "INITIALLY", "Problem", "Problems", "corollaries", "initially", "of_action"]
+__all__ = ["COROLLARIES", "INITIALLY", "Problem", "Problems", "corollaries", "initially", "of_action", "together"]
 
 INITIALLY = "initially"
 COROLLARIES = "every state"
@@ -39,6 +39,18 @@ class Problem:
     prop: Property | None = None
     nearby: list[Formula] | None = None
     """The hypotheses that speak of something that goal or action speak of: mostly enough, and faster."""
+
+
+def together(problems: Sequence[Problem]) -> Problem:
+    """All these problems of one place as one: their goals' conjunction follows from what is known there."""
+    nearby = {_identity(h): h for p in problems for h in (p.hypotheses if p.nearby is None else p.nearby)}
+    first = problems[0]
+    formula = land(*[p.formula for p in problems])
+    return Problem("", "", first.line, first.hypotheses, formula, first.place, nearby=list(nearby.values()))
+
+
+def _identity(formula: Formula) -> object:
+    return formula.get_id() if isinstance(formula, z3.ExprRef) else formula
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..machine.concrete import Concrete
 from .lockstep import Call, Divergence
-from .target import Setting, Target
+from .target import Setting, Target, nested, observable
 from .trace import Operation, Trace
 
 __all__ = ["named_args", "to_script", "to_trace"]
@@ -91,7 +91,7 @@ def to_script(spec: Concrete, target: Target, setting: Setting, calls: Sequence[
         lines.append("assert answer.refused is None, answer.refused\n")
         lines.append(f"assert answer.result == {outcome.result!r}, answer.result\n")
         lines.append(f"assert by_kind(answer.events) == by_kind({list(outcome.events)!r}), answer.events\n")
-    fields = {f: spec.describe(state)[f] for f in target.fields}
+    fields = nested(spec.scope, observable(type(target), spec.scope, state))
     lines.append(_ending(found, calls, fields))
     return "".join(lines)
 

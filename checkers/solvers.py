@@ -10,7 +10,7 @@ import z3
 from ..machine.formulas import Formula
 from .obligations import Problem
 
-__all__ = ["Attempt", "Verdict", "ask", "to_smt2"]
+__all__ = ["Attempt", "Verdict", "ask", "is_trivial", "to_smt2"]
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
@@ -34,12 +34,17 @@ class Attempt:
     effort: float = 1.0
 
 
+def is_trivial(formula: Formula) -> bool:
+    """The formula is true as it stands."""
+    return formula is True or (isinstance(formula, z3.ExprRef) and z3.is_true(formula))
+
+
 def ask(problem: Problem, lemmas: list[Formula], attempt: Attempt, *, solver: str, timeout: float) -> Verdict:
     """Whether the goal follows from the hypotheses and lemmas; ``timeout`` in seconds.
 
     The answer is "proved" or "unknown": a refutation needs a whole state (`counterexample.py`), not a failed proof.
     """
-    if isinstance(problem.formula, bool) or z3.is_true(problem.formula):
+    if is_trivial(problem.formula) or problem.formula is False:
         return "proved" if problem.formula is not False else "unknown"
     if solver == "cvc5":
         return _ask_cvc5(to_smt2(problem, lemmas), timeout)

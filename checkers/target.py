@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self
 from ..machine.concrete import State
 from ..machine.scope import NONE, Scope
 
-__all__ = ["NONE", "UNKNOWN", "Answer", "Args", "Setting", "Target"]
+__all__ = ["NONE", "UNKNOWN", "Answer", "Args", "Setting", "Target", "nested", "observable"]
 
 Args = tuple[int, ...]
 """Arguments of an action: elements by number, integers, truth values."""
@@ -63,6 +63,10 @@ class Target(ABC):
 
     fields: ClassVar[tuple[str, ...]] = ()
     """The machine's variables that the implementation shows, in the order in which differences are reported."""
+
+    kept_for: ClassVar[Mapping[str, str]] = {}
+    """Fields of which only some entries are compared: those whose first key stands in a queue of the machine. Of others
+    a ghost goes on saying what was, and an implementation has nothing."""
 
     unjudged: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Per action, the requirements that are the caller's duty: the implementation need not notice that they are broken.
@@ -121,6 +125,23 @@ class Target(ABC):
         """Python text that makes a fresh run of this target under the name ``target``."""
         kind = type(self)
         return f"from {kind.__module__} import {kind.__qualname__}\n\ntarget = {kind.__qualname__}(setting)"
+
+
+def observable(kind: type[Target], scope: Scope, state: State) -> Fields:
+    """The machine's side of what is compared with targets of this kind."""
+    queues = scope.model.queues
+    fields: Fields = {}
+    for name in kind.fields:
+        value = state.__dict__[name]
+        if name in queues and queues[name].kinds:
+            fields[name] = [list(q) for q in value]
+        elif name in kind.kept_for:
+            members = state.__dict__[kind.kept_for[name]]
+            size = len(value) // scope.size(scope.model.maps[name].kinds[0])
+            fields[name] = [v if at // size in members else NONE for at, v in enumerate(value)]
+        else:
+            fields[name] = list(value)
+    return fields
 
 
 def nested(scope: Scope, fields: Mapping[str, list[Any]]) -> dict[str, Any]:

@@ -191,7 +191,8 @@ class Run:
                 self.symbolic.looked_at.clear()
                 if self.judged:
                     demands = WellFormed(self.symbolic, self.now, self.views, self.temps).demands(s.value, self.env)
-                    self._goal(f"{s.value!r} has a value", "", demands, s.line)
+                    about = frozenset(self.symbolic.looked_at)
+                    self._goal(f"{s.value!r} has a value", "", demands, s.line, about=about)
                 self.temps[s.name] = self._value(s.value)
                 self.read |= self.symbolic.looked_at
             elif isinstance(s, Require):
@@ -405,7 +406,10 @@ class Run:
         place = self.action.loops.index(s)
         for name, fact in s.facts.items():
             if (place, name) not in self.settled.facts:
-                self._goal(f"loop at {s.line}: {name}", "", self._value(fact), s.line)
+                self.symbolic.looked_at.clear()
+                formula = self._value(fact)
+                about = frozenset(self.symbolic.looked_at)
+                self._goal(f"loop at {s.line}: {name}", "", formula, s.line, about=about)
 
     def _use_facts(self, s: Loop) -> None:
         """The rule for loops of any number of rounds."""

@@ -92,8 +92,8 @@ class Mirror(Statistics):
 
     @assume("M7")
     def copies_take_time(self) -> Bool:
-        """The base latency is not negative, and the bandwidth is positive and finite."""
-        return self.cost.value >= 0
+        """The base latency is not negative, and the bandwidth is finite."""
+        return self.cost.value >= 1
 
     # -------------------------------------------------------------------------------- actions
 
@@ -452,6 +452,28 @@ class Mirror(Statistics):
                         self.host.has(g),
                     ),
                     self._is_mirrored(r, g, i),
+                ),
+            ),
+            "the least recently used is given up": forall(
+                Hash,
+                Hash,
+                lambda g, h: implies(
+                    all_of(
+                        entry.host.has(g) & ~self.host.has(g),
+                        entry.host.has(h) & self.host.has(h) & ~self._is_mirrored(r, h, i),
+                    ),
+                    entry.host.before(g, h),
+                ),
+            ),
+            "others keep their order": forall(
+                Hash,
+                Hash,
+                lambda g, h: implies(
+                    all_of(
+                        entry.host.has(g) & self.host.has(g) & ~self._is_mirrored(r, g, i),
+                        entry.host.has(h) & self.host.has(h) & ~self._is_mirrored(r, h, i),
+                    ),
+                    iff(self.host.before(g, h), entry.host.before(g, h)),
                 ),
             ),
             "a full host is why something is given up": forall(

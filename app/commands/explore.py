@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..errors import ExitStatus, UsageError
-from ..options import JsonOption, parse_sizes
+from ..options import JsonOption, parse_params, parse_sizes
 from ..output import Output
 
 if TYPE_CHECKING:
@@ -24,10 +24,21 @@ def explore(
         Literal["append", "split"], typer.Option(help="Dialect of P10 (machines of the pool).")
     ] = "split",
     null_block: Annotated[
-        bool, typer.Option("--null-block/--no-null-block", help="Whether the pool keeps a null block.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--null-block/--no-null-block", help="Whether the pool keeps a null block. Default: where windows move."
+        ),
+    ] = None,
     caching: Annotated[bool, typer.Option("--caching/--no-caching", help="Whether blocks are registered.")] = True,
     seed: Annotated[int, typer.Option(help="Chooses the requests' token sequences.")] = 0,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=N[,...]",
+            help="Machines of tiers: capacity, cost (host); pinning (0 or 1), window, min_drop (pinned queue).",
+        ),
+    ] = None,
     params: Annotated[
         Path | None, typer.Option(metavar="FILE", help="JSON: the value of each parameter of a machine of your own.")
     ] = None,
@@ -47,9 +58,19 @@ def explore(
     kind = find_machine(machine)
     sizes = parse_sizes(size) if size else {}
     if params is not None:
+        if given is not None:
+            raise UsageError("--set has no use beside --params; write the value into the file")
         scope = scope_of_params(kind, sizes, params)
     else:
-        scope = find_scope(kind, sizes, split=free_order == "split", null=null_block, caching=caching, seed=seed)
+        scope = find_scope(
+            kind,
+            sizes,
+            split=free_order == "split",
+            null=null_block,
+            caching=caching,
+            seed=seed,
+            given=parse_params(given) if given else None,
+        )
     report = run(output, machine, kind, scope, device=device, max_states=max_states)
     show(output, [report])
     if trace is not None and report.violations:

@@ -22,11 +22,16 @@ REFIMPL_RUNS = 200
 
 def fuzz(
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="What is driven: refimpl, vllm==VERSION or vllm@PYTHON.")
+        str,
+        typer.Argument(metavar="TARGET", help="What is driven: refimpl, vllm==VERSION, vllm@PYTHON or exec:COMMAND."),
     ],
     level: Annotated[
         list[str] | None,
-        typer.Option(metavar="LEVEL", help="A level of the engine: scheduler, manager, offload, pool. Default: all."),
+        typer.Option(
+            metavar="LEVEL",
+            help="A level of the engine: scheduler, manager, offload, pool; of exec: requests. Default: all. "
+            "Of refimpl one: pool (default), mirror, pin, tiered.",
+        ),
     ] = None,
     profile: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this family of cases; may be given again.")
@@ -50,19 +55,24 @@ def fuzz(
     """Drive a target through random runs; what is wrong comes with the shortest run that shows it."""
     output = Output(json)
     if target == "refimpl":
-        if level or profile or known:
-            raise UsageError("refimpl has no levels, profiles or known findings; leave these options out")
-        report = run(output, seed=seed, examples=examples or REFIMPL_RUNS, steps=steps, seconds=time)
+        if profile or known:
+            raise UsageError("refimpl has no profiles or known findings; leave these options out")
+        if len(level or ()) > 1:
+            raise UsageError("refimpl is driven at one level at a time; give --level once")
+        examples = examples or REFIMPL_RUNS
+        name = level[0] if level else "pool"
+        report = run(output, seed=seed, examples=examples, steps=steps, seconds=time, level=name)
         show(output, report, traces)
         output.report(report.to_json())
         return verdict(report)
     from ..engine_fuzzing import fuzz_engine, read_list
-    from ..hunting import LEVELS, Plan, open_engine
+    from ..hunting import Plan, levels_of, open_target
 
+    engine = open_target(target)
     plan = Plan(
-        engine=open_engine(target),
+        engine=engine,
         target=target,
-        levels=tuple(level or LEVELS),
+        levels=tuple(level or levels_of(engine)),
         seed=seed,
         seconds=time or ENGINE_SECONDS,
         examples=examples,
@@ -76,12 +86,22 @@ def fuzz(
     return result.status
 
 
-def run(output: Output, *, seed: int, examples: int, steps: int, seconds: float | None = None) -> "FuzzReport":
-    """Fuzz the reference implementation with progress."""
+def run(
+    output: Output, *, seed: int, examples: int, steps: int, seconds: float | None = None, level: str = "pool"
+) -> "FuzzReport":
+    """Fuzz the reference implementation at one of its levels, with progress.
+
+    Raises:
+        UsageError: it has no such level.
+    """
     from ..checkers.fuzz import fuzz as fuzz_target
-    from ..pool_target import PoolTarget
-    from ..spec.pool import Pool
+    from ..machines import find_machine
+    from ..tiered_targets import TARGETS
     from ..worlds import worlds
+
+    if level not in TARGETS:
+        raise UsageError(f"refimpl has no level {level}; name one of {', '.join(TARGETS)}")
+    machine = find_machine(level)
 
     with output.progress("fuzzing refimpl") as advance:
 
@@ -89,9 +109,9 @@ def run(output: Output, *, seed: int, examples: int, steps: int, seconds: float 
             advance(runs, examples, f"fuzzing refimpl: {done:,} steps")
 
         return fuzz_target(
-            Pool,
-            PoolTarget,
-            worlds(),
+            machine,
+            TARGETS[level],
+            worlds(machine=machine),
             seed=seed,
             examples=examples,
             steps=steps,

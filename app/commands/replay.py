@@ -21,7 +21,9 @@ def replay(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")],
     target: Annotated[
         str | None,
-        typer.Option(metavar="TARGET", help="Compare with this target: refimpl; for an engine's trace: vllm==VERSION."),
+        typer.Option(
+            metavar="TARGET", help="Compare with this target: refimpl; for an engine's trace: vllm==X or exec:COMMAND."
+        ),
     ] = None,
     machine: Annotated[
         str | None, typer.Option(metavar="MACHINE", help="The machine, where the trace does not name a known one.")
@@ -45,8 +47,8 @@ def replay(
 
         return replay_engine(output, str(trace), recorded, target, itf)
     by_class = {cls: name for name, (_, cls) in KNOWN.items()}
-    is_pool = recorded.level == "pool" or recorded.subject == "refimpl"
-    name = machine or by_class.get(recorded.subject) or ("pool" if is_pool else None)
+    by_level = recorded.level if recorded.level in KNOWN else "pool" if recorded.subject == "refimpl" else None
+    name = machine or by_class.get(recorded.subject) or by_level
     if name is None:
         raise UsageError(
             f"{trace} was recorded on {recorded.subject}, which is no known machine; "
@@ -76,7 +78,7 @@ def replay(
         from ..checkers.trace import to_itf, write_atomically
 
         write_atomically(itf, msgspec.json.encode(to_itf(recorded)) + b"\n")
-    with _target(target) as make_target:
+    with _target(target, model) as make_target:
         done = replay_trace(model, recorded, make_target, setting)
     where = model.name if target is None else f"{model.name} and {target}"
     if done.problem is None:
@@ -118,8 +120,8 @@ def _in_dialect_of(target: str, setting: dict[str, Any], recorded: "Trace") -> N
 
 
 @contextmanager
-def _target(name: str | None) -> "Iterator[Callable[[Any], Target] | None]":
-    """What makes the target of this name; None when none is named.
+def _target(name: str | None, model: "Model") -> "Iterator[Callable[[Any], Target] | None]":
+    """What makes the target of this name, to be compared with this machine; None when none is named.
 
     Raises:
         UsageError: there is no such target.
@@ -127,9 +129,9 @@ def _target(name: str | None) -> "Iterator[Callable[[Any], Target] | None]":
     if name is None:
         yield None
     elif name == "refimpl":
-        from ..pool_target import PoolTarget
+        from ..tiered_targets import target_for
 
-        yield PoolTarget
+        yield target_for(model.machine)
     else:
         from ..engines.session import Session
         from ..hunting import open_engine

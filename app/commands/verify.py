@@ -16,6 +16,9 @@ from . import workload as replaying
 CAPACITIES = (1000, 5000)
 """Blocks of the pool that real requests are replayed on: eviction is constant, eviction is rare."""
 
+LEVELS = ("pool", "tiered")
+"""What of the reference implementation is fuzzed: the pool alone, and the pool with all that extends it."""
+
 
 def verify(
     trace: Annotated[
@@ -39,14 +42,20 @@ def verify(
     for split in (True, False):
         scope = find_scope(pool, {}, split=split, null=False, caching=True, seed=0)
         explored.append(exploring.run(output, "pool", pool, scope))
-    exploring.show(output, explored, ["Pool, split", "Pool, append"])
-    fuzzed = fuzzing.run(output, seed=seed, examples=200, steps=50)
-    fuzzing.show(output, fuzzed)
-    statuses = [proving.verdict(proofs), exploring.verdict(explored), fuzzing.verdict(fuzzed)]
+    tiered = find_machine("tiered")
+    scope = find_scope(tiered, {}, split=True, null=True, caching=True, seed=0)
+    explored.append(exploring.run(output, "tiered", tiered, scope))
+    exploring.show(output, explored, ["Pool, split", "Pool, append", "Tiered"])
+    fuzzed = []
+    for level in LEVELS:
+        output.tables.print(f"\nThe reference implementation, level {level}:")
+        fuzzed.append(fuzzing.run(output, seed=seed, examples=200, steps=50, level=level))
+        fuzzing.show(output, fuzzed[-1])
+    statuses = [proving.verdict(proofs), exploring.verdict(explored), *map(fuzzing.verdict, fuzzed)]
     report: dict[str, Any] = {
         "prove": proving.to_json(proofs),
         "explore": [exploring.to_json(r) for r in explored],
-        "fuzz": fuzzed.to_json(),
+        "fuzz": [f.to_json() for f in fuzzed],
     }
     if trace is not None:
         status, report["workload"] = _replay(output, trace, requests)

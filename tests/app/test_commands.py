@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from kvproof import cli
-from kvproof.checkers.trace import read_trace
+from kvproof.checkers.lockstep import Call
+from kvproof.checkers.script import to_trace
+from kvproof.checkers.trace import read_trace, write_trace
+from kvproof.machine.concrete import Concrete
+from kvproof.spec.tiered import Tiered
+from kvproof.tiered_targets import TARGETS
+from kvproof.worlds import World
 
 from .test_workload import make_lines, write_lines
 
@@ -60,6 +66,40 @@ def test_explore_counts_the_states_of_a_machine_of_ones_own(tmp_path: Path, caps
     assert report["violations"] == []
 
 
+@pytest.mark.parametrize(
+    ("machine", "options", "states"),
+    [
+        ("mirror", ["--set", "capacity=2,cost=3", "--free-order", "append"], 25_584),
+        ("pin", ["--size", "Request=1", "--set", "window=2"], 1_423),
+        ("tiered", ["--size", "Request=1", "--no-null-block", "--set", "pinning=0"], 3_872),
+    ],
+)
+def test_explore_knows_machines_of_tiers(
+    machine: str, options: list[str], states: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["explore", machine, *options, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["states"] == states
+
+
+@pytest.mark.parametrize("level", ["mirror", "pin", "tiered"])
+def test_fuzz_drives_the_reference_implementation_at_each_level(level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["fuzz", "refimpl", "--level", level, "--examples", "60", "--seed", "3", "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["target"], report["level"], report["findings"]) == ("refimpl", level, [])
+
+
+def test_a_trace_of_tiers_replays_beside_the_reference_implementation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World.from_seed(2, machine=Tiered)
+    target = TARGETS["tiered"](world)
+    calls = [Call("admit", (0,)), Call("mirror", (0,)), Call("demote", (1,)), Call("mirror", (1,), probe=True)]
+    trace = to_trace(Concrete(world.scope.model, world.scope), target, calls, seed=None, note="nothing much")
+    write_trace(tmp_path / "trace.jsonl", trace)
+    assert cli.run(["replay", str(tmp_path / "trace.jsonl"), "--target", "refimpl"]) == 0
+    assert "4 operations on Tiered and refimpl: nothing is wrong" in " ".join(capsys.readouterr().out.split())
+
+
 def test_explore_writes_the_shortest_trace_of_a_violation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, params = tmp_path / "bug.jsonl", tmp_path / "params.json"
     params.write_text('{"number": [0, 1]}')
@@ -94,6 +134,10 @@ def test_errors_are_one_sentence_that_says_how_to_mend_it(tmp_path: Path, capsys
     assert "name one of pool" in error_of(capsys, "prove", "nothing")
     assert "has no machine Nobody" in error_of(capsys, "explore", f"{ROOT}/tests/explore/alloc.py:Nobody")
     assert "write it as Block=5" in error_of(capsys, "explore", "pool", "--size", "Block=many")
+    assert "write it as capacity=2" in error_of(capsys, "explore", "mirror", "--set", "capacity")
+    assert "Pool has nothing to set" in error_of(capsys, "explore", "pool", "--set", "capacity=2")
+    assert "name one of pool, mirror, pin, tiered" in error_of(capsys, "fuzz", "refimpl", "--level", "scheduler")
+    assert "give --level once" in error_of(capsys, "fuzz", "refimpl", "--level", "pin", "--level", "mirror")
     assert "use cpu or cuda" in error_of(capsys, "explore", "pool", "--device", "tpu")
     assert "names no engine" in error_of(capsys, "fuzz", "vllm")
     assert "cannot be read" in error_of(capsys, "replay", str(tmp_path / "missing.jsonl"))

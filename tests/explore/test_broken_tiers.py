@@ -29,7 +29,7 @@ GOLDEN: list[tuple[type[Machine], dict[str, Any], int, int, int]] = [
 LARGE: list[tuple[type[Machine], dict[str, Any], int, int, int]] = [
     (Tiered, NULL, 940_140, 15_046_176, 37),
 ]
-UNREACHED = {Mirror: {"a_block_is_shared", "the_pool_is_exhausted"}}
+UNREACHED: dict[type[Machine], set[str]] = {Mirror: {"a_block_is_shared", "the_pool_is_exhausted"}}
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,17 @@ def test_without_pinning_both_queues_are_one(changed: dict[str, Any]) -> None:
 
 SCOPES: dict[type[Machine], dict[str, Any]] = {
     broken_tiers.StoresBeyondItsRoom: {"capacity": 1},
+    # Three prompts of one block, one after the other.
+    broken_tiers.EvictsTheMostRecent: {
+        "blocks": 1,
+        "requests": 3,
+        "need": 1,
+        "hashes": 3,
+        "kv": [[0], [1], [1]],
+        "parent": [None] * 3,
+        "prompt": [[0] * 3, [1] * 3, [2] * 3],
+        "limit": [0] * 3,
+    },
     # One hash of its own, two that are not.
     broken_tiers.TouchesWhatItDoesNotAsk: {
         "hashes": 3,

@@ -19,8 +19,12 @@ from kvproof.machine import Bool, Machine, Model
 from kvproof.machine.batched import Batched, Moves
 from kvproof.machine.concrete import Concrete, IllFormed
 from kvproof.machine.scope import Scope, ScopeError
+from kvproof.spec.mirror import Mirror
+from kvproof.spec.pin import Pinned
 from kvproof.spec.pool import Pool
+from kvproof.spec.tiered import Tiered
 
+from ..explore.tiers import scope as tier_scope
 from . import gadget
 
 Described = dict[str, Any]
@@ -135,9 +139,14 @@ def pool_scope(**dialect: Any) -> Scope:
     return Scope(Model.of(Pool), sizes, params | dialect)
 
 
+TIERS: dict[str, Any] = {"blocks": 2, "requests": 2, "hashes": 2, "positions": 2}
+
 CASES: dict[str, tuple[type[Machine], Callable[[], Scope]]] = {
     "pool": (Pool, pool_scope),
     "pool, split, null block": (Pool, lambda: pool_scope(split=True, null=0)),
+    "mirror": (Mirror, lambda: tier_scope("mirror", **TIERS, capacity=1)),
+    "pin": (Pinned, lambda: tier_scope("pin", **TIERS, null=True, window=2)),
+    "tiered": (Tiered, lambda: tier_scope("tiered", **TIERS, null=True, split=True, capacity=2)),
     "gadget": (gadget.Gadget, gadget.scope),
     "gadget, odd": (gadget.Gadget, lambda: gadget.scope(is_odd=True, favourite=None)),
 }

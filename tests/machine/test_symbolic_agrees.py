@@ -11,9 +11,13 @@ from kvproof.machine import Machine, Model
 from kvproof.machine.concrete import Concrete, IllFormed
 from kvproof.machine.scope import Scope, ScopeError
 from kvproof.spec.linked_list import LinkedPool
+from kvproof.spec.mirror import Mirror
+from kvproof.spec.pin import Pinned
 from kvproof.spec.pool import Pool
 from kvproof.spec.statistics import Statistics
+from kvproof.spec.tiered import Tiered
 
+from ..explore.tiers import scope as tier_scope
 from . import gadget
 from .symbolic_successor import SymbolicSuccessor
 
@@ -29,11 +33,15 @@ PARAMS: dict[str, Any] = {
     "need": [2, 2],
 }
 LINKS = {"first_next": [None, 2, 4, 1, None], "first_prev": [None, 3, 1, None, 2]}
+TIERS: dict[str, Any] = {"blocks": 2, "requests": 2, "hashes": 2, "positions": 2}
 CASES: dict[str, tuple[type[Machine], Scope, int]] = {
     "pool": (Pool, Scope(Model.of(Pool), SIZES, PARAMS), 2),
     "pool, append": (Pool, Scope(Model.of(Pool), SIZES, PARAMS | {"split": False, "null": None}), 2),
     "linked list": (LinkedPool, Scope(Model.of(LinkedPool), SIZES, PARAMS | LINKS), 2),
     "statistics": (Statistics, Scope(Model.of(Statistics), SIZES, PARAMS), 2),
+    "mirror": (Mirror, tier_scope("mirror", **TIERS), 2),
+    "pin": (Pinned, tier_scope("pin", **TIERS, null=True), 2),
+    "tiered": (Tiered, tier_scope("tiered", **TIERS, null=True, split=True), 2),
     "gadget": (gadget.Gadget, gadget.scope(), 4),
 }
 

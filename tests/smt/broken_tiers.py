@@ -71,6 +71,21 @@ class StoresBeyondItsRoom(Mirror):
         self.host.push_back(h)
 
 
+class EvictsTheMostRecent(Mirror):
+    """M3: the host gives up what was used last."""
+
+    def _keep(self, h: Hash, b: Block) -> None:
+        is_there = self.host.has(h)
+        is_full = self.host.size >= self.capacity.value
+        with when(~is_there & is_full):
+            self.host.remove(self.host.tail())
+        with when(is_there):
+            self.host.remove(h)
+        with self.each(Slot) as s:
+            self.kept[h, s] = self.content[b, s]
+        self.host.push_back(h)
+
+
 class PinsByReference(Pinned):
     """S6: the pin is one more reference, so that nobody can tell it from a user."""
 
@@ -133,6 +148,7 @@ BROKEN = [
     (CountsReloadsTwice, "hit", "a_lookup_counts_once", "P15"),
     (KeepsTheOldHash, "hit", "a_hash_names_what_is_there", "P6"),
     (StoresBeyondItsRoom, "mirror", "the_host_holds_no_more_than_it_can", "M3"),
+    (EvictsTheMostRecent, "mirror", "the_host_keeps_what_was_mirrored", "M3"),
     (PinsByReference, "drop", "ref_cnt_counts_holders", "P2"),
     (LeavesStaleEntries, "hit", "free_exactly_when_unreferenced", "P3"),
     (RefusesWithoutDemoting, "every state", "somebody_can_always_go_on", "L1"),
@@ -142,6 +158,6 @@ BROKEN = [
 ]
 """The broken machine, the action that shows it, the property that it breaks, and the property's rule."""
 
-AT_ONCE = {OffloadsOnRelease, StoresBeyondItsRoom, RefusesWithoutDemoting, DemotesTheYoungest}
+AT_ONCE = {OffloadsOnRelease, StoresBeyondItsRoom, EvictsTheMostRecent, RefusesWithoutDemoting, DemotesTheYoungest}
 """Those that the prover refutes in a second or two. For the others it searches states for long, as the walks have
 three loops; the explorer finds them at once."""

@@ -21,20 +21,6 @@ TWINS: dict[str, tuple[type[PoolTarget], str]] = {}
 class Twin(PoolTarget):
     """A target whose manager, or pool, is of a broken subclass."""
 
-    pool_kind: type[BlockPool] = BlockPool
-    manager_kind: type[KVCacheManager] = KVCacheManager
-
-    def make_manager(self) -> KVCacheManager:
-        sound = super().make_manager()
-        params = self.world.scope.params
-        pool = self.pool_kind(
-            sound.pool.num_blocks,
-            free_order=sound.pool.free_order,
-            caching=params["caching"],
-            null_block=params["null"] is not None,
-        )
-        return self.manager_kind(pool, block_tokens=sound.block_tokens, payload=sound.payload)
-
     def preamble(self) -> str:
         # Not part of the package: a script finds it by its file.
         return (

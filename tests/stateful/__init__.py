@@ -1,0 +1,1 @@
+"""Tests: packages, so that the modules with machines for tests can be imported."""

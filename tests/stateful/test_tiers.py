@@ -1,0 +1,189 @@
+"""Machines M and D and both together, beside the reference implementation: at random, and through every transition."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+
+from kvproof.checkers.fuzz import Finding, fuzz
+from kvproof.checkers.lockstep import Call, Specs, walk_in_lockstep
+from kvproof.checkers.replay import replay, replay_calls, setting_of
+from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.machine import Model
+from kvproof.machine.concrete import Concrete
+from kvproof.machine.scope import Scope
+from kvproof.machines import find_machine
+from kvproof.tiered_targets import TARGETS, target_for
+from kvproof.worlds import TIER_SIZES, World, worlds
+
+from ..explore.tiers import scope
+from .tier_twins import TWINS
+
+TIERS = ("mirror", "pin", "tiered")
+
+# The caller's business: the implementation is told nothing of it, so that it has nothing to refuse.
+UNTOLD = {"schedule", "process"}
+
+
+@pytest.mark.parametrize("level", TIERS)
+def test_the_implementation_does_what_the_machine_does(level: str) -> None:
+    machine, target = find_machine(level), TARGETS[level]
+    assert target_for(machine) is target
+    report = fuzz(machine, target, worlds(machine=machine), seed=1, examples=8 * settings().max_examples)
+    assert not report.findings, report.findings[0].report
+    assert report.untested == []
+    assert {name for name, c in report.coverage.items() if not c.refused} <= UNTOLD, report.coverage
+    assert all(report.reached.values()), report.reached
+
+
+@pytest.mark.parametrize("level", TIERS)
+@settings(max_examples=15)
+@given(seed=...)
+def test_worlds_are_instances_of_the_machine(level: str, seed: int) -> None:
+    machine = find_machine(level)
+    world = World.from_seed(seed, machine=machine)
+    assert world.scope.model.machine is machine
+    spec = Concrete(world.scope.model, world.scope)
+    assert spec.violations(spec.initial(), "assume") == []
+    assert World.load(world.describe()).scope == world.scope
+
+
+def test_worlds_of_tiers_have_room_for_gaps() -> None:
+    made = [
+        World.make(size, null=True, seed=seed, more={"capacity": 2, "cost": 1})
+        for size in TIER_SIZES[1:]
+        for seed in range(20)
+    ]
+    assert sum(max(w.scope.params["limit"]) >= 2 for w in made) >= 0.9 * len(made)
+
+
+def test_a_reload_that_takes_no_time_is_no_world() -> None:
+    with pytest.raises(ValueError, match="bandwidths are finite"):
+        World.make(TIER_SIZES[0], more={"capacity": 1, "cost": 0})
+
+
+def test_parameters_of_no_machine_are_no_world() -> None:
+    with pytest.raises(ValueError, match="the parameters"):
+        World.make(TIER_SIZES[0], more={"capacity": 1})
+
+
+# Scope, then states and transitions: those of the explorer, in tests/explore/test_tiers.py.
+WALKS: dict[str, tuple[Scope, int, int]] = {
+    "mirror": (scope("mirror", blocks=2, requests=1, hashes=2), 2_402, 16_084),
+    "mirror, two requests": (scope("mirror", blocks=2, requests=2, hashes=1), 3_740, 31_988),
+    "pin": (scope("pin", blocks=2, requests=1, hashes=2, null=True), 3_044, 33_674),
+    "tiered": (scope("tiered", blocks=2, requests=1, hashes=1, null=True), 2_400, 27_084),
+}
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_every_transition_agrees(name: str) -> None:
+    walked, states, transitions = WALKS[name]
+    target = target_for(walked.model.machine)
+    report = walk_in_lockstep(Specs(walked.model, target), target(World.of_scope(walked)))
+    assert report.divergence is None, report
+    assert report.complete
+    assert (report.states, report.transitions) == (states, transitions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", TIERS)
+@pytest.mark.parametrize("split", [False, True])
+def test_every_transition_agrees_further_out(level: str, split: bool) -> None:
+    """Three blocks and lookups of two: gaps, and reloads that end for lack of room."""
+    walked = scope(
+        level, blocks=3, requests=1, hashes=2, positions=3, limit=2, capacity=2, null=level != "mirror", split=split
+    )
+    target = target_for(walked.model.machine)
+    report = walk_in_lockstep(Specs(walked.model, target), target(World.of_scope(walked)), max_states=20_000)
+    assert report.divergence is None, report
+    assert report.states == 20_000 or report.complete
+
+
+# ---------------------------------------------------------------------------------------------------- must fail
+
+Calls = Sequence[tuple[str, tuple[int, ...]]]
+COMPUTED: Calls = [
+    ("admit", (0,)),
+    ("allocate", (0, 2)),
+    ("write", (0, 0, 0, 0)),
+    ("write", (0, 1, 0, 1)),
+    ("register", (0, 0, 0)),
+    ("register", (0, 1, 1)),
+]
+MIRRORED: Calls = [*COMPUTED, ("mirror", (0,))]
+ALL_THREE_GO: Calls = [("allocate", (0, 1)), ("evict", (0,)), ("preempt", (0,))]
+LATER: Calls = [("admit", (0,)), ("hit", (0,))]
+
+# Faults that take thousands of runs to meet, or minutes to shrink; here is where they show.
+RARE: dict[str, tuple[Scope, Calls]] = {
+    # The first block is on the host only, the second the head of the free queue.
+    "ReloadsBeforeClaiming": (
+        scope("mirror", blocks=3, requests=1, hashes=2, positions=3, limit=2, capacity=2),
+        [*MIRRORED, *ALL_THREE_GO, ("admit", (0,)), ("allocate", (0, 1)), ("preempt", (0,)), *LATER],
+    ),
+    # Both blocks are on the host only, and one of three is free.
+    "HoldsOnlyWholeReloads": (
+        scope("mirror", blocks=3, requests=2, hashes=2, positions=3, limit=2, capacity=2),
+        [*MIRRORED, ("evict", (0,)), ("evict", (1,)), ("preempt", (0,)), ("admit", (1,)), ("allocate", (1, 2)), *LATER],
+    ),
+    # Two blocks are pinned, and one is demoted.
+    "DemotesYoungestFirst": (
+        scope("pin", blocks=2, requests=1, hashes=2, null=True, window=2),
+        [*COMPUTED, ("drop", (0, 2)), ("demote", (1,))],
+    ),
+    # The host has the first block, and the only block that nobody holds is pinned.
+    "ReloadsIntoFreeBlocksOnly": (
+        scope("tiered", blocks=2, requests=2, hashes=2, capacity=2, null=True),
+        [*MIRRORED, ("drop", (0, 2)), ("preempt", (0,)), ("admit", (1,)), ("allocate", (1, 1)), *LATER],
+    ),
+}
+
+_found: dict[str, Finding] = {}
+
+
+def finding(name: str) -> Finding:
+    """The finding in which a twin must be noticed."""
+    if name not in _found:
+        twin = TWINS[name]
+        machine = find_machine(twin.kind.level)
+        report = fuzz(machine, twin.kind, worlds(machine=machine), seed=7, examples=2_000)
+        by_place = {(f.oracle, f.rule): f for f in report.findings}
+        noticed = [by_place[twin.oracle, rule] for rule in twin.rules if (twin.oracle, rule) in by_place]
+        assert noticed, f"{name} was noticed in {list(by_place)} only"
+        _found[name] = noticed[0]
+    return _found[name]
+
+
+def test_there_is_a_twin_for_everything_that_is_compared_here() -> None:
+    new = {field for level in TIERS for field in TARGETS[level].fields} - set(TARGETS["pool"].fields)
+    assert new <= {twin.oracle for twin in TWINS.values()}
+
+
+@pytest.mark.parametrize("name", [name for name in TWINS if name not in RARE])
+def test_the_fuzzer_notices(name: str) -> None:
+    found, twin = finding(name), TWINS[name]
+    assert found.steps == len(found.trace.operations) <= 25
+    trace = decode_trace(encode_trace(found.trace))
+    assert (trace.level, trace.subject) == (twin.kind.level, "refimpl")
+    setting = setting_of(trace)
+    assert setting is not None
+    model = Model.of(find_machine(trace.level))
+    again = replay(model, trace, twin.kind, World.load(setting))
+    assert again.problem is not None
+    assert again.problem.divergence is not None
+    assert (again.problem.divergence.oracle, again.done) == (twin.oracle, len(trace.operations) - 1)
+    assert replay(model, trace, TARGETS[trace.level], World.load(setting)).problem is None
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_a_rare_fault_shows_where_it_must(name: str) -> None:
+    (walked, calls), twin = RARE[name], TWINS[name]
+    world, path = World.of_scope(walked), [Call(*c) for c in calls]
+    found = replay_calls(walked.model, walked, path, target=twin.kind(world))
+    assert found.problem is not None
+    assert found.problem.divergence is not None, found.problem
+    assert (found.problem.divergence.oracle, found.problem.divergence.call.action) == (twin.oracle, calls[-1][0])
+    assert calls[-1][0] in twin.rules
+    assert found.done == len(path) - 1
+    assert replay_calls(walked.model, walked, path, target=TARGETS[twin.kind.level](world)).problem is None
