@@ -33,7 +33,7 @@ verify: $(STAMP)
 	@$(BIN)/kvproof verify --trace $(TRACE)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest $(MARKED)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(MARKED)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .
