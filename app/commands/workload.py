@@ -206,8 +206,6 @@ def open_session(target: str) -> "Session":
 
 def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited: int | None, overlap: bool) -> None:
     """Print the table."""
-    from rich import box
-    from rich.table import Table
 
     output.tables.print(
         f"{work.name}: {len(work.requests):,} requests, {work.prompt_tokens:,} prompt tokens,\n"
@@ -220,6 +218,16 @@ def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited
         "blocks moved": lambda result: f"{result.block_operations:,}",
         "block ops/s": lambda result: f"{result.operations_per_second:,.0f}",
     }
+    _show_each(output, columns, results, overlap=overlap)
+
+
+def _show_each(
+    output: Output, columns: "dict[str, Callable[[Result], str]]", results: "list[Result]", *, overlap: bool
+) -> None:
+    """Print a line a replay: these columns, then what every replay shows."""
+    from rich import box
+    from rich.table import Table
+
     if any(result.turned_away for result in results):
         columns["too large"] = lambda result: f"{result.turned_away:,}"
     if overlap:
@@ -281,19 +289,7 @@ def show_tiers(
         "latency": lambda result: f"{result.host.latency:,}" if result.host else "-",
         "ops/s": lambda result: f"{result.operations_per_second:,.0f}",
     }
-    if any(result.turned_away for result in results):
-        columns["too large"] = lambda result: f"{result.turned_away:,}"
-    if overlap:
-        columns["at once"] = lambda result: f"{result.most_running:,}"
-        columns["waits"] = lambda result: f"{result.waits:,}"
-    columns["checks"] = lambda result: f"{result.checks:,}"
-    columns["violation"] = lambda result: "none" if result.violation is None else f"[red]{result.violation.rule}[/red]"
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    for result in results:
-        table.add_row(*(cell(result) for cell in columns.values()))
-    output.tables.print(table)
+    _show_each(output, columns, results, overlap=overlap)
 
 
 def draw_tiers(path: Path, work: "Workload", results: "list[Result]", *, unlimited: int | None) -> None:
