@@ -95,9 +95,9 @@ def test_every_transition_agrees_further_out(level: str, split: bool) -> None:
         level, blocks=3, requests=1, hashes=2, positions=3, limit=2, capacity=2, null=level != "mirror", split=split
     )
     target = target_for(walked.model.machine)
-    report = walk_in_lockstep(Specs(walked.model, target), target(World.of_scope(walked)), max_states=20_000)
+    report = walk_in_lockstep(Specs(walked.model, target), target(World.of_scope(walked)), max_states=8_000)
     assert report.divergence is None, report
-    assert report.states == 20_000 or report.complete
+    assert report.states == 8_000 or report.complete
 
 
 # ---------------------------------------------------------------------------------------------------- must fail
