@@ -39,14 +39,14 @@ def replay(
     from ..checkers.replay import scope_of, setting_of
     from ..checkers.trace import read_trace
     from ..machine import Model
-    from ..machines import KNOWN, find_machine
+    from ..machines import KNOWN, REFUTED, find_machine
 
     recorded = read_trace(trace)
     if machine is None and "setup" in recorded.dialect:
         from ..engine_replay import replay_engine
 
         return replay_engine(output, str(trace), recorded, target, itf)
-    by_class = {cls: name for name, (_, cls) in KNOWN.items()}
+    by_class = {cls: name for name, (_, cls) in (KNOWN | REFUTED).items()}
     by_level = recorded.level if recorded.level in KNOWN else "pool" if recorded.subject == "refimpl" else None
     name = machine or by_class.get(recorded.subject) or by_level
     if name is None:

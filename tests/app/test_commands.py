@@ -146,3 +146,15 @@ def test_errors_are_one_sentence_that_says_how_to_mend_it(tmp_path: Path, capsys
     error_of(capsys, "replay", str(foreign))
     assert foreign.read_text() == '{"some":"thing"}\n'
     assert "is no file" in error_of(capsys, "verify", "--trace", str(tmp_path / "none.jsonl"))
+
+
+def test_the_dialect_blis_is_refuted_with_a_trace_that_replays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "blis.jsonl"
+    sizes = "Block=3,Request=1,Position=3,Hash=3,Content=4"
+    options = ["--size", sizes, "--seed", "7", "--free-order", "append", "--trace", str(trace)]
+    assert cli.run(["explore", "blis-mirror", *options]) == 1
+    assert "M6 a_reload_destroys_nothing_that_is_relied_on" in capsys.readouterr().out
+    assert cli.run(["replay", str(trace)]) == 1
+    assert "a_reload_destroys_nothing_that_is_relied_on" in capsys.readouterr().out.replace("\n", " ")
