@@ -8,19 +8,29 @@ hypotheses and a goal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import z3
 
 from ..machine.execution import Context, Goal, Run, Settled
-from ..machine.formulas import Formula, land, limplies
+from ..machine.formulas import Formula, land, limplies, lnot, occurs, replaced
 from ..machine.model import Model, Property
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Line
 from ..machine.universe import Unbounded
 from ..machine.wellformed import WellFormed
 
-__all__ = ["COROLLARIES", "INITIALLY", "Problem", "Problems", "corollaries", "initially", "of_action", "together"]
+__all__ = [
+    "COROLLARIES",
+    "INITIALLY",
+    "Problem",
+    "Problems",
+    "by_cases",
+    "corollaries",
+    "initially",
+    "of_action",
+    "together",
+]
 
 INITIALLY = "initially"
 COROLLARIES = "every state"
@@ -39,6 +49,48 @@ class Problem:
     prop: Property | None = None
     nearby: list[Formula] | None = None
     """The hypotheses that speak of something that goal or action speak of: mostly enough, and faster."""
+    branches: tuple[Formula, ...] = ()
+    """The conditions of the `when`s before this place."""
+
+
+BRANCHES = 3
+"""By so many conditions a problem is split into cases at most."""
+
+
+def by_cases(problem: Problem) -> list[Problem]:
+    """One problem for each way in which the branches before this place that the goal depends on may have gone.
+
+    What decides a branch is replaced by its truth, so that a case speaks of one way through the action only.
+    """
+    cases = [problem]
+    for branch in [b for b in map(_without_not, problem.branches) if occurs(b, problem.formula)][:BRANCHES]:
+        cases = [_where(case, branch, truth) for case in cases for truth in (True, False)]
+    return cases
+
+
+def _without_not(branch: Formula) -> Formula:
+    while z3.is_not(branch):
+        branch = branch.arg(0)
+    return branch
+
+
+def _where(problem: Problem, branch: Formula, truth: bool) -> Problem:
+    """The problem where the branch went this way."""
+    resolved = [(branch, z3.BoolVal(truth))]
+
+    def there(formula: Formula) -> Formula:
+        found = replaced(formula, resolved)
+        return found if isinstance(found, bool) or found.eq(formula) else z3.simplify(found)
+
+    def known(formulas: list[Formula]) -> list[Formula]:
+        return [branch if truth else lnot(branch), *map(there, formulas)]
+
+    return replace(
+        problem,
+        hypotheses=known(problem.hypotheses),
+        formula=there(problem.formula),
+        nearby=None if problem.nearby is None else known(problem.nearby),
+    )
 
 
 def together(problems: Sequence[Problem]) -> Problem:
@@ -85,7 +137,9 @@ def of_action(
     for g in goals:
         hypotheses = [*symbolic.definitions, *known_in(g.context)]
         nearby = _nearby(run, g, hypotheses) if g.about else None
-        problems.append(Problem(g.name, g.rule, g.line, hypotheses, g.formula, id(g.context), g.prop, nearby))
+        problems.append(
+            Problem(g.name, g.rule, g.line, hypotheses, g.formula, id(g.context), g.prop, nearby, g.branches)
+        )
     return Problems(symbolic, problems, run.before, run.args, run)
 
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -89,9 +90,9 @@ def prove(
 ) -> ProveReport:
     """Prove everything that the machine promises; ``only``: of these actions (or ``initially``, or ``every state``).
 
-    ``timeout`` bounds one obligation, in seconds; ``smt2`` names a directory that gets every obligation as SMT-LIB
-    text; ``jobs`` is the number of processes (the default: one for each core). With ``alone`` everything is asked, also
-    what is inherited from the machines that this one extends.
+    ``timeout`` bounds one obligation, in seconds of computing; ``smt2`` names a directory that gets every obligation as
+    SMT-LIB text; ``jobs`` is the number of processes (the default: one for each core). With ``alone`` everything is
+    asked, also what is inherited from the machines that this one extends.
     """
     start = time.perf_counter()
     model = Model.of(machine)
@@ -183,33 +184,42 @@ what is known, and nine in ten are easy."""
 
 LADDER = (
     Attempt(depth=2, effort=0.2),
-    Attempt(depth=3, seed=2, effort=0.2),
+    Attempt(depth=2, seed=12, relevancy=1, effort=0.2),
     Attempt(depth=2, seed=6, lemmas=True, nearby=False, effort=0.2),
+    Attempt(depth=2, seed=13, cases=True, effort=0.2),
+    Attempt(depth=3, seed=2, effort=0.2),
+    Attempt(depth=2, seed=14, cases=True, relevancy=1, effort=0.2),
     Attempt(depth=1, seed=3, effort=0.2),
-    Attempt(depth=2, seed=1, effort=0.2),
-    Attempt(depth=1, seed=7, lemmas=True, nearby=False, effort=0.2),
-    Attempt(depth=3, seed=5, lemmas=True, effort=0.2),
-    Attempt(depth=2, seed=4, lemmas=True, effort=0.2),
     Attempt(depth=6, seed=11, lemmas=True, nearby=False, effort=0.2),
+    Attempt(depth=1, seed=7, lemmas=True, nearby=False, effort=0.2),
+    Attempt(depth=3, seed=5, lemmas=True, relevancy=1, effort=0.2),
+    Attempt(depth=2, seed=4, lemmas=True, cases=True, effort=0.2),
     Attempt(depth=3, seed=8, lemmas=True, nearby=False),
     Attempt(depth=2, seed=10),
     Attempt(depth=4, seed=9, lemmas=True, nearby=False, effort=3.0),
 )
 """Ways to ask, tried in turn. Whether a proof is found within a bound on depth also depends on which case is split
-first, so another seed is worth more than more depth, and many short tries more than a long one. Nine goals in ten need
-the first."""
+first, so another way to ask is worth more than more depth, and many short tries more than a long one. Nine goals in ten
+need the first."""
 
 PATIENT = tuple(
-    Attempt(depth=depth, seed=seed, lemmas=True, nearby=nearby, effort=5.0)
-    for seed in range(10, 20)
-    for depth, nearby in ((2, False), (2, True), (3, False), (6, False))
+    Attempt(depth=depth, seed=seed, lemmas=True, nearby=nearby, cases=cases, relevancy=relevancy, effort=5.0)
+    for seed in range(20, 25)
+    for relevancy, cases in product((1, 2), (False, True))
+    for depth, nearby in ((2, True), (2, False), (3, False), (6, False))
 )
 """Asked for what the ladder left open and what has no counterexample. A single try succeeds for the worst goals about
-every second time, as the order of cases depends on the numbers that Z3 gives to terms; forty fail together never."""
+every second time, as the order of cases depends on the numbers that Z3 gives to terms; eighty fail together never."""
+
+PATIENCE = 6
+"""They may take so many times as long as the ladder."""
 
 
 class _Place:
-    """The problems of one place while they are worked on: each alone at first, then with what was proved before."""
+    """The problems of one place while they are worked on: each alone at first, then with what was proved before.
+
+    ``seconds`` is the time that this process computed for each, so that what else runs on the machine changes nothing.
+    """
 
     def __init__(self, problems: Problems, solver: str, timeout: float) -> None:
         self.problems = problems.problems
@@ -218,19 +228,21 @@ class _Place:
         self.proved: set[int] = set()
         self.seconds = [0.0] * len(self.problems)
 
-    def climb(self, i: int, attempts: Collection[Attempt]) -> bool:
-        """Whether one of these attempts proves problem ``i``."""
-        return any(self._attempt(i, attempt) for attempt in attempts)
+    def ask_patiently(self, i: int) -> None:
+        """Problem ``i`` in many ways, with time of its own for it."""
+        until = self.seconds[i] + PATIENCE * self.timeout
+        for attempt in PATIENT:
+            self._attempt(i, attempt, until)
 
     def ask_in_groups(self, attempt: Attempt) -> None:
         """Several problems of one place at once: where their conjunction is proved, each of them is."""
         for group in self._groups():
-            started = time.perf_counter()
+            started = time.process_time()
             verdict = ask(together([self.problems[i] for i in group]), [], attempt, solver="z3", timeout=self.timeout)
             if verdict == "proved":
                 self.proved.update(group)
             for i in group:
-                self.seconds[i] += (time.perf_counter() - started) / len(group)
+                self.seconds[i] += (time.process_time() - started) / len(group)
 
     def _groups(self) -> Iterator[list[int]]:
         by_place: dict[int, list[int]] = {}
@@ -245,17 +257,16 @@ class _Place:
         """Every problem by the first attempt, the rest by the second, and so on: what is easy helps what is hard."""
         for attempt in attempts:
             for i in range(len(self.problems)):
-                self._attempt(i, attempt)
+                self._attempt(i, attempt, self.timeout)
 
-    def _attempt(self, i: int, attempt: Attempt) -> bool:
-        if i in self.proved or self.seconds[i] >= self.timeout:
-            return i in self.proved
-        started = time.perf_counter()
+    def _attempt(self, i: int, attempt: Attempt, until: float) -> None:
+        if i in self.proved or self.seconds[i] >= until:
+            return
+        started = time.process_time()
         lemmas = self._proved_beside(i) if attempt.lemmas else []
         if ask(self.problems[i], lemmas, attempt, solver=self.solver, timeout=self.timeout) == "proved":
             self.proved.add(i)
-        self.seconds[i] += time.perf_counter() - started
-        return i in self.proved
+        self.seconds[i] += time.process_time() - started
 
     def _proved_beside(self, i: int) -> list[Formula]:
         place = self.problems[i].place
@@ -276,7 +287,7 @@ def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: 
     if solver == "z3":
         for i in found:
             if found[i] is None:
-                work.climb(i, PATIENT)
+                work.ask_patiently(i)
     return [
         _verdict(
             Obligation(place, p.goal, p.rule, "unknown", work.seconds[i], str(p.line)), i in work.proved, found.get(i)

@@ -7,8 +7,8 @@ from typing import Literal
 
 import z3
 
-from ..machine.formulas import Formula
-from .obligations import Problem
+from ..machine.formulas import Formula, lnot
+from .obligations import Problem, by_cases
 
 __all__ = ["Attempt", "Verdict", "ask", "is_trivial", "to_smt2"]
 
@@ -23,14 +23,18 @@ class Attempt:
     """One way to ask Z3.
 
     ``depth`` bounds how far terms that come out of one another are followed; ``nearby``: only the hypotheses that are
-    most likely to matter; ``lemmas``: with what was proved at the same place before; ``effort`` bounds Z3's work, where
-    1 is about a second: work and not time, so that a slow moment of the machine changes no answer.
+    most likely to matter; ``lemmas``: with what was proved at the same place before; ``cases``: each way through the
+    action's branches by itself; ``relevancy``: as Z3 names it, 2 to look at nothing beyond the cases chosen so far, 1
+    to instantiate only what they speak of but to draw every conclusion; ``effort`` bounds Z3's work, where 1 is about a
+    second: work and not time, so that a slow moment of the machine changes no answer.
     """
 
     depth: int
     seed: int = 0
     nearby: bool = True
     lemmas: bool = False
+    cases: bool = False
+    relevancy: int = 2
     effort: float = 1.0
 
 
@@ -44,10 +48,15 @@ def ask(problem: Problem, lemmas: list[Formula], attempt: Attempt, *, solver: st
 
     The answer is "proved" or "unknown": a refutation needs a whole state (`counterexample.py`), not a failed proof.
     """
-    if is_trivial(problem.formula) or problem.formula is False:
-        return "proved" if problem.formula is not False else "unknown"
+    if is_trivial(problem.formula):
+        return "proved"
     if solver == "cvc5":
         return _ask_cvc5(to_smt2(problem, lemmas), timeout)
+    cases = by_cases(problem) if attempt.cases else [problem]
+    return "proved" if all(_follows(case, lemmas, attempt, timeout) for case in cases) else "unknown"
+
+
+def _follows(problem: Problem, lemmas: list[Formula], attempt: Attempt, timeout: float) -> bool:
     z = z3.Solver()
     z.set("rlimit", int(WORK * attempt.effort))
     z.set("timeout", max(1, int(1000 * timeout)))
@@ -57,9 +66,10 @@ def ask(problem: Problem, lemmas: list[Formula], attempt: Attempt, *, solver: st
     z.set("smt.qi.eager_threshold", float(attempt.depth))
     z.set("smt.qi.lazy_threshold", float(attempt.depth))
     z.set("smt.random_seed", attempt.seed)
+    z.set("smt.relevancy", attempt.relevancy)
     hypotheses = problem.nearby if attempt.nearby and problem.nearby is not None else problem.hypotheses
-    z.add(*hypotheses, *lemmas, z3.Not(problem.formula))
-    return "proved" if z.check() == z3.unsat else "unknown"
+    z.add(*hypotheses, *lemmas, lnot(problem.formula))
+    return bool(z.check() == z3.unsat)
 
 
 def to_smt2(problem: Problem, lemmas: list[Formula] | None = None) -> str:

@@ -14,7 +14,22 @@ from dataclasses import dataclass, field
 
 import z3
 
-from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, num, remembered
+from .formulas import (
+    Formula,
+    Function,
+    has_quantifier,
+    land,
+    leq,
+    less,
+    lif,
+    limplies,
+    lnot,
+    lor,
+    num,
+    occurs,
+    remembered,
+    replaced,
+)
 from .model import Action, CountOf, Property, written
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements
 from .symbolic import Snapshot, Symbolic
@@ -44,6 +59,8 @@ class Goal:
     prop: Property | None = None
     about: frozenset[str] = frozenset()
     """The functions of states that it speaks of; empty where that was not noted."""
+    branches: tuple[Formula, ...] = ()
+    """The conditions of `when` on which the state that it speaks of may depend, those without quantifiers."""
 
 
 @dataclass
@@ -93,6 +110,8 @@ class Run:
         self.temps: dict[int, Formula] = {}
         self.views: dict[str, Snapshot] = {}
         self.path: list[Formula] = []
+        self.branches: list[Formula] = []
+        """The conditions of `when` so far; in a round of a loop, those of the round."""
         self.binders: list[tuple[type[Term], Formula]] = []
         self.unknown_counts: set[str] = set()
         self.read: set[str] = set()
@@ -136,7 +155,7 @@ class Run:
         inside = [self.universe.is_element(k, c) for k, c in self.binders]
         condition = limplies(land(*inside, *self.path), formula)
         if condition is not True:
-            self.goals.append(Goal(name, rule, self.context, condition, line, prop, about))
+            self.goals.append(Goal(name, rule, self.context, condition, line, prop, about, tuple(self.branches)))
 
     def _learn(self, *facts: Formula) -> None:
         """From here on these are known."""
@@ -222,6 +241,8 @@ class Run:
 
     def _when(self, s: When) -> None:
         condition = self._value(s.condition)
+        if not self.binders and not has_quantifier(condition):
+            self.branches.append(condition)
         with self._on_path(condition):
             self._body(s.then)
         with self._on_path(lnot(condition)):
@@ -330,8 +351,8 @@ class Run:
 
         def new(*k: Formula) -> Formula:
             here = [(c, k[p]) for p, c in stand_ins]
-            mine = land(*[leq(k[p], _replaced(w, here)) for p, w in conditions], _replaced(guard, here))
-            return lif(mine, _replaced(value, here), old(*k))
+            mine = land(*[leq(k[p], replaced(w, here)) for p, w in conditions], replaced(guard, here))
+            return lif(mine, replaced(value, here), old(*k))
 
         self.now.functions[name] = remembered(new)
 
@@ -349,7 +370,7 @@ class Run:
                 continue
             places = count.reads[name][0]
             element = [keys[next(i for i, p in enumerate(places) if p is e)] for e in count.elements]
-            if any(_mentions(x, c) for x in element for _, c in self.binders):
+            if any(occurs(c, x) for x in element for _, c in self.binders):
                 self.symbolic.recount(self.now, [count.name], "?")  # many elements at once: nothing is assumed
                 self.unknown_counts.add(count.name)
                 continue
@@ -419,7 +440,7 @@ class Run:
         if self._touched_by_now():
             self._invariants(f"before {label}")
         self._note_facts(s, z3.IntVal(0))
-        around = self.context
+        around, self.branches = self.context, []
 
         index = self.universe.fresh("i", Index)
         self._somewhere_in(s, entry, index, "~")
@@ -431,7 +452,7 @@ class Run:
         self._invariants(label)
         self._note_facts(s, index + 1)
 
-        self.context = around
+        self.context, self.branches = around, []
         rounds = self.universe.fresh("rounds", Int)
         self._somewhere_in(s, entry, rounds, "'")
         self.env[s.index.args[1]] = rounds
@@ -490,20 +511,3 @@ class Run:
             return lif(lor(*reached), new(*k), old(*k))
 
         return remembered(framed)
-
-
-def _replaced(formula: Formula, pairs: list[tuple[Formula, Formula]]) -> Formula:
-    """The formula with constants replaced."""
-    if not pairs or not isinstance(formula, z3.ExprRef):
-        return formula
-    result = z3.substitute(formula, *pairs)
-    return True if z3.is_true(result) else False if z3.is_false(result) else result
-
-
-def _mentions(formula: Formula, constant: Formula) -> bool:
-    """Whether the constant occurs in the formula."""
-    if not isinstance(formula, z3.ExprRef):
-        return False
-    if formula.eq(constant):
-        return True
-    return any(_mentions(child, constant) for child in formula.children())

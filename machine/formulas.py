@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import z3
@@ -10,6 +10,7 @@ import z3
 __all__ = [
     "Formula",
     "Function",
+    "has_quantifier",
     "key_of",
     "land",
     "leq",
@@ -19,7 +20,9 @@ __all__ = [
     "lnot",
     "lor",
     "num",
+    "occurs",
     "remembered",
+    "replaced",
 ]
 
 Formula = Any
@@ -108,3 +111,33 @@ def remembered(function: Function) -> Function:
         return known[place][0]
 
     return look
+
+
+def replaced(formula: Formula, pairs: Sequence[tuple[Formula, Formula]]) -> Formula:
+    """The formula with parts replaced; what becomes plain is a plain truth."""
+    if not pairs or not isinstance(formula, z3.ExprRef):
+        return formula
+    result = z3.substitute(formula, *pairs)
+    return True if z3.is_true(result) else False if z3.is_false(result) else result
+
+
+def occurs(part: Formula, formula: Formula) -> bool:
+    """Whether the part stands somewhere in the formula."""
+    return any(p.eq(part) for p in _parts(formula))
+
+
+def has_quantifier(formula: Formula) -> bool:
+    """Whether something in the formula is said of all or of some elements."""
+    return any(z3.is_quantifier(p) for p in _parts(formula))
+
+
+def _parts(formula: Formula) -> Iterator[z3.ExprRef]:
+    """Everything that the formula is made of, each text once."""
+    seen: set[int] = set()
+    rest = [formula] if isinstance(formula, z3.ExprRef) else []
+    while rest:
+        part = rest.pop()
+        if part.get_id() not in seen:
+            seen.add(part.get_id())
+            yield part
+            rest += part.children()

@@ -131,6 +131,27 @@ def test_an_unprovable_goal_is_unknown_and_never_proved() -> None:
     assert ask(problem, [], Attempt(depth=2), solver="z3", timeout=1) == "unknown"
 
 
+def test_a_proof_by_cases_proves_each_case_and_no_more() -> None:
+    """A branch is resolved both ways; what fails on one way is not proved."""
+    import z3
+
+    from kvproof.checkers.obligations import Problem, by_cases
+    from kvproof.machine.terms import Line
+
+    branch, x, y = z3.Bool("branch"), z3.Int("x"), z3.Int("y")
+    known = [y == z3.If(branch, x, -x), z3.Implies(branch, x >= 1)]
+    way = Attempt(depth=2, cases=True)
+
+    def said(goal: z3.BoolRef, *more: z3.BoolRef) -> str:
+        problem = Problem("", "", Line("", 0), [*known, *more], goal, 0, branches=(z3.Not(branch),))
+        assert len(by_cases(problem)) == (2 if "branch" in goal.sexpr() else 1)
+        return ask(problem, [], way, solver="z3", timeout=1)
+
+    assert said(z3.If(branch, y >= 1, y >= 0)) == "unknown"
+    assert said(z3.If(branch, y >= 1, y >= 0), z3.Implies(z3.Not(branch), x <= 0)) == "proved"
+    assert said(y >= 0, z3.Implies(z3.Not(branch), x <= 0)) == "proved"
+
+
 def test_what_the_ladder_leaves_open_is_asked_with_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A goal whose few tries all fail by bad luck has no counterexample, and is asked many times more."""
     monkeypatch.setattr(prove_module, "LADDER", (Attempt(depth=0),))
