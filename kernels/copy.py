@@ -3,28 +3,45 @@
 A cache tensor has the shape ``[layers, 2, blocks, block_tokens, heads, head_dim]``; index 0 of the second dimension
 is keys, index 1 values. Everything here is a pure move of bytes: values are never converted or rounded.
 
-Which path runs depends on where the tensors are:
+Which path copies blocks depends on where the tensors are:
 
 * both on the CPU: torch index operations;
-* CUDA, or CUDA with pinned CPU memory: the Triton kernels of ``triton_copy``, which read and write pinned memory in
-  place; imported only then, so that nothing here needs Triton without a GPU;
-* CUDA with pageable CPU memory, which a kernel cannot reach: gathered on one side, moved, scattered on the other.
+* CUDA and pinned CPU memory: the Triton kernel of ``triton_copy``, which reads and writes pinned memory in place, for
+  small pieces, and the card's copy engines (``copy_engine``) for large ones: see ``ENGINE_FROM_BYTES``;
+* one CUDA device: the kernel; two: the copy engines;
+* CUDA with pageable CPU memory, which neither reaches: gathered on one side, moved, scattered on the other.
+
+The kernel's module is imported only when it is to run, so that nothing here needs Triton without a GPU.
 
 Calls on CUDA tensors are queued on the current stream, as everywhere in torch. Pinned memory belongs to the copy until
 that stream has come past it.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor
+
+from . import copy_engine
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 Pairs = Sequence[tuple[int, int]]
 """Block copies: (source block, destination block)."""
+
+Path = Literal["auto", "kernel", "engine"]
+"""What moves the blocks. On the CPU torch's index operations stand for the kernel, plain copies for the engine."""
+
+ENGINE_FROM_BYTES = 256 * 1024
+"""Bytes of one contiguous piece from which the copy engine moves it between CUDA and pinned memory.
+
+A copy costs the host about 5 microseconds to queue through torch, in which a PCIe 5 link of 50 GB/s moves 256 KiB. In
+smaller pieces the link waits for the host, and one launch of the kernel for all of them is faster; in larger ones the
+engine keeps the link busy and leaves the cores alone. That is an estimate, and not measured yet: to be confirmed on a
+card by ``benchmarks/block_copies.py``, which reports where the paths cross.
+"""
 
 
 def write_slots(cache: Tensor, blocks: Sequence[int], slots: Sequence[int], values: Tensor) -> None:
@@ -37,7 +54,7 @@ def write_slots(cache: Tensor, blocks: Sequence[int], slots: Sequence[int], valu
         values: ``[n, layers, 2, heads, head_dim]``, of the cache's dtype, on its device.
 
     Raises:
-        ValueError: for a shape, dtype, device or index that does not fit; nothing is written.
+        ValueError: for a shape, dtype, device or index that does not fit, or a slot named twice; nothing is written.
     """
     _check_cache(cache)
     layers, two, num_blocks, block_tokens, heads, head_dim = cache.shape
@@ -48,10 +65,12 @@ def write_slots(cache: Tensor, blocks: Sequence[int], slots: Sequence[int], valu
         raise ValueError(f"values are {values.dtype} on {values.device}, the cache {cache.dtype} on {cache.device}")
     _check_ids(blocks, num_blocks, "block")
     _check_ids(slots, block_tokens, "slot")
-    if count == 0:
+    flat = [block * block_tokens + slot for block, slot in zip(blocks, slots, strict=True)]
+    if len(set(flat)) != count:
+        raise ValueError("a slot is named twice")
+    if count == 0 or values.numel() == 0:
         return
     if cache.is_cuda:
-        flat = [block * block_tokens + slot for block, slot in zip(blocks, slots, strict=True)]
         index = torch.tensor(flat, dtype=torch.int64, device=cache.device)
         _triton_copy().write_slots(cache, index, values.contiguous())
         return
@@ -60,24 +79,46 @@ def write_slots(cache: Tensor, blocks: Sequence[int], slots: Sequence[int], valu
     cache[:, :, block_index, slot_index] = values.permute(1, 2, 0, 3, 4)
 
 
-def gather_blocks(cache: Tensor, blocks: Sequence[int]) -> Tensor:
-    """Return a copy of ``blocks``, in order: ``[layers, 2, len(blocks), block_tokens, heads, head_dim]``."""
+def gather_blocks(cache: Tensor, blocks: Sequence[int], out: Tensor | None = None) -> Tensor:
+    """Return a copy of ``blocks``, in order: ``[layers, 2, len(blocks), block_tokens, heads, head_dim]``.
+
+    Args:
+        cache: the block pool.
+        blocks: block ids; one may come several times.
+        out: a staging buffer of the result's shape, on CUDA or in pinned memory too: filled, all layers in one launch,
+            and returned.
+    """
     _check_cache(cache)
     _check_ids(blocks, cache.shape[2], "block")
-    return cache.index_select(2, torch.tensor(list(blocks), dtype=torch.int64, device=cache.device))
+    if out is None:
+        return cache.index_select(2, torch.tensor(list(blocks), dtype=torch.int64, device=cache.device))
+    _check_staging(out, blocks)
+    copy_blocks(cache, out, list(zip(blocks, range(len(blocks)), strict=True)))
+    return out
 
 
-def copy_blocks(source: Tensor, destination: Tensor, pairs: Pairs) -> None:
+def scatter_blocks(cache: Tensor, blocks: Sequence[int], values: Tensor) -> None:
+    """Write what ``gather_blocks`` returned for as many blocks to ``blocks``, of which none comes twice."""
+    _check_cache(cache)
+    _check_staging(values, blocks)
+    copy_blocks(values, cache, list(zip(range(len(blocks)), blocks, strict=True)))
+
+
+def copy_blocks(source: Tensor, destination: Tensor, pairs: Pairs, path: Path = "auto") -> None:
     """Copy whole blocks, each from its place in ``source`` to its place in ``destination``.
 
     Both are cache tensors that differ in the number of blocks and in the device at most; they may be the same tensor.
+    ``path`` says what moves the blocks; every path leaves the same bits.
 
     Raises:
-        ValueError: when the tensors do not fit each other, an id is out of range, one destination is named twice, or,
-            within one tensor, a block is both source and destination (the order of the copies would matter).
+        ValueError: when the tensors do not fit each other or share part of their memory, an id is out of range, one
+            destination is named twice, or, within one tensor, a block is both source and destination (the order of
+            the copies would matter); when the path is none, or cannot reach the tensors. Nothing is moved.
     """
     _check_cache(source)
     _check_cache(destination)
+    if path not in get_args(Path):
+        raise ValueError(f"no path of copies: {path!r}")
     if _without_blocks(source) != _without_blocks(destination) or source.dtype != destination.dtype:
         raise ValueError(
             f"blocks of {tuple(source.shape)} {source.dtype} do not fit {tuple(destination.shape)} {destination.dtype}"
@@ -91,15 +132,47 @@ def copy_blocks(source: Tensor, destination: Tensor, pairs: Pairs) -> None:
     distinct = set(targets)
     if len(distinct) != len(targets):
         raise ValueError("a destination block is named twice")
-    if source.data_ptr() == destination.data_ptr() and not distinct.isdisjoint(origins):
-        raise ValueError("a block is both source and destination")
-    device = source.device if source.is_cuda else destination.device
-    if device.type == "cuda" and _reachable(source) and _reachable(destination):
+    if source.numel() == 0:
+        return
+    if _overlap(source, destination):
+        if source.data_ptr() != destination.data_ptr() or source.shape != destination.shape:
+            raise ValueError("source and destination share part of their memory")
+        if not distinct.isdisjoint(origins):
+            raise ValueError("a block is both source and destination")
+    on_cuda = source.is_cuda or destination.is_cuda
+    reachable = _reachable(source) and _reachable(destination)
+    if on_cuda and not reachable and path != "auto":
+        raise ValueError(f"path {path!r} does not reach pageable memory: pin it")
+    if path == "kernel" and source.is_cuda and destination.is_cuda and source.device != destination.device:
+        raise ValueError("path 'kernel' runs on one device: use 'engine' between two")
+
+    if path == "auto" and on_cuda and reachable:
+        path = _choose(source, destination, pairs)
+    if path == "engine":
+        copy_engine.copy_blocks(source, destination, copy_engine.coalesce(pairs))
+    elif on_cuda and reachable:
+        device = source.device if source.is_cuda else destination.device
         index = torch.tensor([origins, targets], dtype=torch.int64).to(device, non_blocking=True)
         _triton_copy().copy_blocks(source, destination, index[0], index[1])
-        return
-    moved = gather_blocks(source, origins).to(destination.device)
-    destination.index_copy_(2, torch.tensor(targets, dtype=torch.int64, device=destination.device), moved)
+    else:
+        moved = gather_blocks(source, origins).to(destination.device)
+        destination.index_copy_(2, torch.tensor(targets, dtype=torch.int64, device=destination.device), moved)
+
+
+def engine_pays(block_bytes: int, pairs: Pairs) -> bool:
+    """Tell whether pieces are large enough for the copy engine: on average, once blocks in a row are joined.
+
+    ``block_bytes`` are those of one block in one plane, which is what lies in one piece.
+    """
+    return block_bytes * len(pairs) >= ENGINE_FROM_BYTES * len(copy_engine.coalesce(pairs))
+
+
+def _choose(source: Tensor, destination: Tensor, pairs: Pairs) -> Path:
+    """Return what moves blocks between tensors that both paths reach, one of them on CUDA."""
+    if source.is_cuda and destination.is_cuda:
+        # One device's memory is far faster than any link, and the kernel uses all of it; another's needs peer access.
+        return "kernel" if source.device == destination.device else "engine"
+    return "engine" if engine_pays(source[0, 0, 0].nbytes, pairs) else "kernel"
 
 
 def _triton_copy() -> "ModuleType":
@@ -122,6 +195,20 @@ def _reachable(cache: Tensor) -> bool:
 def _without_blocks(cache: Tensor) -> tuple[int, ...]:
     """Return the shape of one block over all layers."""
     return tuple(cache.shape[:2]) + tuple(cache.shape[3:])
+
+
+def _overlap(source: Tensor, destination: Tensor) -> bool:
+    """Tell whether two contiguous tensors have memory in common."""
+    first, second = source.data_ptr(), destination.data_ptr()
+    same = source.device == destination.device
+    return same and first < second + destination.nbytes and second < first + source.nbytes
+
+
+def _check_staging(values: Tensor, blocks: Sequence[int]) -> None:
+    """Require as many blocks in a staging buffer as are named."""
+    _check_cache(values)
+    if values.shape[2] != len(blocks):
+        raise ValueError(f"a staging buffer of {values.shape[2]} blocks for {len(blocks)}")
 
 
 def _check_cache(cache: Tensor) -> None:

@@ -3,15 +3,28 @@
 
 The tensors may also be pinned CPU memory, which a kernel reaches under the same address. ``TRITON_INTERPRET=1``, set
 before the first import of Triton, runs the same kernel on plain CPU tensors, which is how it is tested without a GPU.
+Its address arithmetic is proved for all shapes and tables: ``tests/smt/test_kernel_addresses.py``, ``docs/kernels.md``.
 """
+
+from contextlib import nullcontext
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from .launch import (
+    MOST_WORDS_PER_PROGRAM,
+    Launch,
+    Layout,
+    check_launch,
+    chunks_of,
+    grid_of,
+    pool_layout,
+    rows_layout,
+)
+
 _WORDS = (torch.int64, torch.int32, torch.int16, torch.int8)
-_WORDS_PER_PROGRAM = 2048
 
 
 @triton.jit
@@ -25,33 +38,39 @@ def _copy_runs(
     destination_item,
     destination_plane,
     run_words,
+    chunks,
     WORDS: tl.constexpr,
 ):
-    """Copy run (item, plane) of ``run_words`` words; ids give an item's place, strides are in words.
+    """Move one chunk of run (item, plane); ids give an item's place on either side, strides are in words.
 
-    Offsets are computed in 64 bits: a cache of more than 2**31 words is normal.
+    Offsets are computed in 64 bits, for a cache of more than 2**31 words is normal: Triton types an argument and a
+    program's number by 32 bits where they fit, and a product of two such wraps. The ids come in 64 bits.
     """
-    item = tl.program_id(0)
+    program = tl.program_id(0)
+    item = program // chunks
+    first = (program % chunks).to(tl.int64) * WORDS
     plane = tl.program_id(1).to(tl.int64)
+    lane = tl.arange(0, WORDS)
+    inside = first + lane < run_words
     origin = tl.load(source_ids + item)
     target = tl.load(destination_ids + item)
-    words = tl.program_id(2) * WORDS + tl.arange(0, WORDS)
-    inside = words < run_words
-    run = tl.load(source + origin * source_item + plane * source_plane + words, mask=inside)
-    tl.store(destination + target * destination_item + plane * destination_plane + words, run, mask=inside)
+    read = source + origin * source_item + plane * source_plane + first + lane
+    write = destination + target * destination_item + plane * destination_plane + first + lane
+    run = tl.load(read, mask=inside)
+    tl.store(write, run, mask=inside)
 
 
 def copy_blocks(source: Tensor, destination: Tensor, origins: Tensor, targets: Tensor) -> None:
     """Copy blocks between two checked cache tensors; ``origins`` and ``targets`` are int64 ids on the CUDA device."""
-    layers, two, source_blocks, *rest = source.shape
-    run = rest[0] * rest[1] * rest[2]
+    layers, two, source_blocks, *block = source.shape
+    planes = layers * two
+    word, run = _words(source, destination, block[0] * block[1] * block[2])
     _launch(
-        source,
-        destination,
+        _as_words(source, word),
+        _as_words(destination, word),
         (origins, targets),
-        planes=layers * two,
-        item_strides=(run, run),
-        plane_strides=(source_blocks * run, destination.shape[2] * run),
+        (pool_layout(planes, source_blocks, run), pool_layout(planes, destination.shape[2], run)),
+        planes=planes,
         run=run,
     )
 
@@ -59,15 +78,14 @@ def copy_blocks(source: Tensor, destination: Tensor, origins: Tensor, targets: T
 def write_slots(cache: Tensor, index: Tensor, values: Tensor) -> None:
     """Write ``values[i]`` to slot ``index[i]`` of a checked cache tensor, slots counted through all blocks."""
     layers, two, num_blocks, block_tokens, heads, head_dim = cache.shape
-    run = heads * head_dim
     planes = layers * two
+    word, run = _words(values, cache, heads * head_dim)
     _launch(
-        values,
-        cache,
+        _as_words(values, word),
+        _as_words(cache, word),
         (torch.arange(len(index), dtype=torch.int64, device=index.device), index),
+        (rows_layout(len(index), planes, run), pool_layout(planes, num_blocks * block_tokens, run)),
         planes=planes,
-        item_strides=(planes * run, run),
-        plane_strides=(run, num_blocks * block_tokens * run),
         run=run,
     )
 
@@ -76,47 +94,54 @@ def _launch(
     source: Tensor,
     destination: Tensor,
     ids: tuple[Tensor, Tensor],
+    layouts: tuple[Layout, Layout],
     *,
     planes: int,
-    item_strides: tuple[int, int],
-    plane_strides: tuple[int, int],
     run: int,
 ) -> None:
-    """Run the kernel over all items and planes. Strides and ``run`` are in elements; pairs are (source, destination).
+    """Run the kernel over all items and planes of two flat tensors of words. ``ids`` must be places of the layouts.
 
-    Elements are moved as the widest integers that a run divides into: fewer, wider loads, and no float is touched.
+    Raises:
+        ValueError: when tables, tensors or layouts do not fit the launch; nothing is written. The ids themselves lie
+            on the device, and are not looked at: who has them as numbers checks them (``copy.py``).
     """
-    item_bytes = source.element_size()
+    items = len(ids[0])
+    if any(table.dtype != torch.int64 or not table.is_contiguous() or table.shape != (items,) for table in ids):
+        raise ValueError("id tables are two contiguous rows of int64, equally long")
+    if layouts[0].words != source.numel() or layouts[1].words != destination.numel():
+        raise ValueError(f"{layouts} do not fit tensors of {source.numel()} and {destination.numel()} words")
+    width = min(MOST_WORDS_PER_PROGRAM, triton.next_power_of_2(run))
+    launch = Launch(*layouts, items, planes, run, width)
+    check_launch(launch)
+    arguments = (
+        source,
+        destination,
+        *ids,
+        launch.source.item,
+        launch.source.plane,
+        launch.destination.item,
+        launch.destination.plane,
+        run,
+        chunks_of(launch),
+    )
+    with torch.cuda.device(ids[0].device) if ids[0].is_cuda else nullcontext():
+        _copy_runs[grid_of(launch)](*arguments, WORDS=width)
+
+
+def _words(source: Tensor, destination: Tensor, run: int) -> tuple[torch.dtype, int]:
+    """Return the widest integer that a run of ``run`` elements divides into, and how many of them a run is.
+
+    Fewer, wider loads; and no float is touched.
+    """
+    size = run * source.element_size()
     word = next(
         word
         for word in _WORDS
-        if run * item_bytes % word.itemsize == 0
-        and source.data_ptr() % word.itemsize == 0
-        and destination.data_ptr() % word.itemsize == 0
+        if all(number % word.itemsize == 0 for number in (size, source.data_ptr(), destination.data_ptr()))
     )
-
-    def words(elements: int) -> int:
-        return elements * item_bytes // word.itemsize
-
-    arguments = (
-        _as_words(source, word),
-        _as_words(destination, word),
-        *ids,
-        words(item_strides[0]),
-        words(plane_strides[0]),
-        words(item_strides[1]),
-        words(plane_strides[1]),
-        words(run),
-    )
-    width = min(_WORDS_PER_PROGRAM, triton.next_power_of_2(words(run)))
-    grid = (len(ids[0]), planes, triton.cdiv(words(run), width))
-    if ids[0].is_cuda:
-        with torch.cuda.device(ids[0].device):
-            _copy_runs[grid](*arguments, WORDS=width)
-    else:
-        _copy_runs[grid](*arguments, WORDS=width)
+    return word, size // word.itemsize
 
 
 def _as_words(tensor: Tensor, word: torch.dtype) -> Tensor:
-    """Return the memory of a contiguous tensor as integers of one width."""
+    """Return the memory of a contiguous tensor as a row of integers of one width."""
     return tensor.reshape(-1).view(torch.int8).view(word)
