@@ -21,6 +21,7 @@ KNOWN = {
     "mirror": ("kvproof.spec.mirror", "Mirror"),
     "pin": ("kvproof.spec.pin", "Pinned"),
     "tiered": ("kvproof.spec.tiered", "Tiered"),
+    "offload": ("kvproof.spec.offload", "Offload"),
     "pinning-off": ("kvproof.spec.pinning_off", "PinningOff"),
 }
 """The specification's machines: name on the command line, module, class."""

@@ -18,7 +18,14 @@ DEFAULT_SIZES = {"Block": 3, "Request": 2, "Position": 2, "Slot": 1, "Hash": 3, 
 TIER_SIZES = DEFAULT_SIZES | {"Block": 2, "Hash": 2, "Content": 3}
 """That of machines that extend it by more tiers, which have more state."""
 
-TIER_PARAMS: dict[str, int | bool] = {"capacity": 1, "cost": 1, "pinning": True, "window": 1, "min_drop": 1}
+TIER_PARAMS: dict[str, int | bool] = {
+    "capacity": 1,
+    "cost": 1,
+    "pinning": True,
+    "window": 1,
+    "min_drop": 1,
+    "lazy": False,
+}
 """What such machines are explored with where nothing else is said: all of it small, so that everything happens."""
 
 
@@ -102,7 +109,7 @@ def _pool_scope(
     seed: int,
 ) -> Scope:
     from .machine.scope import Scope
-    from .worlds import Size, World
+    from .worlds import Size, World, host_params, host_sizes
 
     asked = Size(
         blocks=sizes["Block"],
@@ -111,13 +118,19 @@ def _pool_scope(
         slots=sizes["Slot"],
         prefixes=max(1, sizes["Content"] - 1),
         hashes=sizes["Hash"],
+        host_blocks=sizes.get("HostBlock", 1),
+        workers=sizes.get("Worker", 1),
     )
     world = World.make(asked, caching=caching, split=split, null=null, seed=seed)
     given = {k: v for k, v in sizes.items() if k == "Int"}
     params = world.scope.params | more
+    counts = dict(world.scope.sizes)
     if "first_next" in model.params:
         params |= _first_links(world.scope.sizes["Block"], params["null"])
-    return Scope(model, {**world.scope.sizes, **given}, params)
+    if "owner" in model.params:
+        params |= host_params(asked)
+        counts |= host_sizes(asked)
+    return Scope(model, {**counts, **given}, params)
 
 
 def _first_links(blocks: int, null: int | None) -> dict[str, list[int | None]]:

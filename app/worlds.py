@@ -2,8 +2,8 @@
 
 A world is a few requests whose tokens share prefixes. Every distinct prefix (with what else its KV depends on) is one
 content; a hash is the real, chained key of a block and names the contents of the slots that it covers. So whatever the
-machine allows in a world can be done to an implementation, with real keys and with real digests. What machines M and D
-have besides (a host tier's capacity, a window) are a few numbers more.
+machine allows in a world can be done to an implementation, with real keys and with real digests. What machines M, D
+and O have besides (a host tier's capacity, a window, workers) are a few numbers more.
 """
 
 import functools
@@ -22,12 +22,13 @@ from .refimpl.blocks import blocks_for, lookup_limit
 from .refimpl.keys import ExtraKeys, block_extras, block_key
 from .refimpl.payload import next_digest, root_digest
 from .spec.mirror import Mirror
+from .spec.offload import Offload
 from .spec.pin import Pinned
 from .spec.pool import Pool
 from .spec.tiered import Tiered
 from .steering import Steering
 
-__all__ = ["SIZES", "TIER_SIZES", "Size", "World", "worlds"]
+__all__ = ["OFFLOAD_SIZES", "SIZES", "TIER_SIZES", "Size", "World", "host_params", "host_sizes", "worlds"]
 
 CHOICES: Mapping[str, Sequence[int | bool]] = {
     "capacity": (2, 1, 3, 4),
@@ -35,8 +36,9 @@ CHOICES: Mapping[str, Sequence[int | bool]] = {
     "pinning": (True, True, True, True, True, True, True, False),
     "window": (1, 2),
     "min_drop": (1, 2, 3),
+    "lazy": (False, False, True),
 }
-"""What machines M and D may have in a world: small, so that hosts are full, and windows move past whole drops."""
+"""What machines M, D and O may have in a world: small, so that hosts are full, and windows move past whole drops."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class Size:
     """Distinct token prefixes."""
     hashes: int
     """Block keys: all those of full blocks, and some of partly filled ones."""
+    host_blocks: int = 2
+    """Blocks of the host's pool, where there is one."""
+    workers: int = 1
+    """Workers that copy between the pools; a slot of a block belongs to one of them."""
 
 
 SIZES = (
@@ -75,6 +81,15 @@ TIER_SIZES = (
 )
 """Those of worlds with more tiers than one: prompts are longer than in `SIZES`, and blocks fewer."""
 
+OFFLOAD_SIZES = (
+    Size(blocks=2, requests=2, positions=2, slots=1, prefixes=3, hashes=3, host_blocks=1),
+    Size(blocks=3, requests=2, positions=3, slots=1, prefixes=4, hashes=4, host_blocks=2),
+    Size(blocks=3, requests=2, positions=2, slots=2, prefixes=6, hashes=4, host_blocks=2, workers=2),
+    Size(blocks=4, requests=3, positions=3, slots=1, prefixes=6, hashes=6, host_blocks=3),
+    Size(blocks=4, requests=3, positions=3, slots=2, prefixes=8, hashes=5, host_blocks=4, workers=2),
+)
+"""Those of worlds with asynchronous offload."""
+
 _TENANTS = (ExtraKeys(), ExtraKeys(salt="a"), ExtraKeys(adapter="a"))
 
 
@@ -85,7 +100,7 @@ def _model_with(params: frozenset[str]) -> Model:
     Raises:
         ValueError: none has them.
     """
-    for machine in (Pool, Mirror, Pinned, Tiered):
+    for machine in (Pool, Mirror, Pinned, Tiered, Offload):
         model = Model.of(machine)
         if params == set(model.params):
             return model
@@ -132,7 +147,7 @@ class World:
     def from_seed(seed: int, size: Size | None = None, *, machine: type[Machine] = Pool) -> "World":
         """The world with this number; the same one on every machine and in every process."""
         dice = random.Random(seed)
-        size = dice.choice(SIZES if machine is Pool else TIER_SIZES) if size is None else size
+        size = dice.choice(_sizes_for(machine)) if size is None else size
         caching, split, null = dice.random() < 0.9, dice.random() < 0.5, dice.random() < 0.5
         more = {name: dice.choice(CHOICES[name]) for name in _more_params(machine)}
         return World.make(size, caching=caching, split=split, null=null, seed=seed, more=more)
@@ -221,11 +236,11 @@ def worlds(
     Args:
         sizes: how large they are; by default as suits the machine.
         caching: whether blocks are registered; by default in most worlds.
-        machine: whose parameters they are instances of: P's, M's, D's, or those of both.
+        machine: whose parameters they are instances of: P's, M's, D's, those of both, or O's.
     """
     more = _more_params(machine)
     if sizes is None:
-        sizes = TIER_SIZES if more else SIZES
+        sizes = _sizes_for(machine)
     # One in eight has no cache: then there is nothing to hit, register or evict. As rarely windows cannot move.
     mostly, rarely = st.sampled_from([1, 2, 3, 4, 5, 6, 7, 0]), st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7])
     return st.builds(
@@ -246,9 +261,25 @@ def worlds(
     )
 
 
+def host_params(size: Size) -> dict[str, Any]:
+    """The parameters of machine O that a world's size decides: whose the slots are."""
+    return {"owner": [s % size.workers for s in range(size.slots)], "driver": 0}
+
+
+def host_sizes(size: Size) -> dict[str, int]:
+    """What machine O counts besides. A host block may be held by a load into each block, and by each lookup."""
+    numbers = max(size.positions, size.blocks + size.requests) + 1
+    return {"HostBlock": size.host_blocks, "Worker": size.workers, "Int": numbers}
+
+
+def _sizes_for(machine: type[Machine]) -> Sequence[Size]:
+    """The sizes of worlds for this machine."""
+    return OFFLOAD_SIZES if issubclass(machine, Offload) else TIER_SIZES if _more_params(machine) else SIZES
+
+
 def _more_params(machine: type[Machine]) -> list[str]:
-    """What the machine has beyond the parameters of P."""
-    return [name for name in Model.of(machine).params if name not in Model.of(Pool).params]
+    """What the machine has beyond the parameters of P, and can be chosen."""
+    return [name for name in Model.of(machine).params if name in CHOICES]
 
 
 @dataclass
@@ -364,6 +395,10 @@ class _Trie:
             "limit": [lookup_limit(s.prompt, size.slots) for s in self.sequences],
             "need": [blocks_for(len(s.nodes), size.slots) for s in self.sequences],
         }
+        sizes = {"Int": max(size.positions + 1, size.requests)}
+        if "lazy" in given:
+            params |= host_params(size)
+            sizes |= host_sizes(size)
         scope = Scope(
             _model_with(frozenset(params)),
             {
@@ -373,7 +408,7 @@ class _Trie:
                 "Slot": size.slots,
                 "Content": size.prefixes + 1,
                 "Position": size.positions,
-                "Int": max(size.positions + 1, size.requests),
+                **sizes,
             },
             params,
         )

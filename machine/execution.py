@@ -456,14 +456,15 @@ class Run:
         rounds = self.universe.fresh("rounds", Int)
         self._somewhere_in(s, entry, rounds, "'")
         self.env[s.index.args[1]] = rounds
+        bounded = less(rounds, lif(less(z3.IntVal(0), count, strict=False), count, z3.IntVal(0)), strict=False)
+        self._learn(less(z3.IntVal(0), rounds, strict=False), bounded)
         self._body(s.going_lets)
         none_left = (
             lnot(less(rounds, count, strict=True))
             if s.going.op == "lit"
             else limplies(less(rounds, count, strict=True), lnot(self._value(s.going)))
         )
-        bounded = less(rounds, lif(less(z3.IntVal(0), count, strict=False), count, z3.IntVal(0)), strict=False)
-        self._learn(less(z3.IntVal(0), rounds, strict=False), bounded, none_left)
+        self._learn(none_left)
         self.temps[s.result] = rounds
 
     def _touched_by_now(self) -> bool:

@@ -454,6 +454,7 @@ class Queue(Declaration, Generic[V]):
 
 
 T2 = TypeVar("T2", bound=Term)
+T3 = TypeVar("T3", bound=Term)
 
 
 class Count(Declaration):
@@ -570,7 +571,7 @@ def otherwise() -> Iterator[None]:
 def can(act: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Bool:
     """In a property: the action is possible with these arguments (all that it requires holds)."""
     with recording(act.__name__, of_action=True) as rec:
-        act(*args, **kwargs)
+        act(*map(as_term, args), **{name: as_term(value) for name, value in kwargs.items()})  # type: ignore[arg-type]
     conditions = [s.condition for s in rec.body if isinstance(s, Require)]
     return all_of(*conditions)
 
@@ -603,6 +604,8 @@ class Machine:
     def each(self, kind: type[V], /) -> Any: ...
     @overload
     def each(self, kind: type[V], other: type[T2], /) -> Any: ...
+    @overload
+    def each(self, kind: type[V], other: type[T2], third: type[T3], /) -> Any: ...
     @contextmanager
     def each(self, *kinds: type[Term]) -> Iterator[Any]:
         """``with self.each(Hash) as h:`` the statements inside, for every element at once."""

@@ -455,10 +455,13 @@ class Pinned(Pool):
 
     @corollary("L1, D5")
     def somebody_can_always_go_on(self, r: Request) -> Bool:
-        """A running request can finish, can take its next block, pinned ones included, or another makes way for it."""
+        """A running request can finish, can take its next block, pinned ones included, or another makes way for it.
+
+        Or a copy in flight ends.
+        """
         another = exists(Request, lambda q: (q != r) & (self.length[q] > 0) & can(self.preempt, q))
         goes_on = can(self.finish, r) | can(self.allocate, r, 1) | another  # type: ignore[arg-type]
-        return implies(self.running[r] & self._nothing_is_under_way(), goes_on)
+        return implies(self.running[r] & self._nothing_is_under_way(), goes_on | (self.lent.value > 0))
 
     @corollary("L2, D7")
     def holders_can_let_go(self) -> Bool:
@@ -466,7 +469,7 @@ class Pinned(Pool):
         lets_go = exists(Request, lambda q: (self.held[q] > 0) & can(self.preempt, q))
         return all_of(
             implies((self.entries.value > 0) & self._nothing_is_under_way(), lets_go),
-            implies(self.entries.value == 0, can(self.reset)),
+            implies((self.entries.value == 0) & (self.lent.value == 0), can(self.reset)),
         )
 
     # -------------------------------------------------------------------------------- steps

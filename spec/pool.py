@@ -104,7 +104,10 @@ class Pool(Machine):
     """The free queue, in eviction order: the head is taken next."""
 
     ref_cnt = Map(Block, to=Int)
-    """How many table entries hold the block. That of the null block is not kept."""
+    """How many hold the block: table entries, and copies in flight. That of the null block is not kept."""
+
+    transfers = Map(Block, to=Int)
+    """How many copies in flight hold the block. P itself has none; machine O has (O2)."""
 
     running = Map(Request, to=Bool)
     """Admitted, and neither finished nor preempted."""
@@ -176,6 +179,9 @@ class Pool(Machine):
         (Request, Position), where=lambda m, r, i: (m.table[r, i] != none) & (m.table[r, i] != m.null.value)
     )
     """All table entries that hold a block."""
+
+    lent = Sum(Block, of=lambda m, b: m.transfers[b])
+    """What copies in flight hold, all blocks together."""
 
     spare = Sum(Block, of=lambda m, b: m.ref_cnt[b] - 1)
     """References beyond the first, of all blocks together: what sharing saves."""
@@ -377,6 +383,9 @@ class Pool(Machine):
             facts=lambda i, entry: {
                 "the table grows by one each round": self.length[r] == entry.length[r] + i,
                 "enough blocks are left": self._room() == entry._room() - i,
+                "entries stay": forall(
+                    Position, lambda k: implies(k < entry.length[r], self.table[r, k] == entry.table[r, k])
+                ),
                 "held blocks keep their hashes": forall(
                     Block,
                     Hash,
@@ -493,13 +502,17 @@ class Pool(Machine):
 
     @invariant("P2")
     def ref_cnt_counts_holders(self, b: Block) -> Bool:
-        """Every reference is a table entry or a lookup's claim, and each of these is a reference."""
-        return implies(b != self.null.value, self.ref_cnt[b] == self.holders[b] + self.claims[b])
+        """Every reference is a table entry, a lookup's claim or a transfer, and each of these is a reference."""
+        return implies(b != self.null.value, self.ref_cnt[b] == self.holders[b] + self.claims[b] + self.transfers[b])
 
     @invariant("P2")
     def a_held_block_is_referenced(self, r: Request, i: Position, b: Block) -> Bool:
         """No count is negative, and none is 0 while a table holds the block."""
-        return (self.ref_cnt[b] >= 0) & implies((self.table[r, i] == b) & (b != self.null.value), self.ref_cnt[b] >= 1)
+        return (
+            (self.ref_cnt[b] >= 0)
+            & (self.transfers[b] >= 0)
+            & implies((self.table[r, i] == b) & (b != self.null.value), self.ref_cnt[b] >= 1)
+        )
 
     @invariant("P3")
     def free_exactly_when_unreferenced(self, b: Block) -> Bool:
@@ -563,7 +576,7 @@ class Pool(Machine):
         return all_of(
             self.entries.value == self.held[r] + self.others[r],
             self.held[r] + self.skipped[r] == self.length[r],
-            self.entries.value + self.all_claims.value == self.referenced.value + self.spare.value,
+            self.entries.value + self.all_claims.value + self.lent.value == self.referenced.value + self.spare.value,
         )
 
     @invariant("L1")
@@ -578,22 +591,23 @@ class Pool(Machine):
 
     @corollary("L1")
     def who_cannot_go_on_waits_for_others(self, r: Request) -> Bool:
-        """Where no block can be taken, and a request needs one more, others hold some."""
+        """Where no block can be taken, and a request needs one more, others hold some, or copies in flight."""
         is_stuck = all_of(self.running[r], self.length[r] < self.need[r], self._room() <= 0)
-        return implies(is_stuck, self.others[r] > 0)
+        return implies(is_stuck, (self.others[r] > 0) | (self.lent.value > 0))
 
     @corollary("L1")
     def somebody_can_always_go_on(self, r: Request) -> Bool:
-        """A running request can finish, can take its next block, or another can be preempted for it."""
+        """A running request can finish, can take its next block, or another can be preempted for it; or a copy ends."""
         another = exists(Request, lambda q: (q != r) & (self.length[q] > 0) & can(self.preempt, q))
-        return implies(self.running[r], can(self.finish, r) | can(self.allocate, r, 1) | another)  # type: ignore[arg-type]
+        is_lent = self.lent.value > 0
+        return implies(self.running[r], can(self.finish, r) | can(self.allocate, r, 1) | another | is_lent)  # type: ignore[arg-type]
 
     @corollary("L2")
     def holders_can_let_go(self) -> Bool:
         """While an entry exists some release is possible; when none is left, reset is."""
         return all_of(
             implies(self.entries.value > 0, exists(Request, lambda q: (self.held[q] > 0) & can(self.preempt, q))),
-            implies(self.entries.value == 0, can(self.reset)),
+            implies((self.entries.value == 0) & (self.lent.value == 0), can(self.reset)),
         )
 
     # -------------------------------------------------------------------------------- steps
@@ -746,6 +760,14 @@ class Pool(Machine):
     def a_held_block_keeps_its_hashes(self, before: Pool, b: Block, h: Hash) -> Bool:
         """Only evict and reset take hashes from a block that is held."""
         return implies(before.hashes[b, h] & (before.ref_cnt[b] > 0), self.hashes[b, h])
+
+    @step(
+        "P2",
+        of=("admit", "hit", "allocate", "skip", "write", "register", "trim", "finish", "preempt", "evict", "reset"),
+    )
+    def requests_lend_nothing(self, before: Pool, b: Block) -> Bool:
+        """Copies are begun and ended elsewhere; in P itself no block is ever lent."""
+        return self.transfers[b] == before.transfers[b]
 
     @step("L2", of="preempt")
     def leaving_lowers_the_measure(self, before: Pool, r: Request) -> Bool:

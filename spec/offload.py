@@ -1,0 +1,950 @@
+"""Machine O: asynchronous offload. Blocks are copied to a host pool and back while requests come and go.
+
+Behind the device's pool stands another one in host memory, a block pool of its own (O1): what machine P does with free
+blocks, counts and hashes it does there too, by the same text. Two kinds of copies run between them. A *store* copies a
+full device block to a host block, which can be found there once the copy is complete. A *load* brings host blocks that
+a lookup found into fresh device blocks of a request, which waits for them.
+
+Copies take time, and nobody waits for them: while one runs its request may finish, be preempted or aborted, and come
+back. Nobody knows when a copy reads. It may read each slot at a moment of its own, anywhere between the beginning of
+the transfer and its completion; whichever moments these are, what can be found on either tier must be what its hash
+names. So a transfer is a holder like any other: it holds the block that it reads and the block that it writes from the
+beginning to the end (O2), and no block is handed out, overwritten or forgotten under it (O8).
+
+Several workers, each with its own part of every block, copy at their own pace. A transfer is complete when each of them
+has reported its part, in any order, and this happens once (O7). It has failed if any part failed; but others may copy
+until the last one has reported, so a failed transfer holds its blocks as long as a good one (O8).
+
+The rules O1 to O12 stand here but for two: that a lookup asks for no more than a request may get (O6) is P14, by the
+same `limit`; and a call that offers many blocks (O12) is here that many offers of one block each.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from ..machine import (
+    Bool,
+    Count,
+    Event,
+    Int,
+    Map,
+    Param,
+    Queue,
+    Scalar,
+    Sort,
+    Tally,
+    action,
+    all_of,
+    any_of,
+    can,
+    corollary,
+    exists,
+    forall,
+    iff,
+    implies,
+    invariant,
+    ite,
+    none,
+    optional,
+    sometimes,
+    step,
+    when,
+)
+from .pool import Block, Content, Hash, Pool, Position, Request, Slot
+
+__all__ = ["HostBlock", "Offload", "Worker"]
+
+
+UNRELATED = (
+    "admit",
+    "hit",
+    "allocate",
+    "skip",
+    "write",
+    "process",
+    "register",
+    "trim",
+    "finish",
+    "preempt",
+    "evict",
+    "reset",
+    "look",
+    "unpin",
+    "load",
+)
+"""What offers nothing."""
+
+
+class HostBlock(Sort):
+    """One unit of host KV memory, as large as a device block."""
+
+
+class Worker(Sort):
+    """A process that owns a part of every block, and copies it."""
+
+
+class HostPool:
+    """The host's pool under the names that P's text uses, so that this text is the host's as well (O1).
+
+    State is looked for as ``host_…`` first; what actions are made of is P's; the rest (dialect, hashes and what they
+    name) both pools share. The host keeps no null block.
+    """
+
+    null = types.SimpleNamespace(value=none)
+
+    def __init__(self, machine: Offload) -> None:
+        self._machine = machine
+
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(self._machine, f"host_{name}", None)
+        if own is not None:
+            return own
+        text = inspect.getattr_static(Pool, name)
+        return types.MethodType(text, self) if inspect.isfunction(text) else getattr(self._machine, name)
+
+
+class Offload(Pool):
+    """The block pool with asynchronous copies to and from a host pool."""
+
+    # -------------------------------------------------------------------------------- parameters
+
+    lazy = Param(to=Bool)
+    """False: eager mode, every computed block of a request is offered once. True: free blocks are, before they are
+    taken for something else; so what requests hold all the time is never stored (O4)."""
+
+    owner = Param(Slot, to=Worker)
+    """The worker that copies a slot: here a worker's part of a block is some of its slots."""
+
+    driver = Param(to=Worker)
+    """One of the workers: there is at least one."""
+
+    # -------------------------------------------------------------------------------- the host pool (O1)
+
+    host_free = Queue(HostBlock, init=True)
+    """The host blocks that nobody holds, the one to be taken next first."""
+
+    host_ref_cnt = Map(HostBlock, to=Int)
+    """How many transfers and lookups hold the host block."""
+
+    host_hashes = Map(HostBlock, Hash, to=Bool)
+    """The hashes under which a host block can be found."""
+
+    host_cached = Queue(HostBlock, by=Hash)
+    """For each hash the host blocks that carry it, first stored first."""
+
+    host_content = Map(HostBlock, Slot, to=optional(Content))
+    """Ghost: what really stands in each slot of a host block. Only copies change it."""
+
+    host_announced = Map(Hash, to=Bool)
+    """Ghost: the hashes that a listener believes to be on the host (P12)."""
+
+    host_behind = Scalar(to=optional(HostBlock), scratch=True)
+    """While host blocks are given back: as `behind`."""
+
+    host_stored = Event(Hash)
+    """A hash can now be found on the host."""
+
+    host_removed = Event(Hash)
+    """A hash can no longer be found on the host."""
+
+    # -------------------------------------------------------------------------------- transfers
+
+    source = Map(HostBlock, to=optional(Block))
+    """The device block that a store in flight copies to this host block."""
+
+    named = Map(HostBlock, to=optional(Hash))
+    """The hash that the store's content had when it was planned."""
+
+    stored_slot = Map(HostBlock, Slot, to=Bool)
+    """Ghost: the store in flight has copied this slot."""
+
+    storing = Map(HostBlock, Worker, to=Bool)
+    """The worker has yet to report its part of a store to this host block: until then it may read and write."""
+
+    store_failed = Map(HostBlock, to=Bool)
+    """One of them could not copy its part."""
+
+    origin = Map(Block, to=optional(HostBlock))
+    """The host block that a load in flight copies to this device block."""
+
+    wanted = Map(Block, to=optional(Hash))
+    """The hash for which the load was planned."""
+
+    loaded_slot = Map(Block, Slot, to=Bool)
+    """Ghost: the load in flight has copied this slot."""
+
+    loading = Map(Block, Worker, to=Bool)
+    """The worker has yet to report its part of a load to this block: until then it may read and write."""
+
+    load_failed = Map(Block, to=Bool)
+    """One of them could not copy its part."""
+
+    pins = Map(Request, Position, to=optional(HostBlock))
+    """What a lookup found on the host for this position of a request, held until the load is planned (O5)."""
+
+    computing = Map(Block, to=Bool)
+    """A scheduled step writes the block and is not processed yet: no copy may touch it."""
+
+    offered = Map(Request, to=Int)
+    """Eager mode: how many positions of the request were offered."""
+
+    met = Map(Hash, to=Bool)
+    """Ghost: the hashes that the host had, has or was offered when it had no room (O9)."""
+
+    refused = Tally()
+    """Offers that met a host without a block to take (O9)."""
+
+    # -------------------------------------------------------------------------------- counts
+
+    host_usable = Count(HostBlock, where=lambda _, c: c != none)
+    """All host blocks."""
+
+    host_referenced = Count(HostBlock, where=lambda m, c: m.host_ref_cnt[c] > 0)
+    """Host blocks that somebody holds."""
+
+    stores_from = Count(HostBlock, by=Block, where=lambda m, c, b: m.source[c] == b)
+    """The stores that read a block."""
+
+    stores = Count(HostBlock, where=lambda m, c: m.source[c] != none)
+    """All stores in flight."""
+
+    loads_from = Count(Block, by=HostBlock, where=lambda m, b, c: m.origin[b] == c)
+    """The loads that read a host block."""
+
+    loads = Count(Block, where=lambda m, b: m.origin[b] != none)
+    """All loads in flight."""
+
+    pins_on = Count((Request, Position), by=HostBlock, where=lambda m, r, i, c: m.pins[r, i] == c)
+    """The lookups that hold a host block."""
+
+    all_pins = Count((Request, Position), where=lambda m, r, i: m.pins[r, i] != none)
+    """Everything that lookups hold on the host."""
+
+    @property
+    def _host(self) -> HostPool:
+        """The host pool as P sees a pool."""
+        return HostPool(self)
+
+    # -------------------------------------------------------------------------------- requests
+
+    @action("P6")
+    def process(self, b: Block) -> None:
+        """The step that writes the block is done: its content is there."""
+        self.require(self.computing[b])
+        self.computing[b] = False
+
+    def write(self, r: Request, i: Position, s: Slot, c: Content) -> None:
+        """A scheduled step computes one token's KV."""
+        super().write(r, i, s, c)
+        self.computing[self.table[r, i]] = True
+
+    def register(self, r: Request, i: Position, h: Hash) -> None:
+        """As in P; a block that is being loaded has no content yet. What is found anew will be offered anew."""
+        self.require(self.table[r, i] != none)
+        self.require(self.origin[self.table[r, i]] == none)
+        super().register(r, i, h)
+        with when(i < self.offered[r]):
+            self.offered[r] = i
+
+    def trim(self, r: Request, n: Int) -> None:
+        """Give back the last n entries; what was offered of them is forgotten."""
+        self.require(self.running[r])
+        self.require(n >= 1)
+        self.require(n <= self.length[r])
+        with when(self.offered[r] > self.length[r] - n):
+            self.offered[r] = self.length[r] - n
+        self._give_back(r, n)
+
+    @action("P9, P10, O5, O9")
+    def finish(self, r: Request) -> None:
+        """A complete request leaves when its last step is processed and, in eager mode, all its blocks were offered."""
+        self.require(self.running[r])
+        self.require(self.length[r] == self.need[r])
+        self.require(self._is_computed(r))
+        self.require(self.lazy.value | (self.offered[r] == self.length[r]))
+        self._leave(r)
+
+    @action("P9, P10, L1, O5, O8")
+    def preempt(self, r: Request) -> None:
+        """A request gives up all its blocks and pins and leaves; the same when it is aborted, and never comes back.
+
+        Its transfers run on: they hold what they need.
+        """
+        self.require(self.running[r])
+        self._leave(r)
+
+    def _leave(self, r: Request) -> None:
+        """Everything that the request holds itself is let go, in one free call on each tier."""
+        self._unpin(r)
+        self.offered[r] = 0
+        self._give_back(r, self.length[r])
+        self.running[r] = False
+
+    def _is_computed(self, r: Request) -> Bool:
+        """No scheduled step writes a block of the request any more."""
+        return forall(
+            Position,
+            Block,
+            lambda i, b: implies(self.table[r, i] == b, ~self.computing[b]),
+        )
+
+    @action("P11, P12, O10")
+    def reset(self) -> None:
+        """Forget every hash of both tiers; only when nothing is referenced on either."""
+        self.require(forall(Block, lambda b: self.ref_cnt[b] == 0))
+        self.require(forall(HostBlock, lambda c: self.host_ref_cnt[c] == 0))
+        self._forget_everything()
+        with self.each(HostBlock, Hash) as (c, h), when(self.host_hashes[c, h]):
+            self.host_hashes[c, h] = False
+            self.host_cached[h].remove(c)
+        with self.each(Hash) as h:
+            self.host_announced[h] = False
+        self.cleared()
+
+    # -------------------------------------------------------------------------------- stores
+
+    @action("O3, O4, O9")
+    def offer(self, r: Request) -> None:
+        """Eager mode: the next block of a request is offered, once its content is computed.
+
+        It is stored if it has a hash, if this is not on the host and not on the way there, and if the host has room.
+        """
+        self.require(~self.lazy.value)
+        self.require(self.running[r])
+        i = self.offered[r]
+        self.require(i < self.length[r])
+        b = self.table[r, i]
+        self.require(~self.computing[b])
+        self.offered[r] = i + 1
+        h = self.filed[r, i]
+        with when(h != none):
+            self._offer(b, h)
+
+    def _offer(self, b: Block, h: Hash) -> None:
+        """One block, held by a request, under the hash that it was filed."""
+        can_be_found = self.hashes[b, h]
+        is_missing = can_be_found & ~self._is_stored(b, h)
+        has_room = self.host_free.size > 0
+        with when(is_missing & has_room):
+            self._begin_store(b, h)
+        with when(is_missing & ~has_room):
+            self.refused.add(1)
+        self.met[h] = True
+
+    @action("O3, O4")
+    def scan(self, b: Block, h: Hash) -> None:
+        """Lazy mode: the walk through the free queue stores the first block that can be found and is not stored yet.
+
+        Blocks of which nobody knows when they were freed are taken in the order in which they will be reused.
+        """
+        self.require(self.lazy.value)
+        self.require(self.free.has(b))
+        self.require(self._is_worth_storing(b, h))
+        self.require(
+            forall(
+                Block,
+                Hash,
+                lambda a, g: implies(self.free.before(a, b) & self.free.has(a), ~self._is_worth_storing(a, g)),
+            )
+        )
+        self.require(self.host_free.size > 0)
+        self._leave_queue(b)
+        self._begin_store(b, h)
+        self.met[h] = True
+
+    def _is_worth_storing(self, b: Block, h: Hash) -> Bool:
+        """A full block that can be found and has not been stored."""
+        is_full = forall(Slot, lambda s: self.kv[h, s] != none)
+        return self.hashes[b, h] & is_full & ~self.computing[b] & ~self._is_stored(b, h)
+
+    def _is_stored(self, b: Block, h: Hash) -> Bool:
+        """The hash is on the host, or this block is on its way there (O3)."""
+        on_its_way = exists(HostBlock, lambda c: (self.source[c] == b) & (self.named[c] == h))
+        return ~self.host_cached[h].is_empty() | on_its_way
+
+    def _begin_store(self, b: Block, h: Hash) -> None:
+        """The head of the host's queue loses its hashes; it and the device block are held until the store ends (O2)."""
+        c = self._host._take_head()
+        self._host._forget(c)
+        self.host_ref_cnt[c] = self.host_ref_cnt[c] + 1
+        self._lend(b)
+        self.source[c] = b
+        self.named[c] = h
+        with self.each(Worker) as w:
+            self.storing[c, w] = True
+
+    @action("O2")
+    def copy_out(self, c: HostBlock, s: Slot) -> None:
+        """Some moment at which a store reads one slot. What it reads is what stands there now."""
+        b = self.source[c]
+        self.require(b != none)
+        self.require(~self.stored_slot[c, s])
+        self.require(self.storing[c, self.owner[s]])
+        self.host_content[c, s] = self.content[b, s]
+        self.stored_slot[c, s] = True
+
+    @action("O2, O7, O8")
+    def report_store(self, c: HostBlock, w: Worker, ok: Bool) -> None:
+        """A worker reports its part of a store: copied, or failed. Either way it will not touch the blocks any more.
+
+        With the last report, and not before, the store ends; it can be found if no part of it failed. A report of what
+        is not in flight, or was reported, changes nothing: there is no such action.
+        """
+        self._require_store_report(c, w, ok)
+        is_last = forall(Worker, lambda v: (v == w) | ~self.storing[c, v])
+        is_good = ok & ~self.store_failed[c]
+        self.storing[c, w] = False
+        self.store_failed[c] = ~is_good
+        with when(is_last):
+            with when(is_good):
+                self._let_be_found(c)
+            self._end_store(c)
+
+    def _require_store_report(self, c: HostBlock, w: Worker, ok: Bool) -> None:
+        """The worker has yet to report this store; if all went well it has copied all its slots."""
+        self.require(self.storing[c, w])
+        self.require(forall(Slot, lambda s: implies(ok & (self.owner[s] == w), self.stored_slot[c, s])))
+
+    def _let_be_found(self, c: HostBlock) -> None:
+        """The host block can be found under the hash that its content had (O2)."""
+        h = self.named[c]
+        is_first = self.host_cached[h].is_empty()
+        self.host_hashes[c, h] = True
+        self.host_cached[h].push_back(c)
+        with when(is_first):
+            self.host_announced[h] = True
+            self.host_stored(h)
+
+    def _end_store(self, c: HostBlock) -> None:
+        """Both references go, once each (O2)."""
+        b = self.source[c]
+        self.source[c] = none
+        self.named[c] = none
+        with self.each(Slot) as s:
+            self.stored_slot[c, s] = False
+        self.store_failed[c] = False
+        self._take_host_back(c)
+        self._take_back(b)
+
+    def _lend(self, b: Block) -> None:
+        """A transfer holds a device block."""
+        self.ref_cnt[b] = self.ref_cnt[b] + 1
+        self.transfers[b] = self.transfers[b] + 1
+
+    def _take_back(self, b: Block) -> None:
+        """A transfer holds a device block no longer: a free call of its own."""
+        self.transfers[b] = self.transfers[b] - 1
+        self._begin_free_call()
+        self._release(b)
+        self._end_free_call()
+
+    def _take_host_back(self, c: HostBlock) -> None:
+        """A transfer holds a host block no longer."""
+        host = self._host
+        host._begin_free_call()
+        host._release(c)
+        host._end_free_call()
+
+    # -------------------------------------------------------------------------------- loads
+
+    @action("O5, O6")
+    def look(self, r: Request) -> Int:
+        """Look on the host for what comes after the request's table, and pin what is found.
+
+        Pins of an earlier lookup go. The walk ends at the first hash that is not there.
+        """
+        self.require(self.running[r])
+        self.require(self.caching.value)
+        self._unpin(r)
+        start = self.length[r]
+        with self.loop(
+            self._asked(r) - start,
+            going=lambda i: ~self.host_cached[self.prompt[r, start + i]].is_empty(),
+            facts=lambda i, _: {
+                "what was found is pinned, and nothing else": forall(
+                    Position, lambda k: iff(self.pins[r, k] != none, (k >= start) & (k < start + i))
+                ),
+            },
+        ) as walk:
+            at = start + walk.index
+            self._pin(r, at, self.host_cached[self.prompt[r, at]].head())
+        return walk.rounds
+
+    def _asked(self, r: Request) -> Int:
+        """Where a lookup ends at the latest: before the last token, whatever there is behind it (O6, P14)."""
+        return self.limit[r]
+
+    def _pin(self, r: Request, i: Int, c: HostBlock) -> None:
+        """The lookup holds the host block, which cannot be taken for a store now."""
+        with when(self.host_ref_cnt[c] == 0):
+            self._host._leave_queue(c)
+        self.host_ref_cnt[c] = self.host_ref_cnt[c] + 1
+        self.pins[r, i] = c
+
+    @action("O5")
+    def unpin(self, r: Request) -> None:
+        """Another connector was chosen, or the request cannot be scheduled now: it holds nothing on the host."""
+        self.require(exists(Position, lambda k: self.pins[r, k] != none))
+        self._unpin(r)
+
+    def _unpin(self, r: Request) -> None:
+        """One free call for all pins of a request, last position first."""
+        self._host._begin_free_call()
+        with self.loop(
+            self.limit[r],
+            facts=lambda i, entry: {
+                "from the last on": forall(
+                    Position,
+                    lambda k: all_of(
+                        implies(k >= self.limit[r] - i, self.pins[r, k] == none),
+                        implies(k < self.limit[r] - i, self.pins[r, k] == entry.pins[r, k]),
+                    ),
+                ),
+                "the mark stands in the queue": implies(
+                    self.host_behind.value != none, self.host_free.has(self.host_behind.value)
+                ),
+            },
+        ) as walk:
+            last = self.limit[r] - 1 - walk.index
+            c = self.pins[r, last]
+            with when(c != none):
+                self.pins[r, last] = none
+                self._host._release(c)
+        self._host._end_free_call()
+
+    @action("O5, O2, P7")
+    def load(self, r: Request, n: Int) -> None:
+        """The first n pinned blocks will come to n fresh device blocks, which the request's table holds at once.
+
+        Each pin becomes the load's hold. Pins beyond these go.
+        """
+        self.require(self.running[r])
+        self.require(n >= 1)
+        self.require(n <= self._room())
+        start = self.length[r]
+        self.require(start + n <= self.need[r])
+        self.require(forall(Position, lambda k: implies((k >= start) & (k < start + n), self.pins[r, k] != none)))
+        self._take(r, n)
+        with self.loop(
+            n,
+            facts=lambda i, entry: {
+                "pins become loads in order": forall(
+                    Position,
+                    lambda k: all_of(
+                        implies((k >= start) & (k < start + i), self.pins[r, k] == none),
+                        implies((k < start) | (k >= start + i), self.pins[r, k] == entry.pins[r, k]),
+                    ),
+                ),
+                "what is still to come is fresh": forall(
+                    Position,
+                    Block,
+                    lambda k, b: implies(
+                        (k >= start + i) & (self.table[r, k] == b),
+                        (self.transfers[b] == 0) & forall(Hash, lambda h: ~self.hashes[b, h]),
+                    ),
+                ),
+                "nobody relies on it yet": forall(
+                    Position,
+                    Request,
+                    Position,
+                    Slot,
+                    lambda k, q, j, s: implies(
+                        all_of(k >= start + i, self.table[r, k] != none, self.table[q, j] == self.table[r, k]),
+                        (self.expects[q, j, s] == none) & (self.filed[q, j] == none),
+                    ),
+                ),
+            },
+        ) as walk:
+            at = start + walk.index
+            b = self.table[r, at]
+            self.origin[b] = self.pins[r, at]
+            self.wanted[b] = self.prompt[r, at]
+            self.pins[r, at] = none
+            self._lend(b)
+            with self.each(Worker) as w:
+                self.loading[b, w] = True
+        self._unpin(r)
+
+    @action("O2")
+    def copy_in(self, b: Block, s: Slot) -> None:
+        """Some moment at which a load writes one slot. A step that still writes the block comes first."""
+        c = self.origin[b]
+        self.require(c != none)
+        self.require(~self.loaded_slot[b, s])
+        self.require(self.loading[b, self.owner[s]])
+        self.require(~self.computing[b])
+        self.content[b, s] = self.host_content[c, s]
+        self.loaded_slot[b, s] = True
+
+    @action("O2, O7")
+    def report_load(self, b: Block, w: Worker, ok: Bool) -> None:
+        """A worker reports its part of a load. With the last part the content is there, for who still holds it.
+
+        The last report of a load of which some part failed is one of the two actions that follow.
+        """
+        self._require_load_report(b, w, ok)
+        is_last = forall(Worker, lambda v: (v == w) | ~self.loading[b, v])
+        is_good = ok & ~self.load_failed[b]
+        self.require(implies(is_last, is_good))
+        self.loading[b, w] = False
+        self.load_failed[b] = ~is_good
+        with when(is_last):
+            h = self.wanted[b]
+            with self.each(Request, Position, Slot) as (r, i, s), when(self.table[r, i] == b):
+                self.expects[r, i, s] = self.kv[h, s]
+            self._end_load(b)
+
+    @action("O11, O8")
+    def fail_load(self, r: Request, i: Position, w: Worker, ok: Bool) -> None:
+        """The last report of a load that failed: from there on the table is what it was, and the request computes."""
+        b = self.table[r, i]
+        self.require(b != none)
+        self._require_last_load_report(b, w, ok)
+        with when(self.offered[r] > i):
+            self.offered[r] = i
+        self.loading[b, w] = False
+        self._end_load(b)
+        self._give_back(r, self.length[r] - i)
+
+    @action("O8, O11")
+    def fail_abandoned_load(self, b: Block, w: Worker, ok: Bool) -> None:
+        """The last report of a load that failed, and whose request is gone."""
+        self._require_last_load_report(b, w, ok)
+        self.require(forall(Request, Position, lambda r, i: self.table[r, i] != b))
+        self.loading[b, w] = False
+        self._end_load(b)
+
+    def _require_load_report(self, b: Block, w: Worker, ok: Bool) -> None:
+        """The worker has yet to report this load; if all went well it has copied all its slots."""
+        self.require(self.loading[b, w])
+        self.require(forall(Slot, lambda s: implies(ok & (self.owner[s] == w), self.loaded_slot[b, s])))
+
+    def _require_last_load_report(self, b: Block, w: Worker, ok: Bool) -> None:
+        """It is the last of them, and some part failed."""
+        self._require_load_report(b, w, ok)
+        self.require(forall(Worker, lambda v: (v == w) | ~self.loading[b, v]))
+        self.require(~ok | self.load_failed[b])
+
+    def _end_load(self, b: Block) -> None:
+        """Both references go, once each (O2)."""
+        c = self.origin[b]
+        self.origin[b] = none
+        self.wanted[b] = none
+        with self.each(Slot) as s:
+            self.loaded_slot[b, s] = False
+        self.load_failed[b] = False
+        self._take_host_back(c)
+        self._take_back(b)
+
+    # -------------------------------------------------------------------------------- invariants: the host is a pool
+
+    @invariant("O1, P1")
+    def every_host_block_is_free_or_referenced(self) -> Bool:
+        """Conservation on the host."""
+        return self.host_free.size + self.host_referenced.value == self.host_usable.value
+
+    @invariant("O1, P2")
+    def host_ref_cnt_counts_holders(self, c: HostBlock) -> Bool:
+        """Every reference is that of a store, a load or a pin."""
+        held = ite(self.source[c] != none, 1, 0) + self.loads_from[c] + self.pins_on[c]
+        return (self.host_ref_cnt[c] == held) & (self.host_ref_cnt[c] >= 0)
+
+    @invariant("O1, P3")
+    def a_host_block_is_free_exactly_when_unreferenced(self, c: HostBlock) -> Bool:
+        """As on the device."""
+        return iff(self.host_free.has(c), self.host_ref_cnt[c] == 0)
+
+    @invariant("O1, P5")
+    def the_host_map_and_its_blocks_agree(self, c: HostBlock, h: Hash) -> Bool:
+        """As on the device."""
+        return iff(self.host_cached[h].has(c), self.host_hashes[c, h])
+
+    @invariant("O1, P6")
+    def a_hash_names_what_is_on_the_host(self, c: HostBlock, h: Hash, s: Slot) -> Bool:
+        """Whatever the moment at which the copy read: what can be found is what its hash says."""
+        return implies(self.host_hashes[c, h] & (self.kv[h, s] != none), self.host_content[c, s] == self.kv[h, s])
+
+    @invariant("P12")
+    def listeners_know_what_is_on_the_host(self, h: Hash) -> Bool:
+        """Replaying the events of the host's medium gives what a lookup there finds."""
+        return iff(self.host_announced[h], ~self.host_cached[h].is_empty())
+
+    # -------------------------------------------------------------------------------- invariants: transfers
+
+    @invariant("P2, O2")
+    def transfers_hold_what_they_touch(self, b: Block) -> Bool:
+        """A block is lent to the stores that read it and to the load that writes it."""
+        return all_of(
+            self.transfers[b] == self.stores_from[b] + ite(self.origin[b] != none, 1, 0),
+            self.lent.value == self.stores.value + self.loads.value,
+        )
+
+    @invariant("O2, P6")
+    def a_store_reads_what_it_names(self, c: HostBlock, b: Block, h: Hash, s: Slot) -> Bool:
+        """The source cannot change under the copy; what was copied is right."""
+        in_flight = (self.source[c] == b) & (self.named[c] == h) & (self.kv[h, s] != none)
+        return all_of(
+            implies(in_flight, self.content[b, s] == self.kv[h, s]),
+            implies(in_flight & self.stored_slot[c, s], self.host_content[c, s] == self.kv[h, s]),
+        )
+
+    @invariant("O2, O8")
+    def a_store_is_alone_at_its_destination(self, c: HostBlock, b: Block, h: Hash) -> Bool:
+        """Nobody can find the host block while it is filled, and the device block is no null block and not loaded."""
+        return all_of(
+            iff(self.source[c] != none, self.named[c] != none),
+            implies(self.source[c] != none, ~self.host_hashes[c, h]),
+            implies(self.source[c] == b, (b != self.null.value) & (self.origin[b] == none) & ~self.computing[b]),
+        )
+
+    @invariant("O3")
+    def a_block_is_stored_once_at_a_time(self, c: HostBlock, d: HostBlock) -> Bool:
+        """At most one store in flight for a device block and a hash."""
+        is_same = (self.source[c] == self.source[d]) & (self.named[c] == self.named[d])
+        return implies((self.source[c] != none) & is_same, c == d)
+
+    @invariant("O8")
+    def nobody_touches_what_is_not_held_for_it(self, c: HostBlock, b: Block, w: Worker) -> Bool:
+        """As long as a worker may read or write for a transfer, the transfer holds its blocks."""
+        return all_of(
+            implies(self.storing[c, w], self.source[c] != none),
+            implies(self.loading[b, w], self.origin[b] != none),
+        )
+
+    @invariant("O7")
+    def a_report_means_that_its_part_is_copied(self, c: HostBlock, b: Block, s: Slot) -> Bool:
+        """Who reported has copied all its slots, on the way out and on the way in, unless some part failed."""
+        stored = ~self.storing[c, self.owner[s]] & (self.source[c] != none)
+        loaded = ~self.loading[b, self.owner[s]] & (self.origin[b] != none)
+        return all_of(
+            implies(stored, self.stored_slot[c, s] | self.store_failed[c]),
+            implies(loaded, self.loaded_slot[b, s] | self.load_failed[b]),
+        )
+
+    @invariant("O7, L2")
+    def somebody_has_yet_to_report(self, c: HostBlock, b: Block) -> Bool:
+        """What is in flight waits for some worker."""
+        return all_of(
+            implies(
+                self.source[c] != none,
+                self.storing[c, self.driver.value] | exists(Worker, lambda w: self.storing[c, w]),
+            ),
+            implies(
+                self.origin[b] != none,
+                self.loading[b, self.driver.value] | exists(Worker, lambda w: self.loading[b, w]),
+            ),
+        )
+
+    @invariant("O7")
+    def a_transfer_begins_with_nothing_copied(self, c: HostBlock, b: Block, s: Slot) -> Bool:
+        """What is not in flight has no slot copied and nothing failed."""
+        return all_of(
+            implies(self.source[c] == none, ~self.stored_slot[c, s] & ~self.store_failed[c]),
+            implies(self.origin[b] == none, ~self.loaded_slot[b, s] & ~self.load_failed[b]),
+        )
+
+    @invariant("O2, P6")
+    def a_load_brings_what_is_wanted(self, b: Block, c: HostBlock, h: Hash, s: Slot) -> Bool:
+        """The host block that is read carries the hash; what was copied is right."""
+        in_flight = (self.origin[b] == c) & (self.wanted[b] == h)
+        return all_of(
+            implies(in_flight, self.host_hashes[c, h]),
+            implies(in_flight & (self.kv[h, s] != none) & self.loaded_slot[b, s], self.content[b, s] == self.kv[h, s]),
+        )
+
+    @invariant("O2, O8")
+    def a_load_is_alone_at_its_destination(self, b: Block, h: Hash, r: Request, i: Position, s: Slot) -> Bool:
+        """Nobody can find the device block while it is filled, and nobody relies on its content."""
+        return all_of(
+            iff(self.origin[b] != none, self.wanted[b] != none),
+            implies(self.origin[b] != none, (b != self.null.value) & ~self.hashes[b, h]),
+            implies((self.origin[b] != none) & (self.table[r, i] == b), self.expects[r, i, s] == none),
+            implies((self.origin[b] != none) & (self.table[r, i] == b), self.filed[r, i] == none),
+        )
+
+    @invariant("O5")
+    def a_pin_holds_what_was_looked_for(self, r: Request, i: Position, c: HostBlock) -> Bool:
+        """A pinned host block carries the hash for which it was found, and belongs to a request that is inside."""
+        return implies(
+            self.pins[r, i] == c,
+            all_of(self.host_hashes[c, self.prompt[r, i]], i < self.limit[r], self.running[r]),
+        )
+
+    @invariant("O4, O9")
+    def what_was_offered_was_met(self, r: Request, i: Position, h: Hash) -> Bool:
+        """Each offered block was stored, is being stored, met a full host, or had lost its hash."""
+        return all_of(
+            implies((i < self.offered[r]) & (self.filed[r, i] == h), self.met[h]),
+            (self.offered[r] >= 0) & (self.offered[r] <= self.length[r]),
+        )
+
+    # -------------------------------------------------------------------------------- corollaries
+
+    @corollary("O8, O12")
+    def what_is_in_flight_is_not_free(self, b: Block, c: HostBlock) -> Bool:
+        """No block that an unfinished copy reads or writes can be handed out, and no pinned one evicted."""
+        return all_of(
+            implies(self.source[c] == b, ~self._idle(b) & ~self.host_free.has(c)),
+            implies(self.origin[b] == c, ~self._idle(b) & ~self.host_free.has(c)),
+            implies(self.pins_on[c] > 0, ~self.host_free.has(c)),
+        )
+
+    @corollary("L1")
+    def somebody_can_always_go_on(self, r: Request) -> Bool:
+        """As in P; where a request is complete, its last step is to be processed, or something to be offered."""
+        return any_of(
+            ~self.running[r],
+            can(self.finish, r),
+            can(self.allocate, r, 1),  # type: ignore[arg-type]
+            can(self.offer, r),
+            exists(Block, lambda b: can(self.process, b)),
+            exists(Request, lambda q: (q != r) & (self.length[q] > 0) & can(self.preempt, q)),
+            self.lent.value > 0,
+        )
+
+    @corollary("L2")
+    def transfers_can_go_on(self, c: HostBlock, b: Block) -> Bool:
+        """While one is in flight, a slot can be copied, a worker can report, or a step is to be processed."""
+        return all_of(
+            implies(
+                self.source[c] != none,
+                any_of(
+                    exists(Slot, lambda s: can(self.copy_out, c, s)),
+                    exists(Worker, lambda w: can(self.report_store, c, w, True)),  # type: ignore[arg-type]
+                ),
+            ),
+            implies(
+                self.origin[b] != none,
+                any_of(
+                    exists(Slot, lambda s: can(self.copy_in, b, s)),
+                    exists(Worker, lambda w: can(self.report_load, b, w, True)),  # type: ignore[arg-type]
+                    exists(Worker, lambda w: can(self.fail_abandoned_load, b, w, True)),  # type: ignore[arg-type]
+                    exists(
+                        Request,
+                        Position,
+                        Worker,
+                        lambda r, i, w: all_of(self.table[r, i] == b, can(self.fail_load, r, i, w, True)),  # type: ignore[arg-type]
+                    ),
+                    can(self.process, b),
+                ),
+            ),
+        )
+
+    @corollary("L2, O10")
+    def holders_can_let_go(self) -> Bool:
+        """While a request holds something it can leave; when nothing is held or in flight, reset is possible."""
+        return all_of(
+            implies(self.entries.value > 0, exists(Request, lambda q: (self.held[q] > 0) & can(self.preempt, q))),
+            implies(self.all_pins.value > 0, exists(Request, lambda q: can(self.unpin, q))),
+            implies(
+                all_of(
+                    self.entries.value == 0,
+                    self.all_pins.value == 0,
+                    self.stores.value == 0,
+                    self.loads.value == 0,
+                ),
+                can(self.reset),
+            ),
+        )
+
+    # -------------------------------------------------------------------------------- steps
+
+    @step("O9", of="finish")
+    def nothing_of_a_finished_request_is_left_out(self, before: Offload, r: Request, i: Position, h: Hash) -> Bool:
+        """Eager mode: each full block was stored, is being stored, met a full host, or had lost its hash."""
+        return implies(~self.lazy.value & (before.filed[r, i] == h), self.met[h])
+
+    @step("O9", of="offer")
+    def an_offer_is_met(self, before: Offload, r: Request, h: Hash, b: Block) -> Bool:
+        """What is offered is on the host, on its way there, or met a full host; unless it cannot be found any more."""
+        at = before.offered[r]
+        is_offered = (before.filed[r, at] == h) & (before.table[r, at] == b) & before.hashes[b, h]
+        return implies(
+            is_offered,
+            any_of(
+                ~self.host_cached[h].is_empty(),
+                exists(HostBlock, lambda c: (self.source[c] == b) & (self.named[c] == h)),
+                before.host_free.is_empty(),
+            ),
+        )
+
+    @step("O9", of=UNRELATED)
+    def only_offers_are_met(self, before: Offload, h: Hash) -> Bool:
+        """Nothing else makes a hash count as met."""
+        return implies(self.met[h], before.met[h])
+
+    @step("P6", of="copy_out")
+    def nothing_is_read_before_it_is_computed(self, before: Offload, c: HostBlock, b: Block) -> Bool:
+        """A copy reads a block after the step that wrote it."""
+        return implies(before.source[c] == b, ~before.computing[b])
+
+    @step("P6", of="copy_in")
+    def nothing_is_written_under_a_step(self, before: Offload, b: Block) -> Bool:
+        """Nor does a copy write a block that a step of its former holder is still to write."""
+        return ~before.computing[b]
+
+    @step("O4", of="scan")
+    def lazy_mode_stores_what_nobody_holds(self, before: Offload, b: Block) -> Bool:
+        """So what some request holds all the time, as a prefix that all share, never gets to the host."""
+        return before.free.has(b)
+
+    @step("O7", of=("report_store", "report_load", "fail_load", "fail_abandoned_load"))
+    def a_transfer_ends_once(self, before: Offload) -> Bool:
+        """At most one transfer ends, and none begins."""
+        ended = before.stores.value + before.loads.value - self.stores.value - self.loads.value
+        return (ended >= 0) & (ended <= 1)
+
+    @step("O12", of=("offer", "scan"))
+    def an_offer_evicts_only_what_nobody_holds(self, before: Offload, c: HostBlock, g: Hash) -> Bool:
+        """Nothing pinned, nothing in flight; and nothing at all when it is refused."""
+        return all_of(
+            implies(before.host_hashes[c, g] & (before.host_ref_cnt[c] > 0), self.host_hashes[c, g]),
+            implies(self.stores.value == before.stores.value, iff(self.host_hashes[c, g], before.host_hashes[c, g])),
+        )
+
+    @step("O10", of="reset")
+    def reset_empties_both_tiers(self, before: Offload, h: Hash) -> Bool:  # noqa: ARG002
+        """No hash can be found any more."""
+        return self.cached[h].is_empty() & self.host_cached[h].is_empty()
+
+    @step("O11", of="fail_load")
+    def a_failed_load_leaves_what_is_really_there(self, before: Offload, r: Request, i: Position, k: Position) -> Bool:
+        """The table ends where the load failed; what stands before is as it was."""
+        return (self.length[r] == i) & implies(k < i, self.table[r, k] == before.table[r, k])
+
+    @step("P9, P10", of=("offer", "process", "look", "unpin", "copy_out", "copy_in"))
+    def the_device_queue_is_left_alone(self, before: Offload, a: Block, b: Block) -> Bool:
+        """Nothing on the device becomes free or is taken."""
+        return iff(self.free.has(a), before.free.has(a)) & implies(
+            self.free.has(a) & self.free.has(b), iff(self.free.before(a, b), before.free.before(a, b))
+        )
+
+    # -------------------------------------------------------------------------------- what must be reachable
+
+    @sometimes("O8")
+    def a_store_outlives_its_request(self, c: HostBlock, b: Block) -> Bool:
+        """The block is in no table any more, and is still read."""
+        return all_of(self.source[c] == b, self.holders[b] == 0)
+
+    @sometimes("O8")
+    def a_load_outlives_its_request(self, b: Block) -> Bool:
+        """Nobody waits for it any more."""
+        return all_of(self.origin[b] != none, self.holders[b] == 0)
+
+    @sometimes("O7")
+    def one_worker_is_ahead(self, c: HostBlock, v: Worker, w: Worker) -> Bool:
+        """One has reported, another has not."""
+        return all_of(self.source[c] != none, ~self.storing[c, v], self.storing[c, w])
+
+    @sometimes("O1, P5")
+    def a_block_is_on_both_tiers(self, b: Block, c: HostBlock, h: Hash) -> Bool:
+        """It was stored, and can still be found on the device."""
+        return self.hashes[b, h] & self.host_hashes[c, h]
+
+    @sometimes("O5")
+    def a_pinned_block_is_all_that_is_left(self, r: Request, i: Position) -> Bool:
+        """The device has lost what a lookup found on the host."""
+        return all_of(self.pins[r, i] != none, self.cached[self.prompt[r, i]].is_empty())

@@ -1,0 +1,67 @@
+"""Machine O, exhaustively in small scopes: its counts of states; and what finds its twins with a fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvproof.checkers.explore import explore
+from kvproof.machine import Machine, Model
+from kvproof.machine.scope import Scope
+from tests.smt import broken_offload
+
+from .tiers import scope
+
+ONE: dict[str, Any] = {"blocks": 2, "requests": 1, "hashes": 2}
+TWO: dict[str, Any] = {"blocks": 2, "requests": 2, "hashes": 1}
+WORKERS: dict[str, Any] = {"blocks": 2, "requests": 1, "hashes": 1, "workers": 2, "slots": 2}
+"""Each of two workers copies one of two slots."""
+
+GAP: dict[str, Any] = {"blocks": 3, "requests": 1, "hashes": 2, "positions": 3, "limit": 2, "null": True}
+AHEAD = "one_worker_is_ahead"
+
+# What is explored; states, transitions and depth; what cannot happen there.
+GOLDEN: dict[str, tuple[dict[str, Any], tuple[int, int, int], set[str]]] = {
+    "eager": (ONE, (23_277, 189_532, 26), {AHEAD}),
+    "lazy": ({**ONE, "lazy": True}, (16_687, 127_236, 27), {AHEAD}),
+    "lazy, split": ({**ONE, "lazy": True, "split": True}, (17_171, 131_334, 29), {AHEAD}),
+    "two requests": (TWO, (24_357, 257_078, 23), {AHEAD}),
+    "two requests, lazy, split": ({**TWO, "lazy": True, "split": True}, (12_201, 123_068, 22), {AHEAD}),
+    "two requests, two hashes": ({**TWO, "hashes": 2}, (150_523, 1_720_920, 29), {AHEAD}),
+    "two host blocks": ({**ONE, "hosts": 2}, (178_304, 1_466_416, 37), {AHEAD}),
+    "two workers": (WORKERS, (254_441, 2_773_694, 29), set()),
+}
+LARGE: dict[str, tuple[dict[str, Any], tuple[int, int, int], set[str]]] = {
+    "three blocks": (GAP, (5_481_213, 61_353_115, 39), {AHEAD}),
+}
+
+
+@pytest.mark.parametrize("name", [*GOLDEN, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
+def test_nothing_is_wrong_in_small_scopes(name: str) -> None:
+    sizes, counts, unreached = (GOLDEN | LARGE)[name]
+    small = scope("offload", **sizes)
+    report = explore(small.model, small)
+    assert report.violations == []
+    assert (report.states, report.transitions, report.depth) == counts
+    assert set(report.unreached) == unreached
+
+
+SCOPES: dict[type[Machine], dict[str, Any]] = {
+    # Another request hits a block that is on its way to the host.
+    broken_offload.StoresTwiceAtOnce: {**TWO, "hosts": 2},
+    broken_offload.EndsWithTheFirstReport: WORKERS,
+    broken_offload.EndsWithTheFirstFailure: WORKERS,
+    broken_offload.ScansWhatIsHeld: {**ONE, "lazy": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("machine", "_action", "prop", "rule"), broken_offload.BROKEN, ids=lambda x: getattr(x, "__name__", "")
+)
+def test_each_fault_is_found(machine: type[Machine], _action: str, prop: str, rule: str) -> None:
+    small = scope("offload", **SCOPES.get(machine, ONE))
+    model = Model.of(machine)
+    report = explore(model, Scope(model, small.sizes, small.params))
+    assert prop in {v.name for v in report.violations}
+    assert any(rule in v.rule for v in report.violations)
