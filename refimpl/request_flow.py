@@ -119,14 +119,10 @@ class RequestFlow:
         manager.admit(request_id, need)
         hits = manager.hit(request_id, request.keys, limit)
         pool.make_room(max(0, wanted - hits))
-        manager.allocate(request_id, max(0, step_blocks - hits))
+        brought = self._bring(request_id, request, min(limit, step_blocks))
+        manager.allocate(request_id, max(0, step_blocks - hits - brought))
         request.num_registered = hits
-        request.num_computed = hits * block_tokens
-        if manager.payload is not None:
-            request.digest = root_digest(request.extras)
-            if hits and request.ids is not None:
-                hit_ids = bytes(request.ids[: request.num_computed * TOKEN_BYTES])
-                request.digest = int(prefix_digests(hit_ids, request.extras)[-1])
+        self._set_computed(request, hits * block_tokens)
         return request.num_computed
 
     def extend(self, request_id: RequestId, budget_tokens: int) -> bool:
@@ -247,6 +243,21 @@ class RequestFlow:
         slots = [slot for _, slot in places]
         wrong = payload.mismatches(blocks, slots, self.digests(request_id)[start : request.num_computed])
         return [start + index for index in wrong]
+
+    def _bring(self, request_id: RequestId, request: _Request, limit: int) -> int:  # noqa: ARG002
+        """Take room for blocks that will come from elsewhere, behind the hits; return how many there are: here none.
+
+        For flows with another tier. ``limit`` is the most positions that hits and these may fill.
+        """
+        return 0
+
+    def _set_computed(self, request: _Request, num_tokens: int) -> None:
+        """Take note that the leading ``num_tokens`` tokens of a request need no computing."""
+        request.num_computed = num_tokens
+        if self.manager.payload is not None:
+            request.digest = root_digest(request.extras)
+            if num_tokens and request.ids is not None:
+                request.digest = int(prefix_digests(bytes(request.ids[: num_tokens * TOKEN_BYTES]), request.extras)[-1])
 
     def _check_new(self, request_id: RequestId, num_tokens: int, max_new_tokens: int) -> bool:
         """Refuse a request that means nothing; tell whether this one could ever fit the pool."""
