@@ -30,7 +30,7 @@ class _ReadyPayload(Payload):
     def __deepcopy__(self, memo: dict[int, Any]) -> "_ReadyPayload":
         """A payload of its own bytes; what a token's KV is, is the same for all."""
         twin = copy.copy(self)
-        twin.data = self.data.clone()
+        twin.data = copy.deepcopy(self.data, memo)  # who else holds the tensor holds the twin's afterwards
         return twin
 
 

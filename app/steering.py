@@ -22,7 +22,7 @@ class Steering:
         """``writes``: the arguments of `write` that put tokens in their places; none where tokens are not known."""
         self.params: Mapping[str, Any] = scope.params
         self.sizes, self.now, self.writes = scope.sizes, vars(state), writes
-        self.has_tiers = "host" in self.now or "pinned" in self.now
+        self.has_tiers = "host" in self.now or "pinned" in self.now or "host_free" in self.now
 
     def worthwhile(self, action: str, possible: list[Args]) -> list[Args]:
         """Those of the possible arguments that lead somewhere."""
@@ -43,19 +43,29 @@ class Steering:
         first = self.params["prompt"][r][0]
         return self.params["limit"][r] > 0 and (bool(self.now["cached"][first]) or first in self.now.get("host", ()))
 
+    def _can_look(self, r: int) -> bool:
+        """The host has what comes after the table."""
+        at = self.now["length"][r]
+        cached = self.now.get("host_cached", ())
+        return at < self.params["limit"][r] and bool(cached) and bool(cached[self.params["prompt"][r][at]])
+
     def _allocate(self, r: int, n: int) -> bool:
         """All that is missing at once, where a lookup can do no more."""
-        if self.now["length"][r] == 0 and self._hit(r):
+        if (self.now["length"][r] == 0 and self._hit(r)) or self._can_look(r):
             return False
         missing = self.params["need"][r] - self.now["length"][r]
         return not self.has_tiers or n == min(missing, len(self.now["free"]) + len(self.now.get("pinned", ())))
 
     def _skip(self, r: int) -> bool:
         length: int = self.now["length"][r]
-        return (length > 0 or not self._hit(r)) and (not self.has_tiers or length >= self.params["limit"][r])
+        if self._can_look(r) or (length == 0 and self._hit(r)):
+            return False
+        return not self.has_tiers or length >= self.params["limit"][r]
 
     def _preempt(self, r: int) -> bool:
-        return self.now["length"][r] > 0 and self._is_done(r)
+        origin = self.now.get("origin", ())
+        is_loading = any(b != NONE and origin[b] != NONE for b in self._of(r, "table")) if origin else False
+        return self.now["length"][r] > 0 and (is_loading or self._is_done(r))
 
     def _reset(self) -> bool:
         return any(self.now["cached"])
@@ -70,8 +80,11 @@ class Steering:
 
     def _evict(self, b: int) -> bool:
         """What can come back."""
-        host = self.now.get("host")
-        return host is None or any(h in host for h in range(self.sizes["Hash"]) if self._carries(b, h))
+        if "host_cached" in self.now:
+            host = [h for h, copies in enumerate(self.now["host_cached"]) if copies]
+        elif (host := self.now.get("host")) is None:
+            return True
+        return any(h in host for h in range(self.sizes["Hash"]) if self._carries(b, h))
 
     def _mirror(self, r: int) -> bool:
         """What is not there yet; what is, is only touched."""
@@ -99,6 +112,22 @@ class Steering:
     def _schedule(self, r: int, _i: int) -> bool:
         return not any(self._of(r, "reads"))
 
+    # ------------------------------------------------------------------------------------------------ machine O
+
+    def _look(self, r: int) -> bool:
+        """What is not pinned yet."""
+        return self._can_look(r) and self._of(r, "pins")[self.now["length"][r]] == NONE
+
+    def _unpin(self, r: int) -> bool:
+        """What cannot be loaded now, for lack of room; as often as not that changes."""
+        return not self.now["free"] or self._of(r, "pins")[self.now["length"][r]] == NONE
+
+    def _offer(self, r: int) -> bool:
+        """What is filed, or will not be."""
+        at = self.now["offered"][r]
+        is_last = at + 1 == self.params["need"][r]
+        return self._of(r, "filed")[at] != NONE or self._of(r, "table")[at] == self.params["null"] or is_last
+
     # ------------------------------------------------------------------------------------------------ what these ask
 
     def _of(self, r: int, name: str) -> list[int]:
@@ -122,4 +151,9 @@ class Steering:
         if any(h == NONE and b != self.params["null"] for b, h in entries):
             return False
         full = [h for b, h in entries if h != NONE and self._carries(b, h)]
+        if "host_cached" in self.now:
+            return not full or self.params["lazy"] or self._is_or_will_be_stored(full[-1])
         return not full or full[-1] in self.now.get("host", full)
+
+    def _is_or_will_be_stored(self, h: int) -> bool:
+        return bool(self.now["host_cached"][h]) or h in self.now["named"]

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from .checkers.target import NONE, UNKNOWN, Answer, Args, Fields
 from .machine import Machine
+from .offload_target import OffloadTarget
 from .pool_target import PoolTarget, walked
 from .refimpl.block_pool import BlockPool
 from .refimpl.errors import RefusedError
@@ -15,6 +16,7 @@ from .refimpl.mirror import MirrorManager, MirrorSnapshot
 from .refimpl.payload import Payload
 from .refimpl.pinned_pool import PinnedPool, PinnedSnapshot
 from .spec.mirror import Mirror
+from .spec.offload import Offload
 from .spec.pin import Pinned
 from .spec.tiered import Tiered
 from .worlds import World
@@ -199,13 +201,16 @@ class TieredTarget(MirrorTarget, PinnedTarget):
     weights: ClassVar = {**PinnedTarget.weights, **MirrorTarget.weights}
 
 
-TARGETS: Mapping[str, type[PoolTarget]] = {t.level: t for t in (PoolTarget, MirrorTarget, PinnedTarget, TieredTarget)}
+TARGETS: Mapping[str, type[PoolTarget]] = {
+    t.level: t for t in (PoolTarget, MirrorTarget, PinnedTarget, TieredTarget, OffloadTarget)
+}
 """The levels of the reference implementation; each has the name of the machine that it is compared with."""
 
 
 def target_for(machine: type[Machine]) -> type[PoolTarget]:
     """Return the target for this machine, or for the one that it extends."""
-    for target, spec in ((TieredTarget, Tiered), (MirrorTarget, Mirror), (PinnedTarget, Pinned)):
+    targets = ((OffloadTarget, Offload), (TieredTarget, Tiered), (MirrorTarget, Mirror), (PinnedTarget, Pinned))
+    for target, spec in targets:
         if issubclass(machine, spec):
             return target
     return PoolTarget

@@ -618,8 +618,12 @@ class Offload(Pool):
         self._end_load(b)
 
     def _require_load_report(self, b: Block, w: Worker, ok: Bool) -> None:
-        """The worker has yet to report this load; if all went well it has copied all its slots."""
+        """The worker has yet to report this load; if all went well it has copied all its slots.
+
+        A load waits for a step that still writes its block: nobody begins it before, so nobody can report it.
+        """
         self.require(self.loading[b, w])
+        self.require(~self.computing[b])
         self.require(forall(Slot, lambda s: implies(ok & (self.owner[s] == w), self.loaded_slot[b, s])))
 
     def _require_last_load_report(self, b: Block, w: Worker, ok: Bool) -> None:

@@ -38,7 +38,7 @@ def test_what_p_does_alone_is_not_asked_again() -> None:
     ("machine", "action", "prop", "rule"), broken_offload.BROKEN, ids=lambda x: getattr(x, "__name__", "")
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
-    report = prove(machine, only=[action], timeout=2.0)
+    report = prove(machine, only=[action], timeout=0.7)
     refuted = [o for o in report.obligations if o.verdict == "refuted" and o.counterexample is not None]
     assert all(o.counterexample is not None and o.counterexample.replayed for o in refuted)
     # Either the property itself, or a fact of the loop from which it follows.

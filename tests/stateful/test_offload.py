@@ -1,0 +1,91 @@
+"""Machine O beside the reference implementation: at random, and through every transition of small scopes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from kvproof.checkers.fuzz import fuzz
+from kvproof.checkers.lockstep import Divergence, Specs, walk_in_lockstep
+from kvproof.machine.concrete import Concrete
+from kvproof.offload_target import OffloadTarget
+from kvproof.spec.offload import Offload
+from kvproof.tiered_targets import TARGETS, target_for
+from kvproof.worlds import World, worlds
+
+from ..explore.tiers import scope
+from .offload_twins import TWINS
+
+SMALL: dict[str, Any] = {"blocks": 2, "requests": 1, "hashes": 1}
+
+# Scope; then states and transitions, those of the explorer.
+WALKS: dict[str, tuple[dict[str, Any], int, int]] = {
+    "eager": (SMALL, 3_657, 26_422),
+    "lazy": ({**SMALL, "lazy": True}, 2_341, 16_172),
+}
+
+
+def test_the_implementation_does_what_the_machine_does() -> None:
+    assert target_for(Offload) is OffloadTarget
+    report = fuzz(Offload, OffloadTarget, worlds(machine=Offload), seed=1, examples=1_500)
+    assert not report.findings, report.findings[0].report
+    assert {name for name, c in report.coverage.items() if not c.refused} == set()
+    assert report.untested == []
+
+
+@settings(max_examples=15)
+@given(seed=...)
+def test_worlds_are_instances_of_the_machine(seed: int) -> None:
+    world = World.from_seed(seed, machine=Offload)
+    spec = Concrete(world.scope.model, world.scope)
+    assert spec.violations(spec.initial(), "assume") == []
+    assert World.load(world.describe()).scope == world.scope
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_every_transition_agrees(name: str) -> None:
+    sizes, states, transitions = WALKS[name]
+    walked = scope("offload", **sizes)
+    report = walk_in_lockstep(Specs(walked.model, OffloadTarget), OffloadTarget(World.of_scope(walked)))
+    assert report.divergence is None, report
+    assert report.complete
+    assert (report.states, report.transitions) == (states, transitions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {**SMALL, "workers": 2, "slots": 2},
+        {**SMALL, "requests": 2, "hosts": 2},
+        {**SMALL, "hashes": 2, "split": True, "hosts": 2},
+        {**SMALL, "hashes": 2, "split": True, "lazy": True},
+        {**SMALL, "blocks": 3, "hashes": 2, "positions": 3, "limit": 2, "null": True},
+    ],
+)
+def test_every_transition_agrees_further_out(sizes: dict[str, Any]) -> None:
+    walked = scope("offload", **sizes)
+    target = OffloadTarget(World.of_scope(walked))
+    report = walk_in_lockstep(Specs(walked.model, OffloadTarget), target, max_states=2_000)
+    assert report.divergence is None, report
+    assert report.states == 2_000 or report.complete
+
+
+# ---------------------------------------------------------------------------------------------------- must fail
+
+
+def noticed(name: str) -> Divergence | None:
+    kind, more, _ = TWINS[name]
+    walked = scope("offload", **{**SMALL, **more})
+    return walk_in_lockstep(Specs(walked.model, kind), kind(World.of_scope(walked)), max_states=20_000).divergence
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_walk_notices_each_fault(name: str) -> None:
+    found = noticed(name)
+    assert found is not None
+    assert found.oracle in TWINS[name][2], found
+
+
+def test_the_level_is_known_by_its_name() -> None:
+    assert TARGETS["offload"] is OffloadTarget
