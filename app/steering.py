@@ -80,11 +80,10 @@ class Steering:
 
     def _evict(self, b: int) -> bool:
         """What can come back."""
+        carried = [h for h in range(self.sizes["Hash"]) if self._carries(b, h)]
         if "host_cached" in self.now:
-            host = [h for h, copies in enumerate(self.now["host_cached"]) if copies]
-        elif (host := self.now.get("host")) is None:
-            return True
-        return any(h in host for h in range(self.sizes["Hash"]) if self._carries(b, h))
+            return any(self.now["host_cached"][h] for h in carried)
+        return "host" not in self.now or any(h in self.now["host"] for h in carried)
 
     def _mirror(self, r: int) -> bool:
         """What is not there yet; what is, is only touched."""
@@ -122,11 +121,15 @@ class Steering:
         """What cannot be loaded now, for lack of room; as often as not that changes."""
         return not self.now["free"] or self._of(r, "pins")[self.now["length"][r]] == NONE
 
+    def _report_store(self, _c: int, _w: int, ok: int) -> bool:
+        """What is stored can be found."""
+        return bool(ok)
+
     def _offer(self, r: int) -> bool:
         """What is filed, or will not be."""
         at = self.now["offered"][r]
-        is_last = at + 1 == self.params["need"][r]
-        return self._of(r, "filed")[at] != NONE or self._of(r, "table")[at] == self.params["null"] or is_last
+        is_last: bool = at + 1 == self.params["need"][r]
+        return is_last or self._of(r, "filed")[at] != NONE or self._of(r, "table")[at] == self.params["null"]
 
     # ------------------------------------------------------------------------------------------------ what these ask
 

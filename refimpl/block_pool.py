@@ -125,6 +125,15 @@ class BlockPool:
         """Tell whether ``block`` is in the free queue."""
         return block in self._free
 
+    def free_behind(self, block: int | None) -> int | None:
+        """Return the free block that stands right behind this one, or the first of all; ``None`` at the end.
+
+        ``block`` must stand in the queue. For who walks along it; nothing changes.
+        """
+        queue = self._free
+        behind = queue.next[queue.head if block is None else block]
+        return None if behind == queue.tail else behind
+
     def is_unreferenced(self, block: int) -> bool:
         """Tell whether ``block`` stands in a queue: nobody holds it, and touching it makes one block less to take."""
         return block in self._free

@@ -453,12 +453,11 @@ class OffloadManager(KVCacheManager):
             raise RefusedError("in eager mode nothing is scanned")
         if target < 0:
             raise RefusedError(f"cannot scan {target} blocks")
-        queue = self.pool._free
         pairs: list[tuple[int, int]] = []
         keys: list[bytes] = []
         for _ in range(target):
-            block = queue.next[queue.head if self._cursor is None else self._cursor]
-            if block == queue.tail:
+            block = self.pool.free_behind(self._cursor)
+            if block is None:
                 break
             key = self._worth_storing(block)
             if key is None:
@@ -603,7 +602,7 @@ class OffloadManager(KVCacheManager):
 
     def _take_host_block(self, block: int, key: bytes) -> tuple[int, int]:
         """Hold a device block and a host block to copy it to, for a store; return both (O2). There must be room."""
-        if self.lazy and self._is_on_device(self.host._free.first()):
+        if self.lazy and self._is_on_device(self.host.free_behind(None)):
             self._cursor = None  # A scan may have passed a block of which the host forgets the copy now.
         taken = self.host.allocate(1)
         assert taken is not None

@@ -16,8 +16,8 @@ from . import workload as replaying
 CAPACITIES = (1000, 5000)
 """Blocks of the pool that real requests are replayed on: eviction is constant, eviction is rare."""
 
-LEVELS = ("pool", "tiered")
-"""What of the reference implementation is fuzzed: the pool alone, and the pool with all that extends it."""
+LEVELS = ("pool", "tiered", "offload")
+"""What of the reference implementation is fuzzed: the pool alone, with mirror and pins, with asynchronous offload."""
 
 
 def verify(
@@ -42,10 +42,11 @@ def verify(
     for split in (True, False):
         scope = find_scope(pool, {}, split=split, null=False, caching=True, seed=0)
         explored.append(exploring.run(output, "pool", pool, scope))
-    tiered = find_machine("tiered")
-    scope = find_scope(tiered, {}, split=True, null=True, caching=True, seed=0)
-    explored.append(exploring.run(output, "tiered", tiered, scope))
-    exploring.show(output, explored, ["Pool, split", "Pool, append", "Tiered"])
+    for name, null in (("tiered", True), ("offload", False)):
+        machine = find_machine(name)
+        scope = find_scope(machine, {}, split=True, null=null, caching=True, seed=0)
+        explored.append(exploring.run(output, name, machine, scope))
+    exploring.show(output, explored, ["Pool, split", "Pool, append", "Tiered", "Offload"])
     fuzzed = []
     for level in LEVELS:
         output.tables.print(f"\nThe reference implementation, level {level}:")

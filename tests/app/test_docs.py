@@ -36,3 +36,12 @@ def test_what_answers_a_requirement_exists(row: str) -> None:
     assert cited or "benchmarks/" in row or "`blis-mirror`" in row
     assert [c for c in properties if c not in PROPERTIES] == []
     assert [c for c in cited if c.startswith("test_") and c not in TESTS] == []
+
+
+def test_what_the_table_of_offload_faults_names_exists() -> None:
+    text = (ROOT / "docs/offload.md").read_text()
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    of_machine = {c for line in table[2:] for c in re.findall(r"`([a-z]+(?:_[a-z]+){3,})`", line)}
+    names = {p.split(".")[1] for p in PROPERTIES if p.startswith("Offload.")} | TESTS
+    assert len(of_machine) >= 10
+    assert of_machine <= names
