@@ -3,7 +3,7 @@
 From the bottom up: ``free_list``, ``prefix_cache`` and ``events`` make ``block_pool``; ``manager`` adds block tables,
 statistics and ``payload``; ``keys`` and ``blocks`` are pure; ``request_flow`` serves whole requests; ``attention``
 reads what was written. Two extensions stand beside them and compose: ``pinned_pool`` keeps chosen blocks longer than
-others, and ``window`` serves requests that leave blocks behind; ``mirror`` puts a ``host_tier`` behind the manager. ``offload``
-copies to a host pool and back asynchronously: it talks to ``offload_worker`` by the messages of ``transfers``, and
-``offload_flow`` runs both.
+others, and ``window`` serves requests that leave blocks behind; ``mirror`` puts a ``host_tier`` behind the manager.
+``offload`` copies to a host pool and back asynchronously: it talks to ``offload_worker`` by the messages of
+``transfers``, and ``offload_flow`` runs both.
 """

@@ -26,8 +26,9 @@ class FindsWithoutPinning(OffloadTarget):
     class manager_kind(_Managing):
         def look(self, request_id, keys, limit):
             found = super().look(request_id, keys, limit)
-            if found:
-                self.host.free(self._tiers[request_id].pins.blocks[::-1])
+            pins = self._tiers[request_id].pins
+            if pins is not None:
+                self.host.free(pins.blocks[::-1])
             return found
 
         def _drop_pins(self, tier):
