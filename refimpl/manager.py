@@ -159,14 +159,12 @@ class KVCacheManager:
             raise RefusedError(f"a lookup of {asked} blocks does not fit a table of {entry.need} positions")
         if not self.pool.caching:
             return 0  # There is no cache to ask, so no query is counted (P15).
-        found = self.find(keys, asked)
-        self.pool.touch(found)
-        entry.table.extend(found)
+        self._take_prefix(request_id, entry.table, keys, asked)
         if request_id not in self._counted:
             self._counted.add(request_id)
             self._queries += asked
-            self._hits += len(found)
-        return len(found)
+            self._hits += len(entry.table)
+        return len(entry.table)
 
     def find(self, keys: Sequence[bytes], limit: int) -> list[int]:
         """Return the blocks that a ``hit`` with these arguments would put into the table. Nothing changes."""
@@ -359,6 +357,12 @@ class KVCacheManager:
             queries=self._queries,
             hits=self._hits,
         )
+
+    def _take_prefix(self, request_id: RequestId, table: list[int], keys: Sequence[bytes], asked: int) -> None:  # noqa: ARG002
+        """Hold what a lookup of the first ``asked`` keys finds, and put it into the empty table of a request."""
+        found = self.find(keys, asked)
+        self.pool.touch(found)
+        table.extend(found)
 
     def _entry(self, request_id: RequestId) -> _Entry:
         """Return a request that must be inside."""

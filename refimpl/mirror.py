@@ -48,7 +48,14 @@ class MirrorManager(KVCacheManager):
     """A ``KVCacheManager`` whose hits reach into a host tier. All other steps are those of the manager.
 
     Only ``mirror`` puts blocks on the host and only ``hit`` takes them back; ``finish``, ``preempt``, ``trim`` and
-    ``evict`` move nothing there (M1).
+    ``evict`` move nothing there (M1). Nor does ``reset``: what the host keeps is still what its keys name, and can be
+    reloaded. ``HostTier.clear`` forgets it.
+
+    A ``hit`` starts a table with the blocks of a prefix from either tier (M4, M8, P8, P14). The walk ends at the first
+    key on neither tier, at the limit, or where a block must be reloaded and none is free. Before anything is reloaded,
+    every block of that prefix that is on the device is held, also behind a gap, so that a reload destroys no key that
+    this lookup relies on (M6). Each reload takes the head of the free queue, straight into the table (M5). Held blocks
+    behind the end of the walk are let go, last first. A reloaded block is one hit, as one found on the device is.
     """
 
     __slots__ = ("_block_latency", "_filed", "_latency", "_reloaded", "host")
@@ -124,36 +131,15 @@ class MirrorManager(KVCacheManager):
 
     # Host to device.
 
-    def hit(self, request_id: RequestId, keys: Sequence[bytes], limit: int) -> int:
-        """Start a table with the blocks of a prefix, from either tier; return how many there are (M4, M8, P8, P14).
-
-        The walk ends at the first key on neither tier, at the limit, or where a block must be reloaded and none is
-        free. Before anything is reloaded, every block of that prefix that is on the device is held, also behind a
-        gap, so that a reload destroys no key that this lookup relies on (M6). Each reload takes the head of the free
-        queue, straight into the table (M5). Held blocks behind the end of the walk are let go, last first.
-
-        Arguments and refusals are those of the manager. A reloaded block is one hit, as one found on the device is.
-        """
-        entry = self._entry(request_id)
-        asked = min(limit, len(keys))
-        if entry.table:
-            raise RefusedError(f"the table of request {request_id!r} is not empty")
-        if not 0 <= asked <= entry.need:
-            raise RefusedError(f"a lookup of {asked} blocks does not fit a table of {entry.need} positions")
-        if not self.pool.caching:
-            return 0  # There is no cache to ask, so no query is counted (P15).
+    def _take_prefix(self, request_id: RequestId, table: list[int], keys: Sequence[bytes], asked: int) -> None:
+        """Hold what is found on the device, reload what is not."""
         places = self._places(keys, asked)
         end = self._end(places)
         self.pool.touch(_found(places))
-        entry.table.extend(self._reload_missing(keys, places[:end]))
+        table.extend(self._reload_missing(keys, places[:end]))
         self.pool.free(_found(places[end:])[::-1])
         if end:
             self._filed[request_id] = dict(enumerate(keys[:end]))
-        if request_id not in self._counted:
-            self._counted.add(request_id)
-            self._queries += asked
-            self._hits += end
-        return end
 
     def find(self, keys: Sequence[bytes], limit: int) -> list[int]:
         """Return the cached device blocks that a ``hit`` with these arguments would put into the table.
@@ -200,14 +186,6 @@ class MirrorManager(KVCacheManager):
             length = len(self._entry(request_id).table)
             for position in range(length, length + n):
                 filed.pop(position, None)
-
-    def reset(self) -> bool:
-        """Forget all keys of the device if no request holds a block, else change nothing; tell which (P11).
-
-        The host tier keeps its blocks either way: their content is still what their keys name, and can be reloaded.
-        ``HostTier.clear`` forgets those.
-        """
-        return super().reset()
 
     # Observation.
 

@@ -46,7 +46,7 @@ def scope(
         "prompt": [[min(i, hashes - 1) for i in range(positions)]] * requests,
         "limit": [limit] * requests,
         "need": [positions] * requests,
-        **{name: value for name, value in (plain | more).items() if name in model.params or name in more},
+        **{name: value for name, value in (plain | more).items() if name in model.params or name not in plain},
     }
     sizes = {
         "Block": blocks + null,

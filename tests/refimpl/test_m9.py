@@ -49,9 +49,9 @@ def partial(*path: int) -> Request:
 class BlisManager(MirrorManager):
     """Reloads first: to the tail, held by nobody; the bound is what is free at the start. Then it claims."""
 
-    def hit(self, request_id, keys, limit):
+    def _take_prefix(self, request_id, table, keys, asked):
         bound = self.pool.num_reclaimable
-        for position, wanted in enumerate(keys[:limit]):
+        for position, wanted in enumerate(keys[:asked]):
             if self.pool.lookup(wanted) is not None:
                 continue
             if wanted not in self.host or bound == 0:
@@ -62,9 +62,8 @@ class BlisManager(MirrorManager):
             self.pool.free(taken)
             self.host.touch(wanted)
             bound -= 1
-        hits = KVCacheManager.hit(self, request_id, keys, limit)
-        self._filed[request_id] = dict(enumerate(keys[:hits]))
-        return hits
+        KVCacheManager._take_prefix(self, request_id, table, keys, asked)
+        self._filed[request_id] = dict(enumerate(keys[: len(table)]))
 
     def find(self, keys, limit):
         return KVCacheManager.find(self, keys, limit)
