@@ -132,29 +132,40 @@ def of_action(
     """The problems of one action, without what is settled already."""
     symbolic = Symbolic(model, universe)
     run = Run(symbolic, model.actions[name], rounds=rounds, settled=settled)
-    goals = [*run.goals, *_between_rounds(run)]
+    known: dict[int, list[_Known]] = {}
     problems = []
-    for g in goals:
-        hypotheses = [*symbolic.definitions, *known_in(g.context)]
-        nearby = _nearby(run, g, hypotheses) if g.about else None
+    for g in [*run.goals, *_between_rounds(run)]:
+        if id(g.context) not in known:
+            known[id(g.context)] = [_Known.of(run, h) for h in (*symbolic.definitions, *known_in(g.context))]
+        there = known[id(g.context)]
+        nearby = _nearby(run, g, there) if g.about else None
+        hypotheses = [k.formula for k in there]
         problems.append(
             Problem(g.name, g.rule, g.line, hypotheses, g.formula, id(g.context), g.prop, nearby, g.branches)
         )
     return Problems(symbolic, problems, run.before, run.args, run)
 
 
-def _nearby(run: Run, goal: Goal, hypotheses: list[Formula]) -> list[Formula]:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A hypothesis, and what it speaks of where that was noted."""
+
+    formula: Formula
+    about: frozenset[str] | None
+
+    @staticmethod
+    def of(run: Run, formula: Formula) -> _Known:
+        noted = run.symbolic.about.get(formula.get_id()) if isinstance(formula, z3.ExprRef) else None
+        return _Known(formula, None if noted is None else frozenset(noted[1]))
+
+
+def _nearby(run: Run, goal: Goal, known: Sequence[_Known]) -> list[Formula]:
     """What speaks of nothing but what neither the goal nor the action looks at is left out."""
     counts = run.model.counts
     looked_at = set(goal.about) | run.read
     for name in goal.about & counts.keys():
         looked_at |= counts[name].reads.keys() | {f"{q}.has" for q in counts[name].reads if q in run.model.queues}
-    about = run.symbolic.about
-    return [
-        h
-        for h in hypotheses
-        if not isinstance(h, z3.ExprRef) or h.get_id() not in about or about[h.get_id()][1] & looked_at
-    ]
+    return [k.formula for k in known if k.about is None or k.about & looked_at]
 
 
 def _between_rounds(run: Run) -> Iterator[Goal]:

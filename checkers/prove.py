@@ -184,8 +184,8 @@ what is known, and nine in ten are easy."""
 
 LADDER = (
     Attempt(depth=2, effort=0.2),
-    Attempt(depth=2, seed=6, lemmas=True, nearby=False, effort=0.2),
     Attempt(depth=3, seed=2, effort=0.2),
+    Attempt(depth=2, seed=6, lemmas=True, nearby=False, effort=0.2),
     Attempt(depth=6, seed=11, lemmas=True, nearby=False, effort=0.2),
     Attempt(depth=2, seed=12, relevancy=1, effort=0.2),
     Attempt(depth=2, seed=13, cases=True, effort=0.2),
