@@ -283,9 +283,10 @@ class OffloadManager(KVCacheManager):
     def write_run(self, request_id: RequestId, start: int, digests: Tensor) -> None:
         """Write the KV of consecutive tokens, as ``write`` would one by one."""
         super().write_run(request_id, start, digests)
-        if len(digests):
-            first, last = start // self.block_tokens, (start + len(digests) - 1) // self.block_tokens
-            self._computing.update(self._entry(request_id).table[first : last + 1])
+        count = digests.numel()  # `len` of a tensor takes longer than all the rest.
+        if count:
+            first, last = start // self.block_tokens, (start + count - 1) // self.block_tokens
+            self._computing.update(self._inside[request_id].table[first : last + 1])
 
     def processed(self, block: int) -> None:
         """The step that writes ``block`` is done: its content is there, and copies may touch it (P6).
@@ -315,15 +316,16 @@ class OffloadManager(KVCacheManager):
         block = self._block(request_id, position)
         if block in self._loading:
             raise RefusedError(f"block {block} is being loaded")
-        had_keys = self.pool.has_keys(block)
+        had_keys = self.lazy and self.pool.has_keys(block)
         super().register(request_id, position, key, parent, covered)
         tier = self._tiers[request_id]
-        tier.offered = min(tier.offered, position)
-        kept = self._full_keys[block] if had_keys else ()
-        if covered == self.block_tokens:
+        if position < tier.offered:
+            tier.offered = position
+        is_full = covered == self.block_tokens
+        if is_full:
             tier.filed[position] = key
-            kept += (key,)
-        self._full_keys[block] = kept
+        if self.lazy:
+            self._full_keys[block] = (self._full_keys[block] if had_keys else ()) + ((key,) if is_full else ())
 
     def reset(self) -> bool:
         """Forget all keys of both tiers if nothing is referenced on either, else change nothing; tell which (O10).
@@ -423,19 +425,26 @@ class OffloadManager(KVCacheManager):
             raise RefusedError(f"cannot offer {n} positions")
         table, tier = self._entry(request_id).table, self._tiers[request_id]
         start = tier.offered
+        end = min(start + n, len(table))
+        if start >= end:
+            return 0
         pairs: list[tuple[int, int]] = []
         keys: list[bytes] = []
-        for position in range(start, min(start + n, len(table))):
-            block, key = table[position], tier.filed.get(position)
-            if block in self._computing:
+        computing, outcomes, filed = self._computing, self._outcomes, tier.filed
+        for position in range(start, end):
+            block, key = table[position], filed.get(position)
+            if block in computing:
                 break
             tier.offered = position + 1
             outcome = self._outcome(block, key)
-            self._outcomes[outcome] += 1
+            outcomes[outcome] += 1
             if outcome == "stored" and key is not None:
                 pairs.append(self._take_host_block(block, key))
                 keys.append(key)
-        self._begin_store(pairs, keys)
+        if pairs:
+            # They are in the request's table, so nothing could take them meanwhile.
+            self.pool.touch([block for block, _ in pairs])
+            self._begin_store(pairs, keys)
         return tier.offered - start
 
     def scan(self, target: int) -> int:
@@ -468,6 +477,7 @@ class OffloadManager(KVCacheManager):
                 self._outcomes["stored"] += 1
                 pairs.append(self._take_host_block(block, key))
                 keys.append(key)
+                self.pool.touch((block,))
         self._begin_store(pairs, keys)
         return len(pairs)
 
@@ -601,12 +611,11 @@ class OffloadManager(KVCacheManager):
         return next((key for key in self._full_keys[block] if self.host.lookup(key) is None), None)
 
     def _take_host_block(self, block: int, key: bytes) -> tuple[int, int]:
-        """Hold a device block and a host block to copy it to, for a store; return both (O2). There must be room."""
+        """Hold a host block to copy a device block to, for a store; return both (O2). There must be room."""
         if self.lazy and self._is_on_device(self.host.free_behind(None)):
             self._cursor = None  # A scan may have passed a block of which the host forgets the copy now.
         taken = self.host.allocate(1)
         assert taken is not None
-        self.pool.touch((block,))
         self._storing.add((block, key))
         return block, taken[0]
 
@@ -639,19 +648,32 @@ class OffloadManager(KVCacheManager):
 
     def _end_store(self, transfer: _Transfer) -> None:
         """Let a store find what it copied, unless it failed, and let its blocks go: each pair by itself (O2)."""
-        for (block, host_block), key in zip(transfer.message.pairs, transfer.keys, strict=True):
-            if not transfer.failed:
+        pairs, failed = transfer.message.pairs, transfer.failed
+        for (block, host_block), key in zip(pairs, transfer.keys, strict=True):
+            if not failed:
                 self.host.register(host_block, key, None)
             self._storing.remove((block, key))
+        self._let_go([host_block for _, host_block in pairs], [block for block, _ in pairs])
+
+    def _let_go(self, host_blocks: list[int], blocks: list[int]) -> None:
+        """Let the blocks of a transfer go: each pair by itself, in order (O2).
+
+        One call per tier makes no difference where each block has keys, or somebody else holds it: then none goes to
+        the head of a queue, and the tail takes them in this order either way.
+        """
+        if _none_to_the_head(self.host, host_blocks) and _none_to_the_head(self.pool, blocks):
+            self.host.free(host_blocks)
+            self.pool.free(blocks)
+            return
+        for host_block, block in zip(host_blocks, blocks, strict=True):
             self.host.free((host_block,))
             self.pool.free((block,))
 
     def _end_load(self, transfer: _Transfer) -> None:
         """Let the blocks of a load go: each pair by itself, in order (O2)."""
-        for host_block, block in transfer.message.pairs:
-            self._loading.remove(block)
-            self.host.free((host_block,))
-            self.pool.free((block,))
+        pairs = transfer.message.pairs
+        self._loading.difference_update(block for _, block in pairs)
+        self._let_go([host_block for host_block, _ in pairs], [block for _, block in pairs])
 
     def _fail_load(self, transfer: _Transfer) -> None:
         """Let the blocks of a load go, last first, and cut its request's table where they stand (O11).
@@ -685,3 +707,8 @@ class OffloadManager(KVCacheManager):
             request=transfer.request,
             first=transfer.first,
         )
+
+
+def _none_to_the_head(pool: BlockPool, blocks: list[int]) -> bool:
+    """Tell whether each of these blocks, let go, goes to the tail of the queue or stays held."""
+    return all(pool.has_keys(block) or pool.ref_cnt(block) > 1 for block in blocks)

@@ -189,7 +189,9 @@ class ScansFromTheTail(OffloadTarget):
             for block in reversed(list(queue.walk())):
                 key = self._worth_storing(block)
                 if key is not None and self.host.num_free:
-                    self._begin_store([self._take_host_block(block, key)], [key])
+                    pair = self._take_host_block(block, key)
+                    self.pool.touch((block,))
+                    self._begin_store([pair], [key])
                     return 1
             return 0
 
