@@ -274,7 +274,9 @@ class Reference:
         for block in self._written[r]:
             manager.processed(block)
         self._written[r].clear()
-        manager.offer(r, max(0, self._registered[r] - manager.num_offered(r)))
+        fresh = self._registered[r] - manager.num_offered(r)
+        if fresh > 0:
+            manager.offer(r, fresh)
         self._done[r] += n
         if left or len(self._tokens[r]) == (PREFIX + OWN) * BLOCK + DECODED:
             return left

@@ -70,7 +70,9 @@ class OffloadFlow(RequestFlow):
             request = self._requests.get(request_id)
             if request is None or self.offload.lazy or not self.manager.is_inside(request_id):
                 continue
-            self.offload.offer(request_id, max(0, request.num_registered - self.offload.num_offered(request_id)))
+            fresh = request.num_registered - self.offload.num_offered(request_id)
+            if fresh > 0:
+                self.offload.offer(request_id, fresh)
 
     def report(self, report: Report) -> bool:
         """Take a worker's report; tell whether it was waited for (O7). Requests whose load it ended can go on."""

@@ -36,7 +36,8 @@ def explore(
         typer.Option(
             "--set",
             metavar="NAME=N[,...]",
-            help="Machines of tiers: capacity, cost (host); pinning (0 or 1), window, min_drop (pinned queue).",
+            help="Machines of tiers: capacity, cost (host); pinning (0 or 1), window, min_drop (pinned queue); "
+            "lazy (0 or 1; offload).",
         ),
     ] = None,
     params: Annotated[

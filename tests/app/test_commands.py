@@ -72,6 +72,7 @@ def test_explore_counts_the_states_of_a_machine_of_ones_own(tmp_path: Path, caps
         ("mirror", ["--set", "capacity=2,cost=3", "--free-order", "append"], 25_584),
         ("pin", ["--size", "Request=1", "--set", "window=2"], 1_423),
         ("tiered", ["--size", "Request=1", "--no-null-block", "--set", "pinning=0"], 3_872),
+        ("offload", ["--size", "Request=1", "--set", "lazy=1"], 16_947),
     ],
 )
 def test_explore_knows_machines_of_tiers(
@@ -81,7 +82,7 @@ def test_explore_knows_machines_of_tiers(
     assert json.loads(capsys.readouterr().out)["states"] == states
 
 
-@pytest.mark.parametrize("level", ["mirror", "pin", "tiered"])
+@pytest.mark.parametrize("level", ["mirror", "pin", "tiered", "offload"])
 def test_fuzz_drives_the_reference_implementation_at_each_level(level: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["fuzz", "refimpl", "--level", level, "--examples", "100", "--seed", "3", "--json", "-"]) == 0
     report = json.loads(capsys.readouterr().out)
