@@ -84,7 +84,7 @@ def test_explore_knows_machines_of_tiers(
 
 @pytest.mark.parametrize("level", ["mirror", "pin", "tiered", "offload"])
 def test_fuzz_drives_the_reference_implementation_at_each_level(level: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["fuzz", "refimpl", "--level", level, "--examples", "100", "--seed", "3", "--json", "-"]) == 0
+    assert cli.run(["fuzz", "refimpl", "--level", level, "--examples", "250", "--seed", "3", "--json", "-"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["target"], report["level"], report["findings"]) == ("refimpl", level, [])
 
@@ -116,7 +116,7 @@ def test_an_unfinished_exploration_is_status_3(capsys: pytest.CaptureFixture[str
 
 
 def test_fuzz_reports_coverage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["fuzz", "refimpl", "--examples", "100", "--seed", "3", "--json", "-"]) == 0
+    assert cli.run(["fuzz", "refimpl", "--examples", "250", "--seed", "3", "--json", "-"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["findings"] == []
     assert all(c["applied"] > 0 for c in report["coverage"].values())
