@@ -27,7 +27,7 @@ WALKS: dict[str, tuple[dict[str, Any], int, int]] = {
 
 def test_the_implementation_does_what_the_machine_does() -> None:
     assert target_for(Offload) is OffloadTarget
-    report = fuzz(Offload, OffloadTarget, worlds(machine=Offload), seed=1, examples=1_500)
+    report = fuzz(Offload, OffloadTarget, worlds(machine=Offload), seed=1, examples=1_000)
     assert not report.findings, report.findings[0].report
     assert {name for name, c in report.coverage.items() if not c.refused} == set()
     assert report.untested == []
@@ -66,9 +66,9 @@ def test_every_transition_agrees(name: str) -> None:
 def test_every_transition_agrees_further_out(sizes: dict[str, Any]) -> None:
     walked = scope("offload", **sizes)
     target = OffloadTarget(World.of_scope(walked))
-    report = walk_in_lockstep(Specs(walked.model, OffloadTarget), target, max_states=2_000)
+    report = walk_in_lockstep(Specs(walked.model, OffloadTarget), target, max_states=1_000)
     assert report.divergence is None, report
-    assert report.states == 2_000 or report.complete
+    assert report.states == 1_000 or report.complete
 
 
 # ---------------------------------------------------------------------------------------------------- must fail
