@@ -284,10 +284,9 @@ def _decide(model: Model, place: str, problems: Problems, solver: str, timeout: 
         for i, problem in enumerate(problems.problems)
         if i not in work.proved
     }
-    if solver == "z3":
+    if solver == "z3" and not any(found.values()):  # where something is wrong, the rest may well be unprovable too
         for i in found:
-            if found[i] is None:
-                work.ask_patiently(i)
+            work.ask_patiently(i)
     return [
         _verdict(
             Obligation(place, p.goal, p.rule, "unknown", work.seconds[i], str(p.line)), i in work.proved, found.get(i)

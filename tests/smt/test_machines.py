@@ -89,7 +89,7 @@ TWINS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("twin", "action", "goal"), TWINS, ids=lambda x: getattr(x, "__name__", None))
 def test_a_broken_list_is_not_proved(twin: type[LinkedPool], action: str, goal: str) -> None:
-    report = prove(twin, only=[action], timeout=3)
+    report = prove(twin, only=[action], timeout=2)
     broken = [o for o in report.obligations if o.verdict != "proved"]
     assert any(goal in o.goal for o in broken)
     assert any(o.verdict == "refuted" and o.counterexample is not None and o.counterexample.replayed for o in broken)
