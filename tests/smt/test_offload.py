@@ -36,8 +36,14 @@ def test_what_p_does_alone_is_not_asked_again() -> None:
     assert inherited["register"].of == ["Pool"]
 
 
+# Half a minute each to the smallest state; the explorer finds them in a second.
+LONG = {"KeepsPinsOfThePreempted", "LooksBeyondTheLastToken", "StoresWhatIsBeingComputed"}
+
+
 @pytest.mark.parametrize(
-    ("machine", "action", "prop", "rule"), broken_offload.BROKEN, ids=lambda x: getattr(x, "__name__", "")
+    ("machine", "action", "prop", "rule"),
+    [row for row in broken_offload.BROKEN if row[0].__name__ not in LONG],
+    ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     model = Model.of(machine)
