@@ -26,7 +26,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .terms import (
@@ -75,7 +75,6 @@ __all__ = [
 ]
 
 V = TypeVar("V", bound=Term)
-P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _fresh = itertools.count(1)
@@ -568,10 +567,10 @@ def otherwise() -> Iterator[None]:
     rec.last_when = None
 
 
-def can(act: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Bool:
+def can(act: Callable[..., object], *args: Term | int) -> Bool:
     """In a property: the action is possible with these arguments (all that it requires holds)."""
     with recording(act.__name__, of_action=True) as rec:
-        act(*map(as_term, args), **{name: as_term(value) for name, value in kwargs.items()})  # type: ignore[arg-type]
+        act(*map(as_term, args))
     conditions = [s.condition for s in rec.body if isinstance(s, Require)]
     return all_of(*conditions)
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections.abc import Callable
 from typing import Any
 
 from ..machine import (
@@ -228,6 +229,10 @@ class Offload(Pool):
         """The host pool as P sees a pool."""
         return HostPool(self)
 
+    def _on_host(self, rule: Callable[..., Bool], *elements: Any) -> Bool:
+        """What P's rule says, said of the host pool."""
+        return rule(self._host, *elements)
+
     # -------------------------------------------------------------------------------- requests
 
     @action("P6")
@@ -248,15 +253,6 @@ class Offload(Pool):
         super().register(r, i, h)
         with when(i < self.offered[r]):
             self.offered[r] = i
-
-    def trim(self, r: Request, n: Int) -> None:
-        """Give back the last n entries; what was offered of them is forgotten."""
-        self.require(self.running[r])
-        self.require(n >= 1)
-        self.require(n <= self.length[r])
-        with when(self.offered[r] > self.length[r] - n):
-            self.offered[r] = self.length[r] - n
-        self._give_back(r, n)
 
     @action("P9, P10, O5, O9")
     def finish(self, r: Request) -> None:
@@ -279,9 +275,15 @@ class Offload(Pool):
     def _leave(self, r: Request) -> None:
         """Everything that the request holds itself is let go, in one free call on each tier."""
         self._unpin(r)
-        self.offered[r] = 0
         self._give_back(r, self.length[r])
         self.running[r] = False
+
+    def _give_back(self, r: Request, n: Int) -> None:
+        """As in P; what was offered of these entries is forgotten."""
+        left = self.length[r] - n
+        with when(self.offered[r] > left):
+            self.offered[r] = left
+        super()._give_back(r, n)
 
     def _is_computed(self, r: Request) -> Bool:
         """No scheduled step writes a block of the request any more."""
@@ -603,8 +605,6 @@ class Offload(Pool):
         b = self.table[r, i]
         self.require(b != none)
         self._require_last_load_report(b, w, ok)
-        with when(self.offered[r] > i):
-            self.offered[r] = i
         self.loading[b, w] = False
         self._end_load(b)
         self._give_back(r, self.length[r] - i)
@@ -648,7 +648,7 @@ class Offload(Pool):
     @invariant("O1, P1")
     def every_host_block_is_free_or_referenced(self) -> Bool:
         """Conservation on the host."""
-        return self.host_free.size + self.host_referenced.value == self.host_usable.value
+        return self._on_host(Pool.every_block_is_free_or_referenced)
 
     @invariant("O1, P2")
     def host_ref_cnt_counts_holders(self, c: HostBlock) -> Bool:
@@ -659,22 +659,22 @@ class Offload(Pool):
     @invariant("O1, P3")
     def a_host_block_is_free_exactly_when_unreferenced(self, c: HostBlock) -> Bool:
         """As on the device."""
-        return iff(self.host_free.has(c), self.host_ref_cnt[c] == 0)
+        return self._on_host(Pool.free_exactly_when_unreferenced, c)
 
     @invariant("O1, P5")
     def the_host_map_and_its_blocks_agree(self, c: HostBlock, h: Hash) -> Bool:
         """As on the device."""
-        return iff(self.host_cached[h].has(c), self.host_hashes[c, h])
+        return self._on_host(Pool.the_map_and_the_blocks_agree, c, h)
 
     @invariant("O1, P6")
     def a_hash_names_what_is_on_the_host(self, c: HostBlock, h: Hash, s: Slot) -> Bool:
         """Whatever the moment at which the copy read: what can be found is what its hash says."""
-        return implies(self.host_hashes[c, h] & (self.kv[h, s] != none), self.host_content[c, s] == self.kv[h, s])
+        return self._on_host(Pool.a_hash_names_what_is_there, c, h, s)
 
     @invariant("P12")
     def listeners_know_what_is_on_the_host(self, h: Hash) -> Bool:
         """Replaying the events of the host's medium gives what a lookup there finds."""
-        return iff(self.host_announced[h], ~self.host_cached[h].is_empty())
+        return self._on_host(Pool.listeners_know_what_is_cached, h)
 
     # -------------------------------------------------------------------------------- invariants: transfers
 
@@ -802,7 +802,7 @@ class Offload(Pool):
         return any_of(
             ~self.running[r],
             can(self.finish, r),
-            can(self.allocate, r, 1),  # type: ignore[arg-type]
+            can(self.allocate, r, 1),
             can(self.offer, r),
             exists(Block, lambda b: can(self.process, b)),
             exists(Request, lambda q: (q != r) & (self.length[q] > 0) & can(self.preempt, q)),
@@ -817,20 +817,20 @@ class Offload(Pool):
                 self.source[c] != none,
                 any_of(
                     exists(Slot, lambda s: can(self.copy_out, c, s)),
-                    exists(Worker, lambda w: can(self.report_store, c, w, True)),  # type: ignore[arg-type]
+                    exists(Worker, lambda w: can(self.report_store, c, w, True)),
                 ),
             ),
             implies(
                 self.origin[b] != none,
                 any_of(
                     exists(Slot, lambda s: can(self.copy_in, b, s)),
-                    exists(Worker, lambda w: can(self.report_load, b, w, True)),  # type: ignore[arg-type]
-                    exists(Worker, lambda w: can(self.fail_abandoned_load, b, w, True)),  # type: ignore[arg-type]
+                    exists(Worker, lambda w: can(self.report_load, b, w, True)),
+                    exists(Worker, lambda w: can(self.fail_abandoned_load, b, w, True)),
                     exists(
                         Request,
                         Position,
                         Worker,
-                        lambda r, i, w: all_of(self.table[r, i] == b, can(self.fail_load, r, i, w, True)),  # type: ignore[arg-type]
+                        lambda r, i, w: all_of(self.table[r, i] == b, can(self.fail_load, r, i, w, True)),
                     ),
                     can(self.process, b),
                 ),

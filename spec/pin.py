@@ -460,7 +460,7 @@ class Pinned(Pool):
         Or a copy in flight ends.
         """
         another = exists(Request, lambda q: (q != r) & (self.length[q] > 0) & can(self.preempt, q))
-        goes_on = can(self.finish, r) | can(self.allocate, r, 1) | another  # type: ignore[arg-type]
+        goes_on = can(self.finish, r) | can(self.allocate, r, 1) | another
         return implies(self.running[r] & self._nothing_is_under_way(), goes_on | (self.lent.value > 0))
 
     @corollary("L2, D7")

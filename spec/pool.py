@@ -600,7 +600,7 @@ class Pool(Machine):
         """A running request can finish, can take its next block, or another can be preempted for it; or a copy ends."""
         another = exists(Request, lambda q: (q != r) & (self.length[q] > 0) & can(self.preempt, q))
         is_lent = self.lent.value > 0
-        return implies(self.running[r], can(self.finish, r) | can(self.allocate, r, 1) | another | is_lent)  # type: ignore[arg-type]
+        return implies(self.running[r], can(self.finish, r) | can(self.allocate, r, 1) | another | is_lent)
 
     @corollary("L2")
     def holders_can_let_go(self) -> Bool:

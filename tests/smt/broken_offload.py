@@ -23,7 +23,6 @@ class KeepsPinsOfThePreempted(Offload):
     """S10: a preempted request's state is not reset."""
 
     def _leave(self, r: Request) -> None:
-        self.offered[r] = 0
         self._give_back(r, self.length[r])
         self.running[r] = False
 
