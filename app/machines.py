@@ -23,10 +23,17 @@ KNOWN = {
     "tiered": ("kvproof.spec.tiered", "Tiered"),
     "offload": ("kvproof.spec.offload", "Offload"),
     "pinning-off": ("kvproof.spec.pinning_off", "PinningOff"),
+    "links": ("kvproof.spec.links", "Links"),
+    "timed-tiers": ("kvproof.spec.timed_tiers", "TimedTiers"),
+    "shared-tier": ("kvproof.spec.shared_tier", "SharedTier"),
+    "planner": ("kvproof.spec.planner", "Planner"),
 }
 """The specification's machines: name on the command line, module, class."""
 
-REFUTED = {"blis-mirror": ("kvproof.spec.blis_mirror", "BlisMirror")}
+REFUTED = {
+    "blis-mirror": ("kvproof.spec.blis_mirror", "BlisMirror"),
+    "proposed-planner": ("kvproof.spec.planner", "ProposedPlanner"),
+}
 """Machines that stand in the specification to be refuted: found by name, and by nothing that takes all machines."""
 
 

@@ -11,9 +11,11 @@ The state need not be reachable (`explore` tells); it shows what the invariants 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import z3
@@ -208,14 +210,19 @@ def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
 # ----------------------------------------------------------------------------------------- reading and running it
 
 
-def _number(found: z3.ModelRef, formula: Formula) -> int | bool:
+def _number(found: z3.ModelRef, formula: Formula) -> int | bool | Fraction:
+    """The value of a formula; an algebraic number, which no machine can hold, as a fraction close by."""
     if isinstance(formula, bool):
         return formula
     value = found.eval(formula, model_completion=True)
-    return bool(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
+    if z3.is_bool(value):
+        return bool(z3.is_true(value))
+    if z3.is_int(value):
+        return int(value.as_long())
+    return Fraction(str(value.as_fraction() if z3.is_rational_value(value) else value.approx(20).as_fraction()))
 
 
-def _read(problems: Problems, found: z3.ModelRef) -> tuple[dict[str, Any], dict[str, Any], list[int | bool]]:
+def _read(problems: Problems, found: z3.ModelRef) -> tuple[dict[str, Any], dict[str, Any], list[int]]:
     """Parameters, state before and arguments, as plain data."""
     symbolic, model = problems.symbolic, problems.symbolic.model
     universe = symbolic.universe
@@ -225,6 +232,8 @@ def _read(problems: Problems, found: z3.ModelRef) -> tuple[dict[str, Any], dict[
         if len(keys) < len(kinds):
             return [table(kinds, function, is_optional, (*keys, e)) for e in universe.elements(kinds[len(keys)])]
         value = _number(found, function(*keys))
+        if isinstance(value, Fraction):
+            return int(value) if value.denominator == 1 else str(value)
         return None if is_optional and value == -1 and not isinstance(value, bool) else value
 
     def order(name: str, kinds: tuple[type[Term], ...], of: type[Term], keys: tuple[Formula, ...] = ()) -> Any:
@@ -241,7 +250,7 @@ def _read(problems: Problems, found: z3.ModelRef) -> tuple[dict[str, Any], dict[
         if not m.is_param and not m.scratch
     }
     state |= {n: order(n, q.kinds, q.of) for n, q in model.queues.items()}
-    return params, state, [_number(found, a) for a in problems.args]
+    return params, state, [int(_number(found, a)) for a in problems.args]
 
 
 def _replay(
@@ -322,6 +331,8 @@ def _integers(value: Any) -> Iterator[int]:
             yield from _integers(v)
     elif isinstance(value, int) and not isinstance(value, bool):
         yield value
+    elif isinstance(value, str):
+        yield math.ceil(Fraction(value))
 
 
 def _short(kind: type[Term]) -> str:

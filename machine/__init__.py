@@ -28,7 +28,7 @@ from .language import (
     when,
 )
 from .model import Action, Model, Property
-from .terms import Bool, Index, Int, MachineError, Sort, all_of, any_of, iff, implies, ite, none, optional
+from .terms import Bool, Index, Int, MachineError, Real, Sort, all_of, any_of, iff, implies, ite, none, optional
 
 __all__ = [
     "Action",
@@ -44,6 +44,7 @@ __all__ = [
     "Param",
     "Property",
     "Queue",
+    "Real",
     "Scalar",
     "Sort",
     "Sum",

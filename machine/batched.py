@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -23,10 +24,11 @@ import torch
 
 from .columns import Columns, Graph, Node, Program, Value, compiled, dtype_for, high, low
 from .concrete import State
+from .language import Map
 from .model import Action, Model, Property
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .scope import NONE, Scope, ScopeError
-from .terms import Bool, Int, MachineError, Term
+from .terms import Bool, Int, MachineError, Real, Term
 
 __all__ = ["Batched", "Field", "Instance", "Layout", "Moves"]
 
@@ -92,7 +94,8 @@ class Layout:
             value = state.__dict__[name]
             queue = self.model.queues.get(name)
             if queue is None:
-                yield from value
+                is_exact = self.model.maps[name].to is Real
+                yield from (scaled(self.scope, Fraction(v), name) for v in value) if is_exact else value
                 continue
             for members in value if queue.kinds else [value]:
                 ranks = {e: i for i, e in enumerate(members, 1)}
@@ -108,12 +111,17 @@ class Layout:
             queue = self.model.queues.get(name)
             if queue is None:
                 mapping = self.model.maps[name]
-                result[name] = self.scope.nested(mapping, [bool(v) for v in flat] if mapping.to is Bool else flat)
+                result[name] = self.scope.nested(mapping, [self._number(mapping, v) for v in flat])
                 continue
             members = self.scope.size(queue.of)
             queues = [_members(flat[i : i + members]) for i in range(0, len(flat), members)]
             result[name] = queues if queue.kinds else queues[0]
         return result
+
+    def _number(self, mapping: Map[Any], packed: int) -> int | bool | Fraction:
+        if mapping.to is Real:
+            return Fraction(packed, self.scope.sizes["Real"])
+        return bool(packed) if mapping.to is Bool else packed
 
     def columns(self, words: torch.Tensor) -> Columns:
         """The fields of packed states."""
@@ -127,7 +135,7 @@ class Layout:
     def misfit(self, field: Field) -> ScopeError:
         """A value does not fit into its field."""
         mapping = self.model.maps[field.name]
-        root = "Int" if mapping.to is Int else self.scope.root(mapping.to)
+        root = "Int" if mapping.to in (Int, Real) else self.scope.root(mapping.to)
         return ScopeError(
             f"a value of {field.name} leaves the scope, where it is {field.lo} to {field.hi}; give {root} a greater "
             f"size (now {self.scope.sizes.get(root)}), or bound what the machine does"
@@ -143,7 +151,17 @@ def volume(scope: Scope, kinds: Sequence[type[Term]]) -> int:
     return math.prod(scope.size(k) for k in kinds)
 
 
+def scaled(scope: Scope, number: Fraction, what: str) -> int:
+    """An exact number as it is packed: how many times 1/Real."""
+    units = number * scope.sizes["Real"]
+    if units.denominator != 1:
+        raise ScopeError(f"{what} is {number}, no multiple of 1/{scope.sizes['Real']}; give Real another size")
+    return int(units)
+
+
 def _bounds(scope: Scope, kind: type[Term], is_optional: bool) -> tuple[int, int]:
+    if kind is Real:
+        return 0, scope.sizes["Int"] * scope.sizes["Real"]
     return NONE if is_optional else 0, scope.size(kind) - 1
 
 
@@ -203,7 +221,7 @@ class _Run:
         """The value of a term."""
         op, a, g = t.op, t.args, self.graph
         if op == "lit":
-            return int(a[0]) if isinstance(a[0], bool) else self.scope.number(type(t), a[0])
+            return int(a[0]) if isinstance(a[0], bool) else self._literal(t)
         if op == "var":
             return self.variables[a[1]]
         if op == "temp":
@@ -215,6 +233,12 @@ class _Run:
         if op in ("eq", "lt", "le", "add", "sub"):
             function: Callable[[Value, Value], Value] = getattr(g, op)
             return function(self.term(a[0]), self.term(a[1]))
+        if op in ("floordiv", "mod"):
+            return self._whole(op, a[0], a[1])
+        if op == "real":
+            return g.mul(self.term(a[0]), self.scope.sizes["Real"])
+        if op in ("mul", "div") and isinstance(t, Real):
+            return self._product(a[0], a[1]) if op == "mul" else self._ratio(a[0], a[1])
         if op == "mul":
             left, right = self.term(a[0]), self.term(a[1])
             if not isinstance(left, int) and not isinstance(right, int):
@@ -225,6 +249,58 @@ class _Run:
         if op in ("forall", "exists"):
             return self._quantified(op == "forall", a[0], a[1])
         return self._read(t)
+
+    def _literal(self, t: Term) -> int:
+        number = self.scope.number(type(t), t.args[0])
+        return scaled(self.scope, Fraction(number), f"the number {number}") if isinstance(t, Real) else int(number)
+
+    def _product(self, a: Term, b: Term) -> Value:
+        """Of exact numbers. A factor that is an integer is taken as it is, so that nothing needs to be divided."""
+        if a.op == "real":
+            a, b = b, a
+        if b.op == "real":
+            return self.graph.product(self.term(a), self.term(b.args[0]))
+        return self._exact(self.graph.product(self.term(a), self.term(b)), self.scope.sizes["Real"])
+
+    def _ratio(self, a: Term, b: Term) -> Value:
+        g, unit = self.graph, self.scope.sizes["Real"]
+        whole = b.op == "real"
+        dividend, divisor = self.term(a), self.term(b.args[0] if whole else b)
+        if not whole:
+            dividend = g.mul(dividend, unit)
+        self.flaw("a number is divided by 0", g.eq(divisor, 0))
+
+        def by(number: int) -> Value:
+            with self.only_if(g.eq(divisor, number)):
+                return self._exact(dividend, number)
+
+        if isinstance(divisor, int):
+            return by(divisor) if divisor else 0
+        return g.cases(divisor, lambda number: by(number) if number else 0)
+
+    def _whole(self, op: str, a: Term, b: Term) -> Value:
+        g = self.graph
+        dividend, divisor = self.term(a), self.term(b)
+        self.flaw("a number is divided by one that is not positive", g.le(divisor, 0))
+
+        def by(number: int) -> Value:
+            if number <= 0:
+                return 0
+            whole = g.quotient(dividend, number)
+            return whole if op == "floordiv" else g.sub(dividend, g.mul(whole, number))
+
+        return by(divisor) if isinstance(divisor, int) else g.cases(divisor, by)
+
+    def _exact(self, a: Value, divisor: int) -> Value:
+        """The quotient, which must not be rounded."""
+        g = self.graph
+        if divisor < 0:
+            a, divisor = g.mul(a, -1), -divisor
+        result = g.quotient(a, divisor)
+        rest = g.negate(g.eq(g.sub(a, g.mul(result, divisor)), 0))
+        what = f"a number is no multiple of 1/{self.scope.sizes['Real']}; give Real a size that has more divisors"
+        self.flaw(what, rest, is_scope=True)
+        return result
 
     def _connective(self, op: str, a: tuple[Any, ...]) -> Value:
         g = self.graph
@@ -606,7 +682,10 @@ class Batched:
         """Every entry as a number: parameters, and what the others are at first (queues: who stands in them)."""
         world: World = {}
         for name, mapping in self.model.params.items():
-            world[name] = [int(v) for v in self.scope.flat(name, mapping, self.scope.params[name])]
+            world[name] = [
+                scaled(self.scope, Fraction(v), f"parameter {name}") if mapping.to is Real else int(v)
+                for v in self.scope.flat(name, mapping, self.scope.params[name])
+            ]
         run = _Run(self._graph, self.model, self.scope, world, world)
         found: World = {}
         for name, (keys, value) in self.model.inits.items():

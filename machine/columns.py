@@ -275,6 +275,31 @@ class Graph:
         ends = (a.lo * factor, a.hi * factor)
         return self._make("mul", (a, factor), min(ends), max(ends))
 
+    def product(self, a: Value, b: Value) -> Value:
+        """a * b; the factor with the fewer possible values is told apart by them."""
+        if isinstance(b, int):
+            return self.mul(a, b)
+        if isinstance(a, int):
+            return self.mul(b, a)
+        if a.hi - a.lo < b.hi - b.lo:
+            a, b = b, a
+        return self.cases(b, lambda number: self.mul(a, number))
+
+    def cases(self, a: Node, value: Callable[[int], Value]) -> Value:
+        """What ``value`` gives for the number that a is."""
+        result = value(a.lo)
+        for number in range(a.lo + 1, a.hi + 1):
+            result = self.where(self.eq(a, number), value(number), result)
+        return result
+
+    def quotient(self, a: Value, divisor: int) -> Value:
+        """a divided by a positive number, rounded down."""
+        if isinstance(a, int):
+            return a // divisor
+        if divisor == 1:
+            return a
+        return self._make("quotient", (a, divisor), a.lo // divisor, a.hi // divisor)
+
     def larger(self, a: Value, b: Value) -> Value:
         """The larger of the two."""
         if a is b or low(a) >= high(b):
@@ -474,6 +499,8 @@ class _Writer:
             return f"({self._operand(args[0], bits)} {_SIGN[op]} {self._operand(args[1], bits)}).view(i8)"
         if op == "pick":
             return self._pick(node)
+        if op == "quotient":
+            return self._quotient(node)
         # These are exact modulo the width of the result, so wider operands may be cut to it.
         constants = [x for x in args if isinstance(x, int)]
         bits = bits_for(min(node.lo, *constants, 0), max(node.hi, *constants, 0))
@@ -502,6 +529,11 @@ class _Writer:
         if args[1] == 0:
             return f"{b} & ({condition} - 1)"
         return f"{condition} * {a}" if args[2] == 0 else f"{b} + {condition} * ({a} - {b})"
+
+    def _quotient(self, node: Node) -> str:
+        a, divisor = node.args
+        bits = max(bits_for(a.lo, a.hi), bits_for(0, divisor))
+        return f"({self._operand(a, bits)} // {divisor}).to(i{bits_for(node.lo, node.hi)})"
 
     def _pick(self, node: Node) -> str:
         bits = bits_for(node.lo, node.hi)

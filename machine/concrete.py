@@ -11,6 +11,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, cast
 
 from .model import Action, CountOf, Model, Property
@@ -81,6 +82,7 @@ class Concrete:
             "OrderedDict": OrderedDict,
             "IllFormed": IllFormed,
             "ScopeError": ScopeError,
+            "Fraction": Fraction,
             **{f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()},
         }
         exec(compile(self.source, f"<{model.name}>", "exec"), space)  # our own text, written from the model
@@ -250,7 +252,7 @@ class _Writer:
     def term(self, t: Term) -> str:
         op, a = t.op, t.args
         if op == "lit":
-            return repr(a[0]) if isinstance(a[0], bool) else str(self.scope.number(type(t), a[0]))
+            return repr(a[0]) if isinstance(a[0], bool | Fraction) else str(self.scope.number(type(t), a[0]))
         if op == "var":
             return self.var(t)
         if op == "temp":
@@ -264,6 +266,12 @@ class _Writer:
         if op in ("eq", "lt", "le", "add", "sub", "mul"):
             sign = {"eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*"}[op]
             return f"({self.term(a[0])} {sign} {self.term(a[1])})"
+        if op in ("floordiv", "mod"):
+            return f"{'whole' if op == 'floordiv' else 'rest'}({self.term(a[0])}, {self.term(a[1])})"
+        if op == "div":
+            return f"ratio({self.term(a[0])}, {self.term(a[1])})"
+        if op == "real":
+            return self.term(a[0])
         if op == "ite":
             return f"({self.term(a[1])} if {self.term(a[0])} else {self.term(a[2])})"
         if op in ("forall", "exists"):
@@ -511,6 +519,14 @@ class _Writer:
 
 _HELPERS = """
 NOTHING = OrderedDict()
+def ratio(a, b):
+    if not b: raise IllFormed("a number is divided by 0")
+    return Fraction(a) / b
+def whole(a, b):
+    if b <= 0: raise IllFormed(f"{a} is divided by {b}, which is not positive")
+    return a // b
+def rest(a, b):
+    return a - whole(a, b) * b
 def head(q):
     if not q: raise IllFormed("the head of an empty queue")
     return next(iter(q))

@@ -267,7 +267,7 @@ class Run:
             self._goal(
                 f"{s.name} gets an element", "", lor(self.universe.is_element(mapping.to, value), is_none), s.line
             )
-        if issubclass(mapping.to, Index):
+        if issubclass(mapping.to, Index) and fits(s.value, mapping.to):
             self._goal(f"{s.name} gets an index", "", less(z3.IntVal(0), value, strict=False), s.line)
         before = self.now.copy()
         self._write(s.name, mapping.kinds, keys, value)

@@ -21,6 +21,7 @@ __all__ = [
     "lor",
     "num",
     "occurs",
+    "real",
     "remembered",
     "replaced",
 ]
@@ -79,6 +80,8 @@ def leq(a: Formula, b: Formula) -> Formula:
         return True
     if z3.is_int_value(a) and z3.is_int_value(b):
         return bool(a.as_long() == b.as_long())
+    if z3.is_rational_value(a) and z3.is_rational_value(b):
+        return bool(a.as_fraction() == b.as_fraction())
     return a == b
 
 
@@ -87,11 +90,18 @@ def num(value: Formula) -> Formula:
     return z3.IntVal(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def real(value: Formula) -> Formula:
+    """An integer as an exact number."""
+    return z3.RealVal(value.as_long()) if z3.is_int_value(value) else z3.ToReal(value)
+
+
 def less(a: Formula, b: Formula, *, strict: bool) -> Formula:
-    """Order of integers, decided at once between constants."""
+    """Order of numbers, decided at once between constants."""
     a, b = num(a), num(b)
     if z3.is_int_value(a) and z3.is_int_value(b):
         return bool(a.as_long() < b.as_long() if strict else a.as_long() <= b.as_long())
+    if z3.is_rational_value(a) and z3.is_rational_value(b):
+        return bool(a.as_fraction() < b.as_fraction() if strict else a.as_fraction() <= b.as_fraction())
     return a < b if strict else a <= b
 
 

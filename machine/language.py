@@ -37,11 +37,13 @@ from .terms import (
     Line,
     MachineError,
     Optional_,
+    Real,
     Sort,
     Term,
     all_of,
     as_bool,
     as_int,
+    as_number,
     as_term,
     caller,
     make,
@@ -75,6 +77,7 @@ __all__ = [
 ]
 
 V = TypeVar("V", bound=Term)
+N = TypeVar("N", Int, Real)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _fresh = itertools.count(1)
@@ -268,7 +271,7 @@ def _keys(decl: Declaration, kinds: tuple[type[Term], ...], given: object) -> tu
 
 
 class Map(Declaration, Generic[V]):
-    """A total map from sorts to truth values, integers, elements of a sort, or ``optional`` elements.
+    """A total map from sorts to truth values, integers, exact numbers, elements of a sort, or ``optional`` elements.
 
     ``init``: the first value of every entry: a constant, or a function of the machine and the keys that reads
     parameters only. Left out it is False, 0 or none. ``scratch``: used inside an action only; back at its first value
@@ -283,9 +286,9 @@ class Map(Declaration, Generic[V]):
         wrapped = cast(object, to)
         self.is_optional = isinstance(wrapped, Optional_)
         self.to = cast("type[V]", wrapped.of if isinstance(wrapped, Optional_) else to)
-        if not is_kind(self.to):
+        if not is_kind(self.to) and self.to is not cast(object, Real):
             raise MachineError(
-                f"{self.to!r} is not a type that a map can hold; use Bool, Int, a sort or optional(sort)"
+                f"{self.to!r} is not a type that a map can hold; use Bool, Int, Real, a sort or optional(sort)"
             )
         self.scratch = scratch
         if init is None:
@@ -298,14 +301,14 @@ class Map(Declaration, Generic[V]):
         terms = _keys(self, self.kinds, keys)
         return recorder().let(make(self.to, "get", self.view, self.name, terms, is_optional=self.is_optional))
 
-    def __setitem__(self, keys: object, value: V | int | bool) -> None:
+    def __setitem__(self, keys: object, value: V | Int | int | bool) -> None:
         rec = recorder()
         rec.write()
         if self.is_param:
             raise MachineError(f"{self.name} is a parameter: it never changes")
         if self.view != "now":
             raise MachineError(f"{self.view}.{self.name} is of the past: it cannot be changed")
-        terms, new = _keys(self, self.kinds, keys), as_term(value)
+        terms, new = _keys(self, self.kinds, keys), as_number(self.to, as_term(value))
         if not same_type(new, make(self.to, "?")) or (new is none and not self.is_optional):
             raise MachineError(f"{self.name} holds {self.to.__name__}; {new!r} is a {type(new).__name__}")
         rec.check(*terms, new)
@@ -324,7 +327,7 @@ class Scalar(Map[V]):
         return self[()]
 
     @value.setter
-    def value(self, value: V | int | bool) -> None:
+    def value(self, value: V | Int | int | bool) -> None:
         self[()] = value
 
 
@@ -468,7 +471,7 @@ class Count(Declaration):
         self,
         over: type[Term] | tuple[type[Term], ...],
         *,
-        where: Callable[..., Bool | Int],
+        where: Callable[..., Bool | Int | Real],
         by: type[Term] | tuple[type[Term], ...] = (),
     ) -> None:
         self.over = _kinds(over if isinstance(over, tuple) else (over,), "a count runs over sorts")
@@ -485,20 +488,32 @@ class Count(Declaration):
         return self[()]
 
 
-class Sum(Count):
+class Sum(Count, Generic[N]):
     """The sum of a quantity over all elements, for each key; where the quantity is negative it counts as 0.
 
-    ``of`` is a function of the machine, the elements and the keys, with the same restrictions as ``where`` of a count.
+    ``of`` is a function of the machine, the elements and the keys, with the same restrictions as ``where`` of a count;
+    ``to`` is the type of the quantity: Int or Real.
     """
 
     def __init__(
         self,
         over: type[Term] | tuple[type[Term], ...],
         *,
-        of: Callable[..., Int],
+        of: Callable[..., N],
+        to: type[N],
         by: type[Term] | tuple[type[Term], ...] = (),
     ) -> None:
         super().__init__(over, where=of, by=by)
+        self.to: type[N] = to
+
+    def __getitem__(self, keys: object) -> N:  # type: ignore[override]
+        terms = _keys(self, self.kinds, keys)
+        return cast(N, recorder().let(make(cast("type[Term]", self.to), "count", self.view, self.name, terms)))
+
+    @property
+    def value(self) -> N:  # type: ignore[override]
+        """The sum, where it has no key."""
+        return self[()]
 
 
 class Event(Declaration):

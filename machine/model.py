@@ -14,7 +14,22 @@ from typing import Any
 
 from .language import Count, Event, Machine, Map, Queue, Recorder, Sum, is_kind, recording, variable
 from .program import Assign, Each, Let, Loop, Push, Remove, Require, Statement, statements
-from .terms import Bool, Int, Line, MachineError, Term, as_bool, as_int, as_term, make, same_type, walk
+from .terms import (
+    Bool,
+    Int,
+    Line,
+    MachineError,
+    Real,
+    Term,
+    as_bool,
+    as_int,
+    as_number,
+    as_real,
+    as_term,
+    make,
+    same_type,
+    walk,
+)
 
 __all__ = ["Action", "CountOf", "Model", "Property"]
 
@@ -78,7 +93,12 @@ class CountOf:
     formula: Bool
     line: Line
     reads: dict[str, list[tuple[Term, ...]]] = field(default_factory=dict)
-    weight: Int | None = None
+    weight: Int | Real | None = None
+
+    @property
+    def to(self) -> type[Int | Real]:
+        """What is counted with: integers, or exact numbers."""
+        return Real if isinstance(self.weight, Real) else Int
 
 
 @dataclass(eq=False)
@@ -223,7 +243,7 @@ def _declare(model: Model, members: dict[str, Any]) -> None:
 
 def _sorts(model: Model, kinds: Iterable[type[Term]]) -> None:
     for kind in kinds:
-        if kind.__name__ not in ("Int", "Bool"):
+        if kind.__name__ not in ("Int", "Real", "Bool"):
             model.sorts.setdefault(kind.__name__, kind)
 
 
@@ -240,7 +260,7 @@ def _init(
     keys = tuple(variable(k, k.__name__.lower()[:1]) for k in kinds)
     with recording(f"init of {name}", of_action=False):
         value = init(model.machine(), *keys) if callable(init) else init
-        term = as_bool(value, line) if decl is None else as_term(value, line)
+        term = as_bool(value, line) if decl is None else as_number(decl.to, as_term(value, line))
         if decl is not None and (
             not same_type(term, make(decl.to, "?")) or (term.is_optional and not decl.is_optional)
         ):
@@ -261,12 +281,17 @@ def _count(model: Model, name: str, count: Count) -> CountOf:
     binders = tuple(variable(k, n) for k, n in zip(kinds, names, strict=True))
     with recording(f"count {name}", of_action=False):
         value = as_term(count.where(model.machine(), *binders), count.line)
-        weight = as_int(value) if isinstance(count, Sum) else None
+        weight = _weight(count, value) if isinstance(count, Sum) else None
         formula = as_bool(value, count.line) if weight is None else weight > 0
     elements = binders[: len(count.over)]
     result = CountOf(name, elements, binders[len(elements) :], formula, count.line, weight=weight)
     _track(model, result)
     return result
+
+
+def _weight(count: Sum[Any], value: Term) -> Int | Real:
+    """What an element counts, in the type of the sum."""
+    return as_real(value) if count.to is Real else as_int(value)
 
 
 def _size(model: Model, name: str, queue: Queue[Any]) -> CountOf:
@@ -357,10 +382,10 @@ def _check_body(model: Model, body: list[Statement]) -> None:
         if isinstance(s, Assign | Push | Remove) and s.name not in model.maps and s.name not in model.queues:
             raise MachineError(f"{s.name} is not part of this machine", s.line)
         if isinstance(s, Each):
-            _check_each(s)
+            _check_each(model, s)
 
 
-def _check_each(each: Each) -> None:
+def _check_each(model: Model, each: Each) -> None:
     """Rounds of `each` must not meet: what is written is written, and read, at the round's own entries only."""
     names = written(each.body)
     for s in statements(each.body):
@@ -381,8 +406,13 @@ def _check_each(each: Each) -> None:
                     places = (*part.args[2], *part.args[3:])
                     if not all(any(p is b for p in places) for b in each.binders):
                         raise MachineError(f"`each` reads {part!r}, which another round may write", s.line)
-                if part.op in ("count", "size"):
+                if part.op in ("count", "size") and names & model.counts[_counted(part)].reads.keys():
                     raise MachineError(f"`each` reads the count {part!r}, which another round may change", s.line)
+
+
+def _counted(read: Term) -> str:
+    """The count that a term reads."""
+    return f"{read.args[1]}.size" if read.op == "size" else str(read.args[1])
 
 
 def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[str, Any]) -> Property:

@@ -6,19 +6,21 @@ counterexamples, work in one scope at a time.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from .language import Map
 from .model import Model
-from .terms import Bool, Index, Int, Sort, Term
+from .terms import Bool, Index, Int, Real, Sort, Term
 
-__all__ = ["Scope", "ScopeError", "Value"]
+__all__ = ["Scope", "ScopeError", "Value", "exact"]
 
-Value = int | bool | None
-"""A value outside of terms: an integer, a truth value, the number of an element, or None for none."""
+Value = int | bool | Fraction | None
+"""A value outside of terms: a number, a truth value, the number of an element, or None for none."""
 
 NONE = -1
 """How the interpreters store none. Elements are 0, 1, …; a sort's extra elements come after them."""
@@ -28,9 +30,23 @@ class ScopeError(ValueError):
     """The scope does not fit the machine, or a run left it; the message says how to mend it."""
 
 
+def exact(value: object, what: str = "an exact number") -> Fraction:
+    """The number that an integer, a fraction, or text such as 1/3 says; never a float, which may have been rounded.
+
+    Raises:
+        ScopeError: it says none.
+    """
+    if isinstance(value, int | str | Fraction) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError, ZeroDivisionError):
+            return Fraction(value)
+    raise ScopeError(f'{what}: an integer, or text such as "1/3", and not {value!r}')
+
+
 @dataclass
 class Scope:
-    """Sizes by the name of the sort (``Int``: the greatest integer that may occur), and the values of the parameters.
+    """Sizes by the name of the sort, and the values of the parameters.
+
+    ``Int`` is the greatest number that may occur; where states are packed, exact numbers are multiples of 1/``Real``.
 
     A parameter with keys is a nested list in the order of its keys; one without is a plain value. None stands for none.
     """
@@ -44,11 +60,13 @@ class Scope:
             root = self.root(self.model.sorts[name])
             if not isinstance(self.sizes.get(root), int) or self.sizes[root] < 1:
                 raise ScopeError(f"the scope needs the size of sort {root}: a positive integer, as in {root}=3")
-        known = {self.root(k) for k in self.model.sorts.values()} | {"Int"}
+        has_exact = any(m.to is Real for m in self.model.maps.values())
+        units = {"Real": 1} if has_exact else {}
+        known = {self.root(k) for k in self.model.sorts.values()} | {"Int", *units}
         for name in self.sizes:
             if name not in known:
                 raise ScopeError(f"{self.model.name} has no sort {name}; it has {', '.join(sorted(known))}")
-        self.sizes = {"Int": self._widest(), **self.sizes}
+        self.sizes = {"Int": self._widest(), **units, **self.sizes}
         for name, mapping in self.model.params.items():
             if name not in self.params:
                 raise ScopeError(f"the scope needs a value for the parameter {name} of {self.model.name}")
@@ -78,8 +96,10 @@ class Scope:
             return self.sizes["Int"] + 1
         return 2
 
-    def number(self, kind: type[Term], literal: object) -> int:
+    def number(self, kind: type[Term], literal: object) -> int | Fraction:
         """The number that stands for a literal of this type."""
+        if isinstance(literal, Fraction):
+            return literal
         if literal is None:
             return NONE
         if isinstance(literal, str):
@@ -94,15 +114,18 @@ class Scope:
             offset = offset * self.size(kind) + key
         return offset
 
-    def flat(self, name: str, mapping: Map[Any], value: object) -> list[int | bool]:
+    def flat(self, name: str, mapping: Map[Any], value: object) -> list[int | bool | Fraction]:
         """A parameter's value as a flat list of numbers."""
         values: list[Any] = [value]
         for _ in mapping.kinds:
             if not all(isinstance(v, Sequence) for v in values):
                 raise ScopeError(f"parameter {name} needs a list nested {len(mapping.kinds)} deep")
             values = [x for v in values for x in v]
-        result: list[int | bool] = []
+        result: list[int | bool | Fraction] = []
         for v in values:
+            if mapping.to is Real:
+                result.append(exact(v, f"{name} holds exact numbers"))
+                continue
             if v is None and not mapping.is_optional:
                 raise ScopeError(f"parameter {name} must not be none")
             if not isinstance(v, int | None):
@@ -114,9 +137,11 @@ class Scope:
             result.append(bool(v) if mapping.to is Bool else NONE if v is None else v)
         return result
 
-    def nested(self, mapping: Map[Any], flat: Sequence[int | bool]) -> Any:
-        """The opposite of `flat`."""
+    def nested(self, mapping: Map[Any], flat: Sequence[int | bool | Fraction]) -> Any:
+        """The opposite of `flat`, as JSON values: an exact number that is no integer is text, such as 1/3."""
         values: list[Any] = [None if (v == NONE and mapping.is_optional) else v for v in flat]
+        if mapping.to is Real:
+            values = [int(v) if v == int(v) else str(v) for v in flat]
         for kind in reversed(mapping.kinds):
             n = self.size(kind)
             values = [values[i : i + n] for i in range(0, len(values), n)]

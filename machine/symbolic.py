@@ -17,11 +17,11 @@ from typing import Any
 
 import z3
 
-from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, num, remembered
+from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, num, real, remembered
 from .language import Map
 from .model import CountOf, Model, Property
 from .scope import NONE
-from .terms import Bool, Int, Sort, Term, clauses, fits, variables
+from .terms import Bool, Int, Real, Term, clauses, fits, variables
 from .universe import Finite, Unbounded
 
 __all__ = ["Snapshot", "Symbolic"]
@@ -82,7 +82,7 @@ class Symbolic:
             if not self.universe.counts_by_law:
                 state.functions[name] = self.written_out(count, state)
             elif count.reads or name not in self.params:
-                state.functions[name] = self.universe.function(name + tag, [type(k) for k in count.keys], Int)
+                state.functions[name] = self.universe.function(name + tag, [type(k) for k in count.keys], count.to)
                 if not count.reads:  # it never changes: one function for all states
                     self.params[name] = state.functions[name]
             else:
@@ -109,11 +109,11 @@ class Symbolic:
 
     def amount(self, count: CountOf, state: Snapshot, elements: Sequence[Formula], keys: Sequence[Formula]) -> Formula:
         """How much the element counts: 1 or, in a sum, its weight; 0 where it does not."""
-        weight: Formula = z3.IntVal(1)
+        weight: Formula = self.universe.literal(count.to, 1)
         if count.weight is not None:
             env = {b.args[1]: v for b, v in zip((*count.elements, *count.keys), (*elements, *keys), strict=True)}
             weight = num(self.value(count.weight, state, env))
-        return lif(self.member(count, state, elements, keys), weight, z3.IntVal(0))
+        return lif(self.member(count, state, elements, keys), weight, self.universe.literal(count.to, 0))
 
     def first(self) -> tuple[Snapshot, list[Formula]]:
         """The first state, and what is known of it."""
@@ -212,8 +212,8 @@ class Symbolic:
         """The counting facts: trusted, and true of the number of members of any finite set.
 
         It is not negative; with a member it is at least 1, with two different ones at least 2; where it is at least 1
-        there is a member. A sum, likewise: at least the weight of any member, and of any two together; where it is at
-        least 1, some weight is.
+        there is a member. A sum, likewise: at least the weight of any member, and of any two together; where it is
+        more than 0, some weight is.
         """
         if not self.universe.counts_by_law:
             return []
@@ -243,10 +243,9 @@ class Symbolic:
 
         def some(*keys: Formula) -> Formula:
             is_member = self.member(count, state, [w(*keys) for w in witness], keys)
-            return land(
-                less(z3.IntVal(0), total(*keys), strict=False),
-                limplies(less(z3.IntVal(1), total(*keys), strict=False), is_member),
-            )
+            nothing, one = u.literal(count.to, 0), u.literal(count.to, 1)
+            is_some = less(nothing if count.to is Real else one, total(*keys), strict=count.to is Real)
+            return land(less(nothing, total(*keys), strict=False), limplies(is_some, is_member))
 
         return [
             u.quantify("forall", (*over, *by), one),
@@ -384,6 +383,12 @@ class _Evaluation:
             return num(self.of(a[0], env)) - num(self.of(a[1], env))
         if op == "mul":
             return num(self.of(a[0], env)) * num(self.of(a[1], env))
+        if op in ("div", "floordiv"):
+            return num(self.of(a[0], env)) / num(self.of(a[1], env))
+        if op == "mod":
+            return num(self.of(a[0], env)) % num(self.of(a[1], env))
+        if op == "real":
+            return real(num(self.of(a[0], env)))
         if op == "ite":
             kind = type(t)
             return lif(self.of(a[0], env), self.as_kind(kind, a[1], env), self.as_kind(kind, a[2], env))
@@ -414,12 +419,14 @@ class _Evaluation:
         return self.symbolic.universe.literal(kind, None) if t.op == "lit" and t.args[0] is None else self.of(t, env)
 
     def _equal(self, a: Term, b: Term, env: dict[int, Formula]) -> Formula:
-        kind = type(a) if isinstance(a, Sort) else type(b)
+        kind = type(b) if a.op == "lit" and a.args[0] is None else type(a)
         return leq(self.as_kind(kind, a, env), self.as_kind(kind, b, env))
 
     def _default(self, mapping: Map[Any]) -> Formula:
         """What a finite universe reads outside of the keys' types, as the other interpreters do."""
-        return False if mapping.to is Bool else z3.IntVal(NONE if mapping.is_optional else 0)
+        if mapping.to is Bool:
+            return False
+        return self.symbolic.universe.literal(mapping.to, NONE if mapping.is_optional else 0)
 
     def _read(self, t: Term, env: dict[int, Formula]) -> Formula:
         op, view, name = t.op, t.args[0], t.args[1]
@@ -429,8 +436,9 @@ class _Evaluation:
         if op in ("size", "count"):
             total = f"{name}.size" if op == "size" else name
             symbolic.looked_at.add(total)
-            kinds = [type(k) for k in symbolic.model.counts[total].keys]
-            return u.guard_read(z3.IntVal(0), kinds, keys, state.functions[total](*keys))
+            count = symbolic.model.counts[total]
+            kinds = [type(k) for k in count.keys]
+            return u.guard_read(u.literal(count.to, 0), kinds, keys, state.functions[total](*keys))
         if op == "get":
             mapping = symbolic.model.maps[name]
             symbolic.looked_at.add(name)

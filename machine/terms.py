@@ -14,7 +14,8 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from fractions import Fraction
+from typing import Any, ClassVar, TypeVar, cast, overload
 
 __all__ = [
     "FALSE",
@@ -24,6 +25,7 @@ __all__ = [
     "Int",
     "Line",
     "MachineError",
+    "Real",
     "Sort",
     "Term",
     "all_of",
@@ -132,35 +134,103 @@ class Int(Term):
 
     __slots__ = ()
 
-    def __add__(self, other: Int | int) -> Int:
-        return make(Int, "add", self, as_int(other))
+    @overload
+    def __add__(self, other: Int | int) -> Int: ...
+    @overload
+    def __add__(self, other: Real | Fraction) -> Real: ...
+    def __add__(self, other: Int | Real | int | Fraction) -> Int | Real:
+        return _combine("add", self, other)
 
     def __radd__(self, other: int) -> Int:
         return make(Int, "add", as_int(other), self)
 
-    def __sub__(self, other: Int | int) -> Int:
-        return make(Int, "sub", self, as_int(other))
+    @overload
+    def __sub__(self, other: Int | int) -> Int: ...
+    @overload
+    def __sub__(self, other: Real | Fraction) -> Real: ...
+    def __sub__(self, other: Int | Real | int | Fraction) -> Int | Real:
+        return _combine("sub", self, other)
 
     def __rsub__(self, other: int) -> Int:
         return make(Int, "sub", as_int(other), self)
 
-    def __mul__(self, other: Int | int) -> Int:
-        return make(Int, "mul", self, as_int(other))
+    @overload
+    def __mul__(self, other: Int | int) -> Int: ...
+    @overload
+    def __mul__(self, other: Real | Fraction) -> Real: ...
+    def __mul__(self, other: Int | Real | int | Fraction) -> Int | Real:
+        return _combine("mul", self, other)
 
     def __rmul__(self, other: int) -> Int:
         return make(Int, "mul", as_int(other), self)
 
-    def __lt__(self, other: Int | int) -> Bool:
-        return make(Bool, "lt", self, as_int(other))
+    def __truediv__(self, other: Int | Real | int | Fraction) -> Real:
+        return as_real(self) / other
 
-    def __le__(self, other: Int | int) -> Bool:
-        return make(Bool, "le", self, as_int(other))
+    def __floordiv__(self, other: Int | int) -> Int:
+        """Rounded down. The divisor must be positive; that is an obligation."""
+        return make(Int, "floordiv", as_int(self), as_int(other))
 
-    def __gt__(self, other: Int | int) -> Bool:
-        return make(Bool, "lt", as_int(other), self)
+    def __mod__(self, other: Int | int) -> Int:
+        """What is left by the division that is rounded down."""
+        return make(Int, "mod", as_int(self), as_int(other))
 
-    def __ge__(self, other: Int | int) -> Bool:
-        return make(Bool, "le", as_int(other), self)
+    def __lt__(self, other: Int | Real | int | Fraction) -> Bool:
+        return _compare("lt", self, other)
+
+    def __le__(self, other: Int | Real | int | Fraction) -> Bool:
+        return _compare("le", self, other)
+
+    def __gt__(self, other: Int | Real | int | Fraction) -> Bool:
+        return _compare("lt", other, self)
+
+    def __ge__(self, other: Int | Real | int | Fraction) -> Bool:
+        return _compare("le", other, self)
+
+
+class Real(Term):
+    """An exact number, such as a time or a number of bytes: a real number in proofs, a fraction where machines run.
+
+    Integers take part in its arithmetic. Its divisions must never be by zero; that is an obligation.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Real | Int | int | Fraction) -> Real:
+        return make(Real, "add", self, as_real(other))
+
+    def __radd__(self, other: int | Fraction) -> Real:
+        return make(Real, "add", as_real(other), self)
+
+    def __sub__(self, other: Real | Int | int | Fraction) -> Real:
+        return make(Real, "sub", self, as_real(other))
+
+    def __rsub__(self, other: int | Fraction) -> Real:
+        return make(Real, "sub", as_real(other), self)
+
+    def __mul__(self, other: Real | Int | int | Fraction) -> Real:
+        return make(Real, "mul", self, as_real(other))
+
+    def __rmul__(self, other: int | Fraction) -> Real:
+        return make(Real, "mul", as_real(other), self)
+
+    def __truediv__(self, other: Real | Int | int | Fraction) -> Real:
+        return make(Real, "div", self, as_real(other))
+
+    def __rtruediv__(self, other: int | Fraction) -> Real:
+        return make(Real, "div", as_real(other), self)
+
+    def __lt__(self, other: Real | Int | int | Fraction) -> Bool:
+        return _compare("lt", self, other)
+
+    def __le__(self, other: Real | Int | int | Fraction) -> Bool:
+        return _compare("le", self, other)
+
+    def __gt__(self, other: Real | Int | int | Fraction) -> Bool:
+        return _compare("lt", other, self)
+
+    def __ge__(self, other: Real | Int | int | Fraction) -> Bool:
+        return _compare("le", other, self)
 
 
 class Sort(Term):
@@ -191,7 +261,10 @@ class Sort(Term):
 
 
 class Index(Int):
-    """Natural numbers used as keys (positions in a table). Unbounded in proofs, below the given size elsewhere."""
+    """Natural numbers used as keys (positions in a table). Unbounded in proofs, below the given size elsewhere.
+
+    A map may hold ``optional`` ones; those can be compared and used as keys, and nothing is computed with them.
+    """
 
     __slots__ = ()
 
@@ -254,16 +327,49 @@ def as_int(value: object) -> Int:
     if isinstance(value, int) and not isinstance(value, bool):
         return make(Int, "lit", value)
     if isinstance(value, Int):
+        if value.is_optional:
+            raise MachineError(f"{value!r} may be none, with which nothing can be computed")
         return value
     raise MachineError(f"an integer is expected here, not {value!r}")
 
 
+def as_real(value: object) -> Real:
+    """An exact number from a term, or from a Python int or fraction."""
+    if isinstance(value, int | Fraction) and not isinstance(value, bool):
+        return make(Real, "lit", Fraction(value))
+    if isinstance(value, Int):
+        return as_real(value.args[0]) if value.op == "lit" else make(Real, "real", value)
+    if isinstance(value, Real):
+        return value
+    raise MachineError(f"a number is expected here, not {value!r}; write one that is no integer as Fraction(1, 3)")
+
+
+def _combine(op: str, a: object, b: object) -> Int | Real:
+    """Arithmetic of integers, or of exact numbers where one of the two is none."""
+    if isinstance(a, Real | Fraction) or isinstance(b, Real | Fraction):
+        return make(Real, op, as_real(a), as_real(b))
+    return make(Int, op, as_int(a), as_int(b))
+
+
+def _compare(op: str, a: object, b: object) -> Bool:
+    if isinstance(a, Real | Fraction) or isinstance(b, Real | Fraction):
+        return make(Bool, op, as_real(a), as_real(b))
+    return make(Bool, op, as_int(a), as_int(b))
+
+
+def as_number(kind: type[Term], value: Term) -> Term:
+    """The value in the form in which something of this type holds it: an integer may stand for an exact number."""
+    return as_real(value) if kind is Real and isinstance(value, Int) else value
+
+
 def as_term(value: object, line: Line | None = None) -> Term:
-    """Any term, or a Python bool or int."""
+    """Any term, or a Python bool, int or fraction."""
     if isinstance(value, bool):
         return as_bool(value)
     if isinstance(value, int):
         return as_int(value)
+    if isinstance(value, Fraction):
+        return as_real(value)
     if isinstance(value, Term):
         return value
     raise MachineError(f"{value!r} is not a value of the modelling language", line)
@@ -273,10 +379,10 @@ def same_type(a: Term, b: Term) -> bool:
     """Whether the two may be compared or stored in each other's place."""
     if isinstance(a, _Nothing) or isinstance(b, _Nothing):
         other = b if isinstance(a, _Nothing) else a
-        return isinstance(other, Sort | _Nothing)
+        return isinstance(other, Sort | Index | _Nothing)
     if isinstance(a, Sort) and isinstance(b, Sort):
         return issubclass(type(a), type(b)) or issubclass(type(b), type(a))
-    return (isinstance(a, Int) and isinstance(b, Int)) or (isinstance(a, Bool) and isinstance(b, Bool))
+    return any(isinstance(a, kind) and isinstance(b, kind) for kind in (Int, Real, Bool))
 
 
 def fits(term: Term, kind: type[Term]) -> bool:
@@ -285,7 +391,8 @@ def fits(term: Term, kind: type[Term]) -> bool:
 
 
 def _equals(a: Term, b: object) -> Bool:
-    other = as_term(b)
+    other = as_number(type(a), as_term(b))
+    a = as_number(type(other), a)
     if not same_type(a, other):
         raise MachineError(f"{a!r} ({type(a).__name__}) cannot equal {other!r} ({type(other).__name__})")
     return make(Bool, "eq", a, other)
@@ -301,13 +408,14 @@ def iff(a: Bool, b: Bool) -> Bool:
     return make(Bool, "eq", as_bool(a), as_bool(b))
 
 
-def ite(condition: Bool, then: T | int | bool, otherwise: T | int | bool) -> T:
+def ite(condition: Bool, then: T | int | bool | Fraction, otherwise: T | int | bool | Fraction) -> T:
     """One value or the other."""
     a, b = as_term(then), as_term(otherwise)
+    a, b = as_number(type(b), a), as_number(type(a), b)
     if not same_type(a, b):
         raise MachineError(f"the two values of ite differ in type: {a!r}, {b!r}")
     kind = type(b) if isinstance(a, _Nothing) or issubclass(type(b), type(a)) else type(a)
-    if isinstance(a, Int):
+    if isinstance(a, Int) and isinstance(b, Int) and type(a) is not type(b):
         kind = Int
     return cast(T, make(kind, "ite", as_bool(condition), a, b, is_optional=a.is_optional or b.is_optional))
 
@@ -365,7 +473,20 @@ def variables(term: Term) -> set[int]:
     return {t.args[1] for t in walk(term) if t.op == "var"}
 
 
-_INFIX = {"and": "&", "or": "|", "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "implies": "=>"}
+_INFIX = {
+    "and": "&",
+    "or": "|",
+    "eq": "==",
+    "lt": "<",
+    "le": "<=",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "implies": "=>",
+}
 
 
 def render(term: Term) -> str:
@@ -375,6 +496,8 @@ def render(term: Term) -> str:
         return "none" if args[0] is None else str(args[0])
     if op in ("var", "temp"):
         return str(args[0]) if op == "var" else render(args[1])
+    if op == "real":
+        return render(args[0])
     if op == "not":
         inner = args[0]
         if inner.op == "eq":

@@ -14,7 +14,7 @@ import z3
 from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, remembered
 from .model import Model
 from .scope import NONE
-from .terms import Bool, Index, Int, MachineError, Sort, Term
+from .terms import Bool, Index, Int, MachineError, Real, Sort, Term
 
 __all__ = ["Finite", "Unbounded"]
 
@@ -40,12 +40,16 @@ class Unbounded:
             if name not in self._sorts:
                 self._sorts[name] = z3.DeclareSort(name)
             return self._sorts[name]
-        return z3.IntSort() if issubclass(kind, Int) else z3.BoolSort()
+        return z3.IntSort() if issubclass(kind, Int) else z3.RealSort() if issubclass(kind, Real) else z3.BoolSort()
 
     def literal(self, kind: type[Term], value: object) -> Formula:
         """A constant; none and extra elements are named constants of the sort."""
         if isinstance(value, bool):
             return value
+        if issubclass(kind, Real):
+            return z3.RealVal(value)
+        if issubclass(kind, Int) and value is None:
+            return z3.IntVal(NONE)
         if isinstance(value, int):
             return z3.IntVal(value)
         return z3.Const(f"{'none' if value is None else value}!{kind.base.__name__}", self.sort(kind))  # type: ignore[attr-defined]
@@ -158,7 +162,7 @@ class Finite(Unbounded):
 
     def sort(self, kind: type[Term]) -> z3.SortRef:
         """Elements are integers here."""
-        return z3.BoolSort() if issubclass(kind, Bool) else z3.IntSort()
+        return super().sort(kind) if issubclass(kind, Bool | Real) else z3.IntSort()
 
     def literal(self, kind: type[Term], value: object) -> Formula:
         """A constant: none is -1, extra elements come after the others."""
@@ -169,7 +173,7 @@ class Finite(Unbounded):
         if isinstance(value, str):
             assert issubclass(kind, Sort)
             return z3.IntVal(self.sizes[kind.base.__name__] + kind.extra.index(value))
-        return z3.IntVal(value)
+        return super().literal(kind, value)
 
     def is_element(self, kind: type[Term], value: Formula) -> Formula:
         """The value is one of the few that the type has here."""

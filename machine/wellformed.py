@@ -1,4 +1,4 @@
-"""What must hold for a term to have a value: none is no key, and an empty queue has no head.
+"""What must hold for a term to have a value: none is no key, an empty queue has no head, and nothing is divided by 0.
 
 ``a & b``, ``a | b``, ``implies`` are read from left to right: what the left side rules out is not looked at. A value
 that an action reads from the state is looked at where it is read, whatever is done with it afterwards.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import z3
 
-from .formulas import Formula, land, less, limplies, lnot, num
+from .formulas import Formula, land, leq, less, limplies, lnot, num
 from .symbolic import Snapshot, Symbolic
 from .terms import Bool, Index, Int, Term, fits, make, parts
 from .universe import Unbounded
@@ -55,6 +55,10 @@ class WellFormed:
         needed = [self.demands(p, env) for p in parts(term)]
         if op in _READS:
             needed.append(self._keys(term, env))
+        if op == "div":
+            needed.append(lnot(leq(self._value(a[1], env), z3.RealVal(0))))
+        if op in ("floordiv", "mod"):
+            needed.append(less(z3.IntVal(0), num(self._value(a[1], env)), strict=True))
         if op in ("head", "tail"):
             needed.append(lnot(self._value(make(Bool, "empty", *a), env)))
         return land(*needed)

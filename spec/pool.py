@@ -180,10 +180,10 @@ class Pool(Machine):
     )
     """All table entries that hold a block."""
 
-    lent = Sum(Block, of=lambda m, b: m.transfers[b])
+    lent = Sum(Block, of=lambda m, b: m.transfers[b], to=Int)
     """What copies in flight hold, all blocks together."""
 
-    spare = Sum(Block, of=lambda m, b: m.ref_cnt[b] - 1)
+    spare = Sum(Block, of=lambda m, b: m.ref_cnt[b] - 1, to=Int)
     """References beyond the first, of all blocks together: what sharing saves."""
 
     skipped = Count(

@@ -77,8 +77,8 @@ class Gadget(Machine):
     housed = Count(Item, by=Box, where=lambda m, i, b: m.home[i] == b)
     heavy = Count(Item, where=lambda m, i: m.weight[i] > 1)
     pairs = Count((Item, Box), where=lambda m, i, b: m.used[i, b] | m.within[b].has(i))
-    load = Sum(Item, by=Box, of=lambda m, i, b: ite(m.home[i] == b, m.weight[i], 0) - 1)
-    filled = Sum(Box, of=lambda m, b: m.level[b])
+    load = Sum(Item, by=Box, of=lambda m, i, b: ite(m.home[i] == b, m.weight[i], 0) - 1, to=Int)
+    filled = Sum(Box, of=lambda m, b: m.level[b], to=Int)
 
     @action("1")
     def store(self, b: Box) -> None:

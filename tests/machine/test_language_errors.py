@@ -663,7 +663,7 @@ def test_a_count_of_heads() -> None:
 def test_a_sum_with_too_few_names() -> None:
     def make() -> type[Machine]:
         class Wrong(Base):
-            bad = Sum(Block, by=Request, of=lambda m, b: m.count[b])  # wrong
+            bad = Sum(Block, by=Request, of=lambda m, b: m.count[b], to=Int)  # wrong
 
         return Wrong
 
