@@ -27,6 +27,10 @@ KNOWN = {
     "timed-tiers": ("kvproof.spec.timed_tiers", "TimedTiers"),
     "shared-tier": ("kvproof.spec.shared_tier", "SharedTier"),
     "planner": ("kvproof.spec.planner", "Planner"),
+    "groups": ("kvproof.spec.groups", "Groups"),
+    "aligned-split": ("kvproof.spec.aligned_split", "AlignedSplit"),
+    "connectors": ("kvproof.spec.connectors", "Connectors"),
+    "file-store": ("kvproof.spec.file_store", "FileStore"),
 }
 """The specification's machines: name on the command line, module, class."""
 

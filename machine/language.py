@@ -26,6 +26,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
@@ -286,9 +287,11 @@ class Map(Declaration, Generic[V]):
         wrapped = cast(object, to)
         self.is_optional = isinstance(wrapped, Optional_)
         self.to = cast("type[V]", wrapped.of if isinstance(wrapped, Optional_) else to)
-        if not is_kind(self.to) and self.to is not cast(object, Real):
+        can_hold = is_kind(self.to) or self.to is cast(object, Real)
+        if not can_hold or (self.is_optional and not issubclass(self.to, Sort | Index)):
+            shown = f"optional({self.to.__name__})" if can_hold else repr(self.to)
             raise MachineError(
-                f"{self.to!r} is not a type that a map can hold; use Bool, Int, Real, a sort or optional(sort)"
+                f"{shown} is not a type that a map can hold; use Bool, Int, Real, a sort or optional(sort)"
             )
         self.scratch = scratch
         if init is None:
@@ -301,7 +304,7 @@ class Map(Declaration, Generic[V]):
         terms = _keys(self, self.kinds, keys)
         return recorder().let(make(self.to, "get", self.view, self.name, terms, is_optional=self.is_optional))
 
-    def __setitem__(self, keys: object, value: V | Int | int | bool) -> None:
+    def __setitem__(self, keys: object, value: V | Int | int | bool | Fraction) -> None:
         rec = recorder()
         rec.write()
         if self.is_param:
@@ -310,7 +313,8 @@ class Map(Declaration, Generic[V]):
             raise MachineError(f"{self.view}.{self.name} is of the past: it cannot be changed")
         terms, new = _keys(self, self.kinds, keys), as_number(self.to, as_term(value))
         if not same_type(new, make(self.to, "?")) or (new is none and not self.is_optional):
-            raise MachineError(f"{self.name} holds {self.to.__name__}; {new!r} is a {type(new).__name__}")
+            missing = " or none" if isinstance(new, Index) and new.is_optional else ""
+            raise MachineError(f"{self.name} holds {self.to.__name__}; {new!r} is a {type(new).__name__}{missing}")
         rec.check(*terms, new)
         rec.add(Assign(self.name, terms, new, caller()))
 
@@ -327,7 +331,7 @@ class Scalar(Map[V]):
         return self[()]
 
     @value.setter
-    def value(self, value: V | Int | int | bool) -> None:
+    def value(self, value: V | Int | int | bool | Fraction) -> None:
         self[()] = value
 
 
@@ -346,21 +350,21 @@ class Param(Map[V]):
 
 
 class Tally(Map[Int]):
-    """A counter that only properties of steps look at. It is not part of the explored state, which so stays finite."""
+    """A counter, or one for each key, that only properties of steps look at. It is no part of the explored state."""
 
     is_tally = True
 
-    def __init__(self) -> None:
-        super().__init__(to=Int, init=0)
+    def __init__(self, *kinds: type[Term]) -> None:
+        super().__init__(*kinds, to=Int, init=0)
 
-    def add(self, amount: Int | int) -> None:
-        """Count ``amount`` more."""
-        total = recorder().let(make(Int, "get", "now", self.name, ()))
-        self[()] = total + amount
+    def add(self, amount: Int | int, *keys: Term) -> None:
+        """Count ``amount`` more, for these keys."""
+        total = recorder().let(make(Int, "get", "now", self.name, _keys(self, self.kinds, keys)))
+        self[keys] = total + amount
 
     @property
     def total(self) -> Int:
-        """What has been counted; for properties of steps."""
+        """What has been counted, where there are no keys; for properties of steps."""
         return self[()]
 
 
@@ -504,6 +508,8 @@ class Sum(Count, Generic[N]):
         by: type[Term] | tuple[type[Term], ...] = (),
     ) -> None:
         super().__init__(over, where=of, by=by)
+        if to not in (Int, Real):
+            raise MachineError(f"{to!r} is no type to sum up in; use Int or Real")
         self.to: type[N] = to
 
     def __getitem__(self, keys: object) -> N:  # type: ignore[override]

@@ -141,8 +141,12 @@ class Int(Term):
     def __add__(self, other: Int | Real | int | Fraction) -> Int | Real:
         return _combine("add", self, other)
 
-    def __radd__(self, other: int) -> Int:
-        return make(Int, "add", as_int(other), self)
+    @overload
+    def __radd__(self, other: int) -> Int: ...
+    @overload
+    def __radd__(self, other: Fraction) -> Real: ...
+    def __radd__(self, other: int | Fraction) -> Int | Real:
+        return _combine("add", other, self)
 
     @overload
     def __sub__(self, other: Int | int) -> Int: ...
@@ -151,8 +155,12 @@ class Int(Term):
     def __sub__(self, other: Int | Real | int | Fraction) -> Int | Real:
         return _combine("sub", self, other)
 
-    def __rsub__(self, other: int) -> Int:
-        return make(Int, "sub", as_int(other), self)
+    @overload
+    def __rsub__(self, other: int) -> Int: ...
+    @overload
+    def __rsub__(self, other: Fraction) -> Real: ...
+    def __rsub__(self, other: int | Fraction) -> Int | Real:
+        return _combine("sub", other, self)
 
     @overload
     def __mul__(self, other: Int | int) -> Int: ...
@@ -161,19 +169,32 @@ class Int(Term):
     def __mul__(self, other: Int | Real | int | Fraction) -> Int | Real:
         return _combine("mul", self, other)
 
-    def __rmul__(self, other: int) -> Int:
-        return make(Int, "mul", as_int(other), self)
+    @overload
+    def __rmul__(self, other: int) -> Int: ...
+    @overload
+    def __rmul__(self, other: Fraction) -> Real: ...
+    def __rmul__(self, other: int | Fraction) -> Int | Real:
+        return _combine("mul", other, self)
 
     def __truediv__(self, other: Int | Real | int | Fraction) -> Real:
         return as_real(self) / other
+
+    def __rtruediv__(self, other: int | Fraction) -> Real:
+        return as_real(other) / self
 
     def __floordiv__(self, other: Int | int) -> Int:
         """Rounded down. The divisor must be positive; that is an obligation."""
         return make(Int, "floordiv", as_int(self), as_int(other))
 
+    def __rfloordiv__(self, other: int) -> Int:
+        return as_int(other) // self
+
     def __mod__(self, other: Int | int) -> Int:
         """What is left by the division that is rounded down."""
         return make(Int, "mod", as_int(self), as_int(other))
+
+    def __rmod__(self, other: int) -> Int:
+        return as_int(other) % self
 
     def __lt__(self, other: Int | Real | int | Fraction) -> Bool:
         return _compare("lt", self, other)
@@ -263,7 +284,7 @@ class Sort(Term):
 class Index(Int):
     """Natural numbers used as keys (positions in a table). Unbounded in proofs, below the given size elsewhere.
 
-    A map may hold ``optional`` ones; those can be compared and used as keys, and nothing is computed with them.
+    A map may hold ``optional`` ones; those can equal something and be used as keys, and nothing is computed with them.
     """
 
     __slots__ = ()
@@ -338,7 +359,7 @@ def as_real(value: object) -> Real:
     if isinstance(value, int | Fraction) and not isinstance(value, bool):
         return make(Real, "lit", Fraction(value))
     if isinstance(value, Int):
-        return as_real(value.args[0]) if value.op == "lit" else make(Real, "real", value)
+        return as_real(value.args[0]) if value.op == "lit" else make(Real, "real", as_int(value))
     if isinstance(value, Real):
         return value
     raise MachineError(f"a number is expected here, not {value!r}; write one that is no integer as Fraction(1, 3)")
@@ -382,7 +403,14 @@ def same_type(a: Term, b: Term) -> bool:
         return isinstance(other, Sort | Index | _Nothing)
     if isinstance(a, Sort) and isinstance(b, Sort):
         return issubclass(type(a), type(b)) or issubclass(type(b), type(a))
-    return any(isinstance(a, kind) and isinstance(b, kind) for kind in (Int, Real, Bool))
+    if isinstance(a, Int) and isinstance(b, Int):
+        return not (a.is_optional or b.is_optional) or (_is_natural(a) and _is_natural(b))
+    return any(isinstance(a, kind) and isinstance(b, kind) for kind in (Real, Bool))
+
+
+def _is_natural(number: Int) -> bool:
+    """None of the numbers that stand for something else where a number may be missing: an index, or from 0 on."""
+    return isinstance(number, Index) or (number.op == "lit" and number.args[0] >= 0)
 
 
 def fits(term: Term, kind: type[Term]) -> bool:
@@ -393,6 +421,9 @@ def fits(term: Term, kind: type[Term]) -> bool:
 def _equals(a: Term, b: object) -> Bool:
     other = as_number(type(a), as_term(b))
     a = as_number(type(other), a)
+    if isinstance(a, Int) and isinstance(other, Int) and not same_type(a, other):
+        is_there = (a if a.is_optional else other) != none  # which no number equals
+        return is_there & make(Bool, "eq", a, other)
     if not same_type(a, other):
         raise MachineError(f"{a!r} ({type(a).__name__}) cannot equal {other!r} ({type(other).__name__})")
     return make(Bool, "eq", a, other)
@@ -415,9 +446,10 @@ def ite(condition: Bool, then: T | int | bool | Fraction, otherwise: T | int | b
     if not same_type(a, b):
         raise MachineError(f"the two values of ite differ in type: {a!r}, {b!r}")
     kind = type(b) if isinstance(a, _Nothing) or issubclass(type(b), type(a)) else type(a)
-    if isinstance(a, Int) and isinstance(b, Int) and type(a) is not type(b):
+    is_optional = a.is_optional or b.is_optional
+    if isinstance(a, Int) and isinstance(b, Int) and type(a) is not type(b) and not is_optional:
         kind = Int
-    return cast(T, make(kind, "ite", as_bool(condition), a, b, is_optional=a.is_optional or b.is_optional))
+    return cast(T, make(kind, "ite", as_bool(condition), a, b, is_optional=is_optional))
 
 
 def all_of(*conditions: Bool) -> Bool:

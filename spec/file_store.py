@@ -1,0 +1,246 @@
+"""Blocks in files that survive a crash (H9).
+
+A file is written under a temporary name, synced, renamed, and its directory synced: then it is stored, for good. What
+was written and not synced may be on the disk or not, each page by itself; so may a name. A crash leaves what is on the
+disk. Files may also be cut, or damaged, or left by somebody whose blocks were of another size.
+
+Two promises are kept, whatever happens at whatever step. What was reported as stored is served after a restart. And
+nothing is served that is not what was stored: a file under its final name is whole, because it was synced before it got
+that name; and should it not be, whoever reads it notices, and the load fails (O11).
+"""
+
+from __future__ import annotations
+
+from ..machine import (
+    Bool,
+    Machine,
+    Map,
+    Sort,
+    action,
+    all_of,
+    forall,
+    iff,
+    implies,
+    invariant,
+    sometimes,
+    step,
+    when,
+)
+from .pool import Hash
+
+__all__ = ["FileStore", "Page"]
+
+
+class Page(Sort):
+    """A part of a file that is written to the disk as a whole."""
+
+
+class FileStore(Machine):
+    """One file for each hash: as the process sees it, and as it is on the disk."""
+
+    # -------------------------------------------------------------------------------- what the process sees
+
+    temporary = Map(Hash, to=Bool)
+    """There is a file under the temporary name."""
+
+    final = Map(Hash, to=Bool)
+    """There is a file under the final name."""
+
+    written = Map(Hash, Page, to=Bool)
+    """The page of that file is what it should be."""
+
+    ready = Map(Hash, to=Bool)
+    """The store serves the hash."""
+
+    # -------------------------------------------------------------------------------- what is on the disk
+
+    on_disk = Map(Hash, Page, to=Bool)
+    """The page of that file is there as it should be; otherwise it holds anything."""
+
+    final_on_disk = Map(Hash, to=Bool)
+    """There is a file under the final name: this one, or one that was removed and would come back."""
+
+    found = Map(Hash, Page, to=Bool)
+    """The page of the file that would be found under the final name is as it should be."""
+
+    # -------------------------------------------------------------------------------- ghosts
+
+    stored = Map(Hash, to=Bool)
+    """It was reported that the hash is stored, and since then nobody removed or damaged it."""
+
+    damaged = Map(Hash, to=Bool)
+    """Somebody else changed the file."""
+
+    found_damaged = Map(Hash, to=Bool)
+    """So it is with the file that would be found under the final name."""
+
+    # -------------------------------------------------------------------------------- words
+
+    def is_whole(self, h: Hash) -> Bool:
+        """Every page is what it should be. Who reads the file checks that: its size, its layout, its checksum."""
+        return forall(Page, lambda p: self.written[h, p])
+
+    # -------------------------------------------------------------------------------- storing
+
+    @action("H9")
+    def create(self, h: Hash) -> None:
+        """A file is begun, under the temporary name."""
+        self.require(~self.final[h])
+        self.require(~self.temporary[h])
+        self.temporary[h] = True
+        with self.each(Page) as p:
+            self.written[h, p] = False
+            self.on_disk[h, p] = False
+
+    @action("H9")
+    def write(self, h: Hash, p: Page) -> None:
+        """A page is written. That it reaches the disk is another matter."""
+        self.require(self.temporary[h])
+        self.written[h, p] = True
+
+    @action("H9")
+    def write_back(self, h: Hash, p: Page) -> None:
+        """At any moment the system may bring a page to the disk."""
+        self.require(self.written[h, p])
+        self.on_disk[h, p] = True
+
+    @action("H9")
+    def write_back_names(self, h: Hash) -> None:
+        """And the names."""
+        self._sync_names(h)
+
+    @action("H9")
+    def rename(self, h: Hash) -> None:
+        """A file that is whole, and on the disk, gets its final name. Syncing it is part of the step."""
+        self.require(self.temporary[h])
+        self.require(self.is_whole(h))
+        self._sync_pages(h)
+        self.temporary[h] = False
+        self.final[h] = True
+
+    @action("H9")
+    def sync_directory(self, h: Hash) -> None:
+        """The name is on the disk as well: only now is it reported that the hash is stored."""
+        self.require(self.final[h])
+        self.require(~self.ready[h])
+        self._sync_names(h)
+        self.ready[h] = True
+        self.stored[h] = ~self.damaged[h]
+
+    def _sync_pages(self, h: Hash) -> None:
+        with self.each(Page) as p:
+            self.on_disk[h, p] = self.written[h, p]
+
+    def _sync_names(self, h: Hash) -> None:
+        self.final_on_disk[h] = self.final[h]
+        self.found_damaged[h] = self.damaged[h]
+        with self.each(Page) as p:
+            self.found[h, p] = self.on_disk[h, p]
+
+    # -------------------------------------------------------------------------------- serving
+
+    @action("H9, O11")
+    def load(self, h: Hash) -> Bool:
+        """A file is read. One that is not whole is removed, and the load fails."""
+        self.require(self.ready[h])
+        is_whole = self.is_whole(h)
+        with when(~is_whole):
+            self._remove(h)
+        return is_whole
+
+    @action("H9")
+    def evict(self, h: Hash) -> None:
+        """A file makes room."""
+        self.require(self.ready[h])
+        self._remove(h)
+
+    def _remove(self, h: Hash) -> None:
+        self.ready[h] = False
+        self.final[h] = False
+        self.stored[h] = False
+        self.damaged[h] = False
+
+    # -------------------------------------------------------------------------------- what else happens
+
+    @action("H9")
+    def damage(self, h: Hash, p: Page) -> None:
+        """Somebody cuts or overwrites a file, or leaves one of another layout."""
+        self.require(self.final[h])
+        self.written[h, p] = False
+        self.on_disk[h, p] = False
+        self.found[h, p] = False
+        self.damaged[h] = True
+        self.found_damaged[h] = True
+        self.stored[h] = False
+
+    @action("H9")
+    def crash(self) -> None:
+        """Process and machine are gone; the next process finds what is on the disk.
+
+        It serves what has a final name, and removes what has not.
+        """
+        with self.each(Hash) as h:
+            self.final[h] = self.final_on_disk[h]
+            self.ready[h] = self.final_on_disk[h]
+            self.temporary[h] = False
+            self.damaged[h] = self.found_damaged[h]
+        with self.each(Hash, Page) as (h, p):
+            self.written[h, p] = self.found[h, p]
+            self.on_disk[h, p] = self.found[h, p]
+
+    # -------------------------------------------------------------------------------- invariants
+
+    @invariant("H9")
+    def a_file_has_one_name(self, h: Hash) -> Bool:
+        """At a time."""
+        return ~(self.temporary[h] & self.final[h])
+
+    @invariant("H9")
+    def a_final_name_means_whole(self, h: Hash, p: Page) -> Bool:
+        """And on the disk; unless somebody else touched the file."""
+        return implies(self.final[h] & ~self.damaged[h], self.written[h, p] & self.on_disk[h, p])
+
+    @invariant("H9")
+    def only_final_names_are_served(self, h: Hash) -> Bool:
+        """What is served has its final name, in the process as on the disk."""
+        return implies(self.ready[h], self.final[h] & self.final_on_disk[h])
+
+    @invariant("H9")
+    def what_would_be_found_is_whole(self, h: Hash, p: Page) -> Bool:
+        """So no crash gives a final name to a file that is not whole."""
+        return implies(self.final_on_disk[h] & ~self.found_damaged[h], self.found[h, p])
+
+    @invariant("H9")
+    def what_was_stored_is_served(self, h: Hash) -> Bool:
+        """Whatever happened meanwhile: it is there, and it is whole; and so it would be after a crash."""
+        return implies(
+            self.stored[h],
+            all_of(self.ready[h], self.is_whole(h), self.final_on_disk[h], ~self.damaged[h] & ~self.found_damaged[h]),
+        )
+
+    # -------------------------------------------------------------------------------- steps
+
+    @step("H9", of="load")
+    def only_what_is_whole_stays(self, before: FileStore, h: Hash) -> Bool:
+        """A load that fails leaves nothing that would be served."""
+        return iff(self.ready[h], before.is_whole(h))
+
+    @step("H9", of="crash")
+    def a_crash_loses_nothing_that_was_stored(self, before: FileStore, h: Hash) -> Bool:
+        """And serves nothing else than what has its final name on the disk."""
+        return all_of(
+            implies(before.stored[h], self.stored[h] & self.ready[h] & self.is_whole(h)),
+            implies(self.ready[h], before.final_on_disk[h]),
+        )
+
+    # -------------------------------------------------------------------------------- what must be reachable
+
+    @sometimes("H9")
+    def what_is_damaged_is_about_to_be_served(self, h: Hash) -> Bool:
+        """And another hash is stored."""
+        return self.ready[h] & ~self.is_whole(h)
+
+    @sometimes("H9")
+    def a_removed_file_may_come_back(self, h: Hash) -> Bool:
+        """Its name was not taken from the disk yet, and it is being written anew."""
+        return self.temporary[h] & self.final_on_disk[h]
