@@ -376,7 +376,7 @@ class TimedTiers(Links):
         """Exactly one."""
         places = (self.free.has(b), self.used[b], self.idle.has(b), self.gathered.has(b), self.carrier[b] != none)
         others = [any_of(*(p for p in places if p is not place)) for place in places]
-        return any_of(*places) & all_of(*(~(place & other) for place, other in zip(places, others, strict=True)))
+        return any_of(*(place & ~other for place, other in zip(places, others, strict=True)))
 
     @invariant("G1, G4")
     def cargo_is_under_way(self, b: Block, t: Transfer) -> Bool:

@@ -45,3 +45,35 @@ def test_what_the_table_of_offload_faults_names_exists() -> None:
     names = {p.split(".")[1] for p in PROPERTIES if p.startswith("Offload.")} | TESTS
     assert len(of_machine) >= 10
     assert of_machine <= names
+
+
+REQUIREMENTS = [
+    [cell.strip() for cell in line.strip("| \n").split(" | ")]
+    for line in (ROOT / "docs/requirements.md").read_text().splitlines()
+    if re.search(r"\| [A-Z]\d+(, [A-Z]\d+)* \|", line)
+]
+"""What is required, the rules that say it, and what keeps it."""
+
+CODE = {
+    name
+    for folder in ("refimpl", "spec", "tests/smt", "benchmarks")
+    for path in (ROOT / folder).glob("*.py")
+    for name in (
+        path.stem,
+        path.relative_to(ROOT).as_posix(),
+        *re.findall(r"^\s*(?:def|class) (\w+)", path.read_text(), re.MULTILINE),
+    )
+}
+
+
+@pytest.mark.parametrize("rule", [f"G{n}" for n in range(1, 9)] + [f"H{n}" for n in range(1, 10)])
+def test_every_rule_of_tiers_and_groups_is_required_by_somebody(rule: str) -> None:
+    assert any(rule in rules.split(", ") for _, rules, _ in REQUIREMENTS)
+
+
+@pytest.mark.parametrize(("required", "kept"), [(required, kept) for required, _, kept in REQUIREMENTS])
+def test_what_keeps_a_requirement_exists(required: str, kept: str) -> None:
+    cited = re.findall(r"`([^`]+)`", kept)
+    properties = {name.split(".")[1] for name in PROPERTIES}
+    assert cited, required
+    assert [c for c in cited if c not in TESTS | properties | CODE | {"kvproof workload --tiers"}] == []
