@@ -22,7 +22,7 @@ THOROUGH := $(filter true 1,$(CI))
 MARKED   := $(if $(THOROUGH),,-m "not slow")
 
 # The releases that the tests of the adapters want; others are used where they are installed, and skipped where not.
-RELEASES ?= vllm==0.20.2 vllm==0.33.0
+RELEASES ?= vllm==0.20.2 vllm==0.33.0 dynamo==1.6.1
 
 .PHONY: verify test lint types check set-up engines clean
 

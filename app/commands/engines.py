@@ -27,7 +27,9 @@ LONGEST_DETAIL = 60
 
 @engines.command()
 def install(
-    releases: Annotated[list[str], typer.Argument(metavar="RELEASE", help="What is installed: vllm==0.33.0.")],
+    releases: Annotated[
+        list[str], typer.Argument(metavar="RELEASE", help="What is installed: vllm==0.33.0, dynamo==1.6.1.")
+    ],
     json: JsonOption = None,
 ) -> int:
     """Install releases, no GPU needed: the first takes minutes and 1.5 GB, each further one seconds and 100 MB."""

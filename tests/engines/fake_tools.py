@@ -42,9 +42,9 @@ class FakeTools:
         elif step == "packages":
             (Path(words[0]).parents[1] / "filled").touch()
         elif step == "release":
-            make_release(Path(words[words.index("--target") + 1]))
+            make_release(Path(words[words.index("--target") + 1]), dynamo=words[-1].startswith("ai-dynamo-runtime"))
         elif step == "try":
-            assert (Path(words[0]).parents[1] / "filled").exists()
+            assert (Path(words[0]).parents[1] / "filled").exists() or "import dynamo" in words[-1]
             run(command, environment, log, on_line)
         self.after(step)
 
@@ -74,9 +74,10 @@ def make_environment(place: Path) -> None:
     (place / "pyvenv.cfg").write_text(f"home = {python.parent}\nversion = 3\n")
 
 
-def make_release(place: Path) -> None:
+def make_release(place: Path, *, dynamo: bool = False) -> None:
     """Make a release that has all that is tried, and nothing in it."""
-    for module in ("block_pool", "kv_cache_manager", "sched/scheduler"):
-        file = place / "vllm" / "v1" / "core" / f"{module}.py"
+    vllm = [f"vllm/v1/core/{module}.py" for module in ("block_pool", "kv_cache_manager", "sched/scheduler")]
+    for name in ["dynamo/_core.py"] if dynamo else vllm:
+        file = place / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("")

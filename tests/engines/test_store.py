@@ -124,7 +124,7 @@ def test_an_interrupted_installation_leaves_nothing(tools: FakeTools, root: Path
     with pytest.raises(KeyboardInterrupt):
         store.install("vllm==0.33.0", silent)
     assert store.installed() == []
-    assert names(root) == ([installation.runtime_name()] if step in ("release", "try") else [])
+    assert names(root) == ([installation.runtime_name(releases)] if step in ("release", "try") else [])
     setattr(tools, when, lambda _: None)
     assert runs(store.install("vllm==0.33.0", silent))
 
@@ -337,7 +337,7 @@ def test_a_removal_that_is_interrupted_leaves_no_half_release(
             store.remove("vllm==0.33.0", silent)
     assert store.installed() == []
     assert runs(store.install("vllm==0.33.0", silent))
-    assert names(root) == [installation.runtime_name(), "vllm-0.33.0"]
+    assert names(root) == [installation.runtime_name(releases), "vllm-0.33.0"]
 
 
 def test_clear_removes_what_is_the_stores_and_nothing_else(tools: FakeTools, root: Path) -> None:
@@ -380,9 +380,10 @@ def test_the_store_lies_in_the_users_cache_unless_told_otherwise(monkeypatch: py
         ("", "'' names no engine"),
         ("vllm>=0.33", "names no engine"),
         ("vllm==", "names no engine"),
-        ("vllm==new", "'vllm==new' names no release; write it as vllm==0.33.0"),
+        ("vllm==new", "'vllm==new' names no release; write it as vllm==0.10.0"),
         ("vllm==../../x", "names no release"),
-        ("sglang==0.5.23", "kvproof cannot drive sglang; the engine that it drives is vllm"),
+        ("dynamo==1.6.1", "kvproof cannot use dynamo here; it can use vllm"),
+        ("sglang==0.5.23", "kvproof cannot use sglang here; it can use vllm"),
         ("vllm@/no/python", "there is no program /no/python; give the path of a Python interpreter"),
         ("vllm@/etc", "there is no program /etc"),
         ("vllm@true", "vllm@true: true does not work as a Python interpreter; give one that has vllm"),
@@ -463,7 +464,7 @@ def test_the_commands_install_list_and_remove(tools: FakeTools, root: Path, caps
     assert cli.run(["engines", "remove", "vllm==0.33.0"]) == 0
     assert "vllm==0.33.0 removed" in capsys.readouterr().out
     assert cli.run(["engines", "remove", "--all", "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["removed"] == ["vllm==0.20.2", installation.runtime_name()]
+    assert json.loads(capsys.readouterr().out)["removed"] == ["vllm==0.20.2", installation.runtime_name(releases)]
     assert names(root) == []
 
 
@@ -488,6 +489,52 @@ def test_what_cannot_be_done_is_one_sentence_and_status_2(
     assert shown.err.count("\n") == 1
     assert sentence in shown.err
     assert tools.calls == []
+
+
+@pytest.fixture
+def both(tools: FakeTools, root: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTools:
+    """Give a store with a release of either engine."""
+    monkeypatch.setattr("tests.engines.fake_tools.INDEX", ("1.6.1", "1.4.2", "0.33.0"))
+    store.install("vllm==0.33.0", silent)
+    tools.steps()
+    store.install("dynamo==1.6.1", silent)
+    return tools
+
+
+def test_a_release_of_dynamo_is_its_wheel_and_an_empty_runtime(both: FakeTools, root: Path) -> None:
+    assert [step for step, _, _ in both.calls] == ["venv", "index", "release", "try"]
+    asked = [words[-1] for _, words, _ in both.calls[1:3]]
+    assert asked == ["ai-dynamo-runtime", "ai-dynamo-runtime==1.6.1"]
+    engine = store.resolve("dynamo==1.6.1", "dynamo")
+    assert (engine.label, engine.path) == ("dynamo==1.6.1", (root / "dynamo-1.6.1",))
+    assert engine.python.parents[1].name.endswith("-empty")
+
+
+def test_engines_do_not_mix(both: FakeTools, root: Path) -> None:
+    assert labels() == ["vllm==0.33.0"]
+    assert [engine.label for engine in store.installed("dynamo")] == ["dynamo==1.6.1"]
+    assert [held.engine and held.engine.label for held in store.holdings()][:2] == ["vllm==0.33.0", "dynamo==1.6.1"]
+    with pytest.raises(StoreError, match="kvproof cannot use vllm here; it can use dynamo"):
+        store.resolve("vllm==0.33.0", "dynamo")
+    store.remove("vllm==0.33.0", silent)
+    assert [name for name in names(root) if not name.endswith("-empty")] == ["dynamo-1.6.1"]
+    assert (root / "logs" / "dynamo-1.6.1.log").exists()
+    store.clear(silent)
+    assert names(root) == []
+    assert not (root / "logs" / "dynamo-1.6.1.log").exists()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "sentence"),
+    [
+        ("dynamo==1.4.2", "dynamo 1.4.2 is too old; kvproof drives 1.6.0 and newer"),
+        ("dynamo==9.9", "has no dynamo==9.9 for Python .*; .* pip index versions ai-dynamo-runtime lists all"),
+        ("sglang==0.5", "kvproof cannot use sglang here; it can use vllm and dynamo"),
+    ],
+)
+def test_a_release_of_dynamo_that_cannot_be_had(tools: FakeTools, requirement: str, sentence: str) -> None:
+    with pytest.raises(StoreError, match=sentence):
+        store.install(requirement, silent)
 
 
 def test_a_failure_shows_the_last_words_of_the_tool(tools: FakeTools, capsys: pytest.CaptureFixture[str]) -> None:
