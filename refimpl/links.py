@@ -88,7 +88,7 @@ def check_time(time: N) -> None:
 class _Link(Generic[N]):
     """One link: its speed, what each of its transfers has received, and their tags."""
 
-    __slots__ = ("bandwidth", "received", "tags", "zero")
+    __slots__ = ("bandwidth", "ready", "received", "tags", "zero")
 
     def __init__(self, bandwidth: N | None, zero: N) -> None:
         """Make an idle link. Its ``bandwidth`` is 0 if it is instantaneous."""
@@ -97,6 +97,8 @@ class _Link(Generic[N]):
         self.zero: N = zero
         self.received: N = zero
         self.tags: list[tuple[N, int]] = []
+        # Those that are done and wait to be completed: ids, since theirs is the order at one time (G3).
+        self.ready: list[int] = []
 
     def start(self, transfer: int, size: N) -> N:
         """Take a transfer and return its tag. On an instantaneous link there is nothing to wait for."""
@@ -105,18 +107,20 @@ class _Link(Generic[N]):
         return tag
 
     def due(self) -> int | None:
-        """Return the least id of those that are done; their tags are equal, since none is ever passed by."""
-        return self.tags[0][1] if self.tags and self.tags[0][0] <= self.received else None
+        """Return the least id of those that are done."""
+        return self.ready[0] if self.ready else None
 
     def deadline(self, now: N) -> N | None:
         """Return when the next transfer will be done, if none is started before."""
+        if self.ready:
+            return now
         if not self.tags:
             return None
         left = self.tags[0][0] - self.received
         return now + left * len(self.tags) / self.bandwidth if left else now
 
     def move(self, now: N, to: N) -> None:
-        """Let all transfers move from ``now`` till ``to``, which is no later than the deadline."""
+        """Let all transfers move from ``now`` till ``to``, no later than the deadline; none is ready."""
         if self.tags:
             reached = self.received + self.bandwidth * (to - now) / len(self.tags)
             # A sum of floats may pass the tag, or fall short of it at the very deadline: the deadline decides.
@@ -124,11 +128,25 @@ class _Link(Generic[N]):
             self.settle(to)
 
     def settle(self, now: N) -> None:
-        """Take a transfer as done when its deadline cannot be told from now; forget the past of an idle link."""
-        if not self.tags:
+        """Take transfers as done whose deadline cannot be told from now; forget the past of an idle link.
+
+        That is asked of each as if those before it were completed: sums of floats give transfers that end together tags
+        that differ in the last digit, and all of them are done at this time.
+        """
+        while self.tags:
+            tag, transfer = self.tags[0]
+            left = tag - self.received
+            if left > 0 and self.bandwidth and now + left * len(self.tags) / self.bandwidth != now:
+                break
+            self.received = max(self.received, tag)
+            heappop(self.tags)
+            heappush(self.ready, transfer)
+        if not self.tags and not self.ready:
             self.received = self.zero
-        elif self.deadline(now) == now:
-            self.received = self.tags[0][0]
+
+    def __len__(self) -> int:
+        """Return the number of active transfers."""
+        return len(self.tags) + len(self.ready)
 
 
 class LinkModel(Generic[N]):
@@ -209,7 +227,7 @@ class LinkModel(Generic[N]):
             raise RefusedError(f"no transfer is due at {self._now}: move the time to the deadline first")
         transfer = self._transfers.pop(due)
         link = self._links[transfer.link]
-        heappop(link.tags)
+        heappop(link.ready)
         link.settle(self._now)
         return Completion(due, transfer.link, transfer.size, transfer.begun, self._now)
 
@@ -230,29 +248,34 @@ class LinkModel(Generic[N]):
 
     def active(self, link: int) -> int:
         """Return how many transfers share a link now."""
-        return len(self._link(link).tags)
+        return len(self._link(link))
 
     def remaining(self, transfer: int) -> N:
         """Return the bytes that an active transfer has yet to move."""
         if transfer not in self._transfers:
             raise RefusedError(f"no transfer {transfer} is active: it was completed, or never started")
         entry = self._transfers[transfer]
-        return entry.tag - self._links[entry.link].received
+        link = self._links[entry.link]
+        return max(entry.tag - link.received, link.zero)
 
     def snapshot(self) -> LinksSnapshot[N]:
         """Collect the whole observable state, by walking the heaps. Linear: for checkers, not for serving."""
-        queued = sorted((transfer, index, tag) for index, link in enumerate(self._links) for tag, transfer in link.tags)
+        active = sorted(
+            (transfer, index)
+            for index, link in enumerate(self._links)
+            for transfer in (*link.ready, *(transfer for _, transfer in link.tags))
+        )
         return LinksSnapshot(
             now=self._now,
             issued=self._issued,
-            active=tuple(self._show(transfer, index, tag) for transfer, index, tag in queued),
+            active=tuple(self._show(transfer, index) for transfer, index in active),
             received=tuple(link.received for link in self._links),
         )
 
-    def _show(self, transfer: int, link: int, tag: N) -> ActiveTransfer[N]:
-        """Show a transfer that stands in the heap of ``link`` with ``tag``."""
+    def _show(self, transfer: int, link: int) -> ActiveTransfer[N]:
+        """Show a transfer that stands in a heap of ``link``."""
         entry = self._transfers[transfer]
-        return ActiveTransfer(transfer, link, entry.size, entry.begun, tag - self._links[link].received)
+        return ActiveTransfer(transfer, link, entry.size, entry.begun, self.remaining(transfer))
 
     def _link(self, link: int) -> _Link[N]:
         """Return a link; refuse a number that none has, which could index from the end."""

@@ -11,6 +11,19 @@ import typer
 from ..errors import ExitStatus, UsageError
 from ..options import UNLIMITED, JsonOption, parse_capacities
 from ..output import Output
+from ..workload.timed_options import (
+    BatchOption,
+    BlockBytesOption,
+    BlockMsOption,
+    ConcurrencyOption,
+    DownOption,
+    SharedOption,
+    TiersOption,
+    UpOption,
+    WorkersOption,
+    check_shared,
+    check_together,
+)
 
 if TYPE_CHECKING:
     from ..engines.session import Session
@@ -25,6 +38,7 @@ MOST_BLOCKS = 50_000_000
 
 
 def workload(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A block-hash trace, one request a line.")],
     capacity: Annotated[
         str,
@@ -37,7 +51,8 @@ def workload(
         str | None,
         typer.Option(
             metavar="N[,N...]",
-            help="Blocks of a host tier that mirrors the device, 0 for none, or unlimited; several for a table.",
+            help="Blocks of a host tier that mirrors the device, 0 for none, or unlimited; several for a table. With "
+            "--tiers: of a host that gets what the device evicts; unlimited by default.",
         ),
     ] = None,
     base_latency: Annotated[
@@ -49,7 +64,10 @@ def workload(
     ] = "1",
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.svg|png", help="With --host-blocks: draw hit rate over host blocks (matplotlib)."),
+        typer.Option(
+            metavar="FILE.svg|png",
+            help="With --host-blocks: draw hit rate over host blocks; with --tiers: by tier, and waiting (matplotlib).",
+        ),
     ] = None,
     target: Annotated[
         str,
@@ -74,22 +92,48 @@ def workload(
         Literal["append", "split"],
         typer.Option(help="Where freed blocks without a hash go (P10). An engine does as its release does."),
     ] = "split",
+    tiers: TiersOption = False,
+    block_bytes: BlockBytesOption = "64MiB",
+    down: DownOption = "25GB/s",
+    up: UpOption = "25GB/s",
+    shared: SharedOption = None,
+    batch: BatchOption = 16,
+    workers: WorkersOption = 1,
+    concurrency: ConcurrencyOption = 1,
+    block_ms: BlockMsOption = 0.0,
     json: JsonOption = None,
 ) -> int:
     """Replay real requests on the reference implementation, the specification or an engine, and check the invariants.
 
-    Prints hit rate (hit tokens / prompt tokens) and speed by capacity; with a host tier, by both capacities.
+    Prints hit rate (hit tokens / prompt tokens) and speed by capacity; with a host tier, by both capacities. With
+    --tiers, hit rate by tier and waiting time, in virtual time.
     """
+    check_together(context, tiers=tiers, target=target)
     output = Output(json)
     asked = parse_capacities(capacity)
-    hosts_asked = [0] if host_blocks is None else parse_hosts(host_blocks)
+    hosts_asked = [None if tiers else 0] if host_blocks is None else parse_hosts(host_blocks)
     rate = parse_bandwidth(bandwidth)
     if plot is not None:
         from ..workload.plot import check_plot
 
-        if host_blocks is None:
+        if host_blocks is None and not tiers:
             raise UsageError("--plot shows hit rate over host blocks; give those with --host-blocks 0,1000,10000")
         check_plot(plot)
+    setting = None
+    if tiers:
+        from ..workload.timed_command import parse_setting
+
+        setting = parse_setting(
+            block_bytes=block_bytes,
+            down=down,
+            up=up,
+            shared=shared,
+            batch=batch,
+            workers=workers,
+            concurrency=concurrency,
+            block_ms=block_ms,
+        )
+        check_shared(setting.shared, hosts_asked)
     if target != "refimpl" and hosts_asked != [0]:
         raise UsageError(f"--target {target} has no host tier to replay with; leave out --host-blocks")
 
@@ -103,9 +147,15 @@ def workload(
     work = read_workload(file, limit=limit)
     capacities = [work.total_blocks if size is None else size for size in asked]
     hosts = [work.total_blocks if size is None else size for size in hosts_asked]
-    for option, sizes in (("--capacity", capacities), ("--host-blocks", hosts)):
-        if max(sizes) > MOST_BLOCKS:
-            raise UsageError(f"{option} {max(sizes)} is more than {MOST_BLOCKS} blocks; use {UNLIMITED}")
+    _check_sizes("--capacity", [workers * size for size in capacities])
+    _check_sizes("--host-blocks", hosts)
+
+    if setting is not None:
+        from ..workload.timed_command import replay_through_tiers
+
+        unlimited = None in asked, None in hosts_asked
+        settings = [setting.at(size, host) for size in capacities for host in hosts]
+        return replay_through_tiers(output, file, work, settings, unlimited=unlimited, check=check, plot=plot)
 
     session = None if target in ("refimpl", "spec") else open_session(target)
 
@@ -145,14 +195,14 @@ def workload(
         finally:
             if session is not None:
                 session.close()
-    unlimited = work.total_blocks if None in asked else None
+    unlimited_device = work.total_blocks if None in asked else None
     if host_blocks is None:
-        show(output, work, results, unlimited=unlimited, overlap=overlap)
+        show(output, work, results, unlimited=unlimited_device, overlap=overlap)
     else:
         unlimited_host = work.total_blocks if None in hosts_asked else None
-        show_tiers(output, work, results, unlimited=unlimited, unlimited_host=unlimited_host, overlap=overlap)
+        show_tiers(output, work, results, unlimited=unlimited_device, unlimited_host=unlimited_host, overlap=overlap)
     if plot is not None:
-        draw_tiers(plot, work, results, unlimited=unlimited)
+        draw_tiers(plot, work, results, unlimited=unlimited_device)
     output.report(to_json(work, results, check=check, overlap=overlap))
     more = "" if target == "refimpl" else f" --target {target}"
     more += " --free-order append" if free_order == "append" else ""
@@ -160,6 +210,16 @@ def workload(
     more += f" --base-latency {base_latency}" if base_latency else ""
     more += f" --bandwidth {bandwidth}" if rate != 1 else ""
     return conclude(output, file, results, overlap=overlap, more=more)
+
+
+def _check_sizes(option: str, sizes: list[int]) -> None:
+    """Make sure that nothing is made that is too large.
+
+    Raises:
+        UsageError: something is.
+    """
+    if max(sizes) > MOST_BLOCKS:
+        raise UsageError(f"{option} {max(sizes)} is more than {MOST_BLOCKS} blocks; use {UNLIMITED}")
 
 
 def parse_hosts(text: str) -> list[int | None]:

@@ -346,6 +346,16 @@ class TestFloats:
         assert links.due() == 1
         assert [ended.id for ended in links.advance(2e7)] == [1, 0]
 
+    def test_g3_floats_that_tie_are_completed_by_id(self):
+        """0: 6 bytes from 1000.1 on; 1: 3 bytes from 1000.4 on, when 0 has 3 left; at 10 bytes a second both are done
+        at 1001. As sums of floats their tags differ in the last digit."""
+        links = LinkModel([10.0], now=0.0)
+        links.advance(1000.1)
+        links.start(0, 6.0)
+        links.advance(1000.4)
+        links.start(0, 3.0)
+        assert [(one.done, one.id) for one in links.advance(1002.0)] == [(1001.0, 0), (1001.0, 1)]
+
     def test_ten_thousand_at_once(self):
         exact = LinkModel([F(1000)], now=F(0))
         floats = LinkModel([1000.0], now=0.0)
