@@ -3,46 +3,23 @@
 Keys are chain keys (``keys.chain_keys``) over ``hash_block`` tokens. A group files its block j under the chain key at
 the end of that block, tagged with the group's index: no block ever stands for two groups.
 
-In the table of a window or mamba group the null block stands for what is not needed any more. It only ever stands in
-front: what a longer prefix needs begins no earlier than what a shorter one needs (``Group.first_needed``).
+In the table of a window or mamba group the null block stands for what is not needed. It stands in front: what a longer
+prefix needs begins no earlier than what a shorter one needs (``Group.first_needed``). While a load is awaited it also
+stands for what the load does not bring, between what is there already and what will come: no block is taken that nobody
+would fill, so none can be filed or gone on from (P6).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import lcm
 
 from .aligned_split import new_blocks
-from .block_pool import BlockPool, PoolSnapshot
+from .block_pool import BlockPool
 from .blocks import blocks_for
 from .errors import RefusedError
 from .hybrid_planner import Group, check_blocks
+from .hybrid_records import HybridSnapshot, RequestSnapshot
 from .manager import RequestId
-
-
-@dataclass(frozen=True, slots=True)
-class RequestSnapshot:
-    """All that is known of one request inside."""
-
-    need: int
-    """The most tokens that its tables may ever cover."""
-    tables: tuple[tuple[int, ...], ...]
-    """The block table of each group; the null block where nothing is needed."""
-    computed: int
-    """Tokens found here or computed here."""
-    external: int
-    """Tokens loaded from elsewhere. Together they are the leading tokens whose KV is there."""
-    filed: int
-    """Tokens up to which full blocks were filed, or found."""
-
-
-@dataclass(frozen=True, slots=True)
-class HybridSnapshot:
-    """The whole observable state of a hybrid cache, collected by walking its own structures and its pool's."""
-
-    pool: PoolSnapshot
-    """The state of the pool."""
-    requests: dict[RequestId, RequestSnapshot]
-    """The requests inside, in order of admission."""
 
 
 @dataclass(slots=True)
@@ -60,10 +37,11 @@ class HybridCache:
     """Block tables of requests, one per group, over one shared pool.
 
     A request enters with ``admit``, may ``hit`` while its tables are empty, grows them with ``allocate``, tells with
-    ``settle`` what a load brought and with ``register`` what is computed, gives back with ``drop_outside`` what it does
-    not need any more, and leaves with ``finish`` or ``preempt``. Each is one atomic step: an illegal one raises
-    ``RefusedError``, one that does not fit now answers ``False``, and either way nothing has changed. Copies are not
-    known here: who copies from or to a block holds it, by ``pool.touch``, until the copy has ended (O8).
+    ``settle`` what a load brought, before anything behind it is computed, and with ``register`` what is computed, gives
+    back with ``drop_outside`` what it does not need any more, and leaves with ``finish`` or ``preempt``. Each is one
+    atomic step: an illegal one raises ``RefusedError``, one that does not fit now answers ``False``, and either way
+    nothing has changed. Copies are not known here: who copies from or to a block holds it, by ``pool.touch``, until the
+    copy has ended (O8).
     """
 
     __slots__ = ("_inside", "_null_block", "boundary", "groups", "hash_block", "pool")
@@ -162,24 +140,33 @@ class HybridCache:
 
     # Tables grow and shrink.
 
-    def allocate(self, request: RequestId, tokens: int) -> bool:
+    def allocate(self, request: RequestId, tokens: int, *, loaded: int = 0) -> bool:
         """Grow every group's table to cover ``tokens`` tokens; ``False``, and nothing changed, if too few are free.
 
         The demand of all groups is computed first, and met with one allocation. What is covered already asks for
         nothing (H7). Refused beyond what the request said it needs.
+
+        Args:
+            request: a request inside.
+            tokens: how many tokens the tables shall cover.
+            loaded: up to where a load brings what each group needs to go on there, and no more: of new positions, those
+                that it does not bring get the null block. 0 when no load is awaited.
         """
         entry = self._entry(request)
-        if not 0 <= tokens <= entry.need:
-            raise RefusedError(f"tables for {tokens} tokens, of at most {entry.need}, are not possible")
+        if not 0 <= loaded <= tokens <= entry.need:
+            raise RefusedError(f"tables for {tokens} of {entry.need} tokens, {loaded} of them loaded, are not possible")
+        tables = list(zip(entry.tables, self.groups, strict=True))
+        skipped = [max(0, group.first_needed(loaded) // group.block - len(table)) for table, group in tables]
         demands = [
-            new_blocks(tokens, len(table), group.block) for table, group in zip(entry.tables, self.groups, strict=True)
+            new_blocks(tokens, len(table) + skip, group.block)
+            for (table, group), skip in zip(tables, skipped, strict=True)
         ]
         blocks = self.pool.allocate(sum(demands))
         if blocks is None:
             return False
         start = 0
-        for table, demand in zip(entry.tables, demands, strict=True):
-            table += blocks[start : start + demand]
+        for table, skip, demand in zip(entry.tables, skipped, demands, strict=True):
+            table += [self._null_block] * skip + blocks[start : start + demand]
             start += demand
         return True
 
@@ -188,22 +175,25 @@ class HybridCache:
 
         Args:
             request: a request inside.
-            computed_per_group: the leading tokens that each group has now, all of them and not only those it needs.
+            computed_per_group: up to which token the table of each group holds now what it should: KV in every position
+                before that has a block.
 
-        That is the greatest boundary of all groups up to the least of the counts; and none at all if a group needs
-        something there that it has given up, for a shorter prefix needs that much and more. Blocks behind it are given
-        back. What is there beyond the tokens computed here counts as external: with nothing left, both counts are 0.
+        That is the greatest boundary of all groups, up to the least of the counts, at which no group misses a block
+        that it needs: one that it gave up, or that the load was not to bring. Blocks behind it are given back, and so
+        is what nobody needs to go on from there. What is there beyond the tokens computed here counts as external: with
+        nothing left, both counts are 0.
         """
         entry = self._entry(request)
         if len(computed_per_group) != len(self.groups):
             raise RefusedError(f"there are {len(self.groups)} groups, and counts of {len(computed_per_group)}")
         if not 0 <= min(computed_per_group) <= max(computed_per_group) <= self._room(entry):
             raise RefusedError(f"groups cannot have {list(computed_per_group)} of {self._room(entry)} tokens")
-        length = min(computed_per_group) // self.boundary * self.boundary
-        if not self._goes_on_at(entry, length):
-            length = 0
+        longest = min(computed_per_group) // self.boundary * self.boundary
+        candidates = range(longest, 0, -self.boundary)
+        length = next((candidate for candidate in candidates if self._goes_on_at(entry, candidate)), 0)
         for table, group in zip(entry.tables, self.groups, strict=True):
             self._release(table, length // group.block)
+            self._drop(table, reversed(range(group.first_needed(length) // group.block)))
         entry.computed = min(entry.computed, length)
         entry.external = length - entry.computed
         entry.filed = min(entry.filed, length)
@@ -242,7 +232,7 @@ class HybridCache:
         total = entry.computed + entry.external
         dropped: list[int] = []
         for table, group in zip(entry.tables, self.groups, strict=True):
-            dropped += self._drop(table, group.first_needed(total) // group.block)
+            dropped += self._drop(table, self._held_before(table, group.first_needed(total) // group.block))
         return dropped
 
     # Observation.
@@ -306,12 +296,9 @@ class HybridCache:
         return table
 
     def _goes_on_at(self, entry: _Entry, length: int) -> bool:
-        """Tell whether the tables still hold what every group needs of the first ``length`` tokens.
-
-        The null block only ever stands in front, so the first position needed speaks for all.
-        """
-        return length == 0 or all(
-            table[group.first_needed(length) // group.block] != self._null_block
+        """Tell whether the tables hold a block wherever a group needs one of the first ``length`` tokens."""
+        return all(
+            self._null_block not in table[group.first_needed(length) // group.block : length // group.block]
             for table, group in zip(entry.tables, self.groups, strict=True)
         )
 
@@ -321,14 +308,20 @@ class HybridCache:
             parent = self.key(index, chain, position - 1) if position else None
             self.pool.register(block, self.key(index, chain, position), parent)
 
-    def _drop(self, table: list[int], before: int) -> list[int]:
-        """Free the positions before one, last first, down to those dropped earlier; return their blocks."""
-        dropped: list[int] = []
+    def _held_before(self, table: list[int], before: int) -> Iterator[int]:
+        """Yield the positions before one, last first, down to those that were given up earlier."""
         for position in range(before - 1, -1, -1):
             if table[position] == self._null_block:
-                break
-            dropped.append(table[position])
-            table[position] = self._null_block
+                return
+            yield position
+
+    def _drop(self, table: list[int], positions: Iterable[int]) -> list[int]:
+        """Free what stands at these positions, in this order; return the blocks."""
+        dropped: list[int] = []
+        for position in positions:
+            if table[position] != self._null_block:
+                dropped.append(table[position])
+                table[position] = self._null_block
         self.pool.free(dropped)
         return dropped
 

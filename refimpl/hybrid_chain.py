@@ -30,7 +30,10 @@ def boundaries(cache: HybridCache, chain: Sequence[bytes], computed: int, limit_
 def load_targets(
     cache: HybridCache, request: RequestId, chain: Sequence[bytes], computed: int, tokens: int
 ) -> list[BlockRef]:
-    """Return where a load from ``computed`` to ``tokens`` tokens further goes: the tables must cover that."""
+    """Return where a load from ``computed`` to ``tokens`` tokens further goes.
+
+    The tables must cover that: by ``allocate`` with ``loaded`` they get blocks just there.
+    """
     tables = cache.tables(request)
     groups = range(len(cache.groups))
     return [

@@ -41,12 +41,12 @@ class Group:
     def first_needed(self, tokens: int) -> int:
         """Return the first token whose KV a request of ``tokens`` computed tokens needs to go on (H4).
 
-        Full attention needs all, a window of W tokens the last W, and mamba the state behind the last token: to the
-        block table that state is a window of one token.
+        Full attention needs all; a window of W tokens the last W - 1, for it holds the token that is computed next as
+        well (D7); and mamba the state behind the last token: to the block table that is the last token itself.
         """
         if self.kind == "full":
             return 0
-        return max(0, tokens - (self.window if self.kind == "window" else 1))
+        return max(0, tokens - (self.window - 1 if self.kind == "window" else 1))
 
 
 class HybridPlanner:

@@ -148,6 +148,10 @@ class _Link(Generic[N]):
         """Return the number of active transfers."""
         return len(self.tags) + len(self.ready)
 
+    def active(self) -> list[int]:
+        """Return the active transfers, in no order."""
+        return [*self.ready, *(transfer for _, transfer in self.tags)]
+
 
 class LinkModel(Generic[N]):
     """Several links under one clock. Each public method that changes something is one step; ``advance`` is many.
@@ -260,11 +264,7 @@ class LinkModel(Generic[N]):
 
     def snapshot(self) -> LinksSnapshot[N]:
         """Collect the whole observable state, by walking the heaps. Linear: for checkers, not for serving."""
-        active = sorted(
-            (transfer, index)
-            for index, link in enumerate(self._links)
-            for transfer in (*link.ready, *(transfer for _, transfer in link.tags))
-        )
+        active = sorted((transfer, index) for index, link in enumerate(self._links) for transfer in link.active())
         return LinksSnapshot(
             now=self._now,
             issued=self._issued,

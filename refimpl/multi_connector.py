@@ -101,8 +101,8 @@ class MultiConnector:
     def matched(self, request: RequestId, chain: Chain, computed: int) -> int | None:
         """Ask all children, choose one, and return how many tokens beyond ``computed`` it promises (H5).
 
-        ``None``: nobody has resolved, ask again later. 0: nothing to load. The children that are not chosen drop what
-        their lookups hold (O5). A further lookup takes the place of the one before, promise included.
+        ``None``: nobody has resolved, ask again later. 0: nothing to load. With an answer, the children that are not
+        chosen drop what their lookups hold (O5). A further lookup takes the place of the one before, promise included.
         """
         if computed < 0:
             raise RefusedError(f"{computed} tokens cannot be computed")
@@ -113,12 +113,16 @@ class MultiConnector:
             return 0
         self._withdraw(stay)
         stay.computed = computed
-        answers = [self._ask(index, request, chain, computed) for index in range(len(self.children))]
+        busy = [self._is_busy(index) for index in range(len(self.children))]
+        answers = [
+            None if is_busy else child.matched(request, chain, computed)
+            for child, is_busy in zip(self.children, busy, strict=True)
+        ]
         if self._is_deferred(answers):
             return None
         winner = self._winner(answers)
         for index, child in enumerate(self.children):
-            if index != winner and answers[index] is not None:
+            if index != winner and (busy[index] or answers[index] is not None):
                 child.drop(request)
         self._count(stay, answers, winner)
         if winner is None:
@@ -234,14 +238,15 @@ class MultiConnector:
             counters=tuple(map(replace, self._counters)),
         )
 
-    def _ask(self, index: int, request: RequestId, chain: Chain, computed: int) -> int | None:
-        """Ask one child, unless it has all the loads that it may have: then it has not resolved. It drops its hold."""
+    def _is_busy(self, index: int) -> bool:
+        """Tell, and count, that a child has all the loads that it may have: it is not asked, and has not resolved.
+
+        What an earlier lookup holds there stays until this one has an answer: backpressure defers, it drops nothing.
+        """
         counters = self._counters[index]
-        if self.max_pending is not None and counters.pending_loads >= self.max_pending:
-            counters.deferrals += 1
-            self.children[index].drop(request)
-            return None
-        return self.children[index].matched(request, chain, computed)
+        is_busy = self.max_pending is not None and counters.pending_loads >= self.max_pending
+        counters.deferrals += is_busy
+        return is_busy
 
     def _is_deferred(self, answers: Sequence[int | None]) -> bool:
         """Tell whether a lookup has no answer yet."""

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from itertools import count
+from math import lcm
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,9 @@ from kvproof.refimpl.hybrid_planner import Group
 from kvproof.refimpl.keys import chain_keys
 from kvproof.refimpl.manager import RequestId
 
-# By example: keys every 2 tokens; attention in blocks of 2, a window of 4 tokens in blocks of 2, mamba in blocks of 4.
+# By example: keys every 2 tokens; attention in blocks of 2, a window of 5 tokens in blocks of 2, mamba in blocks of 4.
 
-GROUPS = [Group(2, "full"), Group(2, "window", 4), Group(4, "mamba")]
+GROUPS = [Group(2, "full"), Group(2, "window", 5), Group(4, "mamba")]
 TOKENS = list(range(16))
 CHAIN = chain_keys(TOKENS, 2)
 
@@ -73,7 +74,7 @@ def test_p14_the_limit_is_kept_at_a_boundary_of_all():
         ([(0, 3)], 4),
         ([(1, 5)], 8),
         ([(1, 4)], 8),
-        ([(1, 3)], 12),  # The window of 12 tokens does not reach back to there.
+        ([(1, 3)], 12),  # The window at 12 tokens does not reach back to there.
         ([(2, 2)], 8),
         ([(2, 0), (2, 1)], 12),  # Nobody needs the states before.
         ([(2, 2), (1, 2)], 4),  # Mamba shortens to 8, whose window is gone.
@@ -144,7 +145,7 @@ def test_d7_what_is_outside_goes_back_and_what_comes_next_stays():
     cache.register("a", CHAIN, 11)
     _, window, mamba = cache.tables("a")
     dropped = cache.drop_outside("a")
-    # Tokens 7 to 10 are the window; the state behind token 10 is in the third block.
+    # Tokens 7 to 10 and the next one are the window; the state behind token 10 is in the third block.
     assert dropped == [*window[:3][::-1], *mamba[:2][::-1]]
     assert cache.tables("a")[1:] == ((NULL_BLOCK,) * 3 + window[3:], (NULL_BLOCK,) * 2 + mamba[2:])
     assert cache.pool.snapshot().free[-5:] == tuple(dropped)
@@ -178,7 +179,7 @@ def test_h4_the_greatest_common_boundary_is_used():
     before = cache.tables("r")
     assert cache.settle("r", [12, 10, 8]) == 8
     assert cache.counts("r") == (0, 8)
-    assert cache.tables("r") == (before[0][:4], before[1][:4], before[2][:2])
+    assert cache.tables("r") == (before[0][:4], (NULL_BLOCK,) * 2 + before[1][2:4], (NULL_BLOCK, before[2][1]))
     cache.register("r", CHAIN, 8)
     assert cache.counts("r") == (0, 8)
     assert cache.reach(CHAIN, 15) == 8
@@ -219,6 +220,56 @@ def test_h4_a_boundary_whose_state_was_given_up_is_none():
     cache = loading(warm(tokens=8), 12)
     assert cache.settle("r", [4, 12, 12]) == 0
     assert cache.counts("r") == (0, 0)
+
+
+def test_p6_what_a_load_does_not_bring_is_no_block_that_could_be_filed():
+    """Of 12 loaded tokens the window needs the last 4, mamba the last block: nothing else of them is ever found."""
+    cache = make()
+    cache.admit("r", 16)
+    assert cache.allocate("r", 14, loaded=12)
+    full, window, mamba = cache.tables("r")
+    assert NULL_BLOCK not in full
+    assert [position for position, block in enumerate(window) if block != NULL_BLOCK] == [4, 5, 6]
+    assert [position for position, block in enumerate(mamba) if block != NULL_BLOCK] == [2, 3]
+    assert cache.pool.usable - cache.pool.num_free == 7 + 3 + 2
+    assert cache.settle("r", [12, 12, 12]) == 12
+    cache.allocate("r", 14)
+    cache.register("r", CHAIN, 14)
+    filed = set(cache.pool.snapshot().keys)
+    assert filed == {*cache.tables("r")[0], *cache.tables("r")[1][4:], cache.tables("r")[2][2]}
+
+
+def test_p6_where_room_was_made_for_more_than_the_load_brings_that_is_not_filed_either():
+    cache = loading(make())
+    _, window, mamba = cache.tables("r")
+    assert cache.settle("r", [12, 12, 12]) == 12
+    assert cache.tables("r")[1:] == ((NULL_BLOCK,) * 4 + window[4:], (NULL_BLOCK,) * 2 + mamba[2:])
+    cache.register("r", CHAIN, 12)
+    assert not set(cache.pool.snapshot().keys) & {*window[:4], *mamba[:2]}
+
+
+def test_h4_a_load_that_came_in_part_leaves_what_can_be_gone_on_from():
+    """Full attention got 8 tokens of 12, windows nothing that is of use there: what remains is what was found here."""
+    cache = warm(tokens=4)
+    cache.admit("r", 16)
+    assert cache.hit("r", CHAIN, 15) == 4
+    found = cache.tables("r")
+    assert cache.allocate("r", 16, loaded=16)
+    assert cache.tables("r")[1][2:6] == (NULL_BLOCK,) * 4
+    assert cache.settle("r", [8, 16, 16]) == 4
+    assert cache.counts("r") == (4, 0)
+    assert cache.tables("r") == found
+
+
+def test_what_was_found_is_given_back_when_the_load_behind_it_has_come():
+    cache = warm(tokens=4)
+    cache.admit("r", 16)
+    cache.hit("r", CHAIN, 15)
+    cache.allocate("r", 16, loaded=16)
+    assert cache.settle("r", [16, 16, 16]) == 16
+    assert cache.tables("r")[1][:6] == (NULL_BLOCK,) * 6
+    assert cache.tables("r")[2][:3] == (NULL_BLOCK,) * 3
+    assert cache.drop_outside("r") == []
 
 
 # Keys.
@@ -345,10 +396,10 @@ class Setting:
 
 SETTINGS = {
     "attention and mamba": Setting(1, (Group(2, "full"), Group(4, "mamba")), 22),
-    "two sizes that do not divide": Setting(1, (Group(2, "full"), Group(3, "window", 4)), 20),
-    "windows": Setting(2, (Group(2, "window", 3), Group(4, "window", 6), Group(2, "full")), 33),
-    "states of two sizes": Setting(1, (Group(3, "mamba"), Group(2, "mamba"), Group(1, "window", 2)), 40),
-    "states that come and go": Setting(2, (Group(2, "mamba"), Group(2, "window", 2), Group(2, "mamba")), 60),
+    "two sizes that do not divide": Setting(1, (Group(2, "full"), Group(3, "window", 5)), 20),
+    "windows": Setting(2, (Group(2, "window", 4), Group(4, "window", 7), Group(2, "full")), 33),
+    "states of two sizes": Setting(1, (Group(3, "mamba"), Group(2, "mamba"), Group(1, "window", 3)), 40),
+    "states that come and go": Setting(2, (Group(2, "mamba"), Group(2, "window", 3), Group(2, "mamba")), 60),
     "one size": Setting(3, (Group(3, "full"), Group(3, "full"), Group(3, "mamba")), 26),
     "one group": Setting(2, (Group(2, "full"),), 12),
 }
@@ -376,7 +427,9 @@ class Story:
             if not self.tokens or self.choose.random() < 0.25:
                 self.choose.choice([self.enter, self.forget])()
             else:
-                step = self.choose.choice([self.grow, self.compute, self.compute, self.load, self.drop, self.leave])
+                step = self.choose.choice(
+                    [self.grow, self.compute, self.compute, self.load, self.load_what_is_needed, self.drop, self.leave]
+                )
                 step(self.choose.choice(list(self.tokens)))
             self.check()
 
@@ -407,25 +460,34 @@ class Story:
             self.findable.discard(block)
 
     def grow(self, name: RequestId) -> None:
-        wanted = self.choose.randint(0, len(self.tokens[name]))
+        self.allocate(name, self.choose.randint(0, len(self.tokens[name])))
+
+    def allocate(self, name: RequestId, wanted: int, loaded: int = 0) -> bool:
         before = self.cache.snapshot()
         tables = self.cache.tables(name)
         demand = sum(
-            max(0, -(-wanted // group.block) - len(table))
+            len([j for j in range(len(table), -(-wanted // group.block)) if self.is_filled(group, j, loaded)])
             for group, table in zip(self.setting.groups, tables, strict=True)
         )
-        if not self.cache.allocate(name, wanted):
+        if not self.cache.allocate(name, wanted, **({"loaded": loaded} if loaded else {})):
             assert demand > before.pool.num_free
             assert self.cache.snapshot() == before
-            return
+            return False
         assert demand <= before.pool.num_free
         grown = self.cache.tables(name)
         assert all(new[: len(old)] == old for old, new in zip(tables, grown, strict=True))
-        fresh = [block for old, new in zip(tables, grown, strict=True) for block in new[len(old) :]]
+        behind = [block for old, new in zip(tables, grown, strict=True) for block in new[len(old) :]]
+        fresh = [block for block in behind if block != NULL_BLOCK]
         assert fresh == list(before.pool.free[:demand])  # P7: in order, group by group.
         for block in fresh:
             self.content.pop(block, None)
             self.findable.discard(block)
+        return True
+
+    def is_filled(self, group: Group, position: int, loaded: int) -> bool:
+        """A load up to there fills the block at a new position, or the block is behind it."""
+        block = range(position * group.block, (position + 1) * group.block)
+        return block.stop > loaded or any(token in needed(group, loaded) for token in block)
 
     def compute(self, name: RequestId, end: int | None = None) -> None:
         tokens, total = self.tokens[name], self.totals[name]
@@ -441,12 +503,35 @@ class Story:
         total, room = self.totals[name], self.room(name)
         least = self.choose.choice([total, total, 0])
         counts = [self.choose.randint(min(least, room), room) for _ in self.setting.groups]
+        self.write(name, counts)
+        self.settle(name, counts)
+
+    def load_what_is_needed(self, name: RequestId) -> None:
+        """Where the tables end, room is made for what a load brings; it comes, or a part of it does, or nothing."""
+        total, most = self.totals[name], len(self.tokens[name])
+        grain = lcm(*(group.block for group in self.setting.groups))
+        is_at_the_end = all(
+            len(table) * group.block == total
+            for group, table in zip(self.setting.groups, self.cache.tables(name), strict=True)
+        )
+        loaded = self.choose.randint(total // grain, most // grain) * grain
+        if not is_at_the_end or loaded <= total:
+            return
+        if not self.allocate(name, self.choose.choice([loaded, most]), loaded):
+            return
+        counts = [self.choose.choice([loaded, loaded, total, (total + loaded) // 2]) for _ in self.setting.groups]
+        self.write(name, counts)
+        self.settle(name, counts)
+
+    def settle(self, name: RequestId, counts: list[int]) -> None:
         computed, _ = self.cache.counts(name)
         tables = self.cache.tables(name)
-        self.write(name, counts)
         length = self.cache.settle(name, counts)
         assert length == self.longest_common(tables, min(counts))
         assert self.cache.counts(name) == (min(computed, length), length - min(computed, length))
+        for group, old, new in zip(self.setting.groups, tables, self.cache.tables(name), strict=True):
+            first = min(needed(group, length), default=0) // group.block
+            assert new == (NULL_BLOCK,) * first + old[first : length // group.block]
         self.totals[name] = length
 
     def drop(self, name: RequestId) -> None:
@@ -531,7 +616,8 @@ class Story:
                 end = min((position + 1) * group.block, ends[index])
                 if end > total:
                     block = table[position]
-                    assert block != NULL_BLOCK
+                    if block == NULL_BLOCK:  # The load does not bring it.
+                        continue
                     assert block not in self.findable
                     assert self.cache.pool.ref_cnt(block) == 1
                     self.content[block] = (index, tokens[:end])
@@ -547,7 +633,8 @@ class Story:
 
 def needed(group: Group, length: int) -> range:
     """The tokens whose KV a group needs behind ``length`` tokens."""
-    return range({"full": 0, "window": max(0, length - group.window), "mamba": max(0, length - 1)}[group.kind], length)
+    first = {"full": 0, "window": length - group.window + 1, "mamba": length - 1}[group.kind]
+    return range(max(0, first), length)
 
 
 def tell(name: str, cache_class: type[HybridCache], choose: random.Random, steps: int) -> None:
@@ -616,9 +703,9 @@ class UntaggedKeys(HybridCache):
 class OneBlockForAllGroups(HybridCache):
     """H8: the groups' new blocks are the same ones."""
 
-    def allocate(self, request, tokens):
+    def allocate(self, request, tokens, *, loaded=0):
         tables = self._inside[request].tables
-        done = super().allocate(request, tokens)
+        done = super().allocate(request, tokens, loaded=loaded)
         if len(tables[0]) and len(tables) > 1 and tables[-1]:
             tables[-1][-1] = tables[0][-1]
         return done
@@ -640,7 +727,7 @@ class TouchTooLate(HybridCache):
 class GroupByGroup(HybridCache):
     """All or nothing within a group only."""
 
-    def allocate(self, request, tokens):
+    def allocate(self, request, tokens, *, loaded=0):
         for table, group in zip(self._inside[request].tables, self.groups, strict=True):
             blocks = self.pool.allocate(max(0, -(-tokens // group.block) - len(table)))
             if blocks is None:
@@ -664,6 +751,16 @@ class GoesOnWithoutState(HybridCache):
 
     def _goes_on_at(self, entry, length):
         return True
+
+
+class KeepsWhatWasNotLoaded(HybridCache):
+    """P6: a load makes room for all its tokens, and what it did not bring stays to be filed."""
+
+    def allocate(self, request, tokens, *, loaded=0):
+        return super().allocate(request, tokens)
+
+    def _drop(self, table, positions):
+        return super()._drop(table, () if isinstance(positions, type(reversed(range(0)))) else positions)
 
 
 class OnePass(HybridCache):
@@ -736,6 +833,7 @@ MISTAKES = [
     GroupByGroup,
     PlainMinimum,
     GoesOnWithoutState,
+    KeepsWhatWasNotLoaded,
     OnePass,
     NoBoundaryOfAll,
     LastTokenToo,

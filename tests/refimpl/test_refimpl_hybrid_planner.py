@@ -258,7 +258,8 @@ def test_a_real_model():
     ("group", "expected"),
     [
         (Group(4, "full"), [0, 0, 0, 0, 0, 0]),
-        (Group(4, "window", 3), [0, 0, 0, 0, 1, 2]),
+        (Group(4, "window", 3), [0, 0, 0, 1, 2, 3]),
+        (Group(4, "window", 1), [0, 1, 2, 3, 4, 5]),
         (Group(4, "mamba"), [0, 0, 1, 2, 3, 4]),
     ],
     ids=lambda value: str(value),

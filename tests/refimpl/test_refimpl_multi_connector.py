@@ -242,14 +242,25 @@ class TestBackpressure:
         multi = make(busy, idle, max_pending=1)
         assert [multi.matched(request, CHAIN, 0) for request in (1, 2)] == [4, 1]
 
-    def test_o5_a_child_that_is_not_asked_drops_what_an_earlier_lookup_holds(self):
+    def test_h5_a_child_that_is_not_asked_keeps_what_it_found_until_the_lookup_is_answered(self):
         busy, slow = Child("busy", answer=2), Child("slow", answer=None)
         multi = make(busy, slow, dialect="first", max_pending=1)
         assert multi.matched(1, CHAIN, 0) is None
         slow.answer = 0
         assert multi.matched(2, CHAIN, 0) == 2
         assert multi.matched(1, CHAIN, 0) is None
-        assert set(busy.held) == {2}
+        assert set(busy.held) == {1, 2}  # Deferred, and nothing is dropped.
+
+    def test_o5_a_child_that_was_not_asked_drops_what_it_found_when_another_answers(self):
+        busy, other, slow = Child("busy", answer=2), Child("other", answer=0), Child("slow", answer=None)
+        multi = make(busy, other, slow, max_pending=1)
+        multi.dialect = "first"
+        assert multi.matched(1, CHAIN, 0) is None
+        multi.dialect = "weighted"
+        assert multi.matched(2, CHAIN, 0) == 2
+        other.answer = 1
+        assert multi.matched(1, CHAIN, 0) == 1
+        assert (set(busy.held), set(other.held)) == ({2}, {1})
 
     def test_h5_stores_are_settled_when_every_child_has_room(self):
         eager, busy = Child("eager"), Child("busy", takes=1)

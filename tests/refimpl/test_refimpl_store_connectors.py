@@ -310,15 +310,15 @@ class TestLoads:
             assert under_test.snapshot() == before
 
 
-# End to end: attention every 2 tokens, a window of 4 in blocks of 2, mamba states every 4, through memory and files.
+# End to end: attention every 2 tokens, a window of 5 in blocks of 2, mamba states every 4, through memory and files.
 
-GROUPS = [Group(2, "full"), Group(2, "window", 4), Group(4, "mamba")]
+GROUPS = [Group(2, "full"), Group(2, "window", 5), Group(4, "mamba")]
 HASH_BLOCK = 2
 
 
 class TestChain:
     def test_h4_each_boundary_takes_what_the_groups_need_there_beyond_what_is_computed(self):
-        cache = HybridCache(BlockPool(60), 2, [Group(2, "full"), Group(2, "window", 6), Group(4, "mamba")])
+        cache = HybridCache(BlockPool(60), 2, [Group(2, "full"), Group(2, "window", 7), Group(4, "mamba")])
         keys = chain_keys(list(range(16)), 2)
 
         def key(group: int, *positions: int) -> tuple[bytes, ...]:
@@ -332,7 +332,7 @@ class TestChain:
         assert boundaries(cache, keys, 16, 99) == boundaries(cache, keys, 0, 3) == []
 
     def test_a_load_goes_where_the_tables_say_and_offers_come_from_there(self):
-        cache = HybridCache(BlockPool(60), 2, [Group(2, "full"), Group(2, "window", 2), Group(4, "mamba")])
+        cache = HybridCache(BlockPool(60), 2, [Group(2, "full"), Group(2, "window", 3), Group(4, "mamba")])
         keys = chain_keys(list(range(16)), 2)
         cache.admit(1, 16)
         cache.allocate(1, 12)
@@ -345,6 +345,14 @@ class TestChain:
             *(BlockRef(cache.key(0, keys, position), full[position]) for position in range(5)),
             BlockRef(cache.key(1, keys, 4), window[4]),
         ]
+
+    def test_room_for_a_load_is_just_where_it_goes(self):
+        cache = HybridCache(BlockPool(60), 2, [Group(2, "full"), Group(2, "window", 3), Group(4, "mamba")])
+        keys = chain_keys(list(range(16)), 2)
+        cache.admit(1, 16)
+        cache.allocate(1, 12, loaded=12)
+        taken = [block for table in cache.tables(1) for block in table if block != NULL_BLOCK]
+        assert [ref.block for ref in load_targets(cache, 1, keys, 0, 12)] == taken
 
 
 class UnsyncedFiles(PosixFiles):
@@ -394,7 +402,7 @@ class Engine:
         found = self.cache.hit(request, keys, len(tokens) - 1)
         promised = self.multi.matched(request, boundaries(self.cache, keys, found, len(tokens) - 1), found)
         if promised:
-            assert self.cache.allocate(request, found + promised)
+            assert self.cache.allocate(request, found + promised, loaded=found + promised)
             targets = load_targets(self.cache, request, keys, found, promised)
             self.multi.begin_load(request, targets, promised, self.now)
         return found
@@ -416,7 +424,6 @@ class Engine:
         keys = chain_keys(tokens, HASH_BLOCK)
         there = sum(self.cache.counts(request))
         self.check(tokens, request, there)
-        self.cache.drop_outside(request)  # Before anything is filed: what was not loaded must not be.
         assert self.cache.allocate(request, len(tokens))
         for index, (table, group) in enumerate(zip(self.cache.tables(request), GROUPS, strict=True)):
             digests = self.digests(tokens, index)
@@ -524,7 +531,6 @@ class TestEndToEnd:
         assert engine.begin(TOKENS, 1) == 0
         assert engine.wait(TOKENS, 1) == 0
         assert engine.multi.counters()["file"].expired == 1
-        engine.cache.drop_outside(1)
         engine.cache.preempt(1)
         engine.multi.preempted({1})
         other = list(range(18))  # It gets the blocks that were to be loaded to.
