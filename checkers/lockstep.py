@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..machine import Action, Model
-from ..machine.concrete import Concrete, State
+from ..machine.concrete import Concrete, IllFormed, State
 from ..machine.program import Let, Require, Statement
 from ..machine.scope import Scope
 from ..machine.terms import Term, walk
@@ -220,11 +220,17 @@ class Lockstep:
         """Arguments that the target must refuse for one reason only; ``which`` chooses the reason."""
         near = self._near[action]
         for guard in near[which % len(near) :][:2] if near else ():
-            candidates = self._guards.enabled(self.state, guard)
-            judged = f"judged_{action}"
+            candidates, judged = self._satisfying(guard), f"judged_{action}"
             if found := [args for args in candidates if not self._guards.is_enabled(self.state, judged, args)]:
                 return found
         return []
+
+    def _satisfying(self, guard: str) -> list[Args]:
+        """Arguments that satisfy a guard; none where what it requires means nothing without what it leaves out."""
+        try:
+            return list(self._guards.enabled(self.state, guard))
+        except IllFormed:
+            return []
 
     def do(self, action: str, args: Args) -> Divergence | None:
         """Make a possible step on both sides and compare result, events, and all that can be observed."""

@@ -30,7 +30,7 @@ def fuzz(
         typer.Option(
             metavar="LEVEL",
             help="A level of the engine: scheduler, manager, offload, pool; of exec: requests. Default: all. "
-            "Of refimpl one: pool (default), mirror, pin, tiered.",
+            "Of refimpl one: pool (default), mirror, pin, tiered, offload, links, timed, shared, connectors, file-store.",
         ),
     ] = None,
     profile: Annotated[
@@ -95,13 +95,11 @@ def run(
         UsageError: it has no such level.
     """
     from ..checkers.fuzz import fuzz as fuzz_target
-    from ..machines import find_machine
-    from ..tiered_targets import TARGETS
-    from ..worlds import worlds
+    from ..levels import LEVELS
 
-    if level not in TARGETS:
-        raise UsageError(f"refimpl has no level {level}; name one of {', '.join(TARGETS)}")
-    machine = find_machine(level)
+    if level not in LEVELS:
+        raise UsageError(f"refimpl has no level {level}; name one of {', '.join(LEVELS)}")
+    chosen = LEVELS[level]
 
     with output.progress("fuzzing refimpl") as advance:
 
@@ -109,9 +107,9 @@ def run(
             advance(runs, examples, f"fuzzing refimpl: {done:,} steps")
 
         return fuzz_target(
-            machine,
-            TARGETS[level],
-            worlds(machine=machine),
+            chosen.model,
+            chosen.target,
+            chosen.worlds(),
             seed=seed,
             examples=examples,
             steps=steps,

@@ -48,7 +48,8 @@ def replay(
         return replay_engine(output, str(trace), recorded, target, itf)
     by_class = {cls: name for name, (_, cls) in (KNOWN | REFUTED).items()}
     by_level = recorded.level if recorded.level in KNOWN else "pool" if recorded.subject == "refimpl" else None
-    name = machine or by_class.get(recorded.subject) or by_level
+    by_machine = by_class.get(str(recorded.dialect.get("machine")))
+    name = machine or by_class.get(recorded.subject) or by_machine or by_level
     if name is None:
         raise UsageError(
             f"{trace} was recorded on {recorded.subject}, which is no known machine; "
@@ -61,7 +62,7 @@ def replay(
             recorded.initial = None  # A target shows some of the variables only; these are as they are at first.
     setting = None
     if target is not None:
-        from ..worlds import World
+        from ..levels import level_for
 
         if recorded.initial is not None:
             raise UsageError(f"{trace} does not begin in the first state, where a target does; leave --target out")
@@ -69,7 +70,8 @@ def replay(
         if target != "refimpl" and described is not None:
             _in_dialect_of(target, described, recorded)
         try:
-            setting = World.load(described) if described is not None else World.of_scope(scope_of(model, recorded))
+            world = level_for(model.machine).setting
+            setting = world.load(described) if described is not None else world.of_scope(scope_of(model, recorded))
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{trace}: the reference implementation cannot be made for this trace: {error}") from error
     if itf is not None:
@@ -129,9 +131,9 @@ def _target(name: str | None, model: "Model") -> "Iterator[Callable[[Any], Targe
     if name is None:
         yield None
     elif name == "refimpl":
-        from ..tiered_targets import target_for
+        from ..levels import level_for
 
-        yield target_for(model.machine)
+        yield level_for(model.machine).target
     else:
         from ..engines.session import Session
         from ..hunting import open_engine

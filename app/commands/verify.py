@@ -16,9 +16,9 @@ from . import workload as replaying
 CAPACITIES = (1000, 5000)
 """Blocks of the pool that real requests are replayed on: eviction is constant, eviction is rare."""
 
-LEVELS = {"pool": 200, "tiered": 200, "offload": 800}
+LEVELS = {"pool": 200, "tiered": 200, "offload": 800, "timed": 200, "connectors": 200}
 """What of the reference implementation is fuzzed, and in how many runs: the pool alone, with mirror and pins, with
-asynchronous offload, where the way to the rarest actions is long."""
+asynchronous offload, where the way to the rarest actions is long, tiers in virtual time, and connectors."""
 
 
 def verify(

@@ -1,0 +1,241 @@
+"""Links, tiers and a shared tier in virtual time, beside the reference implementation: at random, and every transition.
+
+The machines' own proofs are in ``tests/smt``; the implementation's own tests in ``tests/refimpl``.
+"""
+
+import functools
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvproof import cli
+from kvproof.checkers.explore import explore
+from kvproof.checkers.fuzz import Finding, fuzz
+from kvproof.checkers.lockstep import Divergence, Lockstep, Specs, walk_in_lockstep
+from kvproof.checkers.replay import replay, replay_calls, setting_of
+from kvproof.checkers.trace import decode_trace, encode_trace, write_trace
+from kvproof.levels import LEVELS, level_for
+from kvproof.machine import Model
+from kvproof.machine.concrete import Concrete
+from kvproof.machine.scope import Scope
+from kvproof.spec.links import Links
+from kvproof.spec.offload import Offload
+from kvproof.spec.planner import Planner
+from kvproof.spec.pool import Pool
+from kvproof.spec.shared_tier import SharedTier
+from kvproof.spec.timed_tiers import TimedTiers
+from kvproof.timed_worlds import TimedWorld, timed_worlds
+
+from . import timed_twins
+from .timed_twins import do, links, no, shared, tiers
+
+# As the scripts that findings come with load them.
+TWINS: dict[str, Any] = runpy.run_path(timed_twins.__file__)["TWINS"]
+
+TIMED = ("links", "timed", "shared")
+
+# Of one link, and blocks of one size, no later copy ends first, and no two end at one time on different links.
+UNREACHABLE = {"shared": {"a_later_copy_ends_first", "two_end_at_one_time"}}
+
+
+@pytest.mark.parametrize("level", TIMED)
+def test_the_implementation_does_what_the_machine_does(level: str) -> None:
+    chosen = LEVELS[level]
+    examples = 3 * settings().max_examples
+    report = fuzz(chosen.model, chosen.target, chosen.worlds(), seed=1, examples=examples)
+    assert not report.findings, report.findings[0].report
+    assert (report.target, report.level) == ("refimpl", level)
+    assert report.untested == []
+    # A worker may work at any time.
+    assert {name for name, c in report.coverage.items() if not c.refused} <= {"work"}, report.coverage
+    assert {name for name, reached in report.reached.items() if not reached} <= UNREACHABLE.get(level, set())
+
+
+WALKS: dict[str, tuple[str, TimedWorld]] = {
+    "links": ("links", links()),
+    "links, without a bandwidth": ("links", links(bandwidth=[0, -1])),
+    "tiers": ("timed", tiers()),
+    "tiers, without a host": ("timed", tiers(capacity=0)),
+    "shared": ("shared", shared()),
+}
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_every_transition_agrees(name: str) -> None:
+    level, world = WALKS[name]
+    target = LEVELS[level].target
+    report = walk_in_lockstep(Specs(world.scope.model, target), target(world))
+    assert report.divergence is None, report
+    assert report.complete
+    explored = explore(world.scope.model, world.scope)
+    assert not explored.violations
+    assert (report.states, report.transitions) == (explored.states, explored.transitions)
+    assert report.refusals > report.transitions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "world",
+    [
+        tiers(bandwidth=[0, 2]),
+        tiers(hashes=2, capacity=2),
+        tiers(hashes=2, transfers=3, batch=1),
+        tiers(transfers=3, down=1),
+    ],
+)
+def test_every_transition_agrees_further_out(world: TimedWorld) -> None:
+    target = LEVELS["timed"].target
+    report = walk_in_lockstep(Specs(world.scope.model, target), target(world), max_states=6_000)
+    assert report.divergence is None, report
+    assert report.states == 6_000 or report.complete
+
+
+# ---------------------------------------------------------------------------------------------------- worlds
+
+
+@pytest.mark.parametrize("machine", [Links, TimedTiers, SharedTier])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_worlds_are_instances_of_the_machine(machine: Any, data: st.DataObject) -> None:
+    world = data.draw(timed_worlds(machine))
+    spec = Concrete(world.scope.model, world.scope)
+    assert spec.violations(spec.initial(), "assume") == []
+    assert TimedWorld.load(json.loads(json.dumps(world.describe()))) == world
+
+
+def test_what_the_implementation_cannot_be_told_is_no_world() -> None:
+    with pytest.raises(ValueError, match="blocks of one size"):
+        shared(bytes=[3, 2])
+    with pytest.raises(ValueError, match="a world of Pool"):
+        TimedWorld.load({"machine": "Pool", "sizes": {}, "params": {}})
+
+
+def test_each_machine_has_its_level() -> None:
+    for machine, name in ((Links, "links"), (TimedTiers, "timed"), (SharedTier, "shared"), (Offload, "offload")):
+        assert level_for(machine) is LEVELS[name]
+    assert level_for(Pool) is LEVELS["pool"]
+    with pytest.raises(ValueError, match="no level is compared with Planner"):
+        level_for(Planner)
+
+
+# ---------------------------------------------------------------------------------------------------- refusals
+
+
+def test_time_that_is_past_is_no_matter_of_what_is_due() -> None:
+    """The machine completes first; an implementation that does nothing has refused nothing (G3)."""
+    world = links(bandwidth=[2, 0], time=[0, 1])
+    path = [do("start", 0, 1, 0), no("advance", 0), no("advance", 1), no("advance_to_deadline", 0), do("complete", 0)]
+    assert replay_calls(world.scope.model, world.scope, path, target=LEVELS["links"].target(world)).problem is None
+
+
+def test_what_means_nothing_without_a_requirement_is_not_tried() -> None:
+    """Who has not begun has no link, and so no deadline: that it moves cannot be all that is missing."""
+    world = links()
+    target = LEVELS["links"].target
+    run = Lockstep(Specs(world.scope.model, target), target(world))
+    assert run.do("advance", (0,)) is None
+    assert run.do("start", (0, 0, 0)) is None
+    for number in range(3):
+        assert run.near_misses("advance_to_deadline", number) == []
+    assert run.near_misses("complete", 1) == [(0,)]
+
+
+def test_a_shared_tier_has_its_link_for_itself() -> None:
+    world = shared(time=[0, 1, 2])
+    full = Scope(Model.of(SharedTier), world.scope.sizes, world.scope.params)
+    found = replay_calls(full.model, full, [do("start", 0, 0, 0)], target=LEVELS["shared"].target(TimedWorld(full)))
+    assert found.problem is not None
+    assert "nobody else" in found.problem.text
+
+
+# ---------------------------------------------------------------------------------------------------- must fail
+
+
+def noticed(name: str) -> Divergence | None:
+    """Where a twin is noticed, in its own world; the implementation itself does no wrong on that way."""
+    twin = TWINS[name]
+    world: TimedWorld = twin.world(**twin.more)
+    model, target = world.scope.model, LEVELS[twin.kind.level].target
+    if not twin.path:
+        return walk_in_lockstep(Specs(model, twin.kind), twin.kind(world), max_states=3_000).divergence
+    assert replay_calls(model, world.scope, twin.path, target=target(world)).problem is None
+    found = replay_calls(model, world.scope, twin.path, target=twin.kind(world))
+    assert found.problem is not None
+    return found.problem.divergence
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_each_fault_is_noticed(name: str) -> None:
+    found = noticed(name)
+    assert found is not None
+    assert found.oracle in TWINS[name].oracles, found
+
+
+# S13, S14, G3, and G8: what takes a second to find and to shorten. To those with a path of their own the way is long.
+QUICK = ("FreesWhatIsStillCopied", "MovesEachAtFullBandwidth", "RunsBackward", "KeepsPrivateLists")
+OTHERS = [name for name, twin in TWINS.items() if not twin.path and name not in QUICK][::5]
+"""Some of those that a random run finds as well; all twins are noticed by the walks and paths above."""
+
+
+@functools.cache
+def finding(name: str) -> Finding:
+    """The finding in which the fuzzer notices a twin."""
+    kind = TWINS[name].kind
+    level = LEVELS[kind.level]
+    report = fuzz(level.model, kind, level.worlds(), seed=7, examples=400)
+    assert report.findings, f"{name} was not noticed"
+    return report.findings[0]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in OTHERS)])
+def test_the_fuzzer_notices(name: str) -> None:
+    found, kind = finding(name), TWINS[name].kind
+    level = LEVELS[kind.level]
+    trace = decode_trace(encode_trace(found.trace))
+    assert (trace.subject, trace.level) == ("refimpl", kind.level)
+    setting = setting_of(trace)
+    assert setting is not None
+    world = TimedWorld.load(setting)
+    again = replay(level.model, trace, kind, world)
+    assert again.problem is not None
+    assert again.problem.divergence is not None
+    assert (again.problem.divergence.oracle, again.done) == (found.oracle, len(trace.operations) - 1)
+    assert replay(level.model, trace, level.target, world).problem is None
+
+
+@pytest.mark.parametrize("name", ["FreesWhatIsStillCopied", pytest.param("KeepsPrivateLists", marks=pytest.mark.slow)])
+def test_a_finding_is_a_script_and_a_trace(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, level = finding(name), TWINS[name].kind.level
+    assert _run(found.script, tmp_path).returncode == 1
+    target = LEVELS[level].target
+    sound = found.script.replace(f"twins[{name!r}]", target.__name__)
+    sound = sound.replace("import runpy\n", f"from {target.__module__} import {target.__name__}\nimport runpy\n")
+    repaired = _run(sound, tmp_path)
+    assert repaired.returncode == 0, repaired.stderr
+    write_trace(tmp_path / "trace.jsonl", found.trace)
+    assert cli.run(["replay", str(tmp_path / "trace.jsonl"), "--target", "refimpl"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"operations on {LEVELS[level].model.name} and refimpl: nothing is wrong" in shown
+
+
+def _run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    file = folder / "failure.py"
+    file.write_text(script, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 or "AssertionError" in done.stderr, done.stderr
+    return done
+
+
+def test_the_levels_are_known_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["fuzz", "refimpl", "--level", "timed", "--examples", "60", "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["target"], report["level"], report["findings"]) == ("refimpl", "timed", [])
+    assert cli.run(["fuzz", "refimpl", "--level", "timeless"]) == 2
+    assert "links, timed, shared" in capsys.readouterr().err
