@@ -262,7 +262,6 @@ def _replay(
     sizes = sizes | {"Int": max([8, *(2 * abs(n) for n in numbers)])}
     scope = Scope(model, sizes, params)
     concrete = Concrete(model, scope)
-    state = concrete.state(before)
     names = {n: tuple(_short(k) for k in (*m.kinds, m.to)) for n, m in model.maps.items()}
     names |= {n: tuple(_short(k) for k in (*q.kinds, q.of)) for n, q in model.queues.items()}
     shown = (
@@ -270,10 +269,16 @@ def _replay(
         if place in (INITIALLY, COROLLARIES)
         else dict(zip((p.args[0] for p in model.actions[place].params), args, strict=True))
     )
-    wrong = [v for v in concrete.violations(state) if not v.prop.derived] if place not in (INITIALLY,) else []
-    after, broken, seen = _step(concrete, state, place, tuple(int(a) for a in args), goal)
+    wrong: list[Violation] = []
+    try:
+        state = concrete.state(before)
+        wrong += [v for v in concrete.violations(state) if not v.prop.derived] if place not in (INITIALLY,) else []
+        wrong += concrete.violations(state, "assume")
+        after, broken, seen = _step(concrete, state, place, tuple(int(a) for a in args), goal)
+    except IllFormed as error:  # Some first value or property of the state has no meaning, or what the action requires.
+        after, seen = None, None
+        broken = f"ill-formed: {error}" if goal.endswith(" has a value") else ""
     name = goal.split(": ")[-1].split(" (")[0] if seen is None else seen.name
-    wrong += concrete.violations(state, "assume")
     return Counterexample(
         model.name,
         place,

@@ -16,7 +16,7 @@ from ..machine.execution import Context, Goal, Run, Settled
 from ..machine.formulas import Formula, land, limplies, lnot, occurs, replaced
 from ..machine.model import Model, Property
 from ..machine.symbolic import Snapshot, Symbolic
-from ..machine.terms import Line
+from ..machine.terms import Line, Term
 from ..machine.universe import Unbounded
 from ..machine.wellformed import WellFormed
 
@@ -191,6 +191,13 @@ def initially(model: Model, universe: Unbounded, settled: Settled) -> Problems:
         if prop.name not in settled.properties
         for i, n, formula in _numbered(symbolic.claims(prop, state, None, {}))
     ]
+    for name, (keys, value) in model.inits.items():
+        formula = have_values(symbolic, [value], keys, state)
+        if formula is not True:
+            line = (model.maps[name] if name in model.maps else model.queues[name]).line
+            problems.append(
+                Problem(f"the first value of {name} has a value", "", line, [*symbolic.definitions, *known], formula, 0)
+            )
     return Problems(symbolic, problems, state)
 
 
@@ -210,24 +217,31 @@ def corollaries(model: Model, universe: Unbounded, settled: Settled) -> Problems
     for prop in (*model.of_kind("invariant"), *model.of_kind("sometimes")):
         if prop.name in settled.properties:
             continue
-        formula = has_value(symbolic, prop, state)
+        formula = have_values(symbolic, [prop.formula], prop.binders, state)
         if formula is not True:
             problems.append(
                 Problem(
                     f"{prop.name} has a value", prop.rule, prop.line, [*symbolic.definitions, *hypotheses], formula, 1
                 )
             )
+    for count in model.counts.values():
+        weights = [] if count.weight is None else [count.weight]
+        formula = have_values(symbolic, [count.formula, *weights], (*count.elements, *count.keys), state)
+        if formula is not True:
+            goal = f"count {count.name} has a value"
+            problems.append(Problem(goal, "", count.line, [*symbolic.definitions, *hypotheses], formula, 1))
     return Problems(symbolic, problems, state)
 
 
-def has_value(symbolic: Symbolic, prop: Property, state: Snapshot) -> Formula:
-    """The property is well-formed for all values of its parameters."""
+def have_values(symbolic: Symbolic, terms: Sequence[Term], binders: Sequence[Term], state: Snapshot) -> Formula:
+    """The terms are well-formed, whatever the binders stand for."""
     asks = WellFormed(symbolic, state, {}, {})
 
     def at(*values: Formula) -> Formula:
-        return asks.demands(prop.formula, {b.args[1]: v for b, v in zip(prop.binders, values, strict=True)})
+        env = {b.args[1]: v for b, v in zip(binders, values, strict=True)}
+        return land(*[asks.demands(term, env) for term in terms])
 
-    return symbolic.universe.quantify("forall", [type(b) for b in prop.binders], at)
+    return symbolic.universe.quantify("forall", [type(b) for b in binders], at)
 
 
 def _numbered(formulas: list[Formula]) -> Iterator[tuple[int, int, Formula]]:

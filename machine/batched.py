@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,12 +28,15 @@ from .language import Map
 from .model import Action, Model, Property
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .scope import NONE, Scope, ScopeError
-from .terms import Bool, Int, MachineError, Real, Term
+from .terms import Bool, Int, MachineError, Real, Sort, Term, may_misfit
 
 __all__ = ["Batched", "Field", "Instance", "Layout", "Moves"]
 
 WORD = 63
 """Bits used of each word: all but the sign."""
+
+MOST_CASES = 1 << 10
+"""The most values that a factor or a divisor may have, where another number depends on the state as well."""
 
 _ILL_FORMED = "ill-formed: "
 
@@ -73,6 +76,8 @@ class Layout:
     def _add(self, name: str, entries: int, lo: int, hi: int) -> None:
         self.first[name] = len(self.fields)
         width = (hi - lo).bit_length()
+        if width > WORD:
+            raise ScopeError(f"a value of {name} needs more than {WORD} bits; give Int or Real a smaller size")
         for place in range(entries):
             if self._offset + width > WORD:
                 self._word, self._offset = self._word + 1, 0
@@ -134,10 +139,11 @@ class Layout:
 
     def misfit(self, field: Field) -> ScopeError:
         """A value does not fit into its field."""
-        mapping = self.model.maps[field.name]
-        root = "Int" if mapping.to in (Int, Real) else self.scope.root(mapping.to)
+        to = self.model.maps[field.name].to
+        root = "Int" if to in (Int, Real) else self.scope.root(to)
+        most = field.hi // self.scope.sizes["Real"] if to is Real else field.hi
         return ScopeError(
-            f"a value of {field.name} leaves the scope, where it is {field.lo} to {field.hi}; give {root} a greater "
+            f"a value of {field.name} leaves the scope, where it is {field.lo} to {most}; give {root} a greater "
             f"size (now {self.scope.sizes.get(root)}), or bound what the machine does"
         )
 
@@ -153,10 +159,18 @@ def volume(scope: Scope, kinds: Sequence[type[Term]]) -> int:
 
 def scaled(scope: Scope, number: Fraction, what: str) -> int:
     """An exact number as it is packed: how many times 1/Real."""
-    units = number * scope.sizes["Real"]
+    unit = scope.sizes["Real"]
+    units = number * unit
     if units.denominator != 1:
-        raise ScopeError(f"{what} is {number}, no multiple of 1/{scope.sizes['Real']}; give Real another size")
+        raise ScopeError(
+            f"{what} is {number}, no multiple of 1/{unit}; give Real a size of which {number.denominator} is a divisor"
+        )
     return int(units)
+
+
+def too_coarse(scope: Scope) -> str:
+    """What is said of a number that would have to be rounded."""
+    return f"a number is no multiple of 1/{scope.sizes['Real']}; give Real a size that has more divisors"
 
 
 def _bounds(scope: Scope, kind: type[Term], is_optional: bool) -> tuple[int, int]:
@@ -232,11 +246,11 @@ class _Run:
             return self._connective(op, a)
         if op in ("eq", "lt", "le", "add", "sub"):
             function: Callable[[Value, Value], Value] = getattr(g, op)
-            return function(self.term(a[0]), self.term(a[1]))
+            return self._fitting(function(self.term(a[0]), self.term(a[1])))
         if op in ("floordiv", "mod"):
             return self._whole(op, a[0], a[1])
         if op == "real":
-            return g.mul(self.term(a[0]), self.scope.sizes["Real"])
+            return self._fitting(g.mul(self.term(a[0]), self.scope.sizes["Real"]))
         if op in ("mul", "div") and isinstance(t, Real):
             return self._product(a[0], a[1]) if op == "mul" else self._ratio(a[0], a[1])
         if op == "mul":
@@ -252,22 +266,42 @@ class _Run:
 
     def _literal(self, t: Term) -> int:
         number = self.scope.number(type(t), t.args[0])
-        return scaled(self.scope, Fraction(number), f"the number {number}") if isinstance(t, Real) else int(number)
+        return scaled(self.scope, Fraction(number), "a number in the text") if isinstance(t, Real) else int(number)
 
     def _product(self, a: Term, b: Term) -> Value:
         """Of exact numbers. A factor that is an integer is taken as it is, so that nothing needs to be divided."""
         if a.op == "real":
             a, b = b, a
         if b.op == "real":
-            return self.graph.product(self.term(a), self.term(b.args[0]))
-        return self._exact(self.graph.product(self.term(a), self.term(b)), self.scope.sizes["Real"])
+            return self._times(self.term(a), self.term(b.args[0]))
+        return self._exact(self._times(self.term(a), self.term(b)), self.scope.sizes["Real"])
+
+    def _times(self, a: Value, b: Value) -> Value:
+        """The product, in as many cases as the factor with the fewer values has."""
+        if isinstance(a, Node) and isinstance(b, Node):
+            self._few(a if a.hi - a.lo < b.hi - b.lo else b, "a factor")
+        return self._fitting(self.graph.product(a, b))
+
+    def _few(self, number: Node, what: str) -> None:
+        """A case for each of its values must be possible."""
+        if number.hi - number.lo >= MOST_CASES:
+            values = f"{number.hi - number.lo + 1:,}"
+            raise ScopeError(
+                f"{what} may have {values} values, too many to tell apart; give Int or Real a smaller size"
+            )
+
+    def _fitting(self, number: Value) -> Value:
+        """The number, if it is not too large to be computed with."""
+        if low(number) < -(1 << WORD) or high(number) >= 1 << WORD:
+            raise ScopeError(f"a number needs more than {WORD} bits; give Int or Real a smaller size")
+        return number
 
     def _ratio(self, a: Term, b: Term) -> Value:
         g, unit = self.graph, self.scope.sizes["Real"]
         whole = b.op == "real"
         dividend, divisor = self.term(a), self.term(b.args[0] if whole else b)
         if not whole:
-            dividend = g.mul(dividend, unit)
+            dividend = self._fitting(g.mul(dividend, unit))
         self.flaw("a number is divided by 0", g.eq(divisor, 0))
 
         def by(number: int) -> Value:
@@ -276,6 +310,7 @@ class _Run:
 
         if isinstance(divisor, int):
             return by(divisor) if divisor else 0
+        self._few(divisor, "a divisor")
         return g.cases(divisor, lambda number: by(number) if number else 0)
 
     def _whole(self, op: str, a: Term, b: Term) -> Value:
@@ -289,7 +324,10 @@ class _Run:
             whole = g.quotient(dividend, number)
             return whole if op == "floordiv" else g.sub(dividend, g.mul(whole, number))
 
-        return by(divisor) if isinstance(divisor, int) else g.cases(divisor, by)
+        if isinstance(divisor, int):
+            return by(divisor)
+        self._few(divisor, "a divisor")
+        return g.cases(divisor, by)
 
     def _exact(self, a: Value, divisor: int) -> Value:
         """The quotient, which must not be rounded."""
@@ -298,8 +336,7 @@ class _Run:
             a, divisor = g.mul(a, -1), -divisor
         result = g.quotient(a, divisor)
         rest = g.negate(g.eq(g.sub(a, g.mul(result, divisor)), 0))
-        what = f"a number is no multiple of 1/{self.scope.sizes['Real']}; give Real a size that has more divisors"
-        self.flaw(what, rest, is_scope=True)
+        self.flaw(too_coarse(self.scope), rest, is_scope=True)
         return result
 
     def _connective(self, op: str, a: tuple[Any, ...]) -> Value:
@@ -444,7 +481,7 @@ class _Run:
                 counts = self.term(count.formula)
                 amount = 1 if count.weight is None or counts == 0 else self.term(count.weight)
                 ones.append(counts if amount == 1 else self.graph.where(counts, amount, 0))
-            entries.append(self.graph.total(ones))
+            entries.append(self._fitting(self.graph.total(ones)))
         self.now = saved
         return self.entry(entries, sizes, at, 0)
 
@@ -542,12 +579,23 @@ class _Run:
                 yield self.scope.place(kinds, numbers), condition
 
     def _assign(self, s: Assign) -> None:
-        kinds = self.model.maps[s.name].kinds
+        mapping = self.model.maps[s.name]
+        kinds = mapping.kinds
         keys, value = [self.term(k) for k in s.keys], self.term(s.value)
         self._demand(s.name, kinds, keys)
+        if may_misfit(s.value, mapping.to, is_optional=mapping.is_optional):
+            self._stored(s, mapping, value)
         entries = self.now[s.name]
         for place, condition in self._places(kinds, keys):
             entries[place] = self.graph.where(condition, value, self.graph.look(entries[place]))
+
+    def _stored(self, s: Assign, mapping: Map[Any], value: Value) -> None:
+        """What is stored is an element, or none where that may be."""
+        least = NONE if mapping.is_optional and s.value.is_optional else 0
+        wrong = [self.graph.le(value, least - 1)]
+        if issubclass(mapping.to, Sort):
+            wrong.append(self.graph.ge(value, self.scope.size(mapping.to)))
+        self.flaw(f"{s.name} gets what is no {mapping.to.__name__}", self.graph.some(wrong))
 
     def _queue(self, s: Push | Remove) -> None:
         queue = self.model.queues[s.name]
@@ -626,6 +674,14 @@ class _Effect:
     misfits: frozenset[str]
 
 
+@dataclass(frozen=True)
+class _Judges:
+    """Compiled properties: first whether the scope is too coarse to judge each, then what each finds."""
+
+    names: tuple[str, ...]
+    program: Program
+
+
 class Batched:
     """A machine in one scope, on batches of packed states."""
 
@@ -637,12 +693,12 @@ class Batched:
         self._effects: dict[int, _Effect] = {}
         self.instances: list[Instance] = []
         guards: list[Value] = []
-        self._looks: list[tuple[Instance, str, Program]] = []
+        self._looks: list[tuple[Instance, Flaw, Program]] = []
         for act in model.actions.values():
             for args in itertools.product(*(range(scope.size(type(p))) for p in act.params)):
                 guard, flaws = self._guard(act, args)
                 instance = Instance(len(guards), act.name, args)
-                self._looks += [(instance, f"{_ILL_FORMED}{f.what}", compiled([f.when])) for f in flaws]
+                self._looks += [(instance, f, compiled([f.when])) for f in flaws]
                 if guard != 0:
                     self.instances.append(instance)
                     guards.append(guard)
@@ -693,6 +749,8 @@ class Batched:
             for numbers in itertools.product(*(range(self.scope.size(type(k))) for k in keys)):
                 run.bind(keys, numbers)
                 entries.append(run.term(value))
+            for flaw in run.flaws:
+                raise ScopeError(f"the first value of {name}: {flaw.what}")
             found[name] = entries
         return {**world, **found}
 
@@ -711,15 +769,16 @@ class Batched:
         ``only``: the steps of this action with these arguments.
         """
         columns = self.layout.columns(words)
-        for instance, what, look in self._looks:
+        for instance, flaw, look in self._looks:
             if only not in (None, (instance.action, instance.args)):
                 continue
             (flag,) = look(columns)
             rows = torch.arange(words.shape[1], device=self.device) if isinstance(flag, int) else _positions(flag)
+            if len(rows) and flaw.is_scope:
+                raise ScopeError(f"{instance.action}{instance.args}: {flaw.what}")
             if len(rows):
-                yield Moves(
-                    instance, rows, words.index_select(1, rows), ((what, torch.arange(len(rows), device=self.device)),)
-                )
+                fault = (f"{_ILL_FORMED}{flaw.what}", torch.arange(len(rows), device=self.device))
+                yield Moves(instance, rows, words.index_select(1, rows), (fault,))
         for instance, guard in zip(self.instances, self._guards(columns), strict=True):
             if only not in (None, (instance.action, instance.args)):
                 continue
@@ -807,7 +866,11 @@ class Batched:
             for flaw in run.flaws:
                 what, found = (flaw.what, misfits) if flaw.is_scope else (f"{_ILL_FORMED}{flaw.what}", ill_formed)
                 found[what] = self._graph.either(found.get(what, 0), flaw.when)
-            broken = self._broken_steps(act, instance, before, run.now) if self.steps else {}
+            broken: dict[str, Value] = {}
+            for prop in self.model.steps_for(act.name) if self.steps else ():
+                broken[prop.name], coarse = self._broken_step(prop, act, instance, before, run.now)
+                if coarse != 0:
+                    misfits[f"{prop.name}: {too_coarse(self.scope)}"] = coarse
         judged = {what: value for what, value in (ill_formed | broken | misfits).items() if value != 0}
         program = compiled([*changes.values(), self._graph.some(judged.values()), *judged.values()])
         return _Effect(program, tuple(changes), tuple(judged), frozenset(misfits))
@@ -844,53 +907,65 @@ class Batched:
             rest = joined + rest[len(joined) * 2 :]
         return g.add(g.mul(rest[0][0], 1 << rest[0][1]), constant) if rest else constant
 
-    def _broken_steps(self, act: Action, instance: Instance, before: World, after: World) -> dict[str, Value]:
+    def _broken_step(
+        self, prop: Property, act: Action, instance: Instance, before: World, after: World
+    ) -> tuple[Value, Value]:
         names = [p.args[0] for p in act.params]
         by_name = dict(zip(names, instance.args, strict=True))
-        broken: dict[str, Value] = {}
-        for prop in self.model.steps_for(act.name):
-            run = _Run(self._graph, self.model, self.scope, after, before)
-            run.bind(tuple(prop.given.values()), [by_name.get(n, 0) for n in prop.given])
-            broken[prop.name] = self._broken(run, prop)
-        return broken
+        run = _Run(self._graph, self.model, self.scope, after, before)
+        run.bind(tuple(prop.given.values()), [by_name.get(n, 0) for n in prop.given])
+        return self._broken(run, prop)
 
     # ------------------------------------------------------------------------------------------------ properties
 
-    def _broken(self, run: _Run, prop: Property) -> Value:
-        """When the property fails for some values of its parameters (or, for `sometimes`, holds for some)."""
+    def _broken(self, run: _Run, prop: Property) -> tuple[Value, Value]:
+        """When the property fails for some values of its parameters (or, for `sometimes`, holds for some).
+
+        And when that cannot be told, because the scope has not the numbers for it.
+        """
         values = []
         for numbers in itertools.product(*(range(self.scope.size(type(b))) for b in prop.binders)):
             run.bind(prop.binders, numbers)
             value = run.term(prop.formula)
             values.append(value if prop.kind == "sometimes" else self._graph.negate(value))
-        flawed = [f.when for f in run.flaws] if prop.kind != "sometimes" else []
-        return self._graph.some([*values, *flawed])
+        flawed = [f.when for f in run.flaws if not f.is_scope] if prop.kind != "sometimes" else []
+        coarse = self._graph.some(f.when for f in run.flaws if f.is_scope)
+        return self._graph.some([*values, *flawed]), coarse
+
+    def _judges(self, props: Iterable[Property]) -> _Judges:
+        pairs = {p.name: self._broken(self._run(), p) for p in props}
+        values, coarse = [value for value, _ in pairs.values()], [coarse for _, coarse in pairs.values()]
+        return _Judges(tuple(pairs), compiled([*coarse, *values]))
 
     @cached_property
-    def _invariants(self) -> tuple[list[str], Program]:
-        names = [p.name for p in self.model.of_kind("invariant")]
-        return names, compiled([self._broken(self._run(), self.model.properties[n]) for n in names])
+    def _invariants(self) -> _Judges:
+        return self._judges(self.model.of_kind("invariant"))
 
     @cached_property
-    def _sometimes(self) -> dict[str, Program]:
-        return {p.name: compiled([self._broken(self._run(), p)]) for p in self.model.of_kind("sometimes")}
+    def _sometimes(self) -> dict[str, _Judges]:
+        return {p.name: self._judges([p]) for p in self.model.of_kind("sometimes")}
 
     def broken(self, words: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
         """The invariants that some of the states break, with the rows of those states."""
-        names, program = self._invariants
-        found = []
-        for name, flag in zip(names, program(self.layout.columns(words)), strict=True):
-            if isinstance(flag, int):
-                if flag:
-                    found.append((name, torch.arange(words.shape[1], device=self.device)))
-            elif int(flag.count_nonzero()):
-                found.append((name, _positions(flag)))
-        return found
+        return list(self._judged(self._invariants, words))
 
     def reaches(self, words: torch.Tensor, name: str) -> bool:
         """Whether a `sometimes` property is true in one of the states."""
-        (flag,) = self._sometimes[name](self.layout.columns(words))
-        return bool(flag) if isinstance(flag, int) else bool(int(flag.count_nonzero()))
+        return any(self._judged(self._sometimes[name], words))
+
+    def _judged(self, judges: _Judges, words: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+        """What is flagged, with the rows."""
+        flags = judges.program(self.layout.columns(words))
+        for number, (name, flag) in enumerate(zip(judges.names * 2, flags, strict=True)):
+            if isinstance(flag, int) and flag:
+                rows = torch.arange(words.shape[1], device=self.device)
+            elif isinstance(flag, int) or not int(flag.count_nonzero()):
+                continue
+            else:
+                rows = _positions(flag)
+            if number < len(judges.names):
+                raise ScopeError(f"{name}: {too_coarse(self.scope)}")
+            yield name, rows
 
 
 def _positions(flags: torch.Tensor) -> torch.Tensor:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
+from .language import Map
 from .model import Action, CountOf, Model, Property
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .scope import NONE, Scope, ScopeError
-from .terms import Bool, Int, Sort, Term, make, parts
+from .terms import Bool, Int, Sort, Term, make, may_misfit, parts
 
 __all__ = ["Concrete", "IllFormed", "Outcome", "State", "Violation"]
 
@@ -78,13 +79,7 @@ class Concrete:
         self._constants = self._constant_counts()
         writer = _Writer(model, scope, self._constants)
         self.source = writer.module()
-        space: dict[str, Any] = {
-            "OrderedDict": OrderedDict,
-            "IllFormed": IllFormed,
-            "ScopeError": ScopeError,
-            "Fraction": Fraction,
-            **{f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()},
-        }
+        space = _space() | {f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()}
         exec(compile(self.source, f"<{model.name}>", "exec"), space)  # our own text, written from the model
         self._guard = {n: cast(Callable[..., bool], space[f"guard_{n}"]) for n in model.actions}
         self._apply = {n: cast(Callable[..., Any], space[f"apply_{n}"]) for n in model.actions}
@@ -207,7 +202,7 @@ class Concrete:
             ranges = [range(scope.size(type(k))) for k in count.keys]
             names = ", ".join(["s", *(writer.var(k) for k in count.keys)])
             state = {n: scope.flat(n, m, scope.params[n]) for n, m in model.maps.items() if m.is_param}
-            function = eval(f"lambda {names}: {body}", {})  # our own text, written from the model
+            function = eval(f"lambda {names}: {body}", _space())  # our own text, written from the model
             constants[name] = [function(State(**state), *keys) for keys in itertools.product(*ranges)]
         return constants
 
@@ -358,8 +353,6 @@ class _Writer:
     # ------------------------------------------------------------------------------------------------ functions
 
     def _write_initial(self) -> None:
-        for line in _HELPERS.splitlines():
-            self.put(line)
         self.put("def initial(s):")
         self.indent += 1
         for name, (keys, value) in self.model.inits.items():
@@ -462,7 +455,7 @@ class _Writer:
         elif isinstance(s, Assign):
             mapping = self.model.maps[s.name]
             self._demand(mapping.kinds, s.keys, s.name)
-            self.put(f"s.{s.name}[{self._place(mapping.kinds, s.keys)}] = {self.term(s.value)}")
+            self.put(f"s.{s.name}[{self._place(mapping.kinds, s.keys)}] = {self._stored(s, mapping)}")
         elif isinstance(s, Push | Remove):
             queue = self.model.queues[s.name]
             self._demand((*queue.kinds, queue.of), (*s.keys, s.element), s.name)
@@ -492,6 +485,15 @@ class _Writer:
             self.indent -= len(s.binders) - 1
         elif isinstance(s, Loop):
             self._loop(s)
+
+    def _stored(self, s: Assign, mapping: Map[Any]) -> str:
+        """The value, looked at where its type does not say that it is an element (or none, where that may be)."""
+        value, to = self.term(s.value), mapping.to
+        if not may_misfit(s.value, to, is_optional=mapping.is_optional):
+            return value
+        least = NONE if mapping.is_optional and s.value.is_optional else 0
+        size = self.scope.size(to) if issubclass(to, Sort) else None
+        return f"stored({s.name!r}, {to.__name__!r}, {value}, {least}, {size})"
 
     def _loop(self, s: Loop) -> None:
         index, limit, rounds = self.var(s.index), f"n{s.number}", f"t{s.result}"
@@ -527,6 +529,10 @@ def whole(a, b):
     return a // b
 def rest(a, b):
     return a - whole(a, b) * b
+def stored(name, kind, value, least, size):
+    if value < least or (size is not None and value >= size):
+        raise IllFormed(f"{name} gets {value}, which is no {kind}")
+    return value
 def head(q):
     if not q: raise IllFormed("the head of an empty queue")
     return next(iter(q))
@@ -556,6 +562,18 @@ def out_of_range(name, keys):
     if -1 in keys: raise IllFormed(f"{name} is written at {keys}, where none is no key")
     raise ScopeError(f"{name} is written at {keys}, outside of the scope; give its sorts a greater size")
 """
+
+
+def _space() -> dict[str, Any]:
+    """What the written text may name."""
+    space: dict[str, Any] = {
+        "OrderedDict": OrderedDict,
+        "IllFormed": IllFormed,
+        "ScopeError": ScopeError,
+        "Fraction": Fraction,
+    }
+    exec(_HELPERS, space)  # our own text
+    return space
 
 
 def _prefix(act: Action) -> list[Statement]:

@@ -31,7 +31,7 @@ from .formulas import (
     replaced,
 )
 from .model import Action, CountOf, Property, written
-from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements
+from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements, terms
 from .symbolic import Snapshot, Symbolic
 from .terms import Index, Int, Line, MachineError, Term, fits, walk
 from .wellformed import WellFormed, is_key
@@ -123,6 +123,8 @@ class Run:
         ]
         self.possible = self.context
         self._body(action.body)
+        if action.result is not None:
+            self._asked(action.result, action.line)
         if judged:
             self._end()
 
@@ -201,17 +203,22 @@ class Run:
     def _as(self, kind: type[Term], term: Term) -> Formula:
         return num(self.symbolic.value(term, self.now, self.env, self.views, self.temps, kind=kind))
 
+    def _asked(self, term: Term, line: Line) -> None:
+        """The term has a value: a read where it is made, a division where it is used."""
+        if self.judged:
+            demands = WellFormed(self.symbolic, self.now, self.views, self.temps).demands(term, self.env)
+            about = frozenset(self.symbolic.looked_at)
+            self._goal(f"{term!r} has a value", "", demands, line, about=about)
+
     # ------------------------------------------------------------------------------------------------ statements
 
     def _body(self, body: list[Statement]) -> None:
         for s in body:
             self.has_meaning = id(s) in self.settled.statements
+            self.symbolic.looked_at.clear()
+            for term in terms(s):
+                self._asked(term, s.line)
             if isinstance(s, Let):
-                self.symbolic.looked_at.clear()
-                if self.judged:
-                    demands = WellFormed(self.symbolic, self.now, self.views, self.temps).demands(s.value, self.env)
-                    about = frozenset(self.symbolic.looked_at)
-                    self._goal(f"{s.value!r} has a value", "", demands, s.line, about=about)
                 self.temps[s.name] = self._value(s.value)
                 self.read |= self.symbolic.looked_at
             elif isinstance(s, Require):
@@ -407,6 +414,7 @@ class Run:
             self.env[s.index.args[1]] = z3.IntVal(i)
             with self._on_path(going):
                 self._body(s.going_lets)
+                self._asked(s.going, s.line)
             going = land(going, less(z3.IntVal(i), count, strict=True), self._value(s.going))
             if i == self.rounds:
                 break
@@ -447,6 +455,7 @@ class Run:
         self.env[s.index.args[1]] = index
         self._learn(less(z3.IntVal(0), index, strict=False), less(index, count, strict=True))
         self._body(s.going_lets)
+        self._asked(s.going, s.line)
         self._learn(self._value(s.going))
         self._body(s.body)
         self._invariants(label)

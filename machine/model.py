@@ -291,7 +291,7 @@ def _count(model: Model, name: str, count: Count) -> CountOf:
 
 def _weight(count: Sum[Any], value: Term) -> Int | Real:
     """What an element counts, in the type of the sum."""
-    return as_real(value) if count.to is Real else as_int(value)
+    return as_real(value, count.line) if count.to is Real else as_int(value, count.line)
 
 
 def _size(model: Model, name: str, queue: Queue[Any]) -> CountOf:

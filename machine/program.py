@@ -13,7 +13,20 @@ from typing import Literal
 
 from .terms import Bool, Int, Line, Term
 
-__all__ = ["Assign", "Each", "Emit", "Let", "Loop", "Push", "Remove", "Require", "Statement", "When", "statements"]
+__all__ = [
+    "Assign",
+    "Each",
+    "Emit",
+    "Let",
+    "Loop",
+    "Push",
+    "Remove",
+    "Require",
+    "Statement",
+    "When",
+    "statements",
+    "terms",
+]
 
 
 @dataclass(eq=False)
@@ -118,6 +131,23 @@ class Loop:
 
 
 Statement = Let | Require | Assign | Push | Remove | Emit | When | Each | Loop
+
+
+def terms(s: Statement) -> tuple[Term, ...]:
+    """What the statement itself evaluates before anything else happens; not what stands inside it."""
+    if isinstance(s, Let):
+        return (s.value,)
+    if isinstance(s, Require | When):
+        return (s.condition,)
+    if isinstance(s, Assign):
+        return (*s.keys, s.value)
+    if isinstance(s, Push):
+        return (*s.keys, s.element) if s.anchor is None else (*s.keys, s.element, s.anchor)
+    if isinstance(s, Remove):
+        return (*s.keys, s.element)
+    if isinstance(s, Emit):
+        return s.args
+    return (s.count,) if isinstance(s, Loop) else ()
 
 
 def statements(body: list[Statement]) -> Iterator[Statement]:

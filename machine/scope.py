@@ -67,6 +67,9 @@ class Scope:
             if name not in known:
                 raise ScopeError(f"{self.model.name} has no sort {name}; it has {', '.join(sorted(known))}")
         self.sizes = {"Int": self._widest(), **units, **self.sizes}
+        for name in ("Int", *units):
+            if not isinstance(self.sizes[name], int) or self.sizes[name] < 1:
+                raise ScopeError(f"the size of {name} is {self.sizes[name]}; it is a positive integer, as in {name}=6")
         for name, mapping in self.model.params.items():
             if name not in self.params:
                 raise ScopeError(f"the scope needs a value for the parameter {name} of {self.model.name}")
@@ -130,7 +133,7 @@ class Scope:
                 raise ScopeError(f"parameter {name} must not be none")
             if not isinstance(v, int | None):
                 raise ScopeError(f"parameter {name} holds {mapping.to.__name__}, not {v!r}")
-            if issubclass(mapping.to, Sort) and v is not None and not 0 <= v < self.size(mapping.to):
+            if issubclass(mapping.to, Sort | Index) and v is not None and not 0 <= v < self.size(mapping.to):
                 raise ScopeError(
                     f"parameter {name} holds {v}, but {mapping.to.__name__} has only {self.size(mapping.to)} elements"
                 )

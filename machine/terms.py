@@ -343,26 +343,28 @@ def as_bool(value: object, line: Line | None = None) -> Bool:
     raise MachineError(f"a condition is expected here, not {value!r}", line)
 
 
-def as_int(value: object) -> Int:
+def as_int(value: object, line: Line | None = None) -> Int:
     """An integer from a term or a Python int."""
     if isinstance(value, int) and not isinstance(value, bool):
         return make(Int, "lit", value)
     if isinstance(value, Int):
         if value.is_optional:
-            raise MachineError(f"{value!r} may be none, with which nothing can be computed")
+            raise MachineError(f"{value!r} may be none, with which nothing can be computed", line)
         return value
-    raise MachineError(f"an integer is expected here, not {value!r}")
+    raise MachineError(f"an integer is expected here, not {value!r}", line)
 
 
-def as_real(value: object) -> Real:
+def as_real(value: object, line: Line | None = None) -> Real:
     """An exact number from a term, or from a Python int or fraction."""
     if isinstance(value, int | Fraction) and not isinstance(value, bool):
         return make(Real, "lit", Fraction(value))
     if isinstance(value, Int):
-        return as_real(value.args[0]) if value.op == "lit" else make(Real, "real", as_int(value))
+        return as_real(value.args[0]) if value.op == "lit" else make(Real, "real", as_int(value, line))
     if isinstance(value, Real):
         return value
-    raise MachineError(f"a number is expected here, not {value!r}; write one that is no integer as Fraction(1, 3)")
+    raise MachineError(
+        f"a number is expected here, not {value!r}; write one that is no integer as Fraction(1, 3)", line
+    )
 
 
 def _combine(op: str, a: object, b: object) -> Int | Real:
@@ -418,12 +420,19 @@ def fits(term: Term, kind: type[Term]) -> bool:
     return not term.is_optional and (not isinstance(term, Sort) or set(term.extra) <= set(getattr(kind, "extra", ())))
 
 
+def may_misfit(term: Term, kind: type[Term], *, is_optional: bool) -> bool:
+    """What the term says may be none of what is stored as this kind: it may be missing, of a wider sort, or below 0."""
+    is_wider = isinstance(term, Sort) and not set(term.extra) <= set(getattr(kind, "extra", ()))
+    is_number = isinstance(term, Int) and issubclass(kind, Index) and not _is_natural(term)
+    return is_wider or is_number or (term.is_optional and not is_optional)
+
+
 def _equals(a: Term, b: object) -> Bool:
     other = as_number(type(a), as_term(b))
     a = as_number(type(other), a)
     if isinstance(a, Int) and isinstance(other, Int) and not same_type(a, other):
-        is_there = (a if a.is_optional else other) != none  # which no number equals
-        return is_there & make(Bool, "eq", a, other)
+        index = a if a.is_optional else other
+        return ~_equals(index, none) & make(Bool, "eq", a, other)  # none is no number
     if not same_type(a, other):
         raise MachineError(f"{a!r} ({type(a).__name__}) cannot equal {other!r} ({type(other).__name__})")
     return make(Bool, "eq", a, other)

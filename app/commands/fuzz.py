@@ -30,7 +30,8 @@ def fuzz(
         typer.Option(
             metavar="LEVEL",
             help="A level of the engine: scheduler, manager, offload, pool; of exec: requests. Default: all. "
-            "Of refimpl one: pool (default), mirror, pin, tiered, offload, links, timed, shared, connectors, file-store.",
+            "Of refimpl one: pool (default), mirror, pin, tiered, offload, links, timed, shared, connectors, "
+            "file-store.",
         ),
     ] = None,
     profile: Annotated[

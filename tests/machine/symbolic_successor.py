@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import z3
@@ -70,10 +71,12 @@ class SymbolicSuccessor:
         return self._read(solver.model())
 
     def _read(self, found: z3.ModelRef) -> dict[str, Any]:
-        def number(formula: Formula) -> int | bool:
+        def number(formula: Formula) -> int | bool | Fraction:
             if isinstance(formula, bool):
                 return formula
             value = found.eval(formula, model_completion=True)
+            if z3.is_real(value):
+                return Fraction(str(value.as_fraction()))
             return bool(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
 
         result: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Protocol
 
 import pytest
@@ -15,7 +16,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.machine import Bool, Machine, Model
+from kvproof.machine import Bool, Machine, Model, Real
 from kvproof.machine.batched import Batched, Moves
 from kvproof.machine.concrete import Concrete, IllFormed
 from kvproof.machine.scope import Scope, ScopeError
@@ -25,7 +26,7 @@ from kvproof.spec.pool import Pool
 from kvproof.spec.tiered import Tiered
 
 from ..explore.tiers import scope as tier_scope
-from . import gadget
+from . import gadget, meter
 
 Described = dict[str, Any]
 IMPOSSIBLE, ILL_FORMED, OUT_OF_SCOPE = "impossible", "ill-formed", "out of scope"
@@ -149,6 +150,8 @@ CASES: dict[str, tuple[type[Machine], Callable[[], Scope]]] = {
     "tiered": (Tiered, lambda: tier_scope("tiered", **TIERS, null=True, split=True, capacity=2)),
     "gadget": (gadget.Gadget, gadget.scope),
     "gadget, odd": (gadget.Gadget, lambda: gadget.scope(is_odd=True, favourite=None)),
+    "meter": (meter.Meter, meter.scope),
+    "meter, a first mark": (meter.Meter, lambda: meter.scope(first=0)),
 }
 
 
@@ -209,6 +212,10 @@ def arbitrary(draw: st.DrawFn, model: Model, scope: Scope) -> Described:
         values: st.SearchStrategy[Any] = st.integers(0, scope.size(mapping.to) - 1)
         if mapping.to is Bool:
             values = st.booleans()
+        elif mapping.to is Real:
+            values = st.integers(0, scope.sizes["Int"] * scope.sizes["Real"]).map(
+                lambda units: str(Fraction(units, scope.sizes["Real"]))
+            )
         elif mapping.is_optional:
             values = st.none() | values
         state[name] = nested(mapping.kinds, functools.partial(draw, values))
@@ -217,6 +224,10 @@ def arbitrary(draw: st.DrawFn, model: Model, scope: Scope) -> Described:
         queues = math.prod(scope.size(k) for k in queue.kinds)
         state[name] = [draw(members) for _ in range(queues)] if queue.kinds else draw(members)
     return state
+
+
+def has_exact_numbers(model: Model) -> bool:
+    return any(mapping.to is Real for mapping in model.maps.values())
 
 
 def compare(name: str, data: st.DataObject, states: Callable[[Model, Scope], st.SearchStrategy[Described]]) -> None:
@@ -232,6 +243,8 @@ def compare(name: str, data: st.DataObject, states: Callable[[Model, Scope], st.
             found = other.step(state, action, args)
             if expected == OUT_OF_SCOPE and found == ILL_FORMED:
                 continue  # The concrete interpreter stopped before what is ill-formed later.
+            if found == OUT_OF_SCOPE and has_exact_numbers(model):
+                continue  # A number on the way cannot be packed, though the state after it can.
             assert found == expected, (action, args)
             if isinstance(expected, dict):
                 assert other.broken_by(state, action, args) == concrete.broken_by(state, action, args), (action, args)

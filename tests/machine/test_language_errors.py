@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from kvproof.machine import (
     Model,
     Param,
     Queue,
+    Real,
     Scalar,
     Sort,
     Sum,
@@ -69,6 +71,8 @@ class Base(Machine):
     table = Map(Request, Place, to=optional(Block))
     flag = Scalar(to=Bool)
     cursor = Scalar(to=optional(Block))
+    time = Map(Block, to=Real)
+    at = Map(Block, to=optional(Place))
     told = Event(Block)
 
 
@@ -369,6 +373,129 @@ def test_a_number_as_condition() -> None:
     assert message == "a condition is expected here, not count[b]"
 
 
+# -------------------------------------------------------------------------------- numbers
+
+
+NUMBER = "a number is expected here, not 0.5; write one that is no integer as Fraction(1, 3)"
+
+
+def test_a_rounded_number_in_arithmetic() -> None:
+    assert in_property(lambda self, b, r: self.time[b] + 0.5 == 1) == NUMBER  # wrong
+
+
+def test_a_rounded_number_in_a_comparison() -> None:
+    assert in_property(lambda self, b, r: self.time[b] < 0.5) == NUMBER  # wrong
+
+
+def test_a_rounded_number_times_an_integer() -> None:
+    message = in_property(lambda self, b, r: self.count[b] * 0.5 == 1)  # wrong
+    assert message == "an integer is expected here, not 0.5"
+
+
+def test_a_rounded_number_stored() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.time[b] = 0.5  # type: ignore[assignment]  # wrong
+
+    assert in_action(body) == "0.5 is not a value of the modelling language"
+
+
+def test_an_exact_number_stored_as_an_integer() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.count[b] = n + Fraction(1, 2)  # type: ignore[assignment]  # wrong
+
+    assert in_action(body) == "count holds Int; n + 1/2 is a Real"
+
+
+def test_whole_division_by_an_exact_number() -> None:
+    message = in_property(lambda self, b, r: self.count[b] // self.time[b] == 1)  # wrong
+    assert message == "an integer is expected here, not time[b]"
+
+
+def test_an_exact_number_and_a_condition() -> None:
+    message = in_property(lambda self, b, r: self.time[b] == self.flag.value)  # wrong
+    assert message == "time[b] (Real) cannot equal flag (Bool)"
+
+
+def test_exact_numbers_are_no_keys() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Map(Real, to=Int)  # wrong
+
+        return Wrong
+
+    assert "Real'> is not a sort; a map is keyed by sorts" in mistake(make)
+
+
+def test_exact_numbers_are_no_parameters() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @action("P1")  # wrong
+            def act(self, n: Real) -> None: ...
+
+        return Wrong
+
+    assert "parameter n of act needs a sort, Int or Bool as its annotation" in mistake(make)
+
+
+@pytest.mark.parametrize("number", [Bool, Int, Real])
+def test_a_number_that_may_be_none(number: Any) -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Map(Block, to=optional(number))  # wrong
+
+        return Wrong
+
+    assert f"optional({number.__name__}) is not a type that a map can hold" in mistake(make)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda at: at + 1,  # wrong
+        lambda at: 1 - at,  # wrong
+        lambda at: at + Fraction(1, 2),  # wrong
+        lambda at: at / 2,  # wrong
+        lambda at: at // 2,  # wrong
+        lambda at: 7 % at,  # wrong
+        lambda at: at < 1,  # wrong
+        lambda at: at <= Fraction(1, 2),  # wrong
+        lambda at: Fraction(1, 2) == at,  # wrong
+    ],
+)
+def test_an_index_that_may_be_none_in_arithmetic(use: Any) -> None:
+    message = in_property(lambda self, b, r: use(self.at[b]) == use(self.at[b]))  # wrong
+    assert message == "at[b] may be none, with which nothing can be computed"
+
+
+def test_an_index_that_may_be_none_stored_as_a_number() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.count[b] = self.at[b]  # wrong
+
+    assert in_action(body) == "count holds Int; at[b] is a Place or none"
+
+
+def test_an_index_that_may_be_none_stored_as_an_exact_number() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.time[b] = self.at[b]  # wrong
+
+    assert in_action(body) == "at[b] may be none, with which nothing can be computed"
+
+
+def test_an_index_that_may_be_none_or_a_number() -> None:
+    message = in_property(lambda self, b, r: ite(self.flag.value, self.at[b], self.count[b]) == 1)  # wrong
+    assert message == "the two values of ite differ in type: at[b], count[b]"
+
+
+def test_an_index_that_may_be_none_equals_numbers_that_are_there() -> None:
+    class Right(Base):
+        @invariant("P1")
+        def holds(self, b: Block, p: Place) -> Bool:
+            return (self.at[b] == p) | (self.at[b] == 0) | (self.at[b] == self.count[b])
+
+    said = repr(Model.of(Right).properties["holds"].formula)
+    assert said == "((at[b] == p) | (at[b] == 0)) | ((at[b] != none) & (at[b] == count[b]))"
+
+
 # -------------------------------------------------------------------------------- the order of statements
 
 
@@ -611,6 +738,37 @@ def test_each_that_reads_what_another_round_writes() -> None:
     assert in_action(body) == "`each` reads count[b], which another round may write"
 
 
+def test_each_that_reads_a_count_of_what_another_round_writes() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        with self.each(Block) as c:
+            self.count[c] = self.many.value  # type: ignore[attr-defined]  # wrong
+
+    class Counts(Base):
+        many = Count(Block, where=lambda m, b: m.count[b] > 0)
+
+    def make() -> type[Machine]:
+        class Wrong(Counts):
+            @action("P1")
+            def act(self, b: Block, r: Request, n: Int) -> None:
+                body(self, b, r, n)
+
+        return Wrong
+
+    assert "`each` reads the count many, which another round may change" in mistake(make)
+
+
+def test_each_that_reads_a_count_of_something_else() -> None:
+    class Right(Base):
+        others = Count(Block, by=Request, where=lambda m, b, r: m.owner[b] == r)
+
+        @action("P1")
+        def act(self, r: Request) -> None:
+            with self.each(Block) as b, when(self.free.size > self.others[r]):
+                self.count[b] = self.others[r]
+
+    assert list(Model.of(Right).actions) == ["act"]
+
+
 def test_each_that_pushes() -> None:
     def body(self: Base, b: Block, r: Request, n: Int) -> None:
         with self.each(Block) as c:
@@ -668,6 +826,26 @@ def test_a_sum_with_too_few_names() -> None:
         return Wrong
 
     assert "count bad: `where` takes the machine and 2 arguments, not 1" in mistake(make)
+
+
+def test_a_sum_in_elements() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Sum(Block, of=lambda m, b: m.count[b], to=Block)  # type: ignore[type-var]  # wrong
+
+        return Wrong
+
+    assert "Block'> is no type to sum up in; use Int or Real" in mistake(make)
+
+
+def test_a_sum_of_exact_numbers_as_an_integer() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Sum(Block, of=lambda m, b: m.time[b], to=Int)  # wrong
+
+        return Wrong
+
+    assert "in count bad: an integer is expected here, not time[b]" in mistake(make)
 
 
 def test_a_count_of_a_number() -> None:

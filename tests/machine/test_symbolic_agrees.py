@@ -18,7 +18,7 @@ from kvproof.spec.statistics import Statistics
 from kvproof.spec.tiered import Tiered
 
 from ..explore.tiers import scope as tier_scope
-from . import gadget
+from . import gadget, meter
 from .symbolic_successor import SymbolicSuccessor
 
 SIZES = {"Block": 3, "Request": 2, "Hash": 2, "Slot": 1, "Content": 2, "Position": 2, "Int": 4}
@@ -43,6 +43,7 @@ CASES: dict[str, tuple[type[Machine], Scope, int]] = {
     "pin": (Pinned, tier_scope("pin", **TIERS, null=True), 2),
     "tiered": (Tiered, tier_scope("tiered", **TIERS, null=True, split=True), 2),
     "gadget": (gadget.Gadget, gadget.scope(), 4),
+    "meter": (meter.Meter, meter.scope(), 2),
 }
 
 
@@ -60,6 +61,7 @@ def test_the_same_successors_on_a_random_walk(name: str) -> None:
         args = dice.choice([x for a, x in possible if a == action])
         try:
             after, _ = concrete.after(state, action, args)
+            concrete.state(concrete.describe(after))  # else it has left the scope
         except (IllFormed, ScopeError):
             continue
         if action not in symbolic:

@@ -1,0 +1,152 @@
+"""The planner is proved for all sizes; the one proposed for vLLM is refuted, by sizes that are checked by hand here."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from kvproof.checkers.counterexample import Counterexample, find
+from kvproof.checkers.obligations import of_action
+from kvproof.checkers.prove import prove
+from kvproof.machine import Machine, Model
+from kvproof.machine.universe import Unbounded
+from kvproof.spec.planner import Chunks, Planner, ProposedPlanner, Tokens
+
+from .test_tiers import open_ends
+
+
+def test_the_planner_is_proved() -> None:
+    assert open_ends(prove(Planner)) == []
+    promised = [p for p in Model.of(Planner).properties.values() if p.kind in ("invariant", "assume")]
+    assert {r for p in promised for r in re.findall(r"[A-Z]\d+", p.rule)} == {"H1", "H2", "H3"}
+
+
+# ------------------------------------------------------------------------------------------------ plain arithmetic
+
+
+def units(shown: Counterexample) -> list[int]:
+    """The tokens of a stored piece of each group."""
+    chunk, blocks = shown.params["chunk"], shown.params["block"]
+    return [block if block <= chunk or block % chunk else chunk for block in blocks]
+
+
+def covered(shown: Counterexample, chunks: int) -> list[int]:
+    """What each group's whole pieces cover of so many chunks."""
+    return [chunks * shown.params["chunk"] // unit * unit for unit in units(shown)]
+
+
+def prefix(shown: Counterexample, chunks: int) -> int:
+    """The longest prefix that all groups can use."""
+    needed = zip(units(shown), shown.params["is_mamba"], strict=True)
+    grain = math.lcm(shown.params["hash_block"], *(unit for unit, is_mamba in needed if is_mamba))
+    return min(covered(shown, chunks)) // grain * grain
+
+
+def are_legal(shown: Counterexample) -> bool:
+    """The sizes are positive, chunks and blocks multiples of the hash block."""
+    h, sizes = shown.params["hash_block"], [shown.params["chunk"], *shown.params["block"]]
+    return h > 0 and all(size > 0 and size % h == 0 for size in sizes)
+
+
+def smallest(machine: type[Machine], action: str, prop: str) -> Counterexample:
+    model = Model.of(machine)
+    goals = [p.goal for p in of_action(model, action, Unbounded(model)).problems if p.goal.startswith(prop)]
+    found = next((step for goal in goals if (step := find(model, action, goal, seconds=10.0))), None)
+    assert found is not None
+    assert found.replayed
+    assert are_legal(found)
+    assert "H2" in found.rule
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ as proposed
+
+
+def test_the_proposal_counts_a_chunk_that_is_not_full() -> None:
+    """S19: one chunk for no tokens at all."""
+    shown = smallest(ProposedPlanner, "measure", "a_chunk_counts_when_it_is_full")
+    tokens, counted = shown.args["t"], shown.args["k"]
+    assert (shown.params["hash_block"], shown.params["chunk"], shown.params["block"]) == (1, 2, [3])
+    assert (tokens, counted) == (0, 1)
+    assert counted != tokens // shown.params["chunk"]
+    # It is what the proposal says: the prefix of one chunk is within 0 tokens, and two chunks are never asked.
+    assert min(covered(shown, counted)) <= tokens
+
+
+def test_the_proposal_plans_a_prefix_that_is_no_boundary() -> None:
+    shown = smallest(ProposedPlanner, "plan", "a_prefix_is_usable")
+    chunks, planned = shown.args["k"], shown.args["p"]
+    mamba = [unit for unit, is_mamba in zip(units(shown), shown.params["is_mamba"], strict=True) if is_mamba]
+    assert planned == min(covered(shown, chunks))
+    assert any(planned % unit for unit in (shown.params["hash_block"], *mamba))
+    assert planned > prefix(shown, chunks)
+
+
+@pytest.mark.slow
+def test_the_proposal_is_not_proved() -> None:
+    report = prove(ProposedPlanner)
+    refuted = {o.goal.split(" (")[0]: o for o in report.obligations if o.verdict == "refuted"}
+    assert {"a_chunk_counts_when_it_is_full", "a_prefix_is_usable"} <= refuted.keys()
+    assert {o.action for o in refuted.values()} == {"measure", "plan"}
+    assert all(o.counterexample is not None and o.counterexample.replayed for o in refuted.values())
+
+
+# ------------------------------------------------------------------------------------------------ other mistakes
+
+
+class CountsTheLastChunk(Planner):
+    """S19: a chunk counts from its first token on."""
+
+    def measure(self, t: Tokens, k: Chunks) -> None:
+        """Ask how many chunks t tokens fill, rounded up."""
+        self.require(k == (t + self.chunk.value - 1) // self.chunk.value)
+        self.count[t] = k
+
+
+class CountsInHashBlocks(Planner):
+    """What is counted are hash blocks."""
+
+    def measure(self, t: Tokens, k: Chunks) -> None:
+        """Ask how many chunks t tokens fill."""
+        self.require(k == t // self.hash_block.value)
+        self.count[t] = k
+
+
+class PlansTooShort(Planner):
+    """Any prefix that can be used, not the longest."""
+
+    def plan(self, k: Chunks, p: Tokens) -> None:
+        """Ask for a prefix."""
+        self.require(self.is_usable(p, k))
+        self.prefix[k] = p
+
+
+class PlansWhatIsNotCovered(Planner):
+    """A boundary, wherever the chunks end."""
+
+    def plan(self, k: Chunks, p: Tokens) -> None:
+        """Ask for the last boundary within the chunks."""
+        end = k * self.chunk.value
+        self.require(self.is_boundary[p])
+        self.require((p <= end) & (end < p + self.grain.value))
+        self.prefix[k] = p
+
+
+MISTAKES = [
+    (CountsTheLastChunk, "measure", "a_chunk_counts_when_it_is_full"),
+    (CountsInHashBlocks, "measure", "a_chunk_counts_when_it_is_full"),
+    (PlansTooShort, "plan", "the_next_boundary_is_not"),
+    (PlansTooShort, "plan", "a_prefix_is_the_longest"),
+    (PlansWhatIsNotCovered, "plan", "a_prefix_is_usable"),
+]
+
+
+@pytest.mark.parametrize(("machine", "action", "prop"), MISTAKES, ids=lambda x: getattr(x, "__name__", x))
+def test_each_mistake_is_refuted(machine: type[Machine], action: str, prop: str) -> None:
+    shown = smallest(machine, action, prop)
+    if action == "measure":
+        assert shown.args["k"] != shown.args["t"] // shown.params["chunk"]
+    else:
+        assert shown.args["p"] != prefix(shown, shown.args["k"])

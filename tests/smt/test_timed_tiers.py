@@ -1,0 +1,71 @@
+"""Machine G is proved for any number of everything, and for any times and sizes; its twins with a fault are refuted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kvproof.checkers.counterexample import find
+from kvproof.checkers.heritage import heritage
+from kvproof.checkers.obligations import of_action
+from kvproof.checkers.prove import prove
+from kvproof.machine import Machine, Model
+from kvproof.machine.universe import Unbounded
+from kvproof.spec.links import Links
+from kvproof.spec.shared_tier import SharedTier
+from kvproof.spec.timed_tiers import TimedTiers
+
+from . import broken_timed
+from .test_tiers import open_ends
+
+
+@pytest.mark.parametrize(
+    ("machine", "rules"),
+    [
+        (Links, {"G1", "G2", "G3"}),
+        (TimedTiers, {"G1", "G2", "G3", "G4", "G5", "G6", "G7", "P1", "P3", "P12", "O3"}),
+        (SharedTier, {"G2", "G3", "G8"}),
+    ],
+    ids=lambda x: x.__name__ if isinstance(x, type) else "",
+)
+def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
+    assert open_ends(prove(machine)) == []
+    model = Model.of(machine)
+    written = [p.rule for p in model.properties.values() if p.kind in ("invariant", "step")]
+    written += [action.rule for action in model.actions.values()]
+    assert {r for said in written for r in re.findall(r"[A-Z]\d+", said)} == rules
+
+
+def test_what_links_do_alone_is_not_asked_again() -> None:
+    for machine in (TimedTiers, SharedTier):
+        inherited = heritage(Model.of(machine))
+        own = {name for name, place in inherited.items() if place.of == ["Links"]}
+        assert own == {"start", "advance", "advance_to_deadline", "complete"}
+        assert "a_link_is_shared_fairly" in inherited["advance"].settled.properties
+
+
+def test_that_divisors_are_not_0_is_asked() -> None:
+    """A share is a division by the number of active transfers, a deadline one by the bandwidth."""
+    asked = [o.goal for o in prove(Links, only=["advance", "advance_to_deadline"]).obligations]
+    divisions = {o for o in asked if "/" in o and o.endswith("has a value")}
+    assert any("/ active[" in o for o in divisions)
+    assert any("/ bandwidth[" in o for o in divisions)
+
+
+# Some seconds each to the smallest state; the explorer finds them in one.
+LONG = {"PaysForOneBlock", "ShipsUpwards", "PromotesAtOnce", "PromotesNobody", "LandsWhatComesUp", "EvictsWhatIsRead"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "action", "prop", "rule"),
+    [pytest.param(*row, marks=pytest.mark.slow if row[0].__name__ in LONG else ()) for row in broken_timed.BROKEN],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
+    model = Model.of(machine)
+    goals = [p.goal for p in of_action(model, action, Unbounded(model)).problems if p.goal.startswith(prop)]
+    found = next((step for goal in goals if (step := find(model, action, goal, seconds=10.0))), None)
+    assert found is not None
+    assert found.replayed
+    assert rule in found.rule
