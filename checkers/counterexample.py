@@ -25,6 +25,7 @@ from ..machine.execution import Settled
 from ..machine.formulas import Formula
 from ..machine.model import Model, Property
 from ..machine.scope import Scope, ScopeError
+from ..machine.symbolic import Symbolic
 from ..machine.terms import Bool, Index, Int, Sort, Term
 from ..machine.universe import Finite
 from .obligations import COROLLARIES, INITIALLY, Problems, corollaries, initially, of_action
@@ -126,7 +127,7 @@ def find(model: Model, place: str, goal: str, *, seconds: float = 20.0, rounds: 
     start = time.process_time()
     roots = sorted({Scope.root(k) for k in model.sorts.values()})
     for largest in range(1, LARGEST + 1):
-        sizes = dict.fromkeys(roots, largest)
+        sizes = _with_room(model, dict.fromkeys(roots, largest))
         if _search(model, place, goal, sizes, rounds, seconds - (time.process_time() - start)) is None:
             if time.process_time() - start > seconds:
                 return None
@@ -140,6 +141,23 @@ def find(model: Model, place: str, goal: str, *, seconds: float = 20.0, rounds: 
         found = _search(model, place, goal, sizes, rounds, seconds, small=True)
         return None if found is None else _replay(model, place, goal, sizes, *found)
     return None
+
+
+def _with_room(model: Model, sizes: dict[str, int]) -> dict[str, int]:
+    """The sizes, with one sort as large as its square where the parameters need that: a name for each pair of others.
+
+    Otherwise every step from there would be safe, because there is none.
+    """
+    larger = [sizes | {root: size * size} for root, size in sizes.items()]
+    return next((candidate for candidate in (sizes, *larger) if _can_have_parameters(model, candidate)), sizes)
+
+
+def _can_have_parameters(model: Model, sizes: dict[str, int]) -> bool:
+    """Whether the machine's assumptions rule nothing out; where that is not known, a search will tell."""
+    solver = z3.Solver()
+    solver.set("timeout", 1000)
+    solver.add(*Symbolic(model, Finite(model, sizes)).about_params())
+    return bool(solver.check() != z3.unsat)
 
 
 def _problems(model: Model, place: str, universe: Finite, rounds: int) -> Problems:

@@ -119,6 +119,26 @@ class AlignedSplit(Machine):
 
     # -------------------------------------------------------------------------------- steps
 
+    @step("H7", of=("begin_load", "schedule", "grow"))
+    def nothing_is_computed_again(self, before: AlignedSplit, r: Request) -> Bool:
+        """What is there stays there, wherever it comes from."""
+        return all_of(self.start(r) >= before.start(r), self.computed[r] >= before.computed[r])
+
+    @step("H7", of="begin_load")
+    def what_is_promised_counts(self, before: AlignedSplit, r: Request, n: Tokens) -> Bool:
+        """And nothing is computed before it is there, or is not."""
+        return all_of(self.external[r] == n, self.loading[r], ~before.loading[r])
+
+    @step("H7, O11", of="end_load")
+    def only_what_came_counts(self, before: AlignedSplit, r: Request, ok: Bool) -> Bool:
+        """All of it, or nothing."""
+        return all_of(
+            before.loading[r] & ~self.loading[r],
+            implies(ok, self.external[r] == before.external[r]),
+            implies(~ok, self.external[r] == 0),
+            self.computed[r] == before.computed[r],
+        )
+
     @step("H7", of="schedule")
     def a_step_keeps_to_its_budget(self, before: AlignedSplit, r: Request, budget: Tokens) -> Bool:
         """And takes nothing while a load is under way."""

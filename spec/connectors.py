@@ -25,6 +25,7 @@ from ..machine import (
     action,
     all_of,
     assume,
+    can,
     exists,
     forall,
     iff,
@@ -383,8 +384,8 @@ class Connectors(Machine):
 
     @invariant("H5")
     def an_answer_is_used_up(self, c: Connector, r: Request) -> Bool:
-        """The chosen store is asked anew for the next lookup."""
-        return implies(self.chosen[r] == c, ~self.resolved[c, r])
+        """All stores are asked anew for the next lookup; none keeps its answer while another loads, or is done."""
+        return implies((self.chosen[r] != none) | self.over[r], ~self.resolved[c, r])
 
     @invariant("H6")
     def pins_count_loads(self, c: Connector, h: Hash) -> Bool:
@@ -418,7 +419,81 @@ class Connectors(Machine):
         """Backpressure defers; it drops nothing."""
         return self.pending[c] <= self.most_pending.value
 
+    @invariant("H6")
+    def a_load_that_takes_too_long_can_be_given_up(self, r: Request, m: Moment) -> Bool:
+        """From its deadline on; nothing else has to happen first (S18)."""
+        is_late = (self.time[m] >= self.deadline[r]) & (self.time[m] >= self.now.value)
+        return implies(self.loading[r] & is_late, can(self.expire, r, m))
+
+    @invariant("H5, O8")
+    def nothing_is_known_of_who_is_not_inside(self, r: Request) -> Bool:
+        """A stay begins with nothing chosen, loaded, counted or given up."""
+        is_blank = all_of(self.chosen[r] == none, ~self.loading[r], ~self.over[r], ~self.counted[r])
+        return implies(~self.inside[r], is_blank)
+
     # -------------------------------------------------------------------------------- steps
+
+    @step("H5", of="wait")
+    def only_who_has_no_answer_waits(self, before: Connectors, r: Request, c: Connector) -> Bool:
+        """One that has not resolved blocks nobody else (S17); where the first wins, it is why all are deferred."""
+        is_missing = exists(Connector, lambda d: (d < before.count.value) & ~before.has_answered(d, r))
+        return all_of(
+            implies(self.weighted.value, ~before.has_answered(c, r)),
+            implies(~self.weighted.value, is_missing),
+            self.inside[r],
+        )
+
+    @step("H5", of="miss")
+    def a_miss_means_that_nobody_has_anything(self, before: Connectors, r: Request, c: Connector) -> Bool:
+        """Of those that have answered."""
+        return ~(before.has_answered(c, r) & (before.answer[c, r] > 0))
+
+    @step("H5, O5", of="choose")
+    def the_winner_has_what_it_promises(self, before: Connectors, r: Request, c: Connector) -> Bool:
+        """It has resolved, keeps what it found, and may have one load more."""
+        may_load = (c < self.count.value) & (before.pending[c] < self.most_pending.value)
+        return all_of(before.resolved[c, r], before.holds[c, r], may_load, self.chosen[r] == c)
+
+    @step("H5, P15", of=("choose", "miss"))
+    def a_lookup_uses_up_the_answers(self, before: Connectors, r: Request, c: Connector) -> Bool:  # noqa: ARG002
+        """The next one is answered anew, and is no first one of the stay."""
+        return all_of(~self.resolved[c, r], self.counted[r], self.inside[r])
+
+    @step("H5, O5", of=("look_again", "decline"))
+    def what_was_promised_is_taken_back(self, before: Connectors, r: Request, c: Connector) -> Bool:  # noqa: ARG002
+        """And nobody keeps anything for it."""
+        return all_of(self.chosen[r] == none, self.promised[r] == 0, ~self.holds[c, r])
+
+    @step("H5", of="decline")
+    def who_declines_computes(self, before: Connectors, r: Request) -> Bool:  # noqa: ARG002
+        """For the rest of its stay."""
+        return self.over[r]
+
+    @step("H6", of="begin_load")
+    def a_load_is_part_of_what_was_promised(self, before: Connectors, r: Request, n: Tokens) -> Bool:
+        """And has all its time before it."""
+        return all_of(
+            (self.external[r] == n) & (n <= before.promised[r]),
+            self.deadline[r] == self.now.value + self.patience.value,
+        )
+
+    @step("H6", of=("begin_load", "expire"))
+    def time_moves_to_the_moment(self, before: Connectors, m: Moment) -> Bool:
+        """Never back."""
+        return (self.now.value == self.time[m]) & (before.now.value <= self.time[m])
+
+    @step("H6", of="expire")
+    def no_load_is_given_up_early(self, before: Connectors, r: Request) -> Bool:
+        """It had all its time."""
+        return before.loading[r] & (before.deadline[r] <= self.now.value)
+
+    @step("H6, O11", of="finish_load")
+    def a_load_ends_with_its_own_report(self, before: Connectors, r: Request, q: Request, j: Job) -> Bool:
+        """Not with that of a load that was given up before (S18)."""
+        return all_of(
+            before.loading[r] & (before.job[r] == j),
+            implies(q != r, iff(self.loading[q], before.loading[q])),
+        )
 
     @step("H5", of="choose")
     def the_most_worth_wins(self, before: Connectors, r: Request, c: Connector, d: Connector) -> Bool:
@@ -433,8 +508,10 @@ class Connectors(Machine):
 
     @step("H5", of=("choose", "miss"))
     def nobody_is_waited_for(self, before: Connectors, r: Request) -> Bool:
-        """Who has not resolved goes on looking; somebody has."""
-        return exists(Connector, lambda c: before.has_answered(c, r)) | ~before.weighted.value
+        """Who has not resolved goes on looking; somebody has. Where the first wins, everybody has."""
+        anybody = exists(Connector, lambda c: before.has_answered(c, r))
+        everybody = forall(Connector, lambda c: implies(c < before.count.value, before.has_answered(c, r)))
+        return (anybody & self.weighted.value) | (everybody & ~self.weighted.value)
 
     @step("H5", of="store")
     def all_store(self, before: Connectors, h: Hash, c: Connector) -> Bool:  # noqa: ARG002
@@ -484,16 +561,22 @@ class Connectors(Machine):
     @step("H5, O8", of="leave")
     def nothing_is_left(self, before: Connectors, r: Request, c: Connector, h: Hash) -> Bool:  # noqa: ARG002
         """Of a request that has left, in no store."""
-        return all_of(~self.holds[c, r], ~self.prepared[r, h], self.chosen[r] == none)
+        is_over = all_of(~self.inside[r], self.promised[r] == 0, self.external[r] == 0)
+        return all_of(~self.holds[c, r], ~self.prepared[r, h], ~self.resolved[c, r], is_over)
 
     # -------------------------------------------------------------------------------- what must be reachable
 
     @sometimes("H5")
-    def the_later_store_wins(self, r: Request, c: Connector, d: Connector) -> Bool:
+    def a_later_store_may_win(self, r: Request, c: Connector, d: Connector) -> Bool:
         """While an earlier one has not resolved."""
-        return all_of(c < d, self.chosen[r] == d, ~self.resolved[c, r], d < self.count.value)
+        return all_of(c < d, ~self.resolved[c, r], can(self.choose, r, d))
 
     @sometimes("H6")
     def a_load_was_given_up(self, r: Request, q: Request) -> Bool:
         """While another is under way."""
         return all_of(self.over[r], self.arrived[r] == 0, self.job[r] != none, self.loading[q])
+
+    @sometimes("H6")
+    def a_late_report_comes_while_the_next_load_is_under_way(self, r: Request, j: Job) -> Bool:
+        """Of the same request, which has left and come back."""
+        return all_of(self.loading[r], self.job[r] != j, can(self.report_late, j))

@@ -201,6 +201,11 @@ class FileStore(Machine):
         return implies(self.final[h] & ~self.damaged[h], self.written[h, p] & self.on_disk[h, p])
 
     @invariant("H9")
+    def the_disk_has_nothing_that_was_not_written(self, h: Hash, p: Page) -> Bool:
+        """Not in this file."""
+        return implies(self.on_disk[h, p], self.written[h, p])
+
+    @invariant("H9")
     def only_final_names_are_served(self, h: Hash) -> Bool:
         """What is served has its final name, in the process as on the disk."""
         return implies(self.ready[h], self.final[h] & self.final_on_disk[h])
@@ -220,6 +225,31 @@ class FileStore(Machine):
 
     # -------------------------------------------------------------------------------- steps
 
+    @step("H9", of="create")
+    def a_file_begins_empty(self, before: FileStore, h: Hash, p: Page) -> Bool:  # noqa: ARG002
+        """Whatever stood under that name."""
+        return all_of(self.temporary[h], ~self.written[h, p], ~self.on_disk[h, p])
+
+    @step("H9", of=("write", "rename"))
+    def only_temporary_files_change(self, before: FileStore, h: Hash) -> Bool:
+        """What has its final name is never written again."""
+        return before.temporary[h]
+
+    @step("H9", of="sync_directory")
+    def what_is_reported_is_stored(self, before: FileStore, h: Hash) -> Bool:
+        """Unless somebody damaged it meanwhile."""
+        return self.ready[h] & iff(self.stored[h], ~before.damaged[h])
+
+    @step("H9", of="evict")
+    def what_is_evicted_is_gone(self, before: FileStore, h: Hash) -> Bool:  # noqa: ARG002
+        """Nobody is served with it, and its name is free."""
+        return all_of(~self.ready[h], ~self.final[h], ~self.temporary[h])
+
+    @step("H9", of="damage")
+    def what_is_damaged_is_so_everywhere(self, before: FileStore, h: Hash, p: Page) -> Bool:  # noqa: ARG002
+        """In the cache and on the disk."""
+        return all_of(~self.written[h, p], ~self.on_disk[h, p], ~self.found[h, p])
+
     @step("H9", of="load")
     def only_what_is_whole_stays(self, before: FileStore, h: Hash) -> Bool:
         """A load that fails leaves nothing that would be served."""
@@ -227,18 +257,23 @@ class FileStore(Machine):
 
     @step("H9", of="crash")
     def a_crash_loses_nothing_that_was_stored(self, before: FileStore, h: Hash) -> Bool:
-        """And serves nothing else than what has its final name on the disk."""
+        """And serves what has its final name on the disk, and nothing else."""
         return all_of(
             implies(before.stored[h], self.stored[h] & self.ready[h] & self.is_whole(h)),
-            implies(self.ready[h], before.final_on_disk[h]),
+            iff(self.ready[h], before.final_on_disk[h]),
         )
 
     # -------------------------------------------------------------------------------- what must be reachable
 
     @sometimes("H9")
-    def what_is_damaged_is_about_to_be_served(self, h: Hash) -> Bool:
+    def what_is_damaged_is_about_to_be_served(self, h: Hash, g: Hash) -> Bool:
         """And another hash is stored."""
-        return self.ready[h] & ~self.is_whole(h)
+        return self.ready[h] & ~self.is_whole(h) & self.stored[g]
+
+    @sometimes("H9")
+    def a_crash_would_leave_a_part(self, h: Hash, p: Page, q: Page) -> Bool:
+        """All is written, and only some of it is on the disk."""
+        return all_of(self.temporary[h], self.is_whole(h), self.on_disk[h, p], ~self.on_disk[h, q])
 
     @sometimes("H9")
     def a_removed_file_may_come_back(self, h: Hash) -> Bool:

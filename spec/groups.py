@@ -317,7 +317,10 @@ class Groups(Machine):
         """Nor less than nothing."""
         return all_of(
             self.external[r] >= 0,
-            implies(~self.running[r], (self.computed[r] == 0) & (self.external[r] == 0) & ~self.has_loaded[r]),
+            implies(
+                ~self.running[r] | (self.seeking.value == r),
+                (self.computed[r] == 0) & (self.external[r] == 0) & ~self.has_loaded[r],
+            ),
         )
 
     # -------------------------------------------------------------------------------- steps
@@ -355,12 +358,37 @@ class Groups(Machine):
 
     @step("H4, O11", of="settle")
     def what_counts_is_there_for_all(self, before: Groups, r: Request, t: Tokens, g: Group) -> Bool:
-        """Computed and external tokens together are what every group has; nothing in common is nothing at all (S16)."""
+        """Computed and external tokens together are what every group has; nothing in common is nothing at all (S16).
+
+        It is a boundary of all groups, and what counted before counts no more than it did.
+        """
         return all_of(
+            self.is_boundary[t] & ~self.has_loaded[r],
             (self.computed[r] + self.external[r] == t) & (t <= before.reached[g, r]),
             implies(t == 0, (self.computed[r] == 0) & (self.external[r] == 0)),
             self.computed[r] <= before.computed[r],
         )
+
+    @step("H4, O11", of="settle")
+    def what_counts_is_the_most(self, before: Groups, r: Request, u: Tokens) -> Bool:
+        """No longer boundary is reached by all groups."""
+        is_reached = self.is_boundary[u] & forall(Group, lambda g: u <= before.reached[g, r])
+        return implies(is_reached, u <= self.computed[r] + self.external[r])
+
+    @step("H4", of="load")
+    def what_is_promised_counts(self, before: Groups, r: Request, n: Int) -> Bool:
+        """Behind what is computed; until it is settled what has come."""
+        return all_of(self.external[r] == n, n > 0, before.external[r] == 0, self.has_loaded[r])
+
+    @step("P9", of="leave")
+    def nothing_is_left(self, before: Groups, r: Request, g: Group, i: Position) -> Bool:  # noqa: ARG002
+        """Of a request that has left."""
+        return all_of(~self.running[r], self.table[g, r, i] == none)
+
+    @step("H4", of=("shorten", "hit"))
+    def only_who_seeks_is_answered(self, before: Groups, r: Request) -> Bool:
+        """With a candidate of its own."""
+        return all_of(before.running[r], before.seeking.value == r)
 
     # -------------------------------------------------------------------------------- what must be reachable
 
@@ -371,7 +399,7 @@ class Groups(Machine):
             self.running[r] & (self.seeking.value == none) & (g != x),
             self.is_served(g, r, self.limit[r]) & ~self.is_served(x, r, self.limit[r]),
             self.table[g, r, i] != none,
-            self.computed[r] > 0,
+            (self.computed[r] > 0) & (self.computed[r] < self.limit[r]),
         )
 
     @sometimes("H4")

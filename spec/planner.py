@@ -231,6 +231,11 @@ class Planner(Machine):
     # -------------------------------------------------------------------------------- what must be reachable
 
     @sometimes("H2")
+    def a_chunk_is_not_full(self, t: Tokens, k: Chunks) -> Bool:
+        """Behind one that is."""
+        return (self.count[t] == k) & (k > 0) & (k * self.chunk.value < t)
+
+    @sometimes("H2")
     def a_prefix_is_shorter_than_its_chunks(self, k: Chunks, p: Tokens) -> Bool:
         """A block that chunks do not divide is not covered yet."""
         return (self.prefix[k] == p) & (p > 0) & (p < k * self.chunk.value)

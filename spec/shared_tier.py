@@ -148,9 +148,10 @@ class SharedTier(Links):
     # -------------------------------------------------------------------------------- steps
 
     @step("G8", of="store")
-    def a_store_begins_at_its_workers_time(self, before: SharedTier, w: Worker, t: Transfer) -> Bool:
-        """Not later, because the tier was ahead, and not earlier."""
-        return self.begun[t] == before.clock[w]
+    def a_store_begins_at_its_workers_time(self, before: SharedTier, w: Worker, h: Hash, t: Transfer, x: Link) -> Bool:
+        """Not later, because the tier was ahead, and not earlier; and it is of what was asked for."""
+        is_right = all_of(self.stores[t] == h, self.size[t] == self.bytes[t], self.link[t] == x)
+        return is_right & (self.begun[t] == before.clock[w])
 
     @step("G8", of="complete")
     def what_was_seen_stays(self, before: SharedTier, h: Hash, w: Worker) -> Bool:

@@ -413,6 +413,11 @@ class TimedTiers(Links):
         """Also while copies to it are under way."""
         return self.on_host_now.value <= self.capacity.value
 
+    @invariant("G7")
+    def without_a_host_nothing_goes_down(self, b: Block) -> Bool:
+        """The tier does not exist."""
+        return implies(self.capacity.value == 0, ~self.is_evicted(b))
+
     @invariant("G5")
     def what_is_read_stays(self, h: Hash) -> Bool:
         """What nobody reads can be evicted; what somebody reads is on the host, and cannot."""
@@ -490,7 +495,8 @@ class TimedTiers(Links):
         return all_of(
             iff(before.gathered.has(b), self.carrier[b] == t),
             self.gathered.is_empty(),
-            (self.cargo[t].size == count) & (count <= self.batch.value),
+            (self.cargo[t].size == count) & (count >= 1) & (count <= self.batch.value),
+            self.begun[t] == before.now.value,
             self.size[t] == self.block_bytes.value * count,
             self.link[t] == self.down.value,
         )
@@ -503,7 +509,20 @@ class TimedTiers(Links):
             self.cargo[t].size == count,
             self.free.size == before.free.size - count,
             self.size[t] == self.block_bytes.value * count,
+            self.link[t] == self.up.value,
+            self.begun[t] == before.now.value,
             self.waits[r] == t,
+        )
+
+    @step("G5", of="swap_in")
+    def a_swap_in_covers_the_contiguous_hits(
+        self, before: TimedTiers, r: Request, p: Position, e: Position, i: Position
+    ) -> Bool:
+        """From the first device miss to the first host miss, or as far as there are free blocks."""
+        return all_of(
+            implies(i < p, before._is_on_device(r, i)) & ~before._is_on_device(r, p),
+            implies((p <= i) & (i < e), before._is_on_host(r, i)),
+            ~before._is_on_host(r, e) | (e - p == before.free.size),
         )
 
     @step("G5", of="complete")

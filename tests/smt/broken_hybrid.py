@@ -71,6 +71,131 @@ class LateReportsRelease(Connectors):
         return exists(Request, lambda r: self.over[r] & (self.job[r] == j) & self.wanted[r, h])
 
 
+class TakesAnyReport(Connectors):
+    """S18: a late report of a load that was given up ends the next one."""
+
+    def finish_load(self, r: Request, j: Job, ok: Bool) -> None:
+        """A store reports a load."""
+        self.require(self.loading[r])
+        self.require(j < self.issued.value)
+        with when(ok):
+            self.arrived[r] = self.external[r]
+        with otherwise():
+            self.external[r] = 0
+        self._end_load(r)
+
+
+class WaitsForEver(Connectors):
+    """S18: a load that never ends is never given up, as long as another is under way."""
+
+    def expire(self, r: Request, m: Moment) -> None:
+        """A load has taken too long."""
+        self.require(forall(Request, lambda q: (q == r) | ~self.loading[q]))
+        super().expire(r, m)
+
+
+class GivesUpEarly(Connectors):
+    """H6: a load is given up at any time."""
+
+    def expire(self, r: Request, m: Moment) -> None:
+        """A load is given up."""
+        self.require(self.loading[r])
+        self.require(self.time[m] >= self.now.value)
+        self.now.value = self.time[m]
+        self.external[r] = 0
+        self._end_load(r)
+
+
+class AnyNoneDefersAll(Connectors):
+    """S17: one that has not resolved defers all, as in the other dialect."""
+
+    def is_deferred(self, r: Request) -> Bool:
+        """Somebody has not answered."""
+        return exists(Connector, lambda c: (c < self.count.value) & ~self.has_answered(c, r))
+
+
+class FirstAnswerWins(Connectors):
+    """H5, dialect `first`: one that has not resolved is not waited for."""
+
+    def is_deferred(self, r: Request) -> Bool:
+        """Nobody has answered."""
+        return forall(Connector, lambda c: ~self.has_answered(c, r))
+
+
+class MissesWhatOneHas(Connectors):
+    """H5: one that has nothing is enough for a miss."""
+
+    def miss(self, r: Request) -> None:
+        """A lookup finds nothing."""
+        self.require(self.may_look_up(r))
+        self.require(~self.is_deferred(r))
+        self.require(exists(Connector, lambda c: (c < self.count.value) & ~self.offers(c, r)))
+        self.inside[r] = True
+        self._count(r)
+        self._drop_answers(r)
+
+
+class TrustsAnOldAnswer(Connectors):
+    """H5: what a store has answered before is taken for what it has now."""
+
+    def has_answered(self, c: Connector, r: Request) -> Bool:
+        """The store is not busy."""
+        return (c < self.count.value) & (self.pending[c] < self.most_pending.value)
+
+
+class LosersKeepTheirAnswers(Connectors):
+    """O5: only the winner is told that the lookup is over."""
+
+    def choose(self, r: Request, c: Connector) -> Int:
+        """A lookup is answered."""
+        self.require(self.may_look_up(r))
+        self.require(~self.is_deferred(r))
+        self.require(self.offers(c, r))
+        self.require(forall(Connector, lambda d: implies((d != c) & self.offers(d, r), self.is_better(c, d, r))))
+        promised = self.answer[c, r]
+        with when(~self.counted[r]):
+            self.hits.add(1, c)
+            self.hit_tokens.add(promised, c)
+        self._count(r)
+        self.resolved[c, r] = False
+        self.inside[r] = True
+        self.chosen[r] = c
+        self.promised[r] = promised
+        return promised
+
+
+class LoadsMoreThanWasPromised(Connectors):
+    """H5: as much as is wanted is loaded."""
+
+    def begin_load(self, r: Request, n: Tokens, j: Job, m: Moment) -> None:
+        """The chosen store begins to load."""
+        promised = self.promised[r]
+        super().begin_load(r, n, j, m)
+        self.external[r] = promised + n
+
+
+class ForgetsTheDeadline(Connectors):
+    """H6: the time of a load runs from the first one on."""
+
+    def begin_load(self, r: Request, n: Tokens, j: Job, m: Moment) -> None:
+        """The chosen store begins to load."""
+        deadline, is_first = self.deadline[r], self.job[r] == none
+        super().begin_load(r, n, j, m)
+        with when(~is_first):
+            self.deadline[r] = deadline
+
+
+class ComesBackAsItWas(Connectors):
+    """P15: a request that was preempted goes on with the stay that it had."""
+
+    def leave(self, r: Request) -> None:
+        """A request leaves."""
+        counted, over = self.counted[r], self.over[r]
+        super().leave(r)
+        self.counted[r] = counted
+        self.over[r] = over
+
+
 class WorthIsTokens(Connectors):
     """H5: the store with the most tokens wins, however slow it is."""
 
@@ -357,6 +482,34 @@ class ServesWhatItRemoved(FileStore):
         self.damaged[h] = False
 
 
+class WritesInPlace(FileStore):
+    """H9: what is damaged is mended under its final name."""
+
+    def write(self, h: Hash, p: Page) -> None:
+        """A page is written."""
+        self.require(self.temporary[h] | self.final[h])
+        self.written[h, p] = True
+
+
+class ForgetsAfterARestart(FileStore):
+    """H9: what was not reported before the crash is not looked for, and its name is taken for ever."""
+
+    def crash(self) -> None:
+        """The next process serves what it is told."""
+        super().crash()
+        with self.each(Hash) as h, when(~self.stored[h]):
+            self.ready[h] = False
+
+
+class EvictsNothing(FileStore):
+    """H9: who makes room does not."""
+
+    def evict(self, h: Hash) -> None:
+        """A file makes no room."""
+        self.require(self.ready[h])
+        self.stored[h] = False
+
+
 # -------------------------------------------------------------------------------- groups
 
 
@@ -554,6 +707,37 @@ class CountsOneGroup(Groups):
         self.has_loaded[r] = False
 
 
+class SettlesWithinABlock(Groups):
+    """H4: the plain minimum of what groups have, boundary or not."""
+
+    def settle(self, r: Request, t: Tokens) -> None:
+        """The groups disagree."""
+        self.require(self.seeking.value == none)
+        self.require(self.has_loaded[r])
+        self.require(forall(Group, lambda g: t <= self.reached[g, r]))
+        self.require(exists(Group, lambda g: t == self.reached[g, r]))
+        before = self.computed[r]
+        with when(before <= t):
+            self.external[r] = t - before
+        with otherwise():
+            self.computed[r] = t
+            self.external[r] = 0
+        self.has_loaded[r] = False
+
+
+class SettlesForNothing(Groups):
+    """H4: if groups disagree, nothing counts."""
+
+    def settle(self, r: Request, t: Tokens) -> None:
+        """The groups disagree."""
+        self.require(self.seeking.value == none)
+        self.require(self.has_loaded[r])
+        self.require(t == 0)
+        self.computed[r] = 0
+        self.external[r] = 0
+        self.has_loaded[r] = False
+
+
 # -------------------------------------------------------------------------------- steps of mamba models
 
 
@@ -614,6 +798,27 @@ class ForgetsWhatWasLoaded(AlignedSplit):
             self.computed[r] = ite(start < last, ite(aligned > start, aligned, start), rest)
 
 
+class KeepsWhatFailed(AlignedSplit):
+    """S16: what a load has not brought still counts."""
+
+    def end_load(self, r: Request, ok: Bool) -> None:
+        """A load ends, well or badly."""
+        self.require(self.loading[r])
+        self.require(ok | ~ok)
+        self.loading[r] = False
+
+
+class LoadsOverWhatWasLoaded(AlignedSplit):
+    """H7: a second load takes the place of the first."""
+
+    def begin_load(self, r: Request, n: Tokens) -> None:
+        """Tokens behind the computed ones are promised."""
+        self.require(~self.loading[r])
+        self.require(self.computed[r] + n <= self.total[r])
+        self.external[r] = n
+        self.loading[r] = True
+
+
 class TakesNegativeBlocks(AlignedSplit):
     """H7: a request that holds more than it is asked for gives back, or is an error."""
 
@@ -637,6 +842,17 @@ BROKEN: list[tuple[type[Machine], str, str, str]] = [
     (CountsWhatWasGivenUp, "expire", "a_load_given_up_is_computed", "H6"),
     (LateReportsCount, "report_late", "a_late_report_changes_nothing", "H6"),
     (LateReportsRelease, "report_late", "a_late_report_changes_nothing", "H6"),
+    (TakesAnyReport, "finish_load", "a_load_ends_with_its_own_report", "H6"),
+    (WaitsForEver, "begin_load", "a_load_that_takes_too_long_can_be_given_up", "H6"),
+    (GivesUpEarly, "expire", "no_load_is_given_up_early", "H6"),
+    (AnyNoneDefersAll, "wait", "only_who_has_no_answer_waits", "H5"),
+    (FirstAnswerWins, "miss", "nobody_is_waited_for", "H5"),
+    (MissesWhatOneHas, "miss", "a_miss_means_that_nobody_has_anything", "H5"),
+    (TrustsAnOldAnswer, "choose", "the_winner_has_what_it_promises", "O5"),
+    (LosersKeepTheirAnswers, "choose", "a_lookup_uses_up_the_answers", "P15"),
+    (LoadsMoreThanWasPromised, "begin_load", "a_load_is_part_of_what_was_promised", "H6"),
+    (ForgetsTheDeadline, "begin_load", "a_load_is_part_of_what_was_promised", "H6"),
+    (ComesBackAsItWas, "leave", "nothing_is_known_of_who_is_not_inside", "O8"),
     (WorthIsTokens, "choose", "the_most_worth_wins", "H5"),
     (LastOfEqualsWins, "choose", "the_most_worth_wins", "H5"),
     (AlwaysWeighs, "choose", "the_most_worth_wins", "H5"),
@@ -663,6 +879,9 @@ BROKEN: list[tuple[type[Machine], str, str, str]] = [
     (ServesTemporaryFiles, "crash", "a_crash_loses_nothing_that_was_stored", "H9"),
     (StartsEmpty, "crash", "a_crash_loses_nothing_that_was_stored", "H9"),
     (ServesWhatItRemoved, "evict", "only_final_names_are_served", "H9"),
+    (WritesInPlace, "write", "only_temporary_files_change", "H9"),
+    (ForgetsAfterARestart, "crash", "a_crash_loses_nothing_that_was_stored", "H9"),
+    (EvictsNothing, "evict", "what_is_evicted_is_gone", "H9"),
     (GroupsLengthen, "shorten", "a_group_only_shortens", "H4"),
     (TakesLessThanThereIs, "shorten", "nothing_longer_is_common", "H4"),
     (AsksOnce, "hit", "a_hit_covers_what_every_group_needs", "H4"),
@@ -676,11 +895,15 @@ BROKEN: list[tuple[type[Machine], str, str, str]] = [
     (LeavesWithTheBlocksOfOthers, "leave", "nobody_loses_a_block", "P9"),
     (ZeroesComputedOnly, "settle", "what_counts_is_there_for_all", "O11"),
     (CountsOneGroup, "settle", "what_counts_is_there_for_all", "H4"),
+    (SettlesWithinABlock, "settle", "what_counts_is_there_for_all", "H4"),
+    (SettlesForNothing, "settle", "what_counts_is_the_most", "H4"),
     (AlignsTheLength, "schedule", "a_step_ends_with_a_block", "H7"),
     (StepsOverTheLastBlock, "schedule", "a_step_ends_with_a_block", "H7"),
     (StopsAtTheLastBlock, "schedule", "a_step_with_a_budget_goes_on", "H7"),
     (ComputesWhileItLoads, "schedule", "a_step_keeps_to_its_budget", "H7"),
     (ForgetsWhatWasLoaded, "schedule", "a_step_ends_with_a_block", "H7"),
+    (KeepsWhatFailed, "end_load", "only_what_came_counts", "O11"),
+    (LoadsOverWhatWasLoaded, "begin_load", "nothing_is_computed_again", "H7"),
     (TakesNegativeBlocks, "grow", "only_what_is_missing_is_taken", "H7"),
     (RoundsDown, "grow", "only_what_is_missing_is_taken", "H7"),
 ]

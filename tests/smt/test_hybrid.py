@@ -37,14 +37,6 @@ def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
     assert rules <= {r for p in promised if p.kind != "sometimes" for r in re.findall(r"[A-Z]\d+", p.rule)}
 
 
-# To be found, a state needs more hashes than there are groups and positions; the explorer has such scopes.
-MANY_NAMES = {
-    machine.__name__
-    for machine, *_ in broken_hybrid.BROKEN
-    if issubclass(machine, Groups) and machine.__name__ not in ("NamesForgetTheGroup", "LosesWhatItDrops")
-}
-
-
 def open_goals(model: Model, action: str, prop: str) -> list[str]:
     """The parts of a property that the prover does not prove at once: to search for what breaks another is long."""
     problems = [p for p in of_action(model, action, Unbounded(model)).problems if p.goal.startswith(prop)]
@@ -53,8 +45,11 @@ def open_goals(model: Model, action: str, prop: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
-    [row for row in broken_hybrid.BROKEN if row[0].__name__ not in MANY_NAMES],
-    ids=lambda x: getattr(x, "__name__", ""),
+    [
+        # A machine with many groups, requests and positions has large instances: seconds each.
+        pytest.param(*row, marks=pytest.mark.slow if issubclass(row[0], Groups) else (), id=row[0].__name__)
+        for row in broken_hybrid.BROKEN
+    ],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     model = Model.of(machine)
