@@ -119,7 +119,8 @@ class Steering:
 
     def _unpin(self, r: int) -> bool:
         """What cannot be loaded now, for lack of room; as often as not that changes."""
-        return not self.now["free"] or self._of(r, "pins")[self.now["length"][r]] == NONE
+        at, pins = self.now["length"][r], self._of(r, "pins")
+        return not self.now["free"] or at == len(pins) or pins[at] == NONE
 
     def _report_store(self, _c: int, _w: int, ok: int) -> bool:
         """What is stored can be found."""

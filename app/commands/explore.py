@@ -37,11 +37,15 @@ def explore(
             "--set",
             metavar="NAME=N[,...]",
             help="Machines of tiers: capacity, cost (host); pinning (0 or 1), window, min_drop (pinned queue); "
-            "lazy (0 or 1; offload).",
+            "lazy (0 or 1; offload); block_bytes, batch (timed-tiers); weighted, most_pending, patience (connectors); "
+            "hash_block, chunk (planner); block (aligned-split).",
         ),
     ] = None,
     params: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON: the value of each parameter of a machine of your own.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="JSON: the value of each parameter, in place of the scope that the machine has."
+        ),
     ] = None,
     max_states: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after so many states (then the answer is 3).")
