@@ -313,11 +313,3 @@ class ConnectorsTarget(Target):
             "report_late": lambda j: f"multi.finish_load({j}, ok=True)  # late",
             "leave": lambda r: f"multi.{'preempted' if r % 4 < 2 else 'finished'}({r})",
         }
-
-    def preamble(self) -> str:
-        """Makes this target from the description of its world."""
-        kind = type(self)
-        return (
-            f"from {HybridWorld.__module__} import HybridWorld\nfrom {kind.__module__} import {kind.__qualname__}\n\n"
-            f"target = {kind.__qualname__}(HybridWorld.load(setting))"
-        )

@@ -219,14 +219,6 @@ class FileStoreTarget(Target):
         world = f"# {action.replace('_', ' ')}: {', '.join(map(str, args))}"
         return calls.get(action, world).format(*args)
 
-    def preamble(self) -> str:
-        """Makes this target from the description of its world."""
-        kind = type(self)
-        return (
-            f"from {HybridWorld.__module__} import HybridWorld\nfrom {kind.__module__} import {kind.__qualname__}\n\n"
-            f"target = {kind.__qualname__}(HybridWorld.load(setting))"
-        )
-
 
 def _as(wanted: WriteStep | None, done: WriteStep | None) -> str | None:
     """No result, as the machine has it, where the implementation did the step that it should."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from hypothesis import strategies as st
 
-from .checkers.target import Args
 from .machine import Bool, Machine, Model, action, forall
 from .machine.concrete import State
-from .machine.scope import Scope
+from .scoped_world import ScopedWorld, drawn, row
 from .spec.connectors import Connectors
 from .spec.file_store import FileStore
 from .spec.links import Moment
@@ -63,10 +61,10 @@ TIMES: Sequence[int | str] = (1, 2, 3, 5, 8, 13, "1/2", 0)
 
 
 @dataclass(frozen=True)
-class HybridWorld:
+class HybridWorld(ScopedWorld):
     """One instance of the parameters of `Connectors`, or of the sizes of `FileStore`."""
 
-    scope: Scope
+    SIZES = SIZES
 
     def __post_init__(self) -> None:
         """Refuse what the implementation cannot be told."""
@@ -78,48 +76,19 @@ class HybridWorld:
         if not all(map(any, params["wanted"])):
             raise ValueError("a load reads something: give each request a hash that is wanted")
 
-    def numbers(self, name: str) -> list[Fraction]:
-        """A parameter that holds exact numbers, in the order of its key."""
-        flat = self.scope.flat(name, self.scope.model.params[name], self.scope.params[name])
-        return [Fraction(value) for value in flat]
-
-    def worthwhile(self, state: State, action: str, possible: list[Args]) -> list[Args]:
-        """What leads somewhere."""
-        wanted = getattr(_Steering(state), f"_{action}", None)
-        return possible if wanted is None else [args for args in possible if wanted(*args)]
-
-    def describe(self) -> dict[str, Any]:
-        """Everything that is needed to make this world again, as JSON values."""
-        machine = self.scope.model.machine.__name__
-        return {"machine": machine, "sizes": dict(self.scope.sizes), "params": dict(self.scope.params)}
-
     @staticmethod
-    def load(described: Mapping[str, Any]) -> HybridWorld:
-        """The opposite of `describe`.
+    def model_of(machine: type[Machine]) -> Model:
+        """The machine, as the reference implementation is held against it."""
+        return model_of(machine)
 
-        Raises:
-            ValueError: it is no world of one of these machines.
-        """
-        machines = {machine.__name__: machine for machine in SIZES}
-        if described.get("machine") not in machines:
-            raise ValueError(f"it is a world of {described.get('machine')}, and none of {', '.join(machines)}")
-        model = model_of(machines[described["machine"]])
-        return HybridWorld(Scope(model, dict(described["sizes"]), dict(described["params"])))
-
-    @staticmethod
-    def of_scope(scope: Scope) -> HybridWorld:
-        """A world for any instance of a machine, such as that of a proof's counterexample."""
-        return HybridWorld(scope)
+    def steering(self, state: State) -> object:
+        """What a server would do, and what leads somewhere."""
+        return _Steering(state)
 
 
 def hybrid_worlds(machine: type[Machine]) -> st.SearchStrategy[HybridWorld]:
     """Draws worlds of all sizes for this machine; Hypothesis shrinks to the first size and the first numbers."""
-    model = model_of(machine)
-    return st.sampled_from(list(SIZES[machine])).flatmap(
-        lambda size: st.fixed_dictionaries(_params(machine, size)).map(
-            lambda params: HybridWorld(Scope(model, dict(size), params))
-        )
-    )
+    return drawn(HybridWorld, machine, _params)
 
 
 def _params(machine: type[Machine], size: Mapping[str, int]) -> dict[str, st.SearchStrategy[Any]]:
@@ -129,18 +98,14 @@ def _params(machine: type[Machine], size: Mapping[str, int]) -> dict[str, st.Sea
     connectors, hashes = size["Connector"], size["Hash"]
     return {
         "weighted": st.sampled_from([True, True, False]),
-        "weight": _row(st.sampled_from(list(WEIGHTS)), connectors),
+        "weight": row(st.sampled_from(list(WEIGHTS)), connectors),
         "most_pending": st.sampled_from([2, 1, 3]),
         "count": st.sampled_from([connectors, connectors, connectors - 1]),
         # A load reads something.
-        "wanted": _row(_row(st.booleans(), hashes).filter(any), size["Request"]),
+        "wanted": row(row(st.booleans(), hashes).filter(any), size["Request"]),
         "patience": st.sampled_from([2, 1, 4]),
-        "time": _row(st.sampled_from(list(TIMES)), size["Moment"]),
+        "time": row(st.sampled_from(list(TIMES)), size["Moment"]),
     }
-
-
-def _row(of: st.SearchStrategy[Any], length: int) -> st.SearchStrategy[list[Any]]:
-    return st.lists(of, min_size=length, max_size=length)
 
 
 class _Steering:

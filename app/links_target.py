@@ -192,14 +192,6 @@ class LinksTarget(Target):
             "complete": lambda t: f"{clock}.complete()  # transfer {t}",
         }
 
-    def preamble(self) -> str:
-        """Makes this target from the description of its world."""
-        kind = type(self)
-        return (
-            f"from {TimedWorld.__module__} import TimedWorld\nfrom {kind.__module__} import {kind.__qualname__}\n\n"
-            f"target = {kind.__qualname__}(TimedWorld.load(setting))"
-        )
-
 
 def _mark(links: LinksSnapshot[Fraction], shown: ActiveTransfer[Fraction]) -> Fraction:
     """How much its link has to have given to each for an active transfer to be done."""

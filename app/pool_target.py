@@ -298,14 +298,6 @@ class PoolTarget(Target):
             ),
         }
 
-    def preamble(self) -> str:
-        """Makes this target from the description of its world."""
-        kind = type(self)
-        return (
-            f"from {World.__module__} import World\nfrom {kind.__module__} import {kind.__qualname__}\n\n"
-            f"target = {kind.__qualname__}(World.load(setting))"
-        )
-
 
 def walked(queue: Sequence[Any], counter: int) -> list[Any]:
     """A queue as walked, and what its counter says where that is something else."""

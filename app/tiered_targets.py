@@ -5,7 +5,6 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from .checkers.target import NONE, UNKNOWN, Answer, Args, Fields
-from .machine import Machine
 from .offload_target import OffloadTarget
 from .pool_target import PoolTarget, walked
 from .refimpl.block_pool import BlockPool
@@ -15,13 +14,9 @@ from .refimpl.manager import KVCacheManager, ManagerSnapshot
 from .refimpl.mirror import MirrorManager, MirrorSnapshot
 from .refimpl.payload import Payload
 from .refimpl.pinned_pool import PinnedPool, PinnedSnapshot
-from .spec.mirror import Mirror
-from .spec.offload import Offload
-from .spec.pin import Pinned
-from .spec.tiered import Tiered
 from .worlds import World
 
-__all__ = ["TARGETS", "MirrorTarget", "PinnedTarget", "TieredTarget", "target_for"]
+__all__ = ["TARGETS", "MirrorTarget", "PinnedTarget", "TieredTarget"]
 
 
 class MirrorTarget(PoolTarget):
@@ -205,12 +200,3 @@ TARGETS: Mapping[str, type[PoolTarget]] = {
     t.level: t for t in (PoolTarget, MirrorTarget, PinnedTarget, TieredTarget, OffloadTarget)
 }
 """The levels of the reference implementation; each has the name of the machine that it is compared with."""
-
-
-def target_for(machine: type[Machine]) -> type[PoolTarget]:
-    """Return the target for this machine, or for the one that it extends."""
-    targets = ((OffloadTarget, Offload), (TieredTarget, Tiered), (MirrorTarget, Mirror), (PinnedTarget, Pinned))
-    for target, spec in targets:
-        if issubclass(machine, spec):
-            return target
-    return PoolTarget

@@ -13,10 +13,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .checkers.target import NONE, Args
+from .checkers.target import NONE
 from .machine import Machine, Model
 from .machine.concrete import State
-from .machine.scope import Scope
+from .scoped_world import ScopedWorld, drawn, row
 from .spec.links import Links
 from .spec.shared_tier import SharedTier
 from .spec.timed_tiers import TimedTiers
@@ -74,10 +74,10 @@ _SHARED = _without_start(Model.of(SharedTier))
 
 
 @dataclass(frozen=True)
-class TimedWorld:
+class TimedWorld(ScopedWorld):
     """One instance of the parameters of `Links`, `TimedTiers` or `SharedTier`."""
 
-    scope: Scope
+    SIZES = SIZES
 
     def __post_init__(self) -> None:
         """Refuse what the implementation cannot be told."""
@@ -87,11 +87,6 @@ class TimedWorld:
             raise ValueError("a shared tier has one link, and blocks of one size: give one Link, and equal bytes")
 
     # The parameters that implementations ask for.
-
-    def numbers(self, name: str) -> list[Fraction]:
-        """A parameter that holds exact numbers, in the order of its key."""
-        flat = self.scope.flat(name, self.scope.model.params[name], self.scope.params[name])
-        return [Fraction(value) for value in flat]
 
     @property
     def keys(self) -> list[bytes]:
@@ -107,48 +102,19 @@ class TimedWorld:
 
     # What a setting is.
 
-    def worthwhile(self, state: State, action: str, possible: list[Args]) -> list[Args]:
+    @staticmethod
+    def model_of(machine: type[Machine]) -> Model:
+        """The machine, as the reference implementation is held against it."""
+        return model_of(machine)
+
+    def steering(self, state: State) -> object:
         """What a server would do, and what leads somewhere."""
-        wanted = getattr(_Steering(self, state), f"_{action}", None)
-        return possible if wanted is None else [args for args in possible if wanted(*args)]
-
-    def describe(self) -> dict[str, Any]:
-        """Everything that is needed to make this world again, as JSON values."""
-        machine = self.scope.model.machine.__name__
-        return {"machine": machine, "sizes": dict(self.scope.sizes), "params": dict(self.scope.params)}
-
-    @staticmethod
-    def load(described: Mapping[str, Any]) -> TimedWorld:
-        """The opposite of `describe`.
-
-        Raises:
-            ValueError: it is none of a machine in virtual time.
-        """
-        machines = {machine.__name__: machine for machine in SIZES}
-        if described.get("machine") not in machines:
-            raise ValueError(f"it is a world of {described.get('machine')}, and none of {', '.join(machines)}")
-        model = model_of(machines[described["machine"]])
-        return TimedWorld(Scope(model, dict(described["sizes"]), dict(described["params"])))
-
-    @staticmethod
-    def of_scope(scope: Scope) -> TimedWorld:
-        """A world for any instance of a machine, such as that of a proof's counterexample.
-
-        Raises:
-            ValueError: the implementation has no such setting.
-        """
-        return TimedWorld(scope)
+        return _Steering(self, state)
 
 
 def timed_worlds(machine: type[Machine]) -> st.SearchStrategy[TimedWorld]:
     """Draws worlds of all sizes for this machine; Hypothesis shrinks to the first size and the first numbers."""
-    model = model_of(machine)
-    sizes = next(sizes for known, sizes in SIZES.items() if machine is known)
-    return st.sampled_from(list(sizes)).flatmap(
-        lambda size: st.fixed_dictionaries(_params(machine, size)).map(
-            lambda params: TimedWorld(Scope(model, dict(size), params))
-        )
-    )
+    return drawn(TimedWorld, machine, _params)
 
 
 def _params(machine: type[Machine], size: Mapping[str, int]) -> dict[str, st.SearchStrategy[Any]]:
@@ -157,9 +123,9 @@ def _params(machine: type[Machine], size: Mapping[str, int]) -> dict[str, st.Sea
     transfers = size["Transfer"]
     same = issubclass(machine, SharedTier)
     params: dict[str, st.SearchStrategy[Any]] = {
-        "bandwidth": _row(bandwidth, size["Link"]),
-        "bytes": amount.map(lambda one: [one] * transfers) if same else _row(amount, transfers),
-        "time": _row(time, size["Moment"]),
+        "bandwidth": row(bandwidth, size["Link"]),
+        "bytes": amount.map(lambda one: [one] * transfers) if same else row(amount, transfers),
+        "time": row(time, size["Moment"]),
     }
     if not issubclass(machine, TimedTiers):
         return params
@@ -170,12 +136,8 @@ def _params(machine: type[Machine], size: Mapping[str, int]) -> dict[str, st.Sea
         "block_bytes": amount,
         "batch": st.sampled_from([2, 1, 3]),
         "capacity": st.sampled_from([2, 1, 3, 2, 1, 4, 3, 0]),
-        "prefix": _row(_prefix(size["Hash"], size["Position"]), size["Request"]),
+        "prefix": row(_prefix(size["Hash"], size["Position"]), size["Request"]),
     }
-
-
-def _row(of: st.SearchStrategy[Any], length: int) -> st.SearchStrategy[list[Any]]:
-    return st.lists(of, min_size=length, max_size=length)
 
 
 def _prefix(hashes: int, positions: int) -> st.SearchStrategy[list[int | None]]:

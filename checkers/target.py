@@ -51,6 +51,10 @@ class Setting(Protocol):
     def describe(self) -> dict[str, Any]:
         """Everything that is needed to make the setting again, as JSON values; ``sizes`` is one of them."""
 
+    @staticmethod
+    def load(described: Any, /) -> Any:
+        """The opposite of `describe`."""
+
 
 class Target(ABC):
     """One run of an implementation, from its initial state on."""
@@ -122,9 +126,10 @@ class Target(ABC):
         return f"{action}({', '.join(map(str, args))})"
 
     def preamble(self) -> str:
-        """Python text that makes a fresh run of this target under the name ``target``."""
-        kind = type(self)
-        return f"from {kind.__module__} import {kind.__qualname__}\n\ntarget = {kind.__qualname__}(setting)"
+        """Python text that makes a fresh run of this target, ``target``, from its setting as described, ``setting``."""
+        kind, world = type(self), type(self.setting)
+        imports = (f"from {needed.__module__} import {needed.__qualname__}\n" for needed in (world, kind))
+        return f"{''.join(imports)}\ntarget = {kind.__qualname__}({world.__qualname__}.load(setting))"
 
 
 def observable(kind: type[Target], scope: Scope, state: State) -> Fields:

@@ -331,12 +331,15 @@ class Connectors(Machine):
         self.require(j < self.issued.value)
         self.require(forall(Request, lambda r: ~(self.loading[r] & (self.job[r] == j))))
 
-    def _end_load(self, r: Request) -> None:
-        """Exactly what was pinned is let go."""
+    def _unpin(self, r: Request) -> None:
+        """Exactly what the load of the request has pinned is let go."""
         c = self.chosen[r]
         with self.each(Hash) as h, when(self.prepared[r, h]):
             self.prepared[r, h] = False
             self.pins[c, h] = self.pins[c, h] - 1
+
+    def _end_load(self, r: Request) -> None:
+        self._unpin(r)
         self.loading[r] = False
         self.over[r] = True
         self.chosen[r] = none
@@ -347,10 +350,7 @@ class Connectors(Machine):
     def leave(self, r: Request) -> None:
         """A request is preempted, or is done: its load is given up, and every store hears of it."""
         self.require(self.inside[r])
-        c = self.chosen[r]
-        with self.each(Hash) as h, when(self.prepared[r, h]):
-            self.prepared[r, h] = False
-            self.pins[c, h] = self.pins[c, h] - 1
+        self._unpin(r)
         with self.each(Connector) as d:
             self.resolved[d, r] = False
             self.holds[d, r] = False

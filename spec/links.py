@@ -189,10 +189,13 @@ class Links(Machine):
     @action("G3")
     def complete(self, t: Transfer) -> None:
         """Of the transfers that are due, the one with the least id is completed."""
+        self._require_first_due(t)
+        self._complete(t)
+
+    def _require_first_due(self, t: Transfer) -> None:
         self.require(self.moving[t])
         self.require(self.is_due(t))
         self.require(forall(Transfer, lambda u: implies(self.is_due(u), t <= u)))
-        self._complete(t)
 
     def _complete(self, t: Transfer) -> None:
         is_last = self.active[self.link[t]] == 1

@@ -291,9 +291,7 @@ class TimedTiers(Links):
     @action("G1, G3, G4, G5, G6")
     def complete(self, t: Transfer) -> None:
         """The transfer that is due, and of those the one with the least id, is completed."""
-        self.require(self.moving[t])
-        self.require(self.is_due(t))
-        self.require(forall(Transfer, lambda u: implies(self.is_due(u), t <= u)))
+        self._require_first_due(t)
         with self.loop(
             self.cargo[t].size,
             facts=lambda i, entry: {

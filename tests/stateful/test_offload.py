@@ -7,10 +7,11 @@ from hypothesis import given, settings
 
 from kvproof.checkers.fuzz import fuzz
 from kvproof.checkers.lockstep import Divergence, Specs, walk_in_lockstep
+from kvproof.levels import level_for
 from kvproof.machine.concrete import Concrete
 from kvproof.offload_target import OffloadTarget
 from kvproof.spec.offload import Offload
-from kvproof.tiered_targets import TARGETS, target_for
+from kvproof.tiered_targets import TARGETS
 from kvproof.worlds import World, worlds
 
 from ..explore.tiers import scope
@@ -26,7 +27,7 @@ WALKS: dict[str, tuple[dict[str, Any], int, int]] = {
 
 
 def test_the_implementation_does_what_the_machine_does() -> None:
-    assert target_for(Offload) is OffloadTarget
+    assert level_for(Offload).target is OffloadTarget
     report = fuzz(Offload, OffloadTarget, worlds(machine=Offload), seed=1, examples=1_000)
     assert not report.findings, report.findings[0].report
     assert {name for name, c in report.coverage.items() if not c.refused} == set()

@@ -9,11 +9,12 @@ from kvproof.checkers.fuzz import Finding, fuzz
 from kvproof.checkers.lockstep import Call, Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.levels import level_for
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
 from kvproof.machines import find_machine
-from kvproof.tiered_targets import TARGETS, target_for
+from kvproof.tiered_targets import TARGETS
 from kvproof.worlds import TIER_SIZES, World, worlds
 
 from ..explore.tiers import scope
@@ -28,7 +29,7 @@ UNTOLD = {"schedule", "process"}
 @pytest.mark.parametrize("level", TIERS)
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     machine, target = find_machine(level), TARGETS[level]
-    assert target_for(machine) is target
+    assert level_for(machine).target is target
     report = fuzz(machine, target, worlds(machine=machine), seed=1, examples=8 * settings().max_examples)
     assert not report.findings, report.findings[0].report
     assert report.untested == []
@@ -79,7 +80,7 @@ WALKS: dict[str, tuple[Scope, int, int]] = {
 @pytest.mark.parametrize("name", WALKS)
 def test_every_transition_agrees(name: str) -> None:
     walked, states, transitions = WALKS[name]
-    target = target_for(walked.model.machine)
+    target = level_for(walked.model.machine).target
     report = walk_in_lockstep(Specs(walked.model, target), target(World.of_scope(walked)))
     assert report.divergence is None, report
     assert report.complete
@@ -94,7 +95,7 @@ def test_every_transition_agrees_further_out(level: str, split: bool) -> None:
     walked = scope(
         level, blocks=3, requests=1, hashes=2, positions=3, limit=2, capacity=2, null=level != "mirror", split=split
     )
-    target = target_for(walked.model.machine)
+    target = level_for(walked.model.machine).target
     report = walk_in_lockstep(Specs(walked.model, target), target(World.of_scope(walked)), max_states=8_000)
     assert report.divergence is None, report
     assert report.states == 8_000 or report.complete
