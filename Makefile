@@ -9,7 +9,7 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TYPES := build/types/kvproof
-PARTS := machine spec refimpl kernels checkers engines
+PARTS := machine spec refimpl kernels checkers engines untrusted
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from .blame import blamed, forget_files
 from .checkers.trace import TraceError
 from .commands.bisect import bisect
 from .commands.engines import engines
@@ -19,6 +20,7 @@ from .commands.replay import replay
 from .commands.verify import verify
 from .commands.workload import workload
 from .errors import ExitStatus, UsageError
+from .untrusted.text import one_line, visible
 from .version import kit_version
 
 app = typer.Typer(
@@ -53,8 +55,10 @@ def _options(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
-    A fault of kvproof itself is status 2, never 1: it must not pass for a refutation.
+    A fault of kvproof itself is status 2, never 1: it must not pass for a refutation. Nor may an exception in a file of
+    the user's, whatever it is: one that ends the program would pass for success.
     """
+    forget_files()
     try:
         status = app(args=arguments, prog_name="kvproof", standalone_mode=False)
         return int(status or ExitStatus.HOLDS)
@@ -66,10 +70,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader left early (`| head`): silence the flush at exit too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.UNUSABLE
+    except KeyboardInterrupt:
+        raise
     except MemoryError:
         return _fail("out of memory; try smaller sizes")
-    except Exception as error:
-        traceback.print_exc()
+    except BaseException as error:
+        if sentence := blamed(error) or _of_machine(error):
+            return _fail(sentence)
+        if not isinstance(error, Exception):
+            raise
+        print(visible(traceback.format_exc()), file=sys.stderr, end="")
         return _fail(f"a fault of kvproof itself ({type(error).__name__}); please report it with the lines above")
 
 
@@ -79,10 +89,17 @@ def main() -> None:
 
 
 def _fail(sentence: str) -> int:
-    """Say what is wrong and return the status for it."""
+    """Say what is wrong, as one line, and return the status for it."""
     if sentence:
-        print(f"kvproof: {sentence}", file=sys.stderr)
+        print(f"kvproof: {one_line(sentence)}", file=sys.stderr)
     return ExitStatus.UNUSABLE
+
+
+def _of_machine(error: BaseException) -> str | None:
+    """Return what is wrong with a machine, if that is it."""
+    from .machine import MachineError
+
+    return str(error) if isinstance(error, MachineError) else None
 
 
 def _sentence(error: typer.TyperException) -> str:

@@ -133,7 +133,7 @@ def _show_sight(output: Output, sight: Sight) -> None:
     lines = [f"rules judged: {', '.join(sight.judged)}"]
     lines += [f"not judged: {rule}: {why}" for rule, why in sight.unjudged.items()]
     for line in lines:
-        output.tables.print(line, markup=False, highlight=False, soft_wrap=True)
+        output.line(line)
     output.tables.print("")
 
 
@@ -144,11 +144,10 @@ def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Find
         path = traces / file_name(plan.target, finding)
         write_trace(path, trace_of(plan.target, finding.case, finding.verdict, plan.seed))
     if finding.expected is not None:
-        text = f"expected: {finding.violation.rule} {finding.violation.oracle}: {finding.expected}"
-        output.tables.print(text, markup=False, highlight=False)
+        output.line(f"expected: {finding.violation.rule} {finding.violation.oracle}: {finding.expected}")
         return
     for line in tell(plan.target, finding.case, finding.verdict, None if path is None else str(path)):
-        output.tables.print(line, markup=False, highlight=False, soft_wrap=True)
+        output.line(line)
     found = f"  found after {finding.seconds:.1f} s ({finding.steps_until:,} steps) in profile {finding.profile}"
-    output.tables.print(found + ("" if path else "; --traces DIR writes its trace"), markup=False, highlight=False)
+    output.line(found + ("" if path else "; --traces DIR writes its trace"))
     output.tables.print("")

@@ -1,20 +1,24 @@
-"""A trace of a real engine once more: on one release (``kvproof replay``), or on many (``kvproof bisect``)."""
+"""A trace of a real engine once more: on one release (``kvproof replay``), or on many (``kvproof bisect``).
 
+A trace never chooses what is run, beyond an installed release: commands and interpreters come from the command line.
+"""
+
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from packaging.version import Version
 
-from .checkers.trace import Trace, to_itf, write_atomically
-from .engines.driver import Driver
+from .checkers.trace import Trace, write_itf
+from .engines.driver import PREFIX, Driver
 from .engines.engine import Engine
 from .engines.hunt import MoreOracles, verdict
 from .engines.judge import HARMLESS
 from .engines.record import Case
 from .engines.session import Session, WorkerError
+from .engines.store import names_release
 from .engines.violation import Verdict, Violation
 from .errors import ExitStatus, UsageError
 from .findings import case_of, tell, violation_of
@@ -99,26 +103,43 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
     """Replay an engine's trace and tell what is wrong now.
 
     Raises:
-        UsageError: the engine cannot be used.
+        UsageError: the engine cannot be used, or the trace names one that only the command line may name.
     """
     case, wanted = case_of(recorded), violation_of(recorded)
+    target = _own_target(name, recorded.subject) if target is None else target
     if itf is not None:
-        write_atomically(itf, msgspec.json.encode(to_itf(recorded)) + b"\n")
-    target = target or recorded.subject
+        write_itf(itf, recorded)
     outcome = outcome_on(open_target(target), case, wanted, more_oracles(case.level))
     if outcome.verdict is not None:
         for line in tell(target, case, outcome.verdict):
-            output.tables.print(line, markup=False, highlight=False, soft_wrap=True)
+            output.line(line)
         if outcome.kind == "other" and wanted is not None:
-            was = f"  the trace was recorded for another fault: {wanted.rule} {wanted.oracle}: {wanted.text}"
-            output.tables.print(was, markup=False, highlight=False, soft_wrap=True)
+            output.line(f"  the trace was recorded for another fault: {wanted.rule} {wanted.oracle}: {wanted.text}")
     else:
-        text = f"{name}: {len(case.ops)} operations on {target}: {outcome.words}"
-        output.tables.print(text, markup=False, highlight=False)
+        output.line(f"{name}: {len(case.ops)} operations on {target}: {outcome.words}")
     output.report({"trace": name, "target": target, "operations": len(case.ops), **_plain(outcome)})
     if outcome.kind == "refused":
         return ExitStatus.UNDECIDED
     return ExitStatus.HOLDS if outcome.violation is None else ExitStatus.REFUTED
+
+
+def _own_target(name: str, subject: str) -> str:
+    """The target that a trace may choose by itself: a release, of which only installed ones are run.
+
+    Raises:
+        UsageError: it names anything else; the message says what to give on the command line.
+    """
+    if names_release(subject):
+        return subject
+    if subject.startswith(PREFIX) or "@" in subject:
+        raise UsageError(
+            f"{name} was recorded on {subject}, and a trace never starts a program of its own choice; if you know that "
+            f"program and trust it, name it yourself: --target {shlex.quote(subject)}"
+        )
+    raise UsageError(
+        f"{name} was recorded on {subject}, which is no release; name what it is replayed on: --target vllm==VERSION, "
+        "--target vllm@PYTHON or --target exec:COMMAND"
+    )
 
 
 def bisect(

@@ -1,6 +1,5 @@
 """Findings of a hunt: as text that one understands without knowing the kit, as traces, and as JSON."""
 
-import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +12,7 @@ from .engines.hunt import Finding, Report
 from .engines.record import Case, State, Step
 from .engines.rules import RULES
 from .engines.violation import Verdict, Violation
+from .untrusted.text import file_stem
 from .version import kit_version
 
 __all__ = ["case_of", "file_name", "replay_line", "report_to_json", "tell", "trace_of", "violation_of"]
@@ -88,7 +88,7 @@ def file_name(target: str, finding: Finding) -> str:
     if target.startswith("exec:"):
         name = "exec-" + "-".join(word.rsplit("/", 1)[-1] for word in target.removeprefix("exec:").split())[:50]
     parts = (name, finding.case.level, *finding.violation.signature)
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts).replace("==", "-"))[:120].strip("-") + ".jsonl"
+    return file_stem("-".join(parts).replace("==", "-")) + ".jsonl"
 
 
 def replay_line(target: str, path: str) -> str:

@@ -190,13 +190,15 @@ def _profiles(plan: Plan, level: str, hello: Hello) -> dict[str, Any]:
         UsageError: there are none, or the driver does not say what it can do.
     """
     if level == requests.LEVEL:
-        capabilities = hello.capabilities.get(level)
-        if capabilities is None or not {"start", "finish"} <= set(capabilities.operations):
+        can = hello.capabilities.get(level)
+        if can is None or not {"start", "finish"} <= set(can.operations):
             raise UsageError(
                 f"{plan.target} does not say that it can start and finish requests; let its hello name the operations "
                 "in capabilities.requests"
             )
-        found = requests.profiles(capabilities)
+        if min(can.block_tokens, default=0) < 1 or can.tokens_per_grow < 1:
+            raise UsageError(f"{plan.target} says no block_tokens, or sizes below 1; mend its hello")
+        found = requests.profiles(can)
     else:
         found = _module(level).profiles(hello.version)
     if plan.profiles:

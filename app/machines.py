@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from .blame import mistakes_of
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ REFUTED = {
 
 
 def find_machine(name: str) -> type[Machine]:
-    """Return the machine of that name, or the one at ``FILE.py:CLASS``.
+    """Return the machine of that name, or the one at ``FILE.py:CLASS``, which was read without a mistake.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or the text in the file does not make one; the message has file and line.
     """
     from .machine import Machine
 
@@ -55,16 +56,63 @@ def find_machine(name: str) -> type[Machine]:
         assert isinstance(found, type)
         assert issubclass(found, Machine)
         return found
-    path, _, cls = name.rpartition(":")
-    if not path.endswith(".py") or not Path(path).is_file():
+    path, _, cls = (name, "", "") if name.endswith(".py") else name.rpartition(":")
+    if not path.endswith(".py"):
         raise UsageError(f"there is no machine {name}; name one of {', '.join(KNOWN)}, or your own as FILE.py:CLASS")
-    spec = importlib.util.spec_from_file_location(f"kvproof_machine_{Path(path).stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module_object = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module_object
-    spec.loader.exec_module(module_object)
-    own = getattr(module_object, cls, None)
-    if not isinstance(own, type) or not issubclass(own, Machine):
-        raise UsageError(f"{path} has no machine {cls}; name a subclass of kvproof.machine.Machine")
-    return own
+    return _own(Path(path), cls)
+
+
+def _own(file: Path, cls: str) -> type[Machine]:
+    """Return a machine of the user's own, read.
+
+    Raises:
+        UsageError: there is none, or the text in the file does not make one.
+    """
+    from .machine import Machine, Model
+
+    with mistakes_of(file):
+        module = _run(file)
+        own = getattr(module, cls, None) if cls else None
+        if not isinstance(own, type) or not issubclass(own, Machine) or own is Machine:
+            machines = [f"{file}:{name}" for name in _machines_in(module)]
+            wanted = f"{file} has no machine {cls}" if cls else f"{file} is a file, and a machine is a class in it"
+            raise UsageError(f"{wanted}; name {' or '.join(machines) or 'a subclass of kvproof.machine.Machine'}")
+        Model.of(own)
+        return own
+
+
+def _run(file: Path) -> ModuleType:
+    """Run the text in a file as a module. Nothing is written beside it, and nothing compiled is taken from there.
+
+    Raises:
+        UsageError: it cannot be read.
+        BaseException: whatever the text raises.
+    """
+    try:
+        source = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read ({error.strerror or error}); name it as FILE.py:CLASS") from error
+    if b"\0" in source:
+        line = source[: source.index(b"\0")].count(b"\n") + 1
+        raise UsageError(f"{file}, line {line}: a zero byte, which no Python text holds; correct the line")
+    try:
+        code = compile(source, str(file), "exec", dont_inherit=True)
+    except (MemoryError, RecursionError) as error:
+        raise UsageError(f"{file}: the text is nested too deeply to be read ({type(error).__name__})") from error
+    module = ModuleType(f"kvproof_machine_{file.stem}")
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module  # Annotations are looked up there, and so are classes in other processes.
+    try:
+        exec(code, module.__dict__)  # The command line named this file, to be run.
+    except BaseException:
+        del sys.modules[module.__name__]
+        raise
+    return module
+
+
+def _machines_in(module: ModuleType) -> list[str]:
+    """The names of the machines that a module itself declares."""
+    from .machine import Machine
+
+    own = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Machine)]
+    return list(dict.fromkeys(kind.__name__ for kind in own if kind.__module__ == module.__name__))

@@ -139,17 +139,19 @@ def scope_of_params(machine: type[Machine], sizes: dict[str, int], path: Path) -
     Raises:
         UsageError: the file cannot be read, or does not fit the machine.
     """
-    import msgspec
-
+    from .checkers.bounds import check_values
     from .machine import Model
     from .machine.scope import Scope, ScopeError
+    from .untrusted import limits
+    from .untrusted.reading import UnreadableError, decode_json, read_bounded
 
     try:
-        values = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        values = decode_json(read_bounded(path, limits.PARAMS_BYTES), dict[str, Any])
+        check_values(values)
         return Scope(Model.of(machine), sizes, values)
     except OSError as error:
         raise UsageError(f"--params {path} cannot be read ({error.strerror or error}); name a JSON file") from error
-    except (msgspec.DecodeError, ScopeError) as error:
+    except (UnreadableError, ScopeError) as error:
         raise UsageError(f"--params {path}: {error}") from error
 
 

@@ -46,6 +46,8 @@ class PoolLink:
             raise EngineLostError(run.failure.text)
         if run.answer.refused is not None:
             raise EngineLostError(run.answer.refused)
+        if not run.answer.steps:
+            raise EngineLostError("the worker answered without a step")
         step = run.answer.steps[-1]
         if step.error is not None:
             raise EngineLostError(f"{step.error.type}: {step.error.message}")
@@ -188,16 +190,16 @@ class VllmPoolTarget(Target):
 
     def preamble(self) -> str:
         """Makes this target from the description of its world."""
-        version = self._link.session.hello.version
+        target = f"vllm=={self._link.session.hello.version}"
         return (
             f"from {World.__module__} import World\nfrom {__name__} import PoolLink, VllmPoolTarget\n"
             f"from {Session.__module__} import Session\nfrom kvproof.engines.store import resolve\n\n"
-            f"link = PoolLink(Session.of(resolve('vllm=={version}')))\n"
+            f"link = PoolLink(Session.of(resolve({target!r})))\n"
             "target = VllmPoolTarget(World.load(setting), link)"
         )
 
     @staticmethod
     def _state(step: Step) -> PoolState:
-        if step.state is None:
-            raise EngineLostError("the worker told no state")
+        if step.state is None or "device" not in step.state.pools:
+            raise EngineLostError("the worker told no state of the device's pool")
         return step.state.pools["device"]

@@ -222,10 +222,19 @@ class World:
 
     @staticmethod
     def load(described: Mapping[str, Any]) -> "World":
-        """The opposite of `describe`."""
+        """The opposite of `describe`.
+
+        Raises:
+            ValueError: it describes no world.
+        """
         params = dict(described["params"])
         scope = Scope(_model_with(frozenset(params)), dict(described["sizes"]), params)
-        return World(scope, tuple(map(bytes.fromhex, described["keys"])), tuple(described["digests"]))
+        keys, digests = tuple(map(bytes.fromhex, described["keys"])), tuple(described["digests"])
+        if len(set(keys)) != scope.sizes["Hash"] or len(keys) != scope.sizes["Hash"]:
+            raise ValueError("a world has a key of its own for each hash")
+        if len(digests) != scope.sizes["Content"] or not all(type(d) is int and -(2**63) <= d < 2**63 for d in digests):
+            raise ValueError("a world has a digest of 64 bits for each content")
+        return World(scope, keys, digests)
 
 
 def worlds(

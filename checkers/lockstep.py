@@ -18,6 +18,7 @@ from ..machine.concrete import Concrete, IllFormed, State
 from ..machine.program import Let, Require, Statement
 from ..machine.scope import Scope
 from ..machine.terms import Term, walk
+from ..untrusted.text import one_line
 from .target import Args, Fields, Target, nested, observable
 
 __all__ = ["Call", "Divergence", "Lockstep", "Specs", "WalkReport", "interpreter", "walk_in_lockstep"]
@@ -310,7 +311,7 @@ class Lockstep:
 
     @staticmethod
     def _crashed(call: Call, error: Exception) -> Divergence:
-        return Divergence("crash", call, "an answer", f"{type(error).__name__}: {error}")
+        return Divergence("crash", call, "an answer", one_line(f"{type(error).__name__}: {error}"))
 
 
 def _readable(scope: Scope, name: str, value: list[Any]) -> Any:

@@ -1,4 +1,7 @@
-"""Replay: the operations of a trace once more, on the machine alone or on a target beside it."""
+"""Replay: the operations of a trace once more, on the machine alone or on a target beside it.
+
+A trace may come from anywhere: what it says is held against the limits (`bounds.py`) before anything is made of it.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,10 +10,11 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from ..machine import Model
-from ..machine.concrete import Concrete, State, Violation
+from ..machine.concrete import Concrete, IllFormed, State, Violation
 from ..machine.scope import Scope, ScopeError
+from .bounds import check_args, check_counts, check_scope, check_sizes, check_state, check_values
 from .lockstep import Call, Divergence, Lockstep, Specs, interpreter
-from .target import Target
+from .target import Args, Target
 from .trace import Trace, TraceError
 
 __all__ = ["Problem", "Replay", "calls_of", "replay", "replay_calls", "scope_of", "setting_of", "shortened"]
@@ -22,7 +26,7 @@ class Problem:
 
     kind: str
     """``impossible``, ``result``, ``snapshot`` (the machine differs from what was recorded), ``violation`` (it breaks a
-    property of its own), or ``divergence`` (the target differs from it)."""
+    property of its own), ``ill-formed`` (it does what no machine may do), or ``divergence`` (the target differs)."""
     at: int
     """After how many operations: 0 is the initial state."""
     text: str
@@ -52,15 +56,38 @@ def replay(
         setting: what the target is made from.
 
     Raises:
-        TraceError: the trace is none of this machine.
+        TraceError: the trace is none of this machine, or asks for more than a trace may.
     """
+    calls = calls_of(model, trace)
+    scope = scope_of(model, trace) if make_target is None else setting.scope
+    _check(model, scope, calls, trace, counts=make_target is not None)
+    spec = interpreter(model, scope)
+    if broken := spec.violations(spec.initial(), "assume"):  # What no implementation needs to be made with.
+        return Replay(len(calls), 0, Problem("violation", 0, str(broken[0])))
     target = None if make_target is None else make_target(setting)
     try:
-        scope = scope_of(model, trace) if target is None else target.scope
-        return replay_calls(model, scope, calls_of(model, trace), target=target, recorded=trace)
+        return replay_calls(model, scope, calls, target=target, recorded=trace)
     finally:
         if target is not None:
             target.close()
+
+
+def _check(model: Model, scope: Scope, calls: Sequence[Call], trace: Trace, *, counts: bool) -> None:
+    """Make sure that all of a trace is within the limits, and within its own scope."""
+    try:
+        check_sizes(scope.sizes)
+        check_scope(model, scope)
+        if counts:
+            check_counts(scope)
+        if trace.initial is not None:
+            check_state(model, scope, trace.initial)
+    except ScopeError as error:
+        raise TraceError(f"the trace does not fit machine {model.name}: {error}") from error
+    for number, call in enumerate(calls, start=1):
+        try:
+            check_args(model, scope, call.action, call.args)
+        except ScopeError as error:
+            raise TraceError(f"operation {number}: {error}") from error
 
 
 def replay_calls(
@@ -74,53 +101,83 @@ def replay_calls(
         calls: what to do; probes must not be possible.
         target: a fresh target in the same scope, to compare with.
         recorded: the trace that the calls come from, whose results and snapshots are compared too.
+
+    Raises:
+        TraceError: the calls leave the scope.
     """
-    lockstep = None if target is None else Lockstep(Specs(model, type(target)), target)
-    spec = interpreter(model, scope) if lockstep is None else lockstep.spec
-    state = _first(spec, recorded) if lockstep is None else lockstep.state
+    run, at = _Run(model, scope, target, recorded), 0
+    try:
+        problem = run.begin()
+        while problem is None and at < len(calls):
+            at += 1
+            problem = run.step(at, calls[at - 1])
+    except IllFormed as error:
+        problem = Problem("ill-formed", at, str(error))
+    except ScopeError as error:
+        raise TraceError(f"operation {at} leaves the trace's scope: {error}") from error
+    return Replay(len(calls), len(calls) if problem is None else max(problem.at - 1, 0), problem)
 
-    def stop(kind: str, at: int, text: object, divergence: Divergence | None = None) -> Replay:
-        return Replay(len(calls), max(at - 1, 0), Problem(kind, at, str(text), divergence))
 
-    starts_anew = recorded is None or recorded.initial is None
-    demands = [*_broken(spec, state), *spec.violations(state, "assume")]
-    if broken := demands + (spec.violations(state, "initially") if starts_anew else []):
-        return stop("violation", 0, broken[0])
-    if lockstep is not None and (found := lockstep.compare(Call("initial", ()))) is not None:
-        return stop("divergence", 0, found, found)
-    for number, call in enumerate(calls, start=1):
+class _Run:
+    """A replay under way: the machine, and the target beside it if there is one."""
+
+    def __init__(self, model: Model, scope: Scope, target: Target | None, recorded: Trace | None) -> None:
+        self._lockstep = None if target is None else Lockstep(Specs(model, type(target)), target)
+        self._spec = interpreter(model, scope) if self._lockstep is None else self._lockstep.spec
+        self._recorded = recorded
+        self._state = _first(self._spec, recorded) if self._lockstep is None else self._lockstep.state
+
+    def begin(self) -> Problem | None:
+        """What is wrong with the first state."""
+        spec, state = self._spec, self._state
+        starts_anew = self._recorded is None or self._recorded.initial is None
+        demands = [*_broken(spec, state), *spec.violations(state, "assume")]
+        if broken := demands + (spec.violations(state, "initially") if starts_anew else []):
+            return Problem("violation", 0, str(broken[0]))
+        if self._lockstep is not None and (found := self._lockstep.compare(Call("initial", ()))) is not None:
+            return Problem("divergence", 0, str(found), found)
+        return None
+
+    def step(self, number: int, call: Call) -> Problem | None:
+        """Make a call; what is wrong with it, or after it."""
         action, args = call.action, call.args
-        if spec.is_enabled(state, action, args) == call.probe:
-            return stop(
-                "impossible", number, f"{action}{args} is {'' if call.probe else 'not '}possible in the machine"
-            )
-        found = None
-        result: int | bool | UnsetType | None = UNSET
+        if self._spec.is_enabled(self._state, action, args) == call.probe:
+            text = f"{action}{args} is {'' if call.probe else 'not '}possible in the machine"
+            return Problem("impossible", number, text)
         if call.probe:
-            found = None if lockstep is None else lockstep.probe(action, args)
+            found = None if self._lockstep is None else self._lockstep.probe(action, args)
+            result: int | bool | UnsetType | None = UNSET
         else:
-            before = spec.copy(state)
-            if lockstep is None:
-                result = spec.apply(state, action, args).result
-            else:
-                found = lockstep.do(action, args)
-                result = lockstep.result
-            broken = _broken(spec, state) + spec.step_violations(before, state, action, args)
-            if broken:
-                return stop("violation", number, broken[0])
+            before = self._spec.copy(self._state)
+            found, result = self._do(action, args)
+            broken = _broken(self._spec, self._state)
+            if broken := broken + self._spec.step_violations(before, self._state, action, args):
+                return Problem("violation", number, str(broken[0]))
         if found is not None:
-            return stop("divergence", number, found, found)
-        if recorded is not None:
-            operation = recorded.operations[number - 1]
-            if result is not UNSET and operation.result not in (UNSET, result):
-                return stop("result", number, f"{action}{args} gives {result}, and {operation.result} was recorded")
-            if isinstance(operation.snapshot, dict):
-                described = spec.describe(state)
-                for name, value in operation.snapshot.items():
-                    if name in described and described[name] != value:
-                        text = f"{name} is {described[name]} after {action}{args}, and {value} was recorded"
-                        return stop("snapshot", number, text)
-    return Replay(len(calls), len(calls))
+            return Problem("divergence", number, str(found), found)
+        return None if self._recorded is None else self._otherwise(number, call, self._recorded, result)
+
+    def _do(self, action: str, args: Args) -> tuple[Divergence | None, int | bool | None]:
+        """Do a possible action; where the target differs, and the machine's result."""
+        if self._lockstep is None:
+            return None, self._spec.apply(self._state, action, args).result
+        return self._lockstep.do(action, args), self._lockstep.result
+
+    def _otherwise(
+        self, number: int, call: Call, recorded: Trace, result: int | bool | UnsetType | None
+    ) -> Problem | None:
+        """What the trace says otherwise than the machine."""
+        action, args, operation = call.action, call.args, recorded.operations[number - 1]
+        if result is not UNSET and operation.result not in (UNSET, result):
+            text = f"{action}{args} gives {result}, and {operation.result} was recorded"
+            return Problem("result", number, text)
+        if isinstance(operation.snapshot, dict):
+            described = self._spec.describe(self._state)
+            for name, value in operation.snapshot.items():
+                if name in described and described[name] != value:
+                    text = f"{name} is {described[name]} after {action}{args}, and {value} was recorded"
+                    return Problem("snapshot", number, text)
+        return None
 
 
 def _first(spec: Concrete, recorded: Trace | None) -> State:
@@ -140,20 +197,43 @@ def _broken(spec: Concrete, state: State) -> list[Violation]:
 
 
 def scope_of(model: Model, trace: Trace) -> Scope:
-    """The machine's sizes and parameters in a trace: those under ``params`` of its dialect, or the dialect itself."""
+    """The machine's sizes and parameters in a trace: those under ``params`` of its dialect, or the dialect itself.
+
+    Raises:
+        TraceError: they do not fit the machine, or are beyond what a trace may ask for.
+    """
     params = trace.dialect.get("params", trace.dialect)
     if not isinstance(params, dict):
         raise TraceError("the parameters of the machine in the trace's dialect are no mapping; record the trace again")
+    values = {n: v for n, v in params.items() if n in model.params}
     try:
-        return Scope(model, dict(trace.sizes), {n: v for n, v in params.items() if n in model.params})
+        check_sizes(trace.sizes)
+        check_values(values)
+        scope = Scope(model, dict(trace.sizes), values)
+        check_scope(model, scope)
     except ScopeError as error:
         raise TraceError(f"the trace does not fit machine {model.name}: {error}") from error
+    return scope
 
 
 def setting_of(trace: Trace) -> dict[str, Any] | None:
-    """What the target's setting described itself as, where the trace has it."""
+    """What the target's setting described itself as, where the trace has it.
+
+    Raises:
+        TraceError: it is beyond what a trace may ask for.
+    """
     described = trace.dialect.get("setting")
-    return described if isinstance(described, dict) else None
+    if not isinstance(described, dict):
+        return None
+    sizes, params = described.get("sizes"), described.get("params")
+    if not isinstance(sizes, dict) or not isinstance(params, dict):
+        raise TraceError("the setting in the trace's dialect has no sizes or no params; record the trace again")
+    try:
+        check_sizes(sizes)
+        check_values(params)
+    except ScopeError as error:
+        raise TraceError(f"the trace's setting cannot be made: {error}") from error
+    return described
 
 
 def calls_of(model: Model, trace: Trace) -> list[Call]:

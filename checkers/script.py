@@ -15,10 +15,13 @@ from .trace import Operation, Trace
 
 __all__ = ["named_args", "to_script", "to_trace"]
 
-_HEAD = '''"""{title}
+# What was seen stands in it as literals only: it may hold any text, and none of it must become Python.
+_HEAD = '''"""Written by kvproof: a run in which the implementation differs from the specification.
 
-Written by kvproof. Run it: it fails for as long as the implementation differs from the specification.
+Run it: it fails for as long as they differ.
 """
+
+found = {found}
 
 setting = {setting}
 
@@ -78,9 +81,8 @@ def named_args(spec: Concrete, call: Call) -> dict[str, int]:
 
 def to_script(spec: Concrete, target: Target, setting: Setting, calls: Sequence[Call], found: Divergence) -> str:
     """Python text that makes the calls, prints them, and asserts what the machine expects of the last one."""
-    title = str(found).splitlines()[0]
     described = pprint.pformat(setting.describe(), width=118, compact=True, sort_dicts=False)
-    lines = [_HEAD.format(title=title, setting=described, preamble=target.preamble())]
+    lines = [_HEAD.format(found=repr(str(found).splitlines()[0]), setting=described, preamble=target.preamble())]
     state = spec.initial()
     for number, call in enumerate(calls, start=1):
         made = f"call({call.action!r}, {call.args!r}{', possible=False' if call.probe else ''})\n"

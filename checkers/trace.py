@@ -6,8 +6,9 @@ truncated file is always noticed::
     {"format":"kvproof-trace","version":1,"subject":"Pool","level":"pool","sizes":{"Block":4},"dialect":{},"kit":"0.1.0"}
     {"op":"allocate","args":{"request":0,"n":2},"result":[1,2],"snapshot":{"free":[3,4]}} {"end":true,"operations":1}
 
-A proof counterexample, an explored path, a fuzz failure and an engine run are all traces. ``read_trace`` accepts
-complete files of this format only and never evaluates anything; ``write_trace`` writes a whole file or none.
+A proof counterexample, an explored path, a fuzz failure and an engine run are all traces. Traces are made to be sent
+around: ``read_trace`` accepts complete files of this format within the limits of `untrusted`, and never evaluates
+anything; ``write_trace`` writes a whole file or none, and none that it would not read.
 """
 
 import errno
@@ -21,14 +22,14 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ..untrusted import limits
+from ..untrusted.reading import UnreadableError, check_json, decode_json, read_bounded, values_in
+
 FORMAT: Final = "kvproof-trace"
 """The name in the first line of every trace file."""
 
 VERSION: Final = 1
 """The newest version of the format that this kit writes and reads."""
-
-MAX_DEPTH = 64
-"""How deeply the values of a trace may be nested."""
 
 JsonValue = Any
 """``None``, a truth value, an integer, a finite float, text, a list or tuple, or a dict with text keys.
@@ -110,9 +111,11 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
         TraceError: the file cannot be read, or is not a complete trace of a version that this kit knows.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_bounded(path, limits.TRACE_BYTES)
     except OSError as error:
         raise TraceError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except UnreadableError as error:
+        raise TraceError(f"{path}: the file is {error}; give a shorter trace") from error
     return decode_trace(data, name=str(path))
 
 
@@ -122,6 +125,10 @@ def decode_trace(data: bytes, *, name: str = "trace") -> Trace:
     Raises:
         TraceError: as ``read_trace``.
     """
+    if data.count(b"\n") > limits.OPERATIONS + 2:
+        raise TraceError(f"{name}: more than {limits.OPERATIONS:,} operations; give a shorter trace")
+    if values_in(data) > limits.VALUES:
+        raise TraceError(f"{name}: more than {limits.VALUES:,} values; give a shorter trace")
     lines = data.split(b"\n")
     header = _decode_header(lines[0], name, complete=len(lines) > 1)
     operations: list[Operation] = []
@@ -149,11 +156,16 @@ def write_trace(path: str | os.PathLike[str], trace: Trace) -> None:
     Raises:
         TraceError: a value has no place in JSON, or the file cannot be written.
     """
-    data = encode_trace(trace)
-    try:
-        write_atomically(path, data)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be written ({error.strerror or error})") from error
+    _write(path, encode_trace(trace))
+
+
+def write_itf(path: str | os.PathLike[str], trace: Trace) -> None:
+    """Write ``trace`` to the file at ``path`` in the Informal Trace Format, whole or not at all.
+
+    Raises:
+        TraceError: as `to_itf`, or the file cannot be written.
+    """
+    _write(path, msgspec.json.encode(to_itf(trace)) + b"\n")
 
 
 def encode_trace(trace: Trace) -> bytes:
@@ -170,10 +182,20 @@ def encode_trace(trace: Trace) -> bytes:
         _check_values(line, where)
         try:
             encoded.append(msgspec.json.encode(line))
-            msgspec.json.decode(encoded[-1], type=type(line))
+            decode_json(encoded[-1], type(line))
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(f"{where} cannot be written as JSON: {error}") from error
+    if len(trace.operations) > limits.OPERATIONS:
+        raise TraceError(f"{len(trace.operations):,} operations are too many for a trace; record {limits.OPERATIONS:,}")
     return b"\n".join((*encoded, b""))
+
+
+def _write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file, or say in a sentence why not."""
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -201,7 +223,8 @@ def to_itf(trace: Trace) -> dict[str, JsonValue]:
     led to it under ``#meta``.
 
     Raises:
-        TraceError: no snapshots were recorded, or they do not all have the same fields.
+        TraceError: no snapshots were recorded, they do not all have the same fields, or a field has a name that the
+            format keeps for itself.
     """
     states: list[tuple[dict[str, JsonValue], dict[str, JsonValue]]] = []
     if trace.initial is not None:
@@ -222,6 +245,11 @@ def to_itf(trace: Trace) -> dict[str, JsonValue]:
                 f"the snapshot after operation {meta['index']} has other fields than the first one, and the Informal "
                 "Trace Format needs the same in every state; record the trace again with one version of the kit"
             )
+    if reserved := [field for field in fields if field.startswith("#")]:
+        raise TraceError(
+            f"the snapshots have a field {reserved[0]}, a name that the Informal Trace Format keeps for itself; "
+            "record the trace again"
+        )
     return {
         "#meta": {
             "format": "ITF",
@@ -257,8 +285,12 @@ def _decode_header(line: bytes, name: str, *, complete: bool) -> _Header:
             raise foreign
         raise TraceError(f"{name}, line 1: the file is empty; copy or record the trace again")
     try:
-        label = msgspec.json.decode(line, type=_Label)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        check_json(line)
+    except UnreadableError as error:
+        raise TraceError(f"{name}, line 1: {error}; record the trace again") from error
+    try:
+        label = decode_json(line, _Label)
+    except UnreadableError as error:
         if not complete and line.startswith(b'{"format":"kvproof-trace"'[: len(line)]):
             raise TraceError(
                 f"{name}, line 1: the trace is truncated within its header; copy or record it again"
@@ -277,13 +309,9 @@ def _decode_header(line: bytes, name: str, *, complete: bool) -> _Header:
 def _decode(line: bytes, kind: type[_Line], name: str, number: int) -> _Line:
     """Return one line of the file as ``kind``."""
     try:
-        value = msgspec.json.decode(line, type=kind)
-    except RecursionError as error:
-        raise TraceError(f"{name}, line {number}: nested too deeply; record the trace again") from error
-    except (msgspec.MsgspecError, ValueError) as error:
-        what = str(error) or type(error).__name__
-        raise TraceError(f"{name}, line {number}: {what[0].lower()}{what[1:]}; record the trace again") from error
-    return value
+        return decode_json(line, kind)
+    except UnreadableError as error:
+        raise TraceError(f"{name}, line {number}: {error}; record the trace again") from error
 
 
 def _assemble(header: _Header, operations: Iterable[Operation]) -> Trace:
@@ -296,8 +324,8 @@ def _check_values(line: object, where: str) -> None:
     values = [(getattr(line, field), 0) for field in getattr(line, "__struct_fields__", ())]
     while values:
         value, depth = values.pop()
-        if depth > MAX_DEPTH:
-            raise TraceError(f"{where} is nested more than {MAX_DEPTH} deep; record flatter values")
+        if depth >= limits.DEPTH:
+            raise TraceError(f"{where} is nested more than {limits.DEPTH} deep; record flatter values")
         if value is None or value is UNSET or isinstance(value, bool | int | str):
             continue
         if isinstance(value, float) and math.isfinite(value):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from .record import Case
 from .session import Session
@@ -32,8 +32,15 @@ _CHANGES = (
 
 
 def dialect(version: str) -> Dialect:
-    """Return the dialect of a release of vLLM."""
-    release = Version(version)
+    """Return the dialect of a release of vLLM.
+
+    Raises:
+        DialectError: that is no version.
+    """
+    try:
+        release = Version(version)
+    except InvalidVersion as error:
+        raise DialectError(f"the engine calls itself vLLM {version!r}, which is no version") from error
     return next(dialect for since, dialect in reversed(_CHANGES) if since <= release)
 
 
@@ -58,7 +65,8 @@ def _frees_to_the_head(session: Session, caching: bool) -> bool:
     setup = {"blocks": 5, "requests": 1, "keys": 0, "caching": caching}
     answer = session.run(Case("pool", setup, [("take", {"r": 0, "n": 2}), ("free", {"r": 0, "n": 2})])).answer
     state = answer.steps[-1].state if answer.steps else None
-    free = state.pools["device"].free if state is not None else None
+    pool = None if state is None else state.pools.get("device")
+    free = None if pool is None else pool.free
     if free is None:
         raise DialectError(f"vLLM {session.hello.version}: the block pool cannot be driven: {_why(answer)}")
     return free[:2] == [2, 1]

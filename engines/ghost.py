@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..untrusted import limits
 from .record import Effect, World
 from .violation import Violation
 
@@ -180,6 +181,8 @@ class Ghost:
     # -------------------------------------------------------------------------------------------- forward passes
 
     def _table(self, r: str, g: int, at: int, blocks: Sequence[int]) -> None:
+        if at > limits.TABLE:  # No table is that long, and this one would be made.
+            raise ValueError(f"entry {at} of a block table")
         table = self.requests[r].tables[g]
         del table[at:]
         table.extend([-1] * (at - len(table)))

@@ -19,6 +19,9 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from ..untrusted import limits
+from ..untrusted.reading import UnreadableError, read_bounded
+from ..untrusted.text import one_line
 from .record import Case
 from .violation import Violation
 
@@ -72,18 +75,28 @@ def read_known(path: Path) -> list[Known]:
         KnownError: it cannot be read, or an entry is not as it must be.
     """
     try:
-        found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File).known
+        text = read_bounded(path, limits.KNOWN_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise KnownError(f"{path} cannot be read ({error}); give the path of a known.toml") from error
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except UnreadableError as error:
+        raise KnownError(f"{path} is {error}; give the path of a known.toml") from error
+    if any(line.count(".") > limits.DOTS for line in text.split("\n")):
+        raise KnownError(f"{path} has a line with more than {limits.DOTS} dots; give the path of a known.toml")
+    try:
+        found = msgspec.convert(tomllib.loads(text), _File).known
+    except (ValueError, RecursionError) as error:  # What tomllib raises; a number of any length is a ValueError too.
+        what = "nested too deeply" if isinstance(error, RecursionError) else error
         raise KnownError(
-            f"{path} is no list of known findings: {error}; each [[known]] has engine, rule, reason, link"
+            f"{path} is no list of known findings: {what}; each [[known]] has engine, rule, reason, link"
         ) from error
     for entry in found:
         try:
+            if len(entry.releases) > limits.RANGE_LETTERS:
+                raise InvalidSpecifier(f"longer than {limits.RANGE_LETTERS} letters")
             SpecifierSet(entry.releases)
         except InvalidSpecifier as error:
-            raise KnownError(f"{path}: releases {entry.releases!r} is no range; write >=0.19,<0.24") from error
+            shown = one_line(entry.releases, limits.RANGE_LETTERS)
+            raise KnownError(f"{path}: releases '{shown}' is no range; write >=0.19,<0.24") from error
     return found
 
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,9 @@ from typing import IO, Any, Self
 
 import msgspec
 
+from ..untrusted import limits
+from ..untrusted.reading import UnreadableError, check_json, decode_json
+from ..untrusted.text import one_line
 from .driver import Driver
 from .engine import Engine
 from .record import PROTOCOL, Answer, Case, Hello, Step
@@ -45,7 +48,7 @@ class Limits:
     """Seconds until an answer must be complete: for hangs that the worker cannot notice."""
     memory: int = 4096
     """Megabytes by which it may grow after its start."""
-    line: int = 256 * 2**20
+    line: int = limits.ANSWER_BYTES
     """Bytes of an answer."""
 
 
@@ -204,8 +207,8 @@ class Session:
             while True:
                 line = self._line(time.monotonic() + self.limits.answer)
                 try:
-                    said = msgspec.json.decode(line)
-                except msgspec.DecodeError as error:
+                    said = decode_json(line, object, values=limits.ANSWER_VALUES)
+                except UnreadableError as error:
                     raise _Lost(Failure("garbage", f"it said {line[:80]!r}, which is no JSON ({error})")) from error
                 if isinstance(said, dict) and said.get("id") == message.get("id", number):
                     done.answer = said
@@ -213,6 +216,8 @@ class Session:
                 if not (isinstance(said, dict) and said.keys() == {"step"}):
                     raise _Lost(Failure("garbage", f"it said {line[:80]!r}, which is no answer to message {number}"))
                 done.before.append(said["step"])
+                if len(done.before) > limits.STREAMED_LINES:
+                    raise _Lost(Failure("flood", f"it said {limits.STREAMED_LINES:,} steps before an answer"))
         except _Lost as lost:
             done.failure = lost.failure
             self.close()
@@ -232,11 +237,12 @@ class Session:
         try:
             _ = self.hello
             self._send({**message, "id": self._next(), "stream": True})
-            while True:
+            while len(steps) < len(message["ops"]):
                 line = self._line(time.monotonic() + self.limits.answer)
-                steps.append(msgspec.json.decode(line, type=_Streamed).step)
-        except (_Lost, WorkerError, msgspec.DecodeError):
-            self.close()
+                steps.append(decode_json(line, _Streamed, values=limits.ANSWER_VALUES).step)
+        except (_Lost, WorkerError, UnreadableError):
+            pass
+        self.close()
         return steps
 
     def close(self) -> None:
@@ -292,7 +298,7 @@ class Session:
             raise WorkerError(f"the worker did not start ({what}){said}; it must say hello at once") from error
         try:
             hello = _hello(line)
-        except msgspec.DecodeError as error:
+        except UnreadableError as error:
             self.close()
             raise WorkerError(
                 f"the worker's first line is no hello: {line[:80]!r} ({error}); docs/protocol.md says what it must be"
@@ -301,21 +307,22 @@ class Session:
             self.close()
             raise WorkerError(f"the worker speaks protocol {hello.protocol}, this kit {PROTOCOL}; update the older one")
         self._hello = hello
-        self.said_hello = msgspec.json.decode(line)
+        self.said_hello = decode_json(line, object)
         self._least = self._resident() if self.watched else 0
 
     def _ask(self, message: dict[str, Any]) -> Run:
         number = self._next()
         self._send({"id": number, **message})
-        limits = self.limits
+        own = self.limits
         level: str | None = message.get("level")
         cold = level is not None and level not in self._warm
         if level is not None:
             self._warm.add(level)
-        line = self._line(time.monotonic() + (max(limits.answer, limits.start) if cold else limits.answer))
+        line = self._line(time.monotonic() + (max(own.answer, own.start) if cold else own.answer))
         try:
+            check_json(line, values=limits.ANSWER_VALUES, digits=False)
             answer = self._decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise _Lost(Failure("garbage", f"the worker's answer is none: {error}: {line[:80]!r}")) from error
         if answer.id != number:
             raise _Lost(Failure("garbage", f"the worker answered message {answer.id}, not {number}"))
@@ -408,7 +415,7 @@ class Session:
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - 600))
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return f": {lines[-1].strip()[:300]}" if lines else ""
+        return f": {one_line(lines[-1].strip(), 300)}" if lines else ""
 
 
 class _Hello(msgspec.Struct):
@@ -427,12 +434,31 @@ def _hello(line: bytes) -> Hello:
     """Read a hello; of another version of the protocol only that is read, as the rest may be anything.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        UnreadableError: it is none, or names more or larger things than an engine has.
     """
-    protocol = msgspec.json.decode(line, type=_Versioned).hello.protocol
+    protocol = decode_json(line, _Versioned).hello.protocol
     if protocol != PROTOCOL:
         return Hello(protocol, "", "", [])
-    return msgspec.json.decode(line, type=_Hello).hello
+    hello = decode_json(line, _Hello).hello
+    _check_names([hello.engine, hello.version], "engine and version")
+    _check_names(hello.levels, "levels")
+    _check_names(hello.capabilities, "capabilities")
+    for can in hello.capabilities.values():
+        for what in (can.operations, can.options, can.tenants, can.visible, *can.visible.values()):
+            _check_names(what, "capabilities")
+        if max((len(can.block_tokens), can.tokens_per_grow, *can.block_tokens)) > limits.BLOCK_TOKENS:
+            raise UnreadableError(f"block_tokens and tokens_per_grow are up to {limits.BLOCK_TOKENS:,}")
+    return hello
+
+
+def _check_names(names: Collection[str], what: str) -> None:
+    """Make sure that there are not too many names, and that each is one.
+
+    Raises:
+        UnreadableError: there are, or one is not.
+    """
+    if len(names) > limits.NAMES or any(len(name) > limits.NAME_LETTERS for name in names):
+        raise UnreadableError(f"{what} are up to {limits.NAMES:,} names of {limits.NAME_LETTERS} letters")
 
 
 class _Streamed(msgspec.Struct):

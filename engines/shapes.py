@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..untrusted import limits
 from .record import Effect, PoolState, State, Step, World
 
 __all__ = ["Problem", "Reader", "problem_of_world", "problems"]
@@ -26,6 +27,8 @@ def problem_of_world(world: World) -> str | None:
     """What is wrong with a world; None when nothing is."""
     if not world.groups or not world.tiers:
         return "the world has no groups or no tiers"
+    if max(len(world.groups), len(world.tiers)) > limits.NAMES:
+        return f"the world has more than {limits.NAMES:,} groups or tiers"
     if next(iter(world.tiers)) != "device":
         return f"the first tier is {next(iter(world.tiers))!r}, and must be 'device'"
     for group in world.groups:
@@ -33,11 +36,15 @@ def problem_of_world(world: World) -> str | None:
             return f"{group} is no group: its kind is full, window, chunk or mamba, its block at least 1"
         if group.kind in ("window", "chunk") and (group.window or 0) < 1:
             return f"{group} says no window"
+        if max(group.block, group.window or 0) > limits.BLOCK_TOKENS:
+            return f"{group} is larger than {limits.BLOCK_TOKENS:,} tokens"
     for name, tier in world.tiers.items():
         if tier.blocks < 0 or tier.split < 1 or (tier.null is not None and not 0 <= tier.null < tier.blocks):
             return f"tier {name} is out of range: {tier}"
-    if world.hash_block < 1:
-        return "hash_block must be at least 1"
+        if tier.blocks > limits.BLOCKS or tier.split > limits.NAMES:
+            return f"tier {name} is larger than {limits.BLOCKS:,} blocks of {limits.NAMES:,} units: {tier}"
+    if not 1 <= world.hash_block <= limits.BLOCK_TOKENS:
+        return f"hash_block must be from 1 to {limits.BLOCK_TOKENS:,}"
     return None
 
 
@@ -143,6 +150,7 @@ _FIELDS: dict[str, Callable[[Reader, Any], bool]] = {
     "name": lambda _reader, value: isinstance(value, str),
     "what": Reader._request,
     "count": lambda _reader, value: _is_count(value),
+    "entry": lambda _reader, value: _is_count(value) and value <= limits.TABLE,
     "counts": lambda _reader, value: _all(_is_count, value),
     "end": lambda _reader, value: value in ("finished", "aborted"),
     "group": lambda reader, value: _is_count(value) and value < len(reader.world.groups),
@@ -172,7 +180,7 @@ _EFFECTS: dict[str, tuple[str, ...]] = {
     "end": ("request", "end"),
     "lookup": ("request", "count", "count", "count"),
     "found": ("request", "tables", "count"),
-    "table": ("request", "group", "count", "blocks"),
+    "table": ("request", "group", "entry", "blocks"),
     "compute": ("request", "count", "counts"),
     "state": ("request", "group", "block?", "leaves"),
     "processed": ("request", "count"),

@@ -18,10 +18,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import platformdirs
 from packaging.version import InvalidVersion, Version
 
+from ..untrusted import limits
+from ..untrusted.reading import UnreadableError, decode_json, read_bounded
 from .catalog import DRIVEN, ENGINES
 from .engine import Engine, StoreError
 from .folder import Folder
@@ -37,6 +38,7 @@ __all__ = [
     "install",
     "installed",
     "location",
+    "names_release",
     "remove",
     "resolve",
     "tidy",
@@ -49,6 +51,9 @@ _SECONDS_TO_ANSWER = 60
 """How long an interpreter may take to say which release it has."""
 
 _TARGET = re.compile(r"(?P<name>[A-Za-z0-9._-]+?)(?P<sign>==|@)(?P<rest>.+)", re.DOTALL)
+
+_RUNTIME = re.compile(r"runtime-[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+"""The name of a runtime in the store."""
 
 _ASK_VERSION = """
 import sys
@@ -98,6 +103,15 @@ def resolve(target: str, name: str = DRIVEN) -> Engine:
     if not engine.python.exists():
         raise StoreError(f"the Python that ran {engine.label} is gone; run: kvproof engines install {engine.label}")
     return engine
+
+
+def names_release(target: str, name: str = DRIVEN) -> bool:
+    """Tell whether a target is ``vllm==0.33.0``: no path, no interpreter, no command, and nothing is looked up."""
+    try:
+        _release(target, (name,))
+    except StoreError:
+        return False
+    return True
 
 
 def installed(name: str = DRIVEN) -> list[Engine]:
@@ -238,7 +252,7 @@ def _parse(target: str, names: Collection[str]) -> tuple[str, str, str]:
 def _release(requirement: str, names: Collection[str]) -> tuple[str, Version]:
     """Return the name and the version of ``vllm==0.33.0``."""
     name, sign, text = _parse(requirement, names)
-    if sign == "==":
+    if sign == "==" and len(text) <= limits.NAME_LETTERS:
         with suppress(InvalidVersion):
             return name, Version(text)
     raise StoreError(f"'{requirement}' names no release; write it as {name}=={ENGINES[name].OLDEST}")
@@ -262,11 +276,16 @@ def _all_installed() -> list[Engine]:
 
 
 def _read(root: Path, path: Path) -> Engine | None:
-    """Return the engine whose record is at ``path``, if it is one."""
+    """Return the engine whose record is at ``path``, if it is one.
+
+    A record decides which interpreter is run: it may name a runtime of this store, and no other place.
+    """
     try:
-        record = msgspec.json.decode(path.read_bytes(), type=Record)
+        record = decode_json(read_bounded(path, limits.RECORD_BYTES), Record)
         Version(record.version)
-    except (msgspec.MsgspecError, InvalidVersion):
+    except (UnreadableError, InvalidVersion):
+        return None
+    if path.parent.name != f"{record.name}-{record.version}" or not _RUNTIME.fullmatch(record.runtime):
         return None
     return Engine(record.name, record.version, interpreter(root / record.runtime), (path.parent,))
 

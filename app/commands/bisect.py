@@ -31,6 +31,7 @@ def bisect(
     from ..engine_replay import bisect as run
     from ..engines import store
     from ..findings import case_of, violation_of
+    from ..untrusted.text import one_line
 
     recorded = read_trace(trace)
     case, wanted = case_of(recorded), violation_of(recorded)
@@ -58,7 +59,7 @@ def bisect(
     table.add_column("release", no_wrap=True)
     table.add_column("the trace shows")
     for outcome in outcomes:
-        table.add_row(outcome.engine.label, outcome.words)
+        table.add_row(outcome.engine.label, one_line(outcome.words))
     output.tables.print(table)
     # Releases that do not take the setup say nothing about when it changed.
     driven = [outcome for outcome in outcomes if outcome.kind != "refused"]

@@ -44,7 +44,7 @@ def install(
             with output.progress(release) as advance:
                 found.append(store.install(release, _Reporter(output, advance, release)))
             engine = found[-1]
-            output.tables.print(f"{engine.label} is installed in {engine.path[0]}", highlight=False, soft_wrap=True)
+            output.line(f"{engine.label} is installed in {engine.path[0]}")
     output.report({"installed": [{"engine": engine.label, "path": str(engine.path[0])} for engine in found]})
     return ExitStatus.HOLDS
 
@@ -137,13 +137,11 @@ class _Reporter:
 
     def __call__(self, task: str, said: str) -> None:
         """Take what is being done now, and what the tool says."""
-        from rich.markup import escape
-
         if task != self._task:
             self._task = task
             self._output.notes.print(task, markup=False, highlight=False, soft_wrap=True)
         if self._advance is not None:
-            self._advance(0, None, f"{self._label} {escape(said[:LONGEST_DETAIL])}")
+            self._advance(0, None, f"{self._label} {said[:LONGEST_DETAIL]}")
 
 
 @contextmanager

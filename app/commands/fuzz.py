@@ -145,11 +145,13 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
         output.tables.print(finding.script, markup=False, highlight=False)
         if traces is not None:
             from ..checkers.trace import write_atomically, write_trace
+            from ..untrusted.text import file_stem
 
             traces.mkdir(parents=True, exist_ok=True)
-            write_trace(traces / f"{report.target}-{number}.jsonl", finding.trace)
-            write_atomically(traces / f"{report.target}-{number}.py", finding.script.encode())
-            output.tables.print(f"trace and script: {traces}/{report.target}-{number}.jsonl, .py", markup=False)
+            path = traces / f"{file_stem(report.target)}-{number}"
+            write_trace(f"{path}.jsonl", finding.trace)
+            write_atomically(f"{path}.py", finding.script.encode())
+            output.line(f"trace and script: {path}.jsonl, .py")
 
 
 def verdict(report: "FuzzReport") -> int:

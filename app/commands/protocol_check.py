@@ -62,9 +62,7 @@ def show(output: Output, target: str, report: "Report") -> None:
     from rich import box
     from rich.table import Table
 
-    def say(line: str) -> None:
-        output.tables.print(line, markup=False, highlight=False, soft_wrap=True)
-
+    say = output.line
     say(f"{target}: {report.engine} {report.version}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("check", "what must hold", "verdict"):

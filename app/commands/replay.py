@@ -22,7 +22,9 @@ def replay(
     target: Annotated[
         str | None,
         typer.Option(
-            metavar="TARGET", help="Compare with this target: refimpl; for an engine's trace: vllm==X or exec:COMMAND."
+            metavar="TARGET",
+            help="Compare with this target: refimpl; for an engine's trace: vllm==X, vllm@PYTHON or exec:COMMAND. A "
+            "trace itself chooses none but an installed release.",
         ),
     ] = None,
     machine: Annotated[
@@ -37,7 +39,7 @@ def replay(
     output = Output(json)
     from ..checkers.replay import replay as replay_trace
     from ..checkers.replay import scope_of, setting_of
-    from ..checkers.trace import read_trace
+    from ..checkers.trace import read_trace, write_itf
     from ..machine import Model
     from ..machines import KNOWN, REFUTED, find_machine
 
@@ -72,30 +74,22 @@ def replay(
         try:
             world = level_for(model.machine).setting
             setting = world.load(described) if described is not None else world.of_scope(scope_of(model, recorded))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{trace}: the reference implementation cannot be made for this trace: {error}") from error
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            why = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
+            raise UsageError(f"{trace}: the reference implementation cannot be made for this trace: {why}") from error
     if itf is not None:
-        import msgspec
-
-        from ..checkers.trace import to_itf, write_atomically
-
-        write_atomically(itf, msgspec.json.encode(to_itf(recorded)) + b"\n")
+        write_itf(itf, recorded)
     with _target(target, model) as make_target:
         done = replay_trace(model, recorded, make_target, setting)
     where = model.name if target is None else f"{model.name} and {target}"
     if done.problem is None:
-        output.tables.print(
-            f"{trace}: {done.operations} operations on {where}: nothing is wrong", markup=False, highlight=False
-        )
+        output.line(f"{trace}: {done.operations} operations on {where}: nothing is wrong")
     else:
-        output.tables.print(
-            f"{trace}: {done.done} of {done.operations} operations on {where}, then:", markup=False, highlight=False
-        )
-        output.tables.print(f"  {done.problem.kind}: {done.problem.text}", markup=False, highlight=False)
+        output.line(f"{trace}: {done.done} of {done.operations} operations on {where}, then:")
+        for line in f"{done.problem.kind}: {done.problem.text}".split("\n"):
+            output.line(f"  {line}")
         if recorded.note:
-            output.tables.print(
-                f"  the trace was recorded with the note: {recorded.note}", markup=False, highlight=False
-            )
+            output.line(f"  the trace was recorded with the note: {recorded.note}")
     problem = (
         None if done.problem is None else {"kind": done.problem.kind, "at": done.problem.at, "text": done.problem.text}
     )
@@ -135,13 +129,18 @@ def _target(name: str | None, model: "Model") -> "Iterator[Callable[[Any], Targe
 
         yield level_for(model.machine).target
     else:
-        from ..engines.session import Session
+        from ..engines.session import Session, WorkerError
         from ..hunting import open_engine
-        from ..vllm_pool_target import PoolLink, VllmPoolTarget
+        from ..vllm_pool_target import EngineLostError, PoolLink, VllmPoolTarget
 
-        with Session.of(open_engine(name)) as session:
-            link = PoolLink(session)
-            yield lambda world: VllmPoolTarget(world, link)
+        if model.name != "Pool":
+            raise UsageError(f"{name} is compared with machine Pool, not with {model.name}; use --target refimpl")
+        try:
+            with Session.of(open_engine(name)) as session:
+                link = PoolLink(session)
+                yield lambda world: VllmPoolTarget(world, link)
+        except (EngineLostError, WorkerError) as error:
+            raise UsageError(f"{name} cannot be driven: {error}") from error
 
 
 def _first(model: "Model", recorded: "Trace") -> dict[str, Any]:

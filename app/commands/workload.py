@@ -1,5 +1,6 @@
 """``kvproof workload``: real requests, replayed with the invariants checked."""
 
+import shlex
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -10,7 +11,9 @@ import typer
 
 from ..errors import ExitStatus, UsageError
 from ..options import UNLIMITED, JsonOption, parse_capacities
-from ..output import Output
+from ..output import Output, alarm
+from ..untrusted import limits
+from ..untrusted.text import one_line
 from ..workload.timed_options import (
     BatchOption,
     BlockBytesOption,
@@ -26,15 +29,14 @@ from ..workload.timed_options import (
 )
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from ..engines.session import Session
     from ..workload.replay import Result
     from ..workload.requests import Workload
 
 DEFAULT_CAPACITIES = f"1000,10000,50000,{UNLIMITED}"
 """The capacities to replay at where none are named."""
-
-MOST_BLOCKS = 50_000_000
-"""The largest pool that is made: some gigabytes of bookkeeping."""
 
 
 def workload(
@@ -218,8 +220,8 @@ def _check_sizes(option: str, sizes: list[int]) -> None:
     Raises:
         UsageError: something is.
     """
-    if max(sizes) > MOST_BLOCKS:
-        raise UsageError(f"{option} {max(sizes)} is more than {MOST_BLOCKS} blocks; use {UNLIMITED}")
+    if max(sizes) > limits.BLOCKS:
+        raise UsageError(f"{option} {max(sizes)} is more than {limits.BLOCKS} blocks; use {UNLIMITED}")
 
 
 def parse_hosts(text: str) -> list[int | None]:
@@ -268,11 +270,11 @@ def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited
     """Print the table."""
 
     output.tables.print(
-        f"{work.name}: {len(work.requests):,} requests, {work.prompt_tokens:,} prompt tokens,\n"
+        f"{one_line(work.name)}: {len(work.requests):,} requests, {work.prompt_tokens:,} prompt tokens,\n"
         f"{work.distinct_blocks:,} different blocks, {'overlapping' if overlap else 'serial'}",
         highlight=False,
     )
-    columns: dict[str, Callable[[Result], str]] = {
+    columns: dict[str, Callable[[Result], str | Text]] = {
         "capacity": lambda result: UNLIMITED if result.capacity == unlimited else f"{result.capacity:,}",
         "hit rate": lambda result: f"{result.hit_rate:.6f}" if result.violation is None else "-",
         "blocks moved": lambda result: f"{result.block_operations:,}",
@@ -282,7 +284,7 @@ def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited
 
 
 def _show_each(
-    output: Output, columns: "dict[str, Callable[[Result], str]]", results: "list[Result]", *, overlap: bool
+    output: Output, columns: "dict[str, Callable[[Result], str | Text]]", results: "list[Result]", *, overlap: bool
 ) -> None:
     """Print a line a replay: these columns, then what every replay shows."""
     from rich import box
@@ -294,7 +296,7 @@ def _show_each(
         columns["at once"] = lambda result: f"{result.most_running:,}"
         columns["waits"] = lambda result: f"{result.waits:,}"
     columns["checks"] = lambda result: f"{result.checks:,}"
-    columns["violation"] = lambda result: "none" if result.violation is None else f"[red]{result.violation.rule}[/red]"
+    columns["violation"] = lambda result: "none" if result.violation is None else alarm(result.violation.rule)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
@@ -322,11 +324,11 @@ def show_tiers(
     def host_name(size: int) -> str:
         return UNLIMITED if size == unlimited_host else f"{size:,}"
 
-    def hit_rate(result: "Result") -> str:
-        return f"{result.hit_rate:.6f}" if result.violation is None else f"[red]{result.violation.rule}[/red]"
+    def hit_rate(result: "Result") -> "str | Text":
+        return f"{result.hit_rate:.6f}" if result.violation is None else alarm(result.violation.rule)
 
     output.tables.print(
-        f"{work.name}: {len(work.requests):,} requests, {work.prompt_tokens:,} prompt tokens,\n"
+        f"{one_line(work.name)}: {len(work.requests):,} requests, {work.prompt_tokens:,} prompt tokens,\n"
         f"{work.distinct_blocks:,} different blocks, {'overlapping' if overlap else 'serial'}\n\n"
         "Hit rate by device blocks (rows) and host blocks (columns):",
         highlight=False,
@@ -340,7 +342,7 @@ def show_tiers(
         rates.add_row(device_name(size), *(row[host] for host in hosts))
     output.tables.print(rates)
 
-    columns: dict[str, Callable[[Result], str]] = {
+    columns: dict[str, Callable[[Result], str | Text]] = {
         "device": lambda result: device_name(result.capacity),
         "host": lambda result: host_name(host_capacity(result)),
         "reloaded": lambda result: f"{result.host.reloaded:,}" if result.host else "-",
@@ -392,20 +394,19 @@ def to_json(work: "Workload", results: "list[Result]", *, check: str, overlap: b
 
 def conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bool, more: str = "") -> int:
     """Show each violation with the command that shows it again, with ``more`` options; return the exit status."""
+    from ..workload.violation import show_violation
+
     found = [result for result in results if result.violation is not None]
     for result in found:
         assert result.violation is not None
         tiers = f", host {host_capacity(result):,}" if result.host is not None else ""
         host = f" --host-blocks {host_capacity(result)}" if result.host is not None else ""
-        output.notes.print(
-            f"[bold red]{result.violation.rule}[/bold red] at capacity {result.capacity:,}{tiers}:", end=" "
-        )
-        output.notes.print(result.violation.message, markup=False)
-        output.notes.print(
-            f"  again: kvproof workload {file} --capacity {result.capacity}{host} "
+        show_violation(
+            output,
+            result.violation.rule,
+            result.violation.message,
+            f"capacity {result.capacity:,}{tiers}",
+            f"kvproof workload {shlex.quote(str(file))} --capacity {result.capacity}{host} "
             f"--limit {result.violation.request + 1} --check every{' --overlap' if overlap else ''}{more}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
         )
     return ExitStatus.REFUTED if found else ExitStatus.HOLDS

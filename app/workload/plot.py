@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..checkers.trace import write_atomically
 from ..errors import UsageError
+from ..untrusted.text import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +71,7 @@ def draw(path: Path, title: str, lines: Mapping[str, Sequence[tuple[int, float]]
     axes.set_ylim(bottom=0)
     axes.set_xlabel("host blocks")
     axes.set_ylabel("hit rate (hit tokens / prompt tokens)")
-    axes.set_title(title)
+    axes.set_title(visible(title), parse_math=False)
     axes.grid(alpha=0.3)
     axes.legend(title="device blocks")
     _save(figure, path)
@@ -93,7 +94,7 @@ def draw_tiers(path: Path, title: str, bars: Sequence[TierBar]) -> None:
         above.bar(places, heights, BAR_WIDTH, bottom=bottoms, label=tier)
         bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
     above.set_ylabel("hit rate (hit tokens / prompt tokens)")
-    above.set_title(title)
+    above.set_title(visible(title), parse_math=False)
     above.set_ylim(0, 1.05 * max(bottoms, default=0) or 1)
     figures = list(bars[0].waiting) if bars else []
     width = BAR_WIDTH / max(1, len(figures))

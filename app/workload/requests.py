@@ -5,16 +5,18 @@ prompt tokens, the last of which is usually partial. A hash id stands for the sa
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
 from ..errors import UsageError
+from ..untrusted import limits
+from ..untrusted.reading import UnreadableError, decode_json
 
 BLOCK_TOKENS = 512
 """The tokens that one hash id stands for."""
@@ -28,9 +30,9 @@ _Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 class _Line(msgspec.Struct):
     """One line of the file; fields beside these are not looked at."""
 
-    timestamp: _Natural
-    input_length: Annotated[int, Meta(ge=1, le=2**31)]
-    output_length: _Natural
+    timestamp: Annotated[int, Meta(ge=0, le=limits.MILLISECONDS)]
+    input_length: Annotated[int, Meta(ge=1, le=limits.PROMPT_TOKENS)]
+    output_length: Annotated[int, Meta(ge=0, le=limits.ANSWER_TOKENS)]
     hash_ids: list[_Natural]
 
 
@@ -102,17 +104,17 @@ def read_workload(path: str | os.PathLike[str], *, limit: int | None = None) -> 
     """Return the requests in the file at ``path``, or its first ``limit`` ones.
 
     Raises:
-        UsageError: the file cannot be read, or a line is not a request of this format (the message names the line).
+        UsageError: the file cannot be read, is beyond the limits, or a line is not a request of this format (the
+            message names the line).
     """
     requests: list[Request] = []
     numbers: dict[int, int] = {}
-    latest = 0
-    decoder = msgspec.json.Decoder(_Line)
+    latest = total = 0
     try:
         with Path(path).open("rb") as file:
-            for number, text in enumerate(islice(file, limit), start=1):
+            for number, text in enumerate(_lines(file, limit), start=1):
                 where = f"{path}, line {number}"
-                line = _decode(decoder, text, where)
+                line = _decode(text, where)
                 expected = -(-line.input_length // BLOCK_TOKENS)
                 if len(line.hash_ids) != expected:
                     raise UsageError(
@@ -123,8 +125,12 @@ def read_workload(path: str | os.PathLike[str], *, limit: int | None = None) -> 
                     raise UsageError(f"{where}: earlier than the line before it; sort the file by timestamp")
                 latest = line.timestamp
                 blocks = tuple([numbers.setdefault(hash_id, len(numbers)) for hash_id in line.hash_ids])
+                total += len(blocks)
                 if len(numbers) > MAX_HASH_IDS:
                     raise UsageError(f"{where}: more than {MAX_HASH_IDS} different hash ids; use --limit {number - 1}")
+                if total > limits.BLOCKS or number > limits.REQUESTS:
+                    most = f"{limits.BLOCKS:,} blocks or {limits.REQUESTS:,} requests"
+                    raise UsageError(f"{where}: more than {most} in all; use --limit {number - 1}")
                 requests.append(Request(number - 1, line.timestamp, line.input_length, line.output_length, blocks))
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror or error}); give the path of a trace file") from error
@@ -133,13 +139,24 @@ def read_workload(path: str | os.PathLike[str], *, limit: int | None = None) -> 
     return Workload(Path(path).name, tuple(requests))
 
 
-def _decode(decoder: "msgspec.json.Decoder[_Line]", text: bytes, where: str) -> _Line:
+def _lines(file: IO[bytes], limit: int | None) -> Iterator[bytes]:
+    """Yield the lines of a file, or its first ``limit`` ones; of a line that is too long, no more than shows it."""
+    left = limit
+    while left is None or left > 0:
+        line = file.readline(limits.WORKLOAD_LINE + 1)
+        if not line:
+            return
+        yield line
+        left = None if left is None else left - 1
+
+
+def _decode(text: bytes, where: str) -> _Line:
     """Return one line, or say what about it is wrong."""
+    if len(text) > limits.WORKLOAD_LINE:
+        raise UsageError(f"{where}: longer than {limits.WORKLOAD_LINE:,} bytes; give a file with one request a line")
     try:
-        return decoder.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        what = str(error) or type(error).__name__
+        return decode_json(text, _Line)
+    except UnreadableError as error:
         raise UsageError(
-            f"{where}: {what[0].lower()}{what[1:]}; a line is an object with timestamp, input_length, output_length "
-            "and hash_ids"
+            f"{where}: {error}; a line is an object with timestamp, input_length, output_length and hash_ids"
         ) from error

@@ -1,5 +1,6 @@
 """What ``kvproof workload --tiers`` shows of its replays: tables, a report for programs, and what was found."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,16 +8,19 @@ from typing import Any
 import msgspec
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from ..errors import ExitStatus
 from ..options import UNLIMITED
-from ..output import Output
+from ..output import Output, alarm
+from ..untrusted.text import one_line
 from .plot import TierBar
 from .requests import Workload
 from .tiers import TierResult, TierSetting, Waiting
 from .timed_options import Rate
+from .violation import show_violation
 
-Columns = dict[str, Callable[[TierResult], str]]
+Columns = dict[str, Callable[[TierResult], str | Text]]
 """What a table shows of a replay, by the title of the column."""
 
 _UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
@@ -48,7 +52,7 @@ class TierReport:
         """Print hit rates, waiting times, and what was moved."""
         work, setting = self._workload, self._results[0].setting
         output.tables.print(
-            f"{work.name}: {len(work.requests):,} requests, {work.prompt_tokens:,} prompt tokens,\n"
+            f"{one_line(work.name)}: {len(work.requests):,} requests, {work.prompt_tokens:,} prompt tokens,\n"
             f"{work.distinct_blocks:,} different blocks of {setting.block_bytes:,.0f} bytes; {_describe(setting)}\n\n"
             "Hit rate (hit tokens / prompt tokens) by the tier that a block came from:",
             highlight=False,
@@ -100,18 +104,13 @@ class TierReport:
         found = [(result, result.violation) for result in self._results if result.violation is not None]
         for result, violation in found:
             setting = result.setting
-            output.notes.print(
-                f"[bold red]{violation.rule}[/bold red] at capacity {setting.capacity:,}, host "
-                f"{setting.host_blocks:,}:",
-                end=" ",
-            )
-            output.notes.print(violation.message, markup=False)
-            output.notes.print(
-                f"  again: kvproof workload {file} --tiers {_arguments(setting)} --limit {violation.request + 1} "
-                "--check every",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
+            show_violation(
+                output,
+                violation.rule,
+                violation.message,
+                f"capacity {setting.capacity:,}, host {setting.host_blocks:,}",
+                f"kvproof workload {shlex.quote(str(file))} --tiers {_arguments(setting)} "
+                f"--limit {violation.request + 1} --check every",
             )
         return ExitStatus.REFUTED if found else ExitStatus.HOLDS
 
@@ -130,9 +129,7 @@ class TierReport:
         if any(result.turned_away for result in self._results):
             columns["too large"] = lambda result: f"{result.turned_away:,}"
         columns["checks"] = lambda result: f"{result.checks:,}"
-        columns["violation"] = lambda result: (
-            "none" if result.violation is None else f"[red]{result.violation.rule}[/red]"
-        )
+        columns["violation"] = lambda result: "none" if result.violation is None else alarm(result.violation.rule)
         table = _table(columns)
         for result in self._results:
             table.add_row(*(cell(result) for cell in columns.values()))

@@ -43,7 +43,11 @@ class VllmTarget:
         """Look up, allocate, compute and register a prompt."""
         what = {"request": request.index, "blocks": request.blocks, "length": request.length}
         result = self._do("start", what, "none").result
-        return None if result is None else Started(*result)
+        if result is None:
+            return None
+        if not isinstance(result, list) or len(result) != 3:
+            raise EngineFailedError("the worker's answer to the start of a request is none")
+        return Started(*result)
 
     def finish(self, request: Request) -> None:
         """Let a request leave."""
@@ -56,7 +60,8 @@ class VllmTarget:
     def view(self) -> View:
         """Return the pool's state."""
         state = self._do("look", {}, "full").state
-        assert state is not None
+        if state is None or "device" not in state.pools:
+            raise EngineFailedError("the worker told no state of the device's pool")
         pool = state.pools["device"]
         keys: defaultdict[int, list[int]] = defaultdict(list)
         for block, carried in pool.hashes or ():
@@ -65,7 +70,10 @@ class VllmTarget:
         return View(pool.free or (), pool.num_free or 0, pool.ref or (), keys, copies)
 
     def _do(self, op: str, args: dict[str, Any], snapshots: str) -> Step:
-        return self._answer(self._session.more([(op, args)], snapshots=snapshots))[-1]
+        steps = self._answer(self._session.more([(op, args)], snapshots=snapshots))
+        if not steps:
+            raise EngineFailedError("the worker answered without a step")
+        return steps[-1]
 
     @staticmethod
     def _answer(run: Run) -> list[Step]:

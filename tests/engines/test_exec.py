@@ -187,7 +187,8 @@ def test_fuzz_finds_tells_and_writes_and_replay_shows_it_again(
     assert cli.run(shlex.split(again)[1:]) == 1
     trace = next(path for path in tmp_path.glob("*.jsonl") if "P6" in path.name)
     assert trace.name.startswith("exec-")
-    assert cli.run(["replay", str(trace)]) == 1, "without a target, on the one that it was recorded on"
+    assert cli.run(["replay", str(trace)]) == 2, "a trace never starts the program that it names"
+    assert f"name it yourself: --target {shlex.quote(wrong)}" in capsys.readouterr().err
     assert cli.run(["replay", str(trace), "--target", right]) == 0
     assert "nothing is wrong" in capsys.readouterr().out
 
