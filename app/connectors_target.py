@@ -60,6 +60,7 @@ class ConnectorsTarget(Target):
     }
     # Who was never inside leaves nothing.
     ignored: ClassVar[Mapping[str, frozenset[str]]] = {"leave": frozenset({"inside"})}
+    lookups: ClassVar[frozenset[str]] = frozenset({"choose"})
     weights: ClassVar[Mapping[str, int]] = {"resolve": 8, "choose": 8, "begin_load": 12, "wait": 2, "miss": 2}
     essential: ClassVar[frozenset[str]] = frozenset({"resolve", "choose", "begin_load"})
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 from rich.table import Table
 
+from .activity_table import activity_table
 from .checkers.trace import write_trace
 from .engines.hunt import Finding, Report
 from .engines.known import Known, KnownError, read_known
 from .engines.sight import Sight
-from .errors import ExitStatus, UsageError
+from .errors import UsageError
 from .findings import file_name, report_to_json, tell, trace_of
+from .gaps import Gap, of_fuzz, of_hunt, to_json
 from .hunting import POOL, Plan, hunt_levels, levels_of
 from .output import Output
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from .checkers.fuzz import FuzzReport
 
 __all__ = ["Result", "fuzz_engine", "read_list"]
+
+
+_NAMED = 6
+"""So many families of cases that had no turn are named."""
 
 
 @dataclass
@@ -31,11 +37,16 @@ class Result:
     pool: "FuzzReport | None" = None
 
     @property
-    def status(self) -> int:
-        """1 when there is news."""
-        news = any(f.expected is None for report in self.reports for f in report.findings)
-        news = news or bool(self.pool is not None and self.pool.findings)
-        return ExitStatus.REFUTED if news else ExitStatus.HOLDS
+    def news(self) -> bool:
+        """Whether something was found that no list of known findings has."""
+        found = any(f.expected is None for report in self.reports for f in report.findings)
+        return found or bool(self.pool is not None and self.pool.findings)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The levels at which nothing was judged, and why."""
+        found = [gap for report in self.reports for gap in of_hunt(report)]
+        return found + ([] if self.pool is None else [*of_fuzz(self.pool, f"level {POOL}")])
 
     def to_json(self) -> dict[str, Any]:
         """The result for programs: the totals, and a report per level."""
@@ -51,6 +62,7 @@ class Result:
             "findings": [finding for level in levels for finding in level["findings"]],
             "seconds": max((level["seconds"] for level in levels), default=0.0),
             "levels": levels,
+            "gaps": to_json(self.gaps),
         }
 
 
@@ -116,7 +128,9 @@ def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> No
             f"{pool.seconds:.0f}",
         )  # fmt: skip
     output.tables.print(table)
+    output.tables.print(activity_table(_activity(result)))
     for report in result.reports:
+        _show_families(output, report)
         if report.sight is not None:
             _show_sight(output, report.sight)
     for report in result.reports:
@@ -126,6 +140,25 @@ def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> No
         from .commands.fuzz import show
 
         show(output, result.pool, traces)
+
+
+def _activity(result: Result) -> list[tuple[str, dict[str, int | None]]]:
+    """What happened at each level. A block of the level `pool` has one token."""
+    rows = [(report.level, report.activity.to_json()) for report in result.reports]
+    if result.pool is not None:
+        counts: dict[str, int | None] = {**result.pool.activity.to_json()}
+        as_tokens = {"hit_tokens": counts.pop("hit_blocks"), "wanted_evicted": counts.pop("stored_again")}
+        rows.append((POOL, counts | as_tokens))
+    return rows
+
+
+def _show_families(output: Output, report: Report) -> None:
+    """Name the families of cases that had no turn, or of which the engine took none."""
+    idle = [name for name, taken in report.profiles.items() if not taken]
+    if idle:
+        named = ", ".join(idle[:_NAMED]) + (f" and {len(idle) - _NAMED} more" if len(idle) > _NAMED else "")
+        text = f"level {report.level}: no case of {named} ({len(idle)} of {len(report.profiles)} families of cases)"
+        output.tables.print(f"{text}; --time gives more turns", markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_sight(output: Output, sight: Sight) -> None:

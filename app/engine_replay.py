@@ -25,7 +25,11 @@ from .findings import case_of, tell, violation_of
 from .hunting import more_oracles, open_target
 from .output import Output
 
-__all__ = ["Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
+__all__ = ["UNDRIVEN", "Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
+
+
+UNDRIVEN = ("refused", "idle")
+"""Kinds of outcomes that say nothing about a release."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +38,19 @@ class Outcome:
 
     engine: Engine | Driver
     kind: str
-    """``same`` fault as recorded, ``other`` fault, ``none``, or ``refused``: the release does not take the setup."""
+    """``same`` fault as recorded, ``other`` fault, ``none``; ``refused``: the release does not take the setup;
+    ``idle``: it takes the setup, and none of the operations has anything to act on."""
     violation: Violation | None = None
     verdict: Verdict | None = None
     why: str = ""
-    """Why a setup is refused."""
+    """Why nothing can be said."""
 
     @property
     def words(self) -> str:
         """The outcome in a few words."""
         if self.violation is not None:
             return f"{self.violation.rule} {self.violation.oracle}: {self.violation.text}"
-        return f"not driven: {self.why}" if self.kind == "refused" else "nothing is wrong"
+        return f"not driven: {self.why}" if self.kind in UNDRIVEN else "nothing is wrong"
 
 
 def outcome_on(
@@ -88,6 +93,8 @@ def outcome_in(
         found = later
     if answer.refused is not None:
         return Outcome(engine, "refused", why=answer.refused)
+    if found is None and all(step.skipped for step in answer.steps):
+        return Outcome(engine, "idle", why=f"none of its {len(case.ops)} operations had anything to act on")
     if found is None:
         return Outcome(engine, "none")
     # An exception may move within the source from release to release: its rule and type are what stays.
@@ -118,7 +125,7 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
     else:
         output.line(f"{name}: {len(case.ops)} operations on {target}: {outcome.words}")
     output.report({"trace": name, "target": target, "operations": len(case.ops), **_plain(outcome)})
-    if outcome.kind == "refused":
+    if outcome.kind in UNDRIVEN:
         return ExitStatus.UNDECIDED
     return ExitStatus.HOLDS if outcome.violation is None else ExitStatus.REFUTED
 

@@ -45,6 +45,7 @@ class FileStoreTarget(Target):
         # A write call returns when all pages are written: the implementation waits for it, and never for a page.
         "rename": frozenset({"written"}),
     }
+    lookups: ClassVar[frozenset[str]] = frozenset({"load"})
     weights: ClassVar[Mapping[str, int]] = {"create": 3, "write": 8, "rename": 6, "sync_directory": 6, "load": 3}
     essential: ClassVar[frozenset[str]] = frozenset({"create", "write", "rename", "sync_directory"})
 

@@ -176,6 +176,8 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "coverage": report.coverage,
         "refused": report.refused,
         "skipped": report.skipped,
+        "profiles": report.profiles,
+        "activity": report.activity.to_json(),
         "findings": [
             {
                 "oracle": finding.violation.oracle,

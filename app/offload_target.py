@@ -64,6 +64,7 @@ class OffloadTarget(PoolTarget):
         "fail_abandoned_load": frozenset({"loading", "load_failed", "table"}),
     }
     ignored: ClassVar = {**PoolTarget.ignored, "look": frozenset({"caching"})}
+    lookups: ClassVar = frozenset({"hit", "look"})
     weights: ClassVar = {
         **PoolTarget.weights,
         "process": 6,

@@ -95,6 +95,7 @@ class PoolTarget(Target):
     }
     weights: ClassVar = {"hit": 2, "allocate": 3, "write": 8, "register": 6, "finish": 2}
 
+    lookups: ClassVar = frozenset({"hit"})
     essential: ClassVar = frozenset({"admit", "allocate"})
 
     pool_kind: type[BlockPool] = BlockPool

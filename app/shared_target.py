@@ -24,6 +24,7 @@ class SharedTarget(LinksTarget):
     owner: ClassVar[str] = "tier"
     fields: ClassVar[tuple[str, ...]] = (*LinksTarget.fields, "clock", "stores", "present")
     unjudged: ClassVar[Mapping[str, frozenset[str]]] = {"store": frozenset({"issued"})}
+    lookups: ClassVar[frozenset[str]] = frozenset({"look"})
     weights: ClassVar[Mapping[str, int]] = {
         "work": 2,
         "store": 4,

@@ -76,6 +76,7 @@ class VllmPoolTarget(Target):
         "evict": frozenset({"hashes"}),
     }
     weights: ClassVar = {"hit": 3, "allocate": 3, "write": 6, "register": 6, "finish": 2}
+    lookups: ClassVar = frozenset({"hit"})
     essential: ClassVar = frozenset({"admit", "allocate"})
 
     def __init__(self, setting: World, link: PoolLink) -> None:

@@ -81,6 +81,8 @@ class ExploreReport:
     """Steps from all of them: every action with every choice of arguments with which it is possible."""
     depth: int = 0
     """The number of steps after which the last new state was reached."""
+    properties: int = 0
+    """How many properties of states and of steps were judged."""
     violations: list[Finding] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
     """The `sometimes` properties that are true in no state."""
@@ -156,7 +158,8 @@ class _Search:
         self.rows = _ROWS.get(self.batched.device.type, _ROWS["cpu"])
         self.seen = StateSet(self.batched.layout.words, device=self.batched.device)
         self.levels: list[int] = [0]
-        self.report = ExploreReport(model.name, dict(scope.sizes))
+        judged = len(model.of_kind("invariant")) * check + len(model.of_kind("step")) * steps
+        self.report = ExploreReport(model.name, dict(scope.sizes), properties=judged)
         self.found: dict[str, Finding] = {}
         self.unreached = [p.name for p in model.of_kind("sometimes")] if check else []
 

@@ -20,6 +20,7 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from ..machine import Machine, Model
+from .activity import Activity, Run
 from .lockstep import Call, Divergence, Lockstep, Specs
 from .replay import shortened
 from .script import to_script, to_trace
@@ -73,6 +74,7 @@ class FuzzReport:
     coverage: dict[str, Coverage] = field(default_factory=dict)
     reached: dict[str, bool] = field(default_factory=dict)
     """Which of the machine's `sometimes` properties were true in some state."""
+    activity: Activity = field(default_factory=Activity)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -90,6 +92,7 @@ class FuzzReport:
             "steps": self.steps,
             "coverage": {name: vars(c) for name, c in self.coverage.items()},
             "reached": self.reached,
+            "activity": self.activity.to_json(),
             "findings": [
                 {
                     "oracle": f.oracle,
@@ -147,6 +150,7 @@ class _Runner(RuleBasedStateMachine):
         report = self.report
         report.target, report.level = target.name, target.level
         report.examples += 1
+        self.activity = Run(report.activity, self.specs.kind.lookups)
         self._judge(self.run.compare(Call("initial", ())))
 
     def do(self, action: str, pick: int) -> None:
@@ -178,10 +182,12 @@ class _Runner(RuleBasedStateMachine):
         coverage = report.coverage[action]
         coverage.attempted += 1
         self.calls.append(Call(action, args))
+        tight = self.activity.before(action, self.run)
         found = self.run.do(action, args)
         if found is not None:
             self._judge(found)
         coverage.applied += 1
+        self.activity.applied(action, self.run, tight)
         if self.missing and report.steps % 8 == 0:  # Now and then: it costs as much as a step does.
             self._notice()
 
@@ -200,6 +206,7 @@ class _Runner(RuleBasedStateMachine):
         if found is not None:
             self._judge(found)
         coverage.refused += 1
+        self.activity.refused()
         return True
 
     def _judge(self, found: Divergence | None) -> None:
@@ -333,6 +340,7 @@ def _prepare(report: FuzzReport, model: Model) -> None:
 def _add(report: FuzzReport, more: FuzzReport) -> None:
     report.examples += more.examples
     report.steps += more.steps
+    report.activity.add(more.activity)
     for name, coverage in more.coverage.items():
         mine = report.coverage[name]
         mine.attempted += coverage.attempted

@@ -184,6 +184,8 @@ class Lockstep:
         self.state = self.spec.initial()
         self.result: int | bool | None = None
         """The machine's result of the latest step."""
+        self.events: tuple[tuple[Any, ...], ...] = ()
+        """What it reported in it."""
         queues = specs.model.queues
         self._kind = specs.kind
         self._maps = [f for f in specs.fields if f not in queues and f not in specs.kind.kept_for]
@@ -236,7 +238,7 @@ class Lockstep:
     def do(self, action: str, args: Args) -> Divergence | None:
         """Make a possible step on both sides and compare result, events, and all that can be observed."""
         outcome = self.spec.apply(self.state, action, args)
-        self.result = outcome.result
+        self.result, self.events = outcome.result, outcome.events
         self._enabled.clear()
         try:
             answer = self.target.apply(action, args)

@@ -86,6 +86,9 @@ class Target(ABC):
     reports: ClassVar[bool] = True
     """Whether the implementation's events are told. Where they are not, they are not compared."""
 
+    lookups: ClassVar[frozenset[str]] = frozenset()
+    """The actions that look something up, and whose result says how much was found: reports count them."""
+
     essential: ClassVar[frozenset[str]] = frozenset()
     """The actions without which nothing happens: no run is made without them."""
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 
+from .activity import Activity
 from .hunt import close
+from .levels.geometry import Op
 from .levels.requests import LEVEL, OPERATIONS, OPTIONS, closing, draw
 from .record import Answer, Capabilities, Case, PoolState, Step
 from .session import Exchange, Session
-from .shapes import problem_of_world, problems
+from .shapes import problem_of_dialect, problem_of_world, problems
 from .sight import Sight
 from .story import Story, asked
 
@@ -42,6 +44,7 @@ class Battery:
         self.messages = 0
         """How many were said."""
         self.sight = Sight()
+        self.activity = Activity()
         self._hangs = 0
         self._told: list[tuple[Case, dict[str, Any]]] | None = None
         self._read: list[tuple[Case, Answer]] | None = None
@@ -120,7 +123,8 @@ class Battery:
                 raise NotApplicableError(f"the answers cannot be read ({error})") from error
             self._read = [(case, answer) for case, answer in self._read if answer.world is not None]
             for _, answer in self._read:
-                self.sight.see(answer)
+                self.activity.see(answer)
+                self.sight.see(answer, self.activity)
         if not self._read:
             raise NotApplicableError("no setup was taken")
         return self._read
@@ -230,7 +234,7 @@ class Battery:
         for case, answer in self.read():
             world = answer.world
             assert world is not None
-            wrong = problem_of_world(world)
+            wrong = problem_of_world(world) or problem_of_dialect(world)
             if wrong is not None:
                 return wrong
             tiers = list(world.tiers.values())
@@ -465,6 +469,31 @@ class Battery:
         case, answer = self.told()[0]
         found = self.answer({**_message(case), "a_field_of_later": {"x": 1}})
         return None if found == answer else f"a message with a field of later is answered with {_short(found)}"
+
+    def hits(self) -> str | None:
+        """The same prompt again, with room for it, is found: while the first request runs, or when it has ended."""
+        setup = self.setup()
+        size = setup["block_tokens"]
+        prompt = [n % 3 for n in range(2 * size + 1)]
+        names = ("first", "beside it", "after it")
+        ops: list[Op] = [("start", {"request": name, "prompt": prompt}) for name in names]
+        ops[2:2] = [("finish", {"request": name}) for name in names[:2]]
+        answer = self.answer(_message(Case(LEVEL, setup, ops)))
+        if isinstance(answer, str):
+            return answer
+        try:
+            read = _typed(answer)
+        except msgspec.ValidationError as error:
+            return f"the answer cannot be read: {error}"
+        keep = read.world.notes.get("dialect", {}).get("keep") if read.world is not None else None
+        if keep == "none":
+            raise NotApplicableError("the world's notes say that nothing is kept")
+        found = {effect[1]: effect[2] for step in read.steps for effect in step.effects if effect[0] == "lookup"}
+        said = f"of a prompt of {len(prompt)} tokens, asked for again, {found.get(names[1], 0)} are found {names[1]}"
+        said += f" and {found.get(names[2], 0)} {names[2]}"
+        if keep == "all" and any(found.get(name, 0) < 2 * size for name in names[1:]):
+            return f"{said}; all that is kept are {2 * size}"
+        return None if any(found.get(name, 0) for name in names[1:]) else said
 
     def events(self) -> str | None:
         """KV events, where the driver has them, come with boundaries."""

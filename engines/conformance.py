@@ -186,6 +186,11 @@ CHECKS = (
         "Ignore fields of a message that you do not know; only those of a setup are refused.",
     ),
     Check(
+        "hits",
+        "the same prompt again, with room, is found",
+        'Look prompts up before they are computed; or let the world\'s notes say {"dialect": {"keep": "none"}}.',
+    ),
+    Check(
         "events",
         "KV events come with boundaries",
         "Tell boundary behind the events of each operation, or leave events out of the hello's options.",

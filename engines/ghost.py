@@ -65,6 +65,10 @@ class Request:
     items: list[tuple[int, int, str]]
     tables: list[list[int]]
     """Its block tables, as the model worker has them."""
+    keys: list[int] = field(default_factory=list)
+    """The engine's own hash keys of its first tokens, one for each `World.hash_block`."""
+    skips: bool = False
+    """It asked that nothing cached be read for it."""
     states: dict[int, tuple[int | None, list[tuple[int, int]]]] = field(default_factory=dict)
     """Per mamba group: where the next forward pass takes the state from, and where it leaves which."""
     in_flight: list["Pass"] = field(default_factory=list)
@@ -144,7 +148,8 @@ class Ghost:
     def _request(self, r: str, what: dict[str, Any]) -> None:
         items = [(offset, length, name) for offset, length, name in what.get("items") or ()]
         line = [self.contents.root(what.get("adapter"), what.get("salt"))]
-        self.requests[r] = Request(0, line, items, [[] for _ in self.world.groups])
+        tables: list[list[int]] = [[] for _ in self.world.groups]
+        self.requests[r] = Request(0, line, items, tables, skips=bool(what.get("skip")))
         self._append(r, what["tokens"])
 
     def _append(self, r: str, tokens: Sequence[int]) -> None:
@@ -162,7 +167,10 @@ class Ghost:
             line.append(after(line[-1], token, request.item_at(len(line) - 1) if items else None))
 
     def _keys(self, r: str, first: int, keys: Sequence[int]) -> Iterator[Violation]:
-        line, size = self.requests[r].line, self.world.hash_block
+        request, size = self.requests[r], self.world.hash_block
+        line = request.line
+        del request.keys[first:]
+        request.keys += [-1] * (first - len(request.keys)) + [*keys]
         for n, key in enumerate(keys, start=first + 1):
             content = line[n * size]
             known = self.named.setdefault(key, (content, n * size))

@@ -16,7 +16,9 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
+from .activity import Activity
 from .judge import judge
+from .oracles.words import garbage
 from .record import Answer, Case
 from .reduce import reduced
 from .session import Failure, Session
@@ -70,6 +72,11 @@ class Report:
     """Operations that had nothing to act on."""
     refused: int = 0
     """Setups that the engine did not take."""
+    refusal: str = ""
+    """Why it did not take the last of them."""
+    profiles: dict[str, int] = field(default_factory=dict)
+    """Cases of each family that the engine took."""
+    activity: Activity = field(default_factory=Activity)
     coverage: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
@@ -102,10 +109,25 @@ def verdict(
     found = judge(answer, None if more is None else more(case), known)
     if found is None and run.failure is not None:
         found = len(answer.steps), [of_failure(run.failure)]
+    elif found is None and (unanswered := _unanswered(case, answer)):
+        found = len(answer.steps), [garbage("answer", unanswered)]
     if found is None:
         return None, answer
     at, violations = found
     return Verdict(violations[0], at, answer, tuple(violations[1:])), answer
+
+
+def _unanswered(case: Case, answer: Answer) -> str | None:
+    """What an answer leaves out: what nobody told cannot be judged, and must not pass for right."""
+    if answer.refused is not None:
+        return None
+    if answer.world is None:
+        return "the answer has neither a world nor a refusal"
+    asked, told = [name for name, _ in case.ops], [step.op for step in answer.steps]
+    ended = bool(answer.steps) and answer.steps[-1].error is not None
+    if told == (asked[: len(told)] if ended else asked):
+        return None
+    return f"{len(asked)} operations were asked, and the answer's {len(told)} steps do not fit them"
 
 
 def of_failure(failure: Failure) -> Violation:
@@ -163,10 +185,11 @@ def hunt(
     def over() -> bool:
         return time.monotonic() - began >= seconds or (examples is not None and report.examples >= examples)
 
+    report.profiles.update(dict.fromkeys(profiles, 0))
     batch = 0
     while profiles and not over():
         for name, cases in profiles.items():
-            steps = report.steps
+            steps, taken = report.steps, report.examples - report.refused
             hunter = _Hunter(session, report, seen, more, closing, over, min(6.0, seconds * _SHRINK))
             for found in hunter.batch((seed << 32) + batch, cases):
                 first = hunter.first[found.verdict.violation.signature]
@@ -180,6 +203,7 @@ def hunt(
                 report.findings.append(Finding(small[1], small[0], name, first[0] - began, first[1], why))
                 seen.add(found.verdict.violation.signature)
                 seen.add(small[1].violation.signature)
+            report.profiles[name] += report.examples - report.refused - taken
             if batch:
                 until = min((found[1] for found in hunter.first.values()), default=report.steps)
                 report.steady_seconds += hunter.searching
@@ -254,9 +278,11 @@ class _Hunter:
     def _count(self, answer: Answer) -> None:
         report = self.report
         report.examples += 1
-        report.refused += answer.refused is not None
+        if answer.refused is not None:
+            report.refused, report.refusal = report.refused + 1, answer.refused
+        report.activity.see(answer)
         if report.sight is not None:
-            report.sight.see(answer)
+            report.sight.see(answer, report.activity)
         for step in answer.steps:
             if step.skipped:
                 report.skipped += 1

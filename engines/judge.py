@@ -9,6 +9,7 @@ from .oracles.content import ContentOracle
 from .oracles.counting import CountingOracle
 from .oracles.events import EventsOracle
 from .oracles.flight import FlightOracle
+from .oracles.hits import HitsOracle
 from .oracles.stored import StoredOracle
 from .oracles.words import garbage
 from .record import Answer, Error, Step, World
@@ -32,6 +33,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     FlightOracle,
     StoredOracle,
     AnswersOracle,
+    HitsOracle,
 )
 
 

@@ -10,7 +10,15 @@ from typing import Any
 from ..untrusted import limits
 from .record import Effect, PoolState, State, Step, World
 
-__all__ = ["Problem", "Reader", "problem_of_world", "problems"]
+__all__ = ["DIALECT", "Problem", "Reader", "problem_of_dialect", "problem_of_world", "problems"]
+
+DIALECT: dict[str, tuple[str, ...]] = {
+    "take": ("head",),
+    "free": ("append", "split"),
+    "host": ("mirror",),
+    "keep": ("all", "none"),
+}
+"""What a world's notes may say of where engines differ, and in which words; ``drop`` is a number of tokens."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,20 @@ def problem_of_world(world: World) -> str | None:
             return f"tier {name} is larger than {limits.BLOCKS:,} blocks of {limits.NAMES:,} units: {tier}"
     if not 1 <= world.hash_block <= limits.BLOCK_TOKENS:
         return f"hash_block must be from 1 to {limits.BLOCK_TOKENS:,}"
+    return None
+
+
+def problem_of_dialect(world: World) -> str | None:
+    """What a world's notes say in words that are none, so that nobody is held to it; None when they say nothing so."""
+    dialect = world.notes.get("dialect", {})
+    if not isinstance(dialect, dict):
+        return f"the dialect is {_short(dialect)}, and no object of names"
+    for name, value in dialect.items():
+        if name == "drop" and not _is_count(value):
+            return f"the dialect's drop is {_short(value)}, and must be a number of tokens"
+        if name != "drop" and value not in DIALECT.get(name, ()):
+            known = ", ".join(f"{n} ({' or '.join(values)})" for n, values in DIALECT.items())
+            return f"the dialect says {name} {_short(value)}; what can be said is {known} and drop (tokens)"
     return None
 
 

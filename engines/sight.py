@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+from .activity import Activity
 from .record import Answer, Step, World
+from .shapes import DIALECT
 
 __all__ = ["Sight"]
 
@@ -20,6 +23,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "P12": ("stored", "boundary", "device.cached"),
     "P13": ("keys",),
     "P14": ("lookup",),
+    "P14 (nothing less)": ("lookup", "again", "kept"),
     "P15": ("refusal", "tables", "device.cached"),
     "H8": ("tables",),
     "L1": ("drain",),
@@ -48,6 +52,8 @@ _WORDS = {
     "dialect take": "the world's notes name no order of taking",
     "dialect free": "the world's notes name no order of freeing",
     "dialect host": "the world's notes do not call the host a mirror",
+    "again": "no lookup asked for what had been computed before",
+    "kept": "no state shows cached of the device, and the world's notes do not say that all is kept",
 }
 
 
@@ -57,15 +63,17 @@ class Sight:
 
     told: set[str] = field(default_factory=set)
 
-    def see(self, answer: Answer) -> None:
-        """Take in an answer."""
+    def see(self, answer: Answer, activity: Activity) -> None:
+        """Take in an answer, and what happened up to it."""
         world = answer.world
         if world is None:
             return
+        if activity.asked_again:
+            self.told.add("again")
         tiers = dict(zip(world.tiers, ("device", "host"), strict=False))
         self.told.update(self._of_world(world))
         for step in answer.steps:
-            self.told.update(effect[0] for effect in step.effects)
+            self.told.update(effect[0] for effect in step.effects if effect and isinstance(effect[0], str))
             if step.skipped:
                 continue
             self.told.add(step.op)
@@ -79,7 +87,10 @@ class Sight:
         if any(tier.null is not None for tier in world.tiers.values()):
             yield "null"
         dialect = world.notes.get("dialect")
-        yield from (f"dialect {name}" for name in (dialect if isinstance(dialect, dict) else ()))
+        told: dict[str, Any] = dialect if isinstance(dialect, dict) else {}
+        yield from (f"dialect {name}" for name, value in told.items() if value in DIALECT.get(name, ()))
+        if told.get("keep") == "all":
+            yield "kept"
 
     @property
     def judged(self) -> list[str]:
@@ -104,6 +115,8 @@ def _of_state(step: Step, tiers: dict[str, str]) -> Iterator[str]:
     for tier, pool in step.state.pools.items():
         if tier in tiers:
             yield from (f"{tiers[tier]}.{name}" for name in pool.__struct_fields__ if getattr(pool, name) is not None)
+            if tiers[tier] == "device" and pool.cached is not None:
+                yield "kept"
 
 
 def _said(need: str) -> str:

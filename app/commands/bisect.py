@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import ExitStatus, UsageError
+from ..errors import UsageError
 from ..options import JsonOption
 from ..output import Output
 
@@ -27,10 +27,11 @@ def bisect(
     from rich.table import Table
 
     from ..checkers.trace import read_trace
-    from ..engine_replay import Outcome
+    from ..engine_replay import UNDRIVEN, Outcome
     from ..engine_replay import bisect as run
     from ..engines import store
     from ..findings import case_of, violation_of
+    from ..gaps import conclude, of_bisect, to_json
     from ..untrusted.text import one_line
 
     recorded = read_trace(trace)
@@ -61,8 +62,9 @@ def bisect(
     for outcome in outcomes:
         table.add_row(outcome.engine.label, one_line(outcome.words))
     output.tables.print(table)
-    # Releases that do not take the setup say nothing about when it changed.
-    driven = [outcome for outcome in outcomes if outcome.kind != "refused"]
+    # Releases that do not take the setup, or do nothing with it, say nothing about when it changed.
+    driven = [outcome for outcome in outcomes if outcome.kind not in UNDRIVEN]
+    missing = list(of_bisect(outcomes))
     changes = [(a, b) for a, b in pairwise(driven) if a.kind != b.kind]
     for before, after in changes:
         what = {"same": "shows it", "other": "shows another fault", "none": "does not show it"}
@@ -77,8 +79,7 @@ def bisect(
             "trace": str(trace),
             "releases": [{"release": o.engine.label, "outcome": o.kind, "what": o.words} for o in outcomes],
             "changes": [[a.engine.label, b.engine.label] for a, b in changes],
+            "gaps": to_json(missing),
         }
     )
-    if not driven:
-        return ExitStatus.UNDECIDED
-    return ExitStatus.REFUTED if any(o.violation is not None for o in outcomes) else ExitStatus.HOLDS
+    return conclude(output, found=any(o.violation is not None for o in outcomes), gaps=missing)

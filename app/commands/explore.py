@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import ExitStatus, UsageError
+from ..errors import UsageError
 from ..options import JsonOption, parse_params, parse_sizes
 from ..output import Output
 
@@ -76,6 +76,8 @@ def explore(
             seed=seed,
             given=parse_params(given) if given else None,
         )
+    from .. import gaps
+
     report = run(output, machine, kind, scope, device=device, max_states=max_states)
     show(output, [report])
     if trace is not None and report.violations:
@@ -83,8 +85,9 @@ def explore(
 
         write_trace(trace, to_trace(report, scope.params))
         output.tables.print(f"trace: {trace}", markup=False)
-    output.report(to_json(report))
-    return verdict([report])
+    missing = list(gaps.of_exploration(report, machine))
+    output.report(to_json(report) | {"gaps": gaps.to_json(missing)})
+    return gaps.conclude(output, found=bool(report.violations), gaps=missing)
 
 
 def run(
@@ -164,6 +167,7 @@ def to_json(report: "ExploreReport") -> dict[str, Any]:
         "sizes": report.sizes,
         "states": report.states,
         "transitions": report.transitions,
+        "properties": report.properties,
         "depth": report.depth,
         "violations": [
             {
@@ -180,10 +184,3 @@ def to_json(report: "ExploreReport") -> dict[str, Any]:
         "peak_bytes": report.peak_bytes,
         "seconds": report.seconds,
     }
-
-
-def verdict(reports: "list[ExploreReport]") -> int:
-    """Return the exit status."""
-    if any(r.violations for r in reports):
-        return ExitStatus.REFUTED
-    return ExitStatus.HOLDS if all(r.complete for r in reports) else ExitStatus.UNDECIDED

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import ExitStatus, UsageError
+from ..errors import UsageError
 from ..options import JsonOption
 from ..output import Output
 
@@ -55,6 +55,8 @@ def fuzz(
 ) -> int:
     """Drive a target through random runs; what is wrong comes with the shortest run that shows it."""
     output = Output(json)
+    from .. import gaps
+
     if target == "refimpl":
         if profile or known:
             raise UsageError("refimpl has no profiles or known findings; leave these options out")
@@ -64,8 +66,9 @@ def fuzz(
         name = level[0] if level else "pool"
         report = run(output, seed=seed, examples=examples, steps=steps, seconds=time, level=name)
         show(output, report, traces)
-        output.report(report.to_json())
-        return verdict(report)
+        missing = list(gaps.of_fuzz(report, f"level {name}"))
+        output.report(report.to_json() | {"gaps": gaps.to_json(missing)})
+        return gaps.conclude(output, found=bool(report.findings), gaps=missing)
     from ..engine_fuzzing import fuzz_engine, read_list
     from ..hunting import Plan, levels_of, open_target
 
@@ -84,7 +87,7 @@ def fuzz(
     )
     result = fuzz_engine(output, plan, traces)
     output.report(result.to_json())
-    return result.status
+    return gaps.conclude(output, found=result.news, gaps=result.gaps)
 
 
 def run(
@@ -124,6 +127,8 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
     from rich import box
     from rich.table import Table
 
+    from ..activity_table import activity_table
+
     output.tables.print(
         f"{report.target}: {report.examples:,} runs, {report.steps:,} steps, everything compared after each",
         highlight=False,
@@ -135,6 +140,7 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
     for name, coverage in report.coverage.items():
         table.add_row(name, f"{coverage.applied:,}", f"{coverage.refused:,}")
     output.tables.print(table)
+    output.tables.print(activity_table([(report.level, report.activity.to_json())]))
     speed = report.steps / report.seconds if report.seconds else 0.0
     output.tables.print(
         f"{len(report.findings)} findings, {speed:,.0f} steps/s, {report.seconds:.1f} s", highlight=False
@@ -152,10 +158,3 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
             write_trace(f"{path}.jsonl", finding.trace)
             write_atomically(f"{path}.py", finding.script.encode())
             output.line(f"trace and script: {path}.jsonl, .py")
-
-
-def verdict(report: "FuzzReport") -> int:
-    """Return the exit status: an action that was never applied leaves the question open."""
-    if report.findings:
-        return ExitStatus.REFUTED
-    return ExitStatus.UNDECIDED if report.untested else ExitStatus.HOLDS

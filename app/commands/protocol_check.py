@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import ExitStatus, UsageError
+from ..errors import UsageError
 from ..options import JsonOption
 from ..output import Output
 
@@ -21,6 +21,7 @@ def protocol_check(
     from ..engines.conformance import CHECKS, check
     from ..engines.driver import Driver
     from ..engines.session import Session, WorkerError
+    from ..gaps import conclude, of_conformance, to_json
     from ..hunting import open_target
 
     driver = open_target(target)
@@ -32,6 +33,7 @@ def protocol_check(
     except WorkerError as error:
         raise UsageError(f"{target} cannot be driven: {error}") from error
     show(output, target, report)
+    missing = list(of_conformance(report))
     output.report(
         {
             "target": target,
@@ -52,9 +54,10 @@ def protocol_check(
             "cannot_be_judged": report.sight.unjudged,
             "messages": report.messages,
             "seconds": report.seconds,
+            "gaps": to_json(missing),
         }
     )
-    return ExitStatus.REFUTED if report.failed else ExitStatus.HOLDS
+    return conclude(output, found=bool(report.failed), gaps=missing)
 
 
 def show(output: Output, target: str, report: "Report") -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import gaps
 from ..errors import ExitStatus, UsageError
 from ..options import JsonOption
 from ..output import Output
@@ -15,6 +16,9 @@ from . import workload as replaying
 
 CAPACITIES = (1000, 5000)
 """Blocks of the pool that real requests are replayed on: eviction is constant, eviction is rare."""
+
+EXPLORED = ["Pool, split", "Pool, append", "Tiered", "Offload"]
+"""The machines and dialects that are explored."""
 
 LEVELS = {"pool": 200, "tiered": 200, "offload": 800, "timed": 200, "connectors": 200}
 """What of the reference implementation is fuzzed, and in how many runs: the pool alone, with mirror and pins, with
@@ -47,26 +51,29 @@ def verify(
         machine = find_machine(name)
         scope = find_scope(machine, {}, split=True, null=null, caching=True, seed=0)
         explored.append(exploring.run(output, name, machine, scope))
-    exploring.show(output, explored, ["Pool, split", "Pool, append", "Tiered", "Offload"])
+    exploring.show(output, explored, EXPLORED)
     fuzzed = []
     for level, examples in LEVELS.items():
         output.tables.print(f"\nThe reference implementation, level {level}:")
         fuzzed.append(fuzzing.run(output, seed=seed, examples=examples, steps=50, level=level))
         fuzzing.show(output, fuzzed[-1])
-    statuses = [proving.verdict(proofs), exploring.verdict(explored), *map(fuzzing.verdict, fuzzed)]
+    proved = proving.verdict(proofs)
+    found = proved == ExitStatus.REFUTED or any(r.violations for r in explored) or any(f.findings for f in fuzzed)
+    missing = [gap for label, r in zip(EXPLORED, explored, strict=True) for gap in gaps.of_exploration(r, label)]
+    missing += [gap for f in fuzzed for gap in gaps.of_fuzz(f, f"refimpl, level {f.level}")]
     report: dict[str, Any] = {
         "prove": proving.to_json(proofs),
         "explore": [exploring.to_json(r) for r in explored],
         "fuzz": [f.to_json() for f in fuzzed],
     }
     if trace is not None:
-        status, report["workload"] = _replay(output, trace, requests)
-        statuses.append(status)
+        broken, unserved, report["workload"] = _replay(output, trace, requests)
+        found, missing = found or broken, missing + unserved
     else:
         output.tables.print("No real requests were replayed: name a trace with --trace.")
-    output.report(report)
-    found, undecided = ExitStatus.REFUTED in statuses, ExitStatus.UNDECIDED in statuses
-    verdict = ExitStatus.REFUTED if found else ExitStatus.UNDECIDED if undecided else ExitStatus.HOLDS
+    output.report(report | {"gaps": gaps.to_json(missing)})
+    undecided = proved == ExitStatus.UNDECIDED
+    verdict = gaps.conclude(output, found=found, gaps=missing, undecided=undecided)
     words = {
         ExitStatus.HOLDS: "Everything holds.",
         ExitStatus.REFUTED: "Something does not hold: see above.",
@@ -76,8 +83,8 @@ def verify(
     return verdict
 
 
-def _replay(output: Output, trace: Path, requests: int) -> tuple[int, dict[str, Any]]:
-    """Replay the first requests of a trace; return the exit status and the report."""
+def _replay(output: Output, trace: Path, requests: int) -> tuple[bool, list[gaps.Gap], dict[str, Any]]:
+    """Replay the first requests of a trace; return whether something was found, what was not judged, and the report."""
     from ..workload.replay import replay_at
     from ..workload.requests import read_workload
     from ..workload.target import RefimplTarget
@@ -94,5 +101,7 @@ def _replay(output: Output, trace: Path, requests: int) -> tuple[int, dict[str, 
             on_progress=lambda size, done, total: advance(done, total, f"{work.name}, {size:,} blocks"),
         )
     replaying.show(output, work, results, unlimited=None, overlap=False)
-    status = replaying.conclude(output, trace, results, overlap=False)
-    return status, replaying.to_json(work, results, check="sampled", overlap=False)
+    replaying.show_violations(output, trace, results, overlap=False)
+    found = any(result.violation is not None for result in results)
+    report = replaying.to_json(work, results, check="sampled", overlap=False)
+    return found, replaying.gaps_of(results), report

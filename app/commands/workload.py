@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import ExitStatus, UsageError
+from .. import gaps
+from ..errors import UsageError
 from ..options import UNLIMITED, JsonOption, parse_capacities
 from ..output import Output, alarm
 from ..untrusted import limits
@@ -205,13 +206,15 @@ def workload(
         show_tiers(output, work, results, unlimited=unlimited_device, unlimited_host=unlimited_host, overlap=overlap)
     if plot is not None:
         draw_tiers(plot, work, results, unlimited=unlimited_device)
-    output.report(to_json(work, results, check=check, overlap=overlap))
+    missing = gaps_of(results)
+    output.report(to_json(work, results, check=check, overlap=overlap) | {"gaps": gaps.to_json(missing)})
     more = "" if target == "refimpl" else f" --target {target}"
     more += " --free-order append" if free_order == "append" else ""
     more += f" --token-ms {token_ms!r}" if overlap else ""
     more += f" --base-latency {base_latency}" if base_latency else ""
     more += f" --bandwidth {bandwidth}" if rate != 1 else ""
-    return conclude(output, file, results, overlap=overlap, more=more)
+    show_violations(output, file, results, overlap=overlap, more=more)
+    return gaps.conclude(output, found=any(result.violation for result in results), gaps=missing)
 
 
 def _check_sizes(option: str, sizes: list[int]) -> None:
@@ -392,8 +395,19 @@ def to_json(work: "Workload", results: "list[Result]", *, check: str, overlap: b
     }
 
 
-def conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bool, more: str = "") -> int:
-    """Show each violation with the command that shows it again, with ``more`` options; return the exit status."""
+def gaps_of(results: "list[Result]") -> list[gaps.Gap]:
+    """Return the replays that let no request in."""
+    return [
+        gap
+        for result in results
+        for gap in gaps.of_replay(
+            f"capacity {result.capacity:,}", result.requests, result.turned_away, result.violation is not None
+        )
+    ]
+
+
+def show_violations(output: Output, file: Path, results: "list[Result]", *, overlap: bool, more: str = "") -> None:
+    """Show each violation with the command that shows it again, with ``more`` options."""
     from ..workload.violation import show_violation
 
     found = [result for result in results if result.violation is not None]
@@ -409,4 +423,3 @@ def conclude(output: Output, file: Path, results: "list[Result]", *, overlap: bo
             f"kvproof workload {shlex.quote(str(file))} --capacity {result.capacity}{host} "
             f"--limit {result.violation.request + 1} --check every{' --overlap' if overlap else ''}{more}",
         )
-    return ExitStatus.REFUTED if found else ExitStatus.HOLDS

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import ExitStatus
+from ..gaps import Gap, conclude, of_replay, to_json
 from ..options import UNLIMITED
 from ..output import Output, alarm
 from ..untrusted.text import one_line
@@ -80,6 +80,7 @@ class TierReport:
             "seconds": sum(result.seconds for result in self._results),
             "violations": sum(result.violation is not None for result in self._results),
             "runs": [msgspec.to_builtins(result) for result in self._results],
+            "gaps": to_json(self._gaps()),
         }
 
     def bars(self) -> list[TierBar]:
@@ -112,7 +113,20 @@ class TierReport:
                 f"kvproof workload {shlex.quote(str(file))} --tiers {_arguments(setting)} "
                 f"--limit {violation.request + 1} --check every",
             )
-        return ExitStatus.REFUTED if found else ExitStatus.HOLDS
+        return conclude(output, found=bool(found), gaps=self._gaps())
+
+    def _gaps(self) -> list[Gap]:
+        """The replays that let no request in."""
+        return [
+            gap
+            for result in self._results
+            for gap in of_replay(
+                f"{self._device(result)} slots, {self._host(result)} host blocks",
+                len(self._workload.requests),
+                result.turned_away,
+                result.violation is not None,
+            )
+        ]
 
     def _show_hits(self, output: Output) -> None:
         """Print the hit rate by tier, and what was judged."""

@@ -18,6 +18,9 @@ __all__ = ["profiles"]
 
 Play = Callable[[int, int, int, int], Op]
 
+_ALL = 99
+"""More tokens than any request has."""
+
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
 
@@ -45,6 +48,8 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         found["mamba tails"] = _cases(_tails(_setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))))
     if known >= Version("0.33"):
         found["ahead"] = _cases(_setup(st.one_of(plain(), _hybrid()), **{**_DRAFTS, "ahead": st.integers(1, 2)}))
+    # The same prompts again and again, with room for them: they must be found.
+    found["again"] = _cases(_setup(st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24)), _AGAIN)
     return found
 
 
@@ -132,6 +137,13 @@ def _add(a: int, b: int, c: int, d: int) -> Op:
     return "add", {"keep": a % 5 * 4, "like": a // 5, "runs": runs, "most": d % 4}
 
 
+def _add_again(a: int, b: int, c: int, d: int) -> Op:
+    """A request with the tokens of an earlier one, all that it has by now, or one of its own."""
+    if a % 4:
+        return "add", {"keep": _ALL, "like": a // 4, "runs": [], "most": d % 4}
+    return "add", {"keep": 0, "like": 0, "runs": [[b % 3, 2 + b // 3 % 8], [c % 3, c // 3 % 4]], "most": d % 4}
+
+
 def _add_named(a: int, b: int, c: int, d: int) -> Op:
     """A request with an adapter, a salt or a multimodal item, all named from one alphabet."""
     name, args = _add(a, b, 0, d)
@@ -175,5 +187,6 @@ def _weighted(*plays: tuple[int, Play]) -> list[Play]:
 
 
 _USUAL = _weighted((14, _add), (40, _run), *_REST)
+_AGAIN = _weighted((20, _add_again), (40, _run), (6, _bare("process")), (8, _pick("finish")))
 _KEYED = _weighted((18, _add_named), (40, _run), *_REST)
 _OUTSIDE = _weighted((14, _add), (20, _run_outside), (20, _run), (12, _pick("load_done")), *_REST)

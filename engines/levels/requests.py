@@ -39,6 +39,7 @@ _USUAL = {
 _WEIGHTS = {
     "mirror": _USUAL | {"start": 30, "mirror": 24, "finish": 22, "grow": 8, "resume": 6},
     "tight": _USUAL | {"start": 36, "resume": 16, "preempt": 10, "mirror": 10},
+    "again": _USUAL | {"start": 40, "finish": 24, "grow": 6, "abort": 1, "preempt": 2, "evict": 0, "reset": 0},
 }
 
 
@@ -69,6 +70,8 @@ def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
         found["tenants"] = _setup(capabilities, st.integers(4, 10), **on)
     if "caching" in options:
         found["uncached"] = _setup(capabilities, st.integers(2, 8), caching=st.just(False))
+    # The same prompts again and again, with room for them: they must be found.
+    found["again"] = _setup(capabilities, st.integers(10, 16), **on)
     return found
 
 
@@ -90,7 +93,7 @@ def draw(capabilities: Capabilities, profile: str, setup: Setup, play: bytes) ->
     if "host_blocks" not in setup:
         weights = {**weights, "mirror": 0}
     often = [name for name in OPERATIONS if name in capabilities.operations for _ in range(weights[name])]
-    player = _Player(setup, capabilities, tenants=profile == "tenants")
+    player = _Player(setup, capabilities, tenants=profile == "tenants", again=profile == "again")
     for at in range(0, len(play) - _WIDTH + 1, _WIDTH):
         # A case begins with a request: without one there is nothing to do.
         name = often[play[at] % len(often)] if player.lengths else "start"
@@ -101,7 +104,7 @@ def draw(capabilities: Capabilities, profile: str, setup: Setup, play: bytes) ->
 class _Player:
     """Makes operations of bytes. It knows what was asked, not what came of it."""
 
-    def __init__(self, setup: Setup, capabilities: Capabilities, *, tenants: bool) -> None:
+    def __init__(self, setup: Setup, capabilities: Capabilities, *, tenants: bool, again: bool) -> None:
         self.ops: list[Op] = []
         self.lengths: dict[str, int] = {}
         """The most tokens that each request which was not ended may have."""
@@ -110,6 +113,8 @@ class _Player:
         self._size: int = setup["block_tokens"]
         self._most: int = setup["blocks"] * self._size
         self._prompts: list[list[int]] = []
+        self._again = again
+        """Whether prompts are earlier ones as they were."""
 
     def do(self, name: str, a: int, b: int, c: int, d: int) -> None:
         """Add an operation."""
@@ -132,10 +137,11 @@ class _Player:
     def _start(self, a: int, b: int, c: int, d: int) -> None:
         """A request that begins as an earlier one, mostly at the end of a block or a token behind it."""
         kept: list[int] = []
+        tail = [c % 3] * (c // 3 % (2 * self._size + 1))
         if a % 4 and self._prompts:
             like = self._prompts[a // 4 % len(self._prompts)]
-            kept = like if b >= 160 else like[: b % 6 * self._size + b // 6 % 2]
-        tail = [c % 3] * (c // 3 % (2 * self._size + 1))
+            kept = like if b >= 160 or self._again else like[: b % 6 * self._size + b // 6 % 2]
+            tail = [] if self._again else tail
         prompt = (kept + tail)[: self._most] or [c % 3]
         request = f"r{len(self._prompts)}"
         self._prompts.append(prompt)

@@ -57,7 +57,8 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     if known >= _FINE_HASHES:
         found["fine hashes"] = _setups(known, _hybrid(), hash_block=st.sampled_from([1, 2]))
         found["mamba fine hashes"] = _mambas(known, "align", hash_block=st.sampled_from([1, 2]))
-    made = {name: cases(setups) for name, setups in found.items()}
+    room = _setups(known, st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24))
+    made = {name: cases(setups) for name, setups in found.items()} | {"again": cases(room, often=_AGAIN)}
     return made | {
         f"{name} connector": cases(with_connectors(release, s), MORE) for name, s in _connected(known).items()
     }
@@ -178,9 +179,14 @@ def _mamba_groups(block: int, mambas: int, window: int) -> list[Setup]:
 # Operations
 
 
-def cases(setups: st.SearchStrategy[Setup], more: "list[tuple[int, Play]] | None" = None) -> st.SearchStrategy[Case]:
-    """Return cases of these setups; ``more`` are operations beside the usual ones, with how often they come."""
-    plays = [play for times, play in _OFTEN + (more or []) for _ in range(times)]
+def cases(
+    setups: st.SearchStrategy[Setup],
+    more: "list[tuple[int, Play]] | None" = None,
+    often: "list[tuple[int, Play]] | None" = None,
+) -> st.SearchStrategy[Case]:
+    """Return cases of these setups; ``more`` are operations beside the usual ones, ``often`` instead of them, with how
+    often they come."""
+    plays = [play for times, play in (often or _OFTEN) + (more or []) for _ in range(times)]
     sizes = st.integers(3, 30).flatmap(lambda n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n))
     return st.builds(lambda setup, play: _case(setup, play, plays), setups, sizes)
 
@@ -220,6 +226,13 @@ def _add(setup: Setup, play: bytes) -> Op:
     return "add", args | asked(setup, play[5:])
 
 
+def _add_again(setup: Setup, play: bytes) -> Op:
+    """One of few prompts, so that each comes again and again."""
+    length = max(1, (setup["max_len"] - 1) * (1 + play[1] % 3) // 3)
+    tokens = [_stem(play[0] % 4, n) for n in range(length)]
+    return "add", {"tokens": tokens, "max_tokens": 1 + play[3] % 4}
+
+
 def _step(setup: Setup, play: bytes) -> Op:
     """A step; an abort that comes while the model runs is rare."""
     args = {"token": play[0] % 6, "ready": play[1] & 1}
@@ -237,3 +250,5 @@ _OFTEN: list[tuple[int, Play]] = [
     (1, lambda _setup, play: ("reset", {"running": 1} if play[0] >= 128 else {})),
     (1, lambda _setup, _play: ("drain", {})),
 ]
+_AGAIN: list[tuple[int, Play]] = [(30, _step), (16, _add_again), (1, _OFTEN[2][1])]
+"""The same prompts again and again: they must be found."""

@@ -23,7 +23,6 @@ class StoredOracle:
         self.world = world
         self._eager = [tier for tier in world.notes.get("eager", ()) if tier in world.tiers]
         self._device = next(iter(world.tiers))
-        self._keys: dict[str, list[int]] = {}
         self._computed: dict[str, int] = {}
         self._finished: list[str] = []
         self._copies = dict.fromkeys(self._eager, 0)
@@ -31,15 +30,12 @@ class StoredOracle:
         self._cached: set[Entry] = set()
         self._stored: dict[str, set[Entry]] = {tier: set() for tier in self._eager}
 
-    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield the first block that a tier should hold at rest and never did."""
         if not self._eager:
             return
         for effect in step.effects:
-            if effect[0] == "keys":
-                _, r, first, keys = effect
-                self._keys.setdefault(r, [])[first:] = keys
-            elif effect[0] == "processed":
+            if effect[0] == "processed":
                 self._computed[effect[1]] = effect[2]
             elif effect[0] == "end" and effect[2:] == ["finished"]:
                 self._finished.append(effect[1])
@@ -62,9 +58,9 @@ class StoredOracle:
             elif tier == self._device:
                 self._cached |= entries
         if step.op == "drain" and step.error is None and not step.result["left"] and not step.result["pending"]:
-            yield from self._missing()
+            yield from self._missing(ghost)
 
-    def _missing(self) -> Iterator[Violation]:
+    def _missing(self, ghost: Ghost) -> Iterator[Violation]:
         for tier in self._eager:
             blocks = self.world.tiers[tier].blocks - (self.world.tiers[tier].null is not None)
             if self._copies[tier] >= blocks:
@@ -73,7 +69,7 @@ class StoredOracle:
                 for g, group in enumerate(self.world.groups):
                     full = self._computed.get(r, 0) // group.block if group.kind == "full" else 0
                     for n in range(1, full + 1):
-                        key = self._keys[r][n * group.block // self.world.hash_block - 1]
+                        key = ghost.requests[r].keys[n * group.block // self.world.hash_block - 1]
                         if (key, g) in self._cached - self._excused - self._stored[tier]:
                             text = (
                                 f"{r} has finished and nothing is under way, but its block {n - 1} of group {g} (key "

@@ -31,6 +31,7 @@ __all__ = [
     "call",
     "event_effects",
     "hasher",
+    "hits_dialect",
     "kv_cache_config",
     "make_request",
     "needed_blocks",
@@ -160,6 +161,22 @@ def kv_cache_config(groups: list[dict], blocks: int, retention: int | None = Non
 def world_groups(groups: list[dict]) -> list[dict]:
     """Return the groups as the protocol's world has them."""
     return [{name: group[name] for name in ("kind", "block", "window") if name in group} for group in groups]
+
+
+def hits_dialect(groups: list[dict], *, on: bool, eagle: bool, ahead: int, unseen: bool = False) -> dict:
+    """Return what lookups of a configuration promise, as the world's dialect has it.
+
+    ``on``: prefix caching; ``eagle``: a drafter's layers want the end of a hit computed again; ``ahead``: tokens that
+    are not sure yet, which delay registration; ``unseen``: blocks may be taken and given back within one step.
+    """
+    dialect: dict = {}
+    if on and eagle:
+        dialect["drop"] = math.lcm(*(group["block"] for group in groups))
+    if not on:
+        dialect["keep"] = "none"
+    elif not ahead and not unseen and all(group["kind"] == "full" for group in groups):
+        dialect["keep"] = "all"
+    return dialect
 
 
 def block_sizes(

@@ -10,7 +10,18 @@ from collections import deque
 from level import SKIPPED, Level
 from vllm.v1.core.kv_cache_manager import KVCacheManager
 from vllm.v1.request import RequestStatus
-from vllm_common import Keys, event_effects, hasher, make_request, pool_state, since, tables, takes, world_groups
+from vllm_common import (
+    Keys,
+    event_effects,
+    hasher,
+    hits_dialect,
+    make_request,
+    pool_state,
+    since,
+    tables,
+    takes,
+    world_groups,
+)
 from vllm_mamba import MambaStates
 from vllm_manager_setup import made_manager, mamba_split, options
 from vllm_played import Pass, Played, items_of, name_of, sampled_tokens, tokens_of
@@ -42,7 +53,12 @@ class ManagerLevel(Level):
             "tiers": {"device": {"blocks": len(self.pool.blocks), "null": self.pool.null_block.block_id}},
             "hash_block": hash_block,
             "exact": True,
-            "notes": {"scheduler_block": self.block},
+            "notes": {
+                "scheduler_block": self.block,
+                "dialect": hits_dialect(
+                    what.groups, eagle=what.eagle and not what.ahead, ahead=what.drafts or what.ahead, on=what.caching
+                ),
+            },
         }
 
     def do(self, op: str, args: dict):

@@ -9,7 +9,7 @@ import functools
 import json
 
 from level import SKIPPED, Level, Refused
-from vllm_common import VERSION, Keys, event_effects, make_request, pool_state, tables
+from vllm_common import VERSION, Keys, event_effects, hits_dialect, make_request, pool_state, tables
 from vllm_core import engine_core, world
 from vllm_model import Plan, Runner
 from vllm_settings import Options
@@ -64,6 +64,14 @@ class SchedulerLevel(Level):
             "notes": {
                 "block": planned.block,
                 "in_flight": self._core.batch_queue_size,
+                "dialect": hits_dialect(
+                    planned.groups,
+                    on=options.caching,
+                    eagle=_drops(self._scheduler),
+                    ahead=options.spec,
+                    # A request that was scheduled may be preempted in the same step; a connector's loads take blocks.
+                    unseen=options.priority or self._connector is not None,
+                ),
                 **(self._connector.notes if self._connector is not None else {}),
             },
         }
@@ -103,7 +111,9 @@ class SchedulerLevel(Level):
         self._requests[r] = request
         self._alive.append(r)
         args["request"] = r
-        self.tell("request", r, {"adapter": adapter, "salt": salt, "items": items, "tokens": list(prompt)})
+        told = {"adapter": adapter, "salt": salt, "items": items, "tokens": list(prompt)}
+        skips = {"skip": True} if getattr(request, "skip_reading_prefix_cache", False) else {}
+        self.tell("request", r, {**told, **skips})
         self._keys.announce(self, r, request)
         self._core.add_request(request)
         return r
@@ -304,6 +314,11 @@ class SchedulerLevel(Level):
         )
         tiers.update(connector.tiers)
         return connector
+
+
+def _drops(scheduler) -> bool:
+    """Return whether lookups give up the end of what they find; before there was an option, with each such drafter."""
+    return bool(getattr(scheduler, "use_eagle_block_drop", scheduler.use_eagle))
 
 
 @functools.cache

@@ -43,6 +43,7 @@ FAULTS = {
     "leak": {"P2"},
     "mirror-evicts": {"M2"},
     "mirrors-at-end": {"M1"},
+    "never-hits": {"P14"},
     "no-capacity": {"M3"},
     "no-chain": {"P13"},
     "no-salt": {"P13"},
@@ -50,6 +51,7 @@ FAULTS = {
     "refusal-evicts": {"P15"},
     "reload-drops-host": {"M4"},
     "reset-keeps-host": {"O10"},
+    "short-hits": {"P14"},
     "stale-claim": {"P6", "P15"},
     "takes-tail": {"P7"},
     "whole-hit": {"P14"},
@@ -214,6 +216,36 @@ def test_what_is_not_told_is_not_judged_and_is_named() -> None:
     assert report.sight.unjudged == {"P5": "no state shows hashes of the device"}
 
 
+@pytest.mark.parametrize("told", [(), ("--fault", "promises nothing"), ("--hides-cached",)], ids=str)
+@pytest.mark.parametrize("fault", ["never hits", "short hits", "own last"])
+def test_lookups_that_stop_short_are_found_soon_by_what_is_shown_or_promised(told: tuple[str, ...], fault: str) -> None:
+    report = hunted((*FAKE, *told, "--engine-fault", fault), 40)
+    assert {finding.violation.rule for finding in report.findings} == {"P14"}
+
+
+def test_prompts_that_come_again_are_asked_for_with_room() -> None:
+    report = hunted(FAKE, 40, profiles=("again",))
+    activity = report.activity
+    assert report.findings == []
+    assert activity.asked_again > 40
+    assert activity.hits >= 0.9 * activity.asked_again, "nearly all find what was computed before"
+
+
+def test_what_happened_is_counted() -> None:
+    report = hunted(FAKE, 200)
+    counts = report.activity.to_json()
+    assert all(counts[name] for name in counts if name != "external_tokens"), counts
+    assert report.activity.hits <= report.activity.lookups
+    hidden = hunted((*FAKE, "--fault", "promises nothing"), 40, profiles=("uncached",)).activity
+    assert (hidden.hits, hidden.evictions) == (0, 0)
+
+
+@pytest.mark.parametrize("fault", ["one step too few", "no world"])
+def test_what_is_not_answered_does_not_pass_for_right(fault: str) -> None:
+    report = hunted((*FAKE, "--fault", fault), 40)
+    assert {finding.violation.key for finding in report.findings} == {("garbage", "answer")}
+
+
 @pytest.mark.parametrize("fault", ["garbage effect", "blocks below 0", "no groups"])
 def test_words_that_are_none_are_a_finding_and_no_fault_of_the_kit(fault: str) -> None:
     report = hunted((*FAKE, "--fault", fault), 100)
@@ -260,7 +292,7 @@ def test_levels_and_profiles_that_a_driver_does_not_have_are_refused(capsys: pyt
     assert cli.run(["fuzz", target(FAKE), "--level", "scheduler"]) == 2
     assert "the levels are requests" in capsys.readouterr().err
     assert cli.run(["fuzz", target(FAKE), "--profile", "mirror", "--time", "1"]) == 2
-    assert "it has plain, tight, tenants, uncached" in capsys.readouterr().err
+    assert "it has plain, tight, tenants, uncached, again" in capsys.readouterr().err
 
 
 def test_a_driver_that_hoards_memory_is_ended() -> None:
@@ -320,7 +352,7 @@ def test_versions_that_are_no_releases_match_lists_without_a_range_only() -> Non
 
 def test_a_driver_is_asked_only_for_what_it_can_do() -> None:
     least = Capabilities(["start", "finish"])
-    assert set(requests.setups(least)) == {"plain", "tight"}
+    assert set(requests.setups(least)) == {"plain", "again", "tight"}
     assert requests.closing(least) == []
     case = requests.draw(least, "plain", {"blocks": 3, "block_tokens": 2}, bytes(range(200)))
     assert {name for name, _ in case.ops} == {"start", "finish"}

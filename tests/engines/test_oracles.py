@@ -31,6 +31,8 @@ STORE: Op = ("store", {"pick": 0})
 COMPLETE: Op = ("complete", {"pick": 0})
 MORE: Op = ("more", {"pick": 0})
 EVICT: Op = ("evict", {"pick": 0})
+FULL: dict[str, dict[str, Any]] = {"D7": {"window": True}, "O9": {"eager": True}, "registers nothing": {"keep": "all"}}
+"""What a setup needs beside the fault, so that it can be seen."""
 SHARED = [add(0, 1, 2), FINISH, add(0, 1, 2, 2, 1)]
 
 FAULTS: dict[str, tuple[str, list[Op]]] = {
@@ -42,6 +44,10 @@ FAULTS: dict[str, tuple[str, list[Op]]] = {
     "P13": ("P13", [add(0, 1, 2, salt="a"), add(0, 1, 2, salt="b")]),
     "P14": ("P14", [add(0, 1), FINISH, add(0, 1)]),
     "P15": ("P15", [add(0, 1)]),
+    "never hits": ("P14", SHARED),
+    "truncates": ("P14", SHARED),
+    "own last": ("P14", [add(0, 1, 2), FINISH, add(2, 2, 2), FINISH, add(0, 1, 2)]),
+    "registers nothing": ("P14", SHARED),
     "D7": ("D7", [add(0, 1, 2, 2, late=True), MORE]),
     "O3": ("O3", [add(0, 1, 2), STORE]),
     "O9": ("O9", [add(0, 1, 2, 2)]),
@@ -67,13 +73,24 @@ FAULTS: dict[str, tuple[str, list[Op]]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_noticed_by_the_rule_it_breaks_and_its_absence_is_silent(session: Session, fault: str) -> None:
     rule, ops = FAULTS[fault]
-    setup = {"window": fault == "D7", "eager": fault == "O9"}
+    setup = FULL.get(fault, {})
     right, answer = verdict(session, close(Case("toy", setup, ops)))
     assert right is None, right
     assert not any(step.error for step in answer.steps)
     wrong, _ = verdict(session, close(Case("toy", {**setup, "fault": fault}, ops)))
     assert wrong is not None
     assert wrong.violation.rule == rule, wrong.violation
+
+
+@pytest.mark.parametrize("fault", ["never hits", "truncates", "own last", "registers nothing"])
+def test_without_a_map_to_see_a_short_hit_is_noticed_where_keeping_is_promised(session: Session, fault: str) -> None:
+    rule, ops = FAULTS[fault]
+    for keep, noticed in (("all", {rule}), (None, set())):
+        setup = {"hidden": True, "keep": keep, "fault": fault}
+        found, _ = verdict(session, close(Case("toy", setup, ops)))
+        assert ({found.violation.rule} if found else set()) == noticed
+        right, _ = verdict(session, close(Case("toy", setup | {"fault": None}, ops)))
+        assert right is None
 
 
 def test_every_rule_that_a_violation_names_has_its_sentence() -> None:

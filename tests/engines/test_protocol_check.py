@@ -59,6 +59,8 @@ FAULTS = {
     "no stream": "stream",
     "error is a text": "errors",
     "strict": "unknown fields",
+    "no such dialect": "worlds",
+    "caches nothing": "hits",
     "no boundary": "events",
     "tells no removed": "events",
 }
@@ -86,6 +88,19 @@ def test_a_check_fails_where_the_driver_is_wrong(fault: str) -> None:
 
 def test_every_check_is_seen_to_fail() -> None:
     assert set(FAULTS.values()) == {check.name for check in conformance.CHECKS}
+
+
+@pytest.mark.parametrize("fault", ["never hits", "short hits"])
+def test_lookups_that_find_less_than_all_that_is_kept_are_noticed(fault: str) -> None:
+    failed = {outcome.check.name: outcome.detail for outcome in checked("--engine-fault", fault).failed}
+    assert set(failed) == {"hits"}
+    assert "all that is kept are 4" in failed["hits"]
+
+
+def test_a_driver_that_says_that_it_keeps_nothing_is_believed() -> None:
+    report = checked("--fault", "says it caches nothing")
+    assert {o.check.name: o.verdict for o in report.outcomes}["hits"] == "not applicable"
+    assert [o.check.name for o in checked("--fault", "promises nothing").failed] == []
 
 
 def test_a_driver_that_hangs_is_left_alone_soon() -> None:

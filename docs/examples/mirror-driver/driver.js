@@ -55,7 +55,9 @@ class System {
     const tiers = { device: { blocks } };
     if (host_blocks) tiers.host = { blocks: host_blocks, by_key: true };
     this.hasHost = host_blocks > 0;
-    const dialect = { take: "head", free: "append", ...(host_blocks ? { host: "mirror" } : {}) };
+    const dialect = {
+      take: "head", free: "append", keep: caching ? "all" : "none", ...(host_blocks ? { host: "mirror" } : {}),
+    };
     this.world = {
       groups: [{ kind: "full", block: block_tokens }], tiers, hash_block: block_tokens, exact: true, notes: { dialect },
     };

@@ -45,6 +45,8 @@ class Manager {
       if (block === undefined && !this.host.has(hash)) break;
       plan.push({ hash, block });
     }
+    if (this.fault === "never-hits") plan.length = 0;
+    if (this.fault === "short-hits") plan.pop();
     const found = plan.filter((entry) => entry.block !== undefined).map((entry) => entry.block);
     const computed = Math.min(plan.length * size, request.tokens.length);
     const until = Math.min(request.tokens.length, computed + most);

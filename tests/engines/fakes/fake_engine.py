@@ -21,7 +21,8 @@ def version() -> str:
 class ToyLevel(Level):
     """One group of full attention with a host tier; requests are computed whole, in one step.
 
-    ``setup``: ``blocks`` of the device, ``host`` blocks, and ``fault``, the name of what goes wrong.
+    ``setup``: ``blocks`` of the device, ``host`` blocks, ``hidden`` (no map is shown), ``keep`` (what the dialect says
+    of that), and ``fault``, the name of what goes wrong.
     """
 
     def __init__(self, setup: dict) -> None:
@@ -32,6 +33,8 @@ class ToyLevel(Level):
             raise ValueError("this setup does not work")
         self.fault = setup.get("fault")
         self.eager = setup.get("eager")
+        self.hidden = setup.get("hidden")
+        self.last: list[int] = []
         self.n = setup.get("blocks", 6)
         self.ref = [0] * self.n
         self.free = list(range(1, self.n))
@@ -50,7 +53,8 @@ class ToyLevel(Level):
             "tiers": {"device": {"blocks": self.n, "null": 0}, "host": {"blocks": self.host_n}},
             "hash_block": BLOCK,
             "exact": True,
-            "notes": {"eager": ["host"]} if setup.get("eager") else {},
+            "notes": ({"eager": ["host"]} if setup.get("eager") else {})
+            | ({"dialect": {"keep": setup["keep"]}} if setup.get("keep") else {}),
         }
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -59,7 +63,7 @@ class ToyLevel(Level):
         tokens, salt = list(args["tokens"]), args.get("salt")
         r = f"r{self.made}"
         self.made += 1
-        self.tell("request", r, {"salt": salt, "tokens": tokens})
+        self.tell("request", r, {"salt": salt, "tokens": list(tokens)})
         keys = [self.key(tokens[: i + BLOCK], salt) for i in range(0, len(tokens) - BLOCK + 1, BLOCK)]
         if keys:
             self.tell("keys", r, 0, keys)
@@ -70,6 +74,13 @@ class ToyLevel(Level):
             hits.append(self.cached[key][0])
         if self.fault == "P14" and len(hits) == len(keys) - 1 and keys[-1] in self.cached:
             hits.append(self.cached[keys[-1]][0])
+        if self.fault == "never hits":
+            hits = []
+        if self.fault == "truncates":
+            hits = hits[:-1]
+        if self.fault == "own last":
+            hits = hits if keys[: len(hits)] == self.last[: len(hits)] else []
+        self.last = keys
         need = -(-len(tokens) // BLOCK) - len(hits)
         self.queries += 1
         self.tell("counts", {"queries": self.queries if self.fault != "P15" else -self.queries})
@@ -250,7 +261,7 @@ class ToyLevel(Level):
             self.free.append(0)
 
     def register(self, block: int, key: int, parent) -> None:
-        if key in self.of_block.get(block, ()):
+        if key in self.of_block.get(block, ()) or self.fault == "registers nothing":
             return
         self.cached.setdefault(key, []).append(block)
         if self.fault != "P5":
@@ -273,8 +284,8 @@ class ToyLevel(Level):
             "ref": self.ref[:],
             "free": self.free[:],
             "num_free": len(self.free) + (self.fault == "counter"),
-            "cached": [[k, 0, blocks[:]] for k, blocks in self.cached.items()],
-            "hashes": [[b, [[k, 0] for k in keys]] for b, keys in self.of_block.items()],
+            "cached": None if self.hidden else [[k, 0, blocks[:]] for k, blocks in self.cached.items()],
+            "hashes": None if self.hidden else [[b, [[k, 0] for k in keys]] for b, keys in self.of_block.items()],
         }
         host = {
             "ref": self.host_ref[:],

@@ -11,6 +11,7 @@ import sys
 import time
 
 FAULT = sys.argv[sys.argv.index("--fault") + 1] if "--fault" in sys.argv else ""
+HIDES = "--hides-cached" in sys.argv
 ENGINE_FAULT = sys.argv[sys.argv.index("--engine-fault") + 1] if "--engine-fault" in sys.argv else ""
 OPERATIONS = ["start", "resume", "step", "grow", "finish", "abort", "preempt", "evict", "reset", "drain"]
 FIELDS = ["ref", "free", "num_free", "cached", "hashes"]
@@ -48,7 +49,15 @@ class System:
         self.keys = KEYS if FAULT == "remembers" else {}
         self.requests: dict = {}
         self.effects: list = []
-        notes = {"dialect": {"take": "head", "free": "append"}}
+        dialect = {"take": "head", "free": "append", "keep": "all" if caching else "none"}
+        if FAULT in ("promises nothing", "caches nothing"):
+            del dialect["keep"]
+        if FAULT == "says it caches nothing":
+            dialect["keep"] = "none"
+        if FAULT == "no such dialect":
+            dialect["keep"] = "most"
+        notes = {"dialect": dialect}
+        self.last: list = []
         System.made += 1
         if FAULT == "counts messages":
             notes["made"] = System.made
@@ -104,6 +113,13 @@ class System:
             if key not in self.cached:
                 break
             found.append(self.cached[key][0])
+        if ENGINE_FAULT == "never hits" or FAULT in ("caches nothing", "says it caches nothing"):
+            found = []
+        if ENGINE_FAULT == "short hits":
+            found = found[:-1]
+        if ENGINE_FAULT == "own last":
+            found = found if names[: len(found)] == self.last[: len(found)] else []
+        self.last = names
         until = min(n, len(found) * self.size + (most or n))
         room = len(self.free) - sum(self.ref[b] == 0 for b in found)
         if -(-until // self.size) - len(found) > room:
@@ -239,8 +255,10 @@ class System:
             "cached": [[k, 0, blocks[:]] for k, blocks in self.cached.items()],
             "hashes": [[b, [[k, 0]]] for b, k in self.of_block.items()],
         }
-        if FAULT == "hides hashes":
+        if FAULT == "hides hashes" or HIDES:
             del device["hashes"]
+        if HIDES:
+            del device["cached"]
         on = {r: [q["table"][:]] for r, q in self.requests.items() if q["on"]}
         state = {"pools": {"device": device}, "tables": on, "running": len(on), "pending": 0}
         return {**state, "waiting": len(self.requests) - len(on)}
@@ -255,7 +273,7 @@ def do(system, message, say):
         try:
             if FAULT == "slow":
                 time.sleep(30)
-            result = getattr(system, op)(**args)
+            result = getattr(system, op)(**args) if FAULT != "skips all" else None
             step.update({"skipped": True} if result is None else {"result": None if result == "done" else result})
         except Exception as error:
             step["error"] = {"type": type(error).__name__, "message": str(error), "where": []}
@@ -312,6 +330,8 @@ def answer(message, kept, say):
         keep = False
     if FAULT == "one step too few":
         steps = steps[:-1]
+    if FAULT == "no world":
+        return {"steps": []}, None
     return (
         {"steps": steps} if "more" in message else {"world": system.world, "steps": steps}
     ), system if keep else None

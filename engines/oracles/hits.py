@@ -1,0 +1,185 @@
+"""P14 from below: a lookup finds all that is cached of its request, and not a block less."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..ghost import Ghost
+from ..record import Group, PoolState, Step, World
+from ..violation import Violation
+from .kept import FOLLOWED, Kept, takings
+
+__all__ = ["HitsOracle"]
+
+Entry = tuple[int, int]
+"""A hash key and a group, as a prefix map has them."""
+
+Has = Callable[[int, int], bool]
+"""Whether entry i of group g of a request's block table is cached."""
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """A lookup, and what was known of its request at that moment."""
+
+    r: str
+    local: int
+    """Tokens that it found on the device."""
+    limit: int
+    """The most that it may find (P14)."""
+    keyed: int
+    """So many tokens have hash keys."""
+
+
+class HitsOracle:
+    """Judges that no lookup stops short.
+
+    What was cached when a lookup was answered is known in two ways. The states tell: an entry that the prefix map has
+    before a step and after it, at a block that nobody was handed meanwhile, was there all the time. And an engine may
+    promise it (``notes["dialect"]["keep"]`` is ``all``): then `Kept` knows from what happened, whatever states show.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._device = next(iter(world.tiers))
+        self._unit = math.lcm(*(group.block for group in world.groups))
+        dialect = world.notes.get("dialect")
+        told: dict[str, Any] = dialect if isinstance(dialect, dict) else {}
+        drop = told.get("drop")
+        self._drop = drop if isinstance(drop, int) and drop > 0 else 0
+        kinds = sorted({group.kind for group in world.groups})
+        self._kinds = ("drop", *kinds) if self._drop else (*kinds,)
+        full = all(group.kind == "full" for group in world.groups)
+        self._kept = Kept(world) if told.get("keep") == "all" and full else None
+        self._before: PoolState | None = None
+        self._tokens: dict[str, int] = {}
+        self._keyed: dict[str, int] = {}
+
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Yield the lookups of a step that found less than was cached."""
+        after = self._before if step.state is None else step.state.pools.get(self._device)
+        lookups = self._lookups(step)
+        taken = takings(step, self.world, bool(lookups)) if lookups or self._kept is not None else {}
+        shown: set[Entry] | None = None
+        if lookups and _shows(self._before, after):
+            gone = {block for blocks in taken.values() for block in blocks}
+            yield from self._by_states(lookups, ghost, _stable(self._before, after, gone))
+            shown = _entries(self._before) | _entries(after) if self._kept is not None else None
+        if self._kept is not None:
+            yield from self._by_promise(step, lookups, ghost, self._kept, taken, shown)
+        self._before = after
+
+    def _lookups(self, step: Step) -> dict[int, _Lookup]:
+        """The lookups of a step by their place among its effects, with what the request was at that moment."""
+        found: dict[int, _Lookup] = {}
+        for at, effect in enumerate(step.effects):
+            kind = effect[0]
+            if kind == "keys":
+                self._keyed[effect[1]] = (effect[2] + len(effect[3])) * self.world.hash_block
+            elif kind == "request":
+                self._tokens[effect[1]] = len(effect[2]["tokens"])
+            elif kind == "append":
+                self._tokens[effect[1]] += len(effect[2])
+            elif kind == "lookup":
+                r = effect[1]
+                found[at] = _Lookup(r, effect[2], self._tokens[r] - 1, self._keyed.get(r, 0))
+        return found
+
+    def _by_states(self, lookups: dict[int, _Lookup], ghost: Ghost, cached: set[Entry]) -> Iterator[Violation]:
+        """Lookups, judged by what stood in the prefix map all the while."""
+        for lookup in lookups.values() if cached else ():
+            most = self._most(lookup, self._under(lookup, ghost, cached))
+            yield from self._short(lookup, ghost, most, "a shorter hit than what is cached", "are cached")
+
+    def _by_promise(
+        self,
+        step: Step,
+        lookups: dict[int, _Lookup],
+        ghost: Ghost,
+        kept: Kept,
+        taken: dict[int, list[int]],
+        shown: set[Entry] | None,
+    ) -> Iterator[Violation]:
+        """Lookups, judged by what the engine promises to keep; the books are brought up to date as it happens.
+
+        Of what its own map shows, `_by_states` judges whether it is found.
+        """
+        groups, what = self.world.groups, "were computed, and nothing was done since that forgets them"
+        for at, effect in enumerate(step.effects):
+            if at in lookups:
+                lookup, line = lookups[at], ghost.requests[lookups[at].r].line
+
+                def has(g: int, i: int, line: list[int] = line) -> bool:
+                    return kept.has(g, line[(i + 1) * groups[g].block])
+
+                most = self._most(lookup, has)
+                if shown is None or self._most(lookup, self._under(lookup, ghost, shown)) < most:
+                    yield from self._short(lookup, ghost, most, "what was computed is not found again", what)
+            if effect[0] in FOLLOWED:
+                kept.follow(effect, taken.get(at, ()), ghost)
+        kept.end(step)
+
+    def _under(self, lookup: _Lookup, ghost: Ghost, entries: set[Entry]) -> Has:
+        """What of a request stands among these entries of a prefix map."""
+        keys, groups, per_hash = ghost.requests[lookup.r].keys, self.world.groups, self.world.hash_block
+
+        def has(g: int, i: int) -> bool:
+            place = (i + 1) * groups[g].block // per_hash - 1
+            return place < len(keys) and (keys[place], g) in entries
+
+        return has
+
+    def _short(self, lookup: _Lookup, ghost: Ghost, most: int, oracle: str, what: str) -> Iterator[Violation]:
+        if lookup.local < most and not ghost.requests[lookup.r].skips:
+            text = (
+                f"the first {most} tokens of {lookup.r} {what}, and its lookup found {lookup.local} (at most "
+                f"{lookup.limit} can be found)"
+            )
+            yield Violation("P14", oracle, text, self._kinds)
+
+    def _most(self, lookup: _Lookup, has: Has) -> int:
+        """What a lookup must find at least: the longest prefix, in whole blocks of all groups, of which every group has
+        what it needs (H4)."""
+        length = (min(lookup.limit, lookup.keyed) - self._drop) // self._unit * self._unit
+        while length > 0 and not all(self._suffices(g, length, has) for g in range(len(self.world.groups))):
+            length -= self._unit
+        return max(0, length)
+
+    def _suffices(self, g: int, length: int, has: Has) -> bool:
+        """Whether a group has what a hit of this length needs, and what a lookup gives up behind it."""
+        group = self.world.groups[g]
+        last = -(-(length + self._drop) // group.block)
+        if group.kind == "mamba":
+            return has(g, length // group.block - 1)
+        return all(has(g, i) for i in range(_first_needed(group, length) // group.block, last))
+
+
+def _first_needed(group: Group, length: int) -> int:
+    """The first position that the token behind a hit attends to."""
+    if group.kind == "window" and group.window is not None:
+        return max(0, length - group.window + 1)
+    if group.kind == "chunk" and group.window is not None:
+        return length // group.window * group.window
+    return 0
+
+
+def _shows(*pools: PoolState | None) -> bool:
+    """Whether all these states show the prefix map."""
+    return all(pool is not None and pool.cached is not None for pool in pools)
+
+
+def _entries(pool: PoolState | None) -> set[Entry]:
+    return {(k, g) for k, g, blocks in (pool.cached if pool is not None else None) or () if blocks}
+
+
+def _stable(before: PoolState | None, after: PoolState | None, taken: set[int]) -> set[Entry]:
+    """The entries that are cached before and after at the same block, which nobody took."""
+    if before is None or after is None:
+        return set()
+    then = {(k, g): blocks for k, g, blocks in before.cached or ()}
+    return {
+        (k, g)
+        for k, g, blocks in after.cached or ()
+        if any(block not in taken and block in then.get((k, g), ()) for block in blocks)
+    }

@@ -1,0 +1,173 @@
+"""What an engine that promises to keep everything has cached, known from what happened and from no map of its own."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ..ghost import Ghost
+from ..record import Effect, Step, World
+
+__all__ = ["Kept", "takings"]
+
+Place = tuple[int, int]
+"""A group, and the content of a prefix that ends with a full block of that group."""
+
+FOLLOWED = frozenset(
+    {"table", "compute", "processed", "end", "preempted", "cleared", "zero", "copied", "copy", "computed_outside"}
+)
+"""The effects that change what is kept."""
+
+Tables = Mapping[str, Sequence[Sequence[int]]]
+
+
+class Kept:
+    """Follows, for groups of full attention, the full blocks that were computed and must be found again.
+
+    A block is kept from the result of the forward pass that filled it until it is handed out again, evicted or reset.
+    Of several blocks with one content the first counts: an engine need not cache a second one.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._device = next(iter(world.tiers))
+        self._block_of: dict[Place, int] = {}
+        self._place_at: dict[int, Place] = {}
+        self._tables: dict[str, list[list[int]]] = {}
+        self._filled: dict[str, list[tuple[int, int, int]]] = {}
+        """Per request what forward passes fill whose result is not there: group, entry and block."""
+
+    def has(self, g: int, content: int) -> bool:
+        """Whether a full block of the group with this prefix must be cached."""
+        return (g, content) in self._block_of
+
+    def follow(self, effect: Effect, taken: Sequence[int], ghost: Ghost) -> None:
+        """Let an effect happen, of one of the kinds `FOLLOWED`; ``taken``: the blocks that a ``table`` hands out."""
+        kind = effect[0]
+        if kind == "table":
+            self._given(taken, effect)
+        elif kind == "compute":
+            self._computed(effect[1], effect[2], effect[2] + len(effect[3]))
+        elif kind == "processed":
+            self._processed(effect[1], effect[2], ghost)
+        elif kind in ("end", "preempted"):
+            self._tables.pop(effect[1], None)
+            self._filled.pop(effect[1], None)
+        elif kind == "cleared":
+            self._forget([*self._place_at] if effect[1] == self._device else ())
+        else:
+            self._forget(self._overwritten(effect))
+
+    def end(self, step: Step) -> None:
+        """Let an operation on the cache itself happen, and blocks change hands of which no table was told."""
+        if step.skipped:
+            return
+        if step.op == "reset" and step.result is not False:
+            self._forget([*self._place_at])
+        elif step.op == "evict":
+            self._forget(self._evicted(step))
+        if step.state is not None:
+            self._forget(self._held_unseen(step.state.tables))
+
+    def _given(self, taken: Sequence[int], effect: Effect) -> None:
+        _, r, g, at, blocks = effect
+        tables = self._tables.setdefault(r, [[] for _ in self.world.groups])
+        self._forget(set(taken).difference(tables[g]))
+        tables[g][at:] = blocks
+
+    def _computed(self, r: str, start: int, end: int) -> None:
+        tables = self._tables.get(r)
+        for g, group in enumerate(self.world.groups if tables else ()):
+            assert tables is not None
+            for i in range(start // group.block, min(end // group.block, len(tables[g]))):
+                self._filled.setdefault(r, []).append((g, i, tables[g][i]))
+
+    def _processed(self, r: str, n: int, ghost: Ghost) -> None:
+        line, later = ghost.requests[r].line, []
+        for g, i, block in self._filled.get(r, ()):
+            end = (i + 1) * self.world.groups[g].block
+            if end > n or end >= len(line):
+                later.append((g, i, block))
+            elif (g, line[end]) not in self._block_of:
+                self._forget([block])
+                self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
+        self._filled[r] = later
+
+    def _overwritten(self, effect: Effect) -> Iterator[int]:
+        """The device's blocks that something else than a forward pass writes."""
+        split = self.world.tiers[self._device].split
+        if effect[0] == "zero":
+            places = [(effect[1], unit) for unit in effect[2]]
+        elif effect[0] == "computed_outside":
+            places = [(tier, unit) for tier, unit, _, _ in effect[3]]
+        else:
+            places = [(tier, unit) for _, _, tier, unit in (effect[-1] if isinstance(effect[-1], list) else ())]
+        return (unit // split for tier, unit in places if tier == self._device)
+
+    def _evicted(self, step: Step) -> Iterable[int]:
+        """The blocks that an evict operation names; all where that cannot be told."""
+        named = step.args.get("block", step.result)
+        blocks = named if isinstance(named, list) else [named]
+        return blocks if all(isinstance(block, int) for block in blocks) else [*self._place_at]
+
+    def _held_unseen(self, tables: Tables) -> Iterator[int]:
+        """Blocks that stand in an engine's tables before the model worker is told of them, as those of a load."""
+        for r, of_request in tables.items():
+            known = self._tables.get(r, [[]] * len(of_request))
+            for mine, table in zip(known, of_request, strict=False) if known != of_request else ():
+                yield from (block for i, block in enumerate(table) if i >= len(mine) or mine[i] != block)
+
+    def _forget(self, blocks: Iterable[int]) -> None:
+        gone = set(blocks)
+        if not gone:
+            return
+        for block in gone & self._place_at.keys():
+            del self._block_of[self._place_at.pop(block)]
+        for r, filled in self._filled.items():
+            self._filled[r] = [each for each in filled if each[2] not in gone]
+
+
+def takings(step: Step, world: World, looked_up: bool) -> dict[int, list[int]]:
+    """For each ``table`` effect of a step, by its place, its blocks that no lookup had found: they were handed out.
+
+    An effect that tells a table once more names blocks again that the request has already. ``looked_up``: whether there
+    was a lookup at all in the step.
+    """
+    taken: dict[int, list[int]] = {}
+    admissions = _admissions(step, world) if looked_up else {}
+    for place, effect in enumerate(step.effects):
+        if effect[0] == "table":
+            _, _, _, at, blocks = effect
+            own = admissions.get(place)
+            taken[place] = (
+                blocks if own is None else [b for i, b in enumerate(blocks, start=at) if i >= len(own) or own[i] != b]
+            )
+    return taken
+
+
+def _admissions(step: Step, world: World) -> dict[int, Sequence[int]]:
+    """For each ``table`` effect that tells a whole table, what a lookup had found of it: whole blocks of the device.
+
+    Some tell what was found before the table, some behind it; where nobody does, it is what the table begins with.
+    """
+    found: dict[str, list[tuple[int, list[list[int]]]]] = {}
+    local: dict[str, int] = {}
+    for place, effect in enumerate(step.effects):
+        if effect[0] == "lookup":
+            local[effect[1]] = effect[2]
+        elif effect[0] == "found":
+            whole = [local.get(effect[1], 0) // group.block for group in world.groups]
+            tables = [list(table[:n]) for table, n in zip(effect[2], whole, strict=False)]
+            found.setdefault(effect[1], []).append((place, tables))
+    told: dict[int, Sequence[int]] = {}
+    last: dict[tuple[str, int], int] = {}
+    for place, effect in enumerate(step.effects):
+        if effect[0] != "table" or effect[3]:
+            continue
+        _, r, g, _, blocks = effect
+        of_r = [(at, tables[g]) for at, tables in found.get(r, ()) if g < len(tables)]
+        before = [table for at, table in of_r if last.get((r, g), -1) < at < place]
+        behind = [table for at, table in of_r if at > place]
+        last[r, g] = place
+        if before or behind:
+            told[place] = before[-1] if before else behind[0]
+        elif r not in found and local.get(r):
+            told[place] = blocks[: local[r] // world.groups[g].block]
+    return told

@@ -1,0 +1,204 @@
+"""P14 from below: how much a lookup must find, by hand: windows, chunks, states, limits, and what excuses less."""
+
+from typing import Any
+
+import pytest
+
+from kvproof.engines.ghost import Ghost
+from kvproof.engines.oracles.hits import HitsOracle
+from kvproof.engines.record import Effect, Group, PoolState, State, Step, Tier, World
+from kvproof.engines.violation import Violation
+
+FULL = Group("full", 2)
+TOKENS = [0, 1, 2, 0, 1, 2, 0, 1, 2]
+"""Nine: a lookup may find eight of them, four blocks of two."""
+
+Cached = dict[tuple[int, int], list[int]]
+"""Blocks by key and group."""
+
+
+def world(*groups: Group, **dialect: Any) -> World:
+    return World([*groups], {"device": Tier(40, null=0), "host": Tier(9)}, 2, notes={"dialect": dialect})
+
+
+def state(cached: Cached) -> State:
+    return State({"device": PoolState(cached=[(k, g, blocks) for (k, g), blocks in cached.items()])})
+
+
+def judged(world: World, *steps: Step) -> list[Violation]:
+    """What the oracle says of these steps."""
+    oracle, ghost = HitsOracle(world), Ghost(world)
+    found: list[Violation] = []
+    for step in steps:
+        for effect in step.effects:
+            list(ghost.apply(effect) or ())
+        found += oracle.step(step, ghost)
+    return found
+
+
+def arrives(tokens: list[int] = TOKENS, r: str = "r0", **more: Any) -> list[Effect]:
+    """A request with keys 0, 1, 2, ... for its prefixes: the keys of all requests whose tokens are these."""
+    return [["request", r, {"tokens": tokens, **more}], ["keys", r, 0, [*range(len(tokens) // 2)]]]
+
+
+def looked_up(world: World, cached: Cached, found: int, tokens: list[int] = TOKENS, **more: Any) -> list[Violation]:
+    """A lookup that finds so much, where this was cached before and after it."""
+    lookup: Effect = ["lookup", "r0", found, 0, len(tokens) - 1]
+    first = Step("first", {}, state=state(cached))
+    return judged(world, first, Step("start", {}, effects=[*arrives(tokens, **more), lookup], state=state(cached)))
+
+
+def entries(*blocks: int, g: int = 0) -> Cached:
+    """The request's blocks of these numbers, in a group."""
+    return {(i, g): [1 + i + 10 * g] for i in blocks}
+
+
+WINDOW, CHUNK, MAMBA = Group("window", 2, 4), Group("chunk", 2, 4), Group("mamba", 2)
+LARGE = Group("full", 4)
+
+CASES: dict[str, tuple[World, Cached, int]] = {
+    "a run of blocks": (world(FULL), entries(0, 1, 2), 6),
+    "up to the last token": (world(FULL), entries(0, 1, 2, 3), 8),
+    "a gap ends it": (world(FULL), entries(0, 2, 3), 2),
+    "nothing": (world(FULL), {}, 0),
+    "a window needs what it sees": (world(WINDOW), entries(2, 3), 8),
+    "of a window, the start": (world(WINDOW), entries(0, 3), 2),
+    "a chunk needs its own": (world(CHUNK), entries(2), 8),
+    "a state": (world(MAMBA), entries(1), 4),
+    "all groups agree": (world(FULL, WINDOW), entries(0, 1, 2, 3) | entries(0, 1, g=1), 4),
+    "a state beside blocks": (world(FULL, MAMBA), entries(0, 1, 2) | entries(1, 3, g=1), 4),
+    "whole blocks of all": (world(FULL, LARGE), entries(0, 1, 2) | {(1, 1): [11], (3, 1): [12]}, 4),
+    "what a drafter gives up": (world(FULL, drop=2), entries(0, 1, 2), 4),
+    "and no more than there is": (world(FULL, drop=2), entries(0), 0),
+}
+"""What is cached of nine tokens in blocks of two, and how much of that must be found."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_lookup_finds_what_is_there_and_one_block_less_is_noticed(name: str) -> None:
+    world, cached, most = CASES[name]
+    assert looked_up(world, cached, most) == []
+    unit = max(group.block for group in world.groups)
+    if most:
+        (found,) = looked_up(world, cached, most - unit)
+        assert (found.rule, found.oracle) == ("P14", "a shorter hit than what is cached")
+        assert f"the first {most} tokens of r0 are cached" in found.text
+
+
+def test_the_last_token_is_never_asked_for() -> None:
+    assert looked_up(world(FULL), entries(0, 1), 2, tokens=TOKENS[:4]) == []
+    assert looked_up(world(FULL), entries(0, 1), 2, tokens=TOKENS[:5]) != []
+
+
+def test_a_request_that_asked_for_no_hit_gets_none() -> None:
+    assert looked_up(world(FULL), entries(0, 1), 0) != []
+    assert looked_up(world(FULL), entries(0, 1), 0, skip=True) == []
+
+
+def test_keys_that_came_behind_the_lookup_were_not_there() -> None:
+    cached = entries(0, 1, 2)
+    told: list[Effect] = [["request", "r0", {"tokens": TOKENS}], ["keys", "r0", 0, [0]], ["lookup", "r0", 2, 0, 8]]
+    first = Step("first", {}, state=state(cached))
+    assert judged(world(FULL), first, Step("start", {}, effects=[*told, ["keys", "r0", 1, [1, 2]]])) == []
+    assert judged(world(FULL), first, Step("start", {}, effects=[told[0], ["keys", "r0", 0, [0, 1]], told[2]])) != []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more"),
+    [
+        ({(0, 0): [1]}, {}, []),
+        ({}, {(0, 0): [1]}, []),
+        ({(0, 0): [1]}, {(0, 0): [2]}, []),
+        ({(0, 0): [1]}, {(0, 0): [1]}, [["table", "r0", 0, 0, [1]]]),
+    ],
+    ids=["evicted meanwhile", "registered meanwhile", "at another block", "handed out meanwhile"],
+)
+def test_what_was_not_cached_all_the_while_need_not_be_found(before: Cached, after: Cached, more: list[Effect]) -> None:
+    start = Step("start", {}, effects=[*arrives(), ["lookup", "r0", 0, 0, 8], *more], state=state(after))
+    assert judged(world(FULL), Step("first", {}, state=state(before)), start) == []
+
+
+# What an engine promises to keep, without any state
+
+
+def computed(r: str, blocks: list[int], tokens: list[int] = TOKENS, found: int = 0) -> list[Effect]:
+    """A request is admitted to these blocks, with so much found, and computed whole."""
+    return [
+        *arrives(tokens, r),
+        ["lookup", r, found, 0, len(tokens) - 1],
+        ["found", r, [blocks[: found // 2]], found],
+        ["table", r, 0, 0, blocks],
+        ["compute", r, found, tokens[found:]],
+        ["processed", r, len(tokens)],
+    ]
+
+
+def promised(*steps: Step, again: int) -> list[str]:
+    """Whether it is noticed that the same prompt, asked for behind these steps, finds so much."""
+    last = Step("start", {}, effects=[*arrives(r="again"), ["lookup", "again", again, 0, 8]])
+    return [violation.oracle for violation in judged(world(FULL, keep="all"), *steps, last)]
+
+
+FIRST = Step("start", {}, effects=computed("r0", [1, 2, 3, 4, 5]))
+END = Step("finish", {}, effects=[["end", "r0", "finished"]])
+OTHER = [2, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "most"),
+    [
+        ([], 8),
+        ([END], 8),
+        ([END, Step("start", {}, effects=computed("r1", [2, 6, 7], OTHER))], 2),
+        ([END, Step("start", {}, effects=computed("r1", [2, 6, 7], OTHER)[:-2])], 2),
+        ([END, Step("evict", {"block": 3})], 4),
+        ([END, Step("evict", {"block": 3}, skipped=True)], 8),
+        ([END, Step("evict", {"pick": 3})], 0),
+        ([END, Step("reset", {}, result=True)], 0),
+        ([END, Step("reset", {}, result=False)], 8),
+        ([END, Step("start", {}, effects=computed("r1", [1, 2, 3, 4, 6], found=8))], 8),
+        ([END, Step("store", {}, effects=[["copied", [["device", 1, "host", 1]]]])], 8),
+        ([END, Step("load", {}, effects=[["copied", [["device", 9, "device", 1]]]])], 0),
+        ([END, Step("step", {}, state=State({}, {"loading": [[4]]}))], 6),
+    ],
+    ids=[
+        "beside it", "behind it", "a block was taken", "and is not written yet", "a block was evicted",
+        "none was evicted", "some were evicted", "reset", "a refused reset", "found by others", "read by a copy",
+        "written by a copy", "taken by a load",
+    ],
+)  # fmt: skip
+def test_what_is_kept_is_found_and_nothing_else_is_asked_for(steps: list[Step], most: int) -> None:
+    assert promised(FIRST, *steps, again=most) == []
+    if most:
+        assert promised(FIRST, *steps, again=most - 2) == ["what was computed is not found again"]
+
+
+def test_a_forward_pass_without_a_result_keeps_nothing() -> None:
+    assert promised(Step("start", {}, effects=FIRST.effects[:-1]), again=0) == []
+    first_half: Effect = ["processed", "r0", 4]
+    assert promised(Step("start", {}, effects=[*FIRST.effects[:-1], first_half]), again=4) == []
+    assert promised(Step("start", {}, effects=[*FIRST.effects[:-1], first_half]), again=2) != []
+    lost = Step("preempt", {}, effects=[["preempted", "r0"], ["processed", "r0", 9]])
+    assert promised(Step("start", {}, effects=FIRST.effects[:-1]), lost, again=0) == []
+
+
+def test_what_is_found_may_be_told_before_the_table_or_behind_it() -> None:
+    hit = computed("r1", [1, 2, 3, 4, 6], found=8)
+    behind = [*hit[:3], hit[4], hit[3], *hit[5:]]
+    unsaid = [*hit[:3], *hit[4:]]
+    for effects in (hit, behind, unsaid):
+        assert promised(FIRST, END, Step("start", {}, effects=effects), again=8) == []
+        assert promised(FIRST, END, Step("start", {}, effects=effects), again=6) != []
+
+
+def test_what_a_drafter_gives_up_is_not_promised() -> None:
+    again = [*arrives(r="again"), ["lookup", "again", 6, 0, 8]]
+    assert judged(world(FULL, keep="all", drop=2), FIRST, Step("start", {}, effects=again)) == []
+    assert judged(world(FULL, keep="all"), FIRST, Step("start", {}, effects=again)) != []
+
+
+def test_nothing_is_asked_of_an_engine_that_promises_nothing() -> None:
+    last = Step("start", {}, effects=[*arrives(r="again"), ["lookup", "again", 0, 0, 8]])
+    for promise in ({}, {"keep": "none"}, {"keep": "most"}):
+        assert judged(world(FULL, **promise), FIRST, END, last) == []
+    assert judged(world(FULL, WINDOW, keep="all"), last) == [], "windows give up what they have left behind"
