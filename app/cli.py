@@ -13,6 +13,7 @@ from .checkers.trace import TraceError
 from .commands.bisect import bisect
 from .commands.engines import engines
 from .commands.explore import explore
+from .commands.export import export
 from .commands.fuzz import fuzz
 from .commands.protocol_check import protocol_check
 from .commands.prove import prove
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (verify, prove, explore, fuzz, replay, bisect, protocol_check, workload):
+for command in (verify, prove, explore, export, fuzz, replay, bisect, protocol_check, workload):
     app.command()(command)
 app.add_typer(engines)
 

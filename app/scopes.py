@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import UsageError
+from .options import parse_params, parse_sizes
 
 if TYPE_CHECKING:
     from .machine import Machine, Model
@@ -74,6 +75,38 @@ SPLIT_PARAMS: dict[str, int | bool] = {"block": 2}
 
 FILE_SIZES = {"Hash": 2, "Page": 2}
 """The scope of files that survive a crash."""
+
+
+def asked_scope(
+    machine: type[Machine],
+    *,
+    size: str | None,
+    given: str | None,
+    params: Path | None,
+    free_order: str,
+    null_block: bool | None,
+    caching: bool,
+    seed: int,
+) -> Scope:
+    """Return the scope that a command's options name.
+
+    Raises:
+        UsageError: they do not fit the machine, or each other.
+    """
+    sizes = parse_sizes(size) if size else {}
+    if params is None:
+        return find_scope(
+            machine,
+            sizes,
+            split=free_order == "split",
+            null=null_block,
+            caching=caching,
+            seed=seed,
+            given=parse_params(given) if given else None,
+        )
+    if given is not None:
+        raise UsageError("--set has no use beside --params; write the value into the file")
+    return scope_of_params(machine, sizes, params)
 
 
 def find_scope(

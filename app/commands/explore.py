@@ -1,12 +1,22 @@
 """``kvproof explore``: every reachable state of a machine in one scope."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import UsageError
-from ..options import JsonOption, parse_params, parse_sizes
+from ..options import (
+    CachingOption,
+    FreeOrderOption,
+    JsonOption,
+    MachineArgument,
+    NullBlockOption,
+    ParamsOption,
+    SeedOption,
+    SetOption,
+    SizeOption,
+)
 from ..output import Output
 
 if TYPE_CHECKING:
@@ -15,38 +25,15 @@ if TYPE_CHECKING:
 
 
 def explore(
-    machine: Annotated[str, typer.Argument(metavar="MACHINE", help="A machine by name, or FILE.py:CLASS.")],
-    size: Annotated[
-        str | None, typer.Option(metavar="SORT=N[,...]", help="Elements per sort, as in Block=5,Request=2.")
-    ] = None,
+    machine: MachineArgument,
+    size: SizeOption = None,
     device: Annotated[str, typer.Option(help="Where states are computed: cpu or cuda.")] = "cpu",
-    free_order: Annotated[
-        Literal["append", "split"], typer.Option(help="Dialect of P10 (machines of the pool).")
-    ] = "split",
-    null_block: Annotated[
-        bool | None,
-        typer.Option(
-            "--null-block/--no-null-block", help="Whether the pool keeps a null block. Default: where windows move."
-        ),
-    ] = None,
-    caching: Annotated[bool, typer.Option("--caching/--no-caching", help="Whether blocks are registered.")] = True,
-    seed: Annotated[int, typer.Option(help="Chooses the requests' token sequences.")] = 0,
-    given: Annotated[
-        str | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=N[,...]",
-            help="Machines of tiers: capacity, cost (host); pinning (0 or 1), window, min_drop (pinned queue); "
-            "lazy (0 or 1; offload); block_bytes, batch (timed-tiers); weighted, most_pending, patience (connectors); "
-            "hash_block, chunk (planner); block (aligned-split).",
-        ),
-    ] = None,
-    params: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="JSON: the value of each parameter, in place of the scope that the machine has."
-        ),
-    ] = None,
+    free_order: FreeOrderOption = "split",
+    null_block: NullBlockOption = None,
+    caching: CachingOption = True,
+    seed: SeedOption = 0,
+    given: SetOption = None,
+    params: ParamsOption = None,
     max_states: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after so many states (then the answer is 3).")
     ] = None,
@@ -57,27 +44,21 @@ def explore(
 ) -> int:
     """Visit every reachable state; a violation comes with a shortest trace."""
     output = Output(json)
+    from .. import gaps
     from ..machines import find_machine
-    from ..scopes import find_scope, scope_of_params
+    from ..scopes import asked_scope
 
     kind = find_machine(machine)
-    sizes = parse_sizes(size) if size else {}
-    if params is not None:
-        if given is not None:
-            raise UsageError("--set has no use beside --params; write the value into the file")
-        scope = scope_of_params(kind, sizes, params)
-    else:
-        scope = find_scope(
-            kind,
-            sizes,
-            split=free_order == "split",
-            null=null_block,
-            caching=caching,
-            seed=seed,
-            given=parse_params(given) if given else None,
-        )
-    from .. import gaps
-
+    scope = asked_scope(
+        kind,
+        size=size,
+        given=given,
+        params=params,
+        free_order=free_order,
+        null_block=null_block,
+        caching=caching,
+        seed=seed,
+    )
     report = run(output, machine, kind, scope, device=device, max_states=max_states)
     show(output, [report])
     if trace is not None and report.violations:

@@ -1,0 +1,304 @@
+"""What the translations share: a machine in one scope, and which of its text takes part.
+
+A translation is one more interpreter of the same model. It covers the operations that are named here; whatever else the
+modelling language may have, now or later, is refused and never guessed at.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from ...machine import Action, Machine, Map, Model, Property, Real
+from ...machine.concrete import Concrete, IllFormed
+from ...machine.program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements, terms
+from ...machine.scope import NONE, Scope, ScopeError
+from ...machine.terms import Line, Sort, Term, parts, walk
+
+__all__ = ["Names", "Plan", "Refused", "Setting", "is_sure", "one_line"]
+
+
+class Refused(Exception):
+    """The machine cannot be translated. The message is one sentence that names the construct and its line."""
+
+
+CALCULATIONS = {"lit", "var", "temp", "not", "and", "or", "implies", "eq", "lt", "le", "add", "sub", "mul", "div"}
+CALCULATIONS |= {"floordiv", "mod", "real", "ite", "forall", "exists", "within"}
+READS = {"get", "count", "has", "first", "before", "head", "tail", "empty", "size"}
+
+
+@dataclass
+class Plan:
+    """What of an action takes part."""
+
+    action: Action
+    body: list[Statement]
+    """Without requirements, events, and tallies that nothing looks at."""
+    steps: list[Property]
+    """The properties of steps that are judged after it."""
+    written: set[str]
+    """The maps and queues that it may write."""
+    remembered: set[str]
+    """Those of them whose value before the step a property looks at."""
+    used: set[int]
+    """The numbers of the temporaries that something looks at."""
+
+    @property
+    def prefix(self) -> list[Let | Require]:
+        """What decides whether the action is possible: everything up to its last requirement."""
+        last = max((i for i, s in enumerate(self.action.body) if isinstance(s, Require)), default=-1)
+        return [s for s in self.action.body[: last + 1] if isinstance(s, Let | Require)]
+
+
+class Setting:
+    """A machine in one scope, checked: its first values, and a plan for each action.
+
+    Raises:
+        Refused: the machine uses what the translations do not know.
+        ScopeError: the scope does not fit the machine, or breaks what it assumes of its parameters.
+    """
+
+    def __init__(self, machine: type[Machine] | Model, scope: Scope) -> None:
+        self.model = machine if isinstance(machine, Model) else Model.of(machine)
+        self.scope = scope
+        self.left_out: list[tuple[str, str]] = []
+        """Properties that the translation does not check, each with the reason."""
+        self._check_actions()
+        self.steps = [p for p in self.model.of_kind("step") if self._is_covered(p)]
+        for prop in self.model.of_kind("sometimes"):
+            self.left_out.append((prop.name, "something to be reached, which no violation shows; see kvproof explore"))
+        self.invariants = self.model.of_kind("invariant")
+        for prop in self.invariants:
+            self._check_term(prop.formula, prop.line, {"now"})
+        for count in self.model.counts.values():
+            self._check_term(count.formula, count.line, {"now"})
+
+    # ------------------------------------------------------------------------------------------------ coverage
+
+    def _check_actions(self) -> None:
+        for act in self.model.actions.values():
+            for s in statements(act.body):
+                if not isinstance(s, Let | Require | Assign | Push | Remove | Emit | When | Each | Loop):
+                    what = f"{act.name} ({act.line}) holds a {type(s).__name__}"
+                    raise Refused(f"{what}, which no translation covers yet")
+                for t in (*terms(s), *((s.going,) if isinstance(s, Loop) else ())):
+                    self._check_term(t, s.line, {"now"})
+
+    def _check_term(self, term: Term, line: Line, views: set[str]) -> None:
+        for part in walk(term):
+            if part.op in READS and part.args[0] in views:
+                continue
+            if part.op not in CALCULATIONS:
+                raise Refused(f"`{part!r}` ({line}) is a {part.op}, which no translation covers yet")
+
+    def _is_covered(self, prop: Property) -> bool:
+        try:
+            self._check_term(prop.formula, prop.line, {"now", "before"})
+        except Refused as why:
+            self.left_out.append((prop.name, str(why)))
+            return False
+        return True
+
+    # ------------------------------------------------------------------------------------------------ values
+
+    @cached_property
+    def first(self) -> dict[str, Any]:
+        """The first value of every map (a flat list) and queue (a list of lists); exact numbers in units."""
+        concrete = Concrete(self.model, self.scope)
+        try:
+            state = concrete.initial()
+            broken = [v for kind in ("assume", "initially") for v in concrete.violations(state, kind)]
+        except IllFormed as error:
+            raise ScopeError(f"the first values of {self.model.name}: {error}") from error
+        if broken:
+            raise ScopeError(f"the parameters break an assumption of {self.model.name}: {broken[0]}")
+        values: dict[str, Any] = {}
+        for name, mapping in self.model.maps.items():
+            values[name] = [self.in_units(v, name) if mapping.to is Real else int(v) for v in state.__dict__[name]]
+            self._check_fits(name, mapping, values[name])
+        for name, queue in self.model.queues.items():
+            value = state.__dict__[name]
+            values[name] = [list(q) for q in value] if queue.kinds else [list(value)]
+        return values
+
+    def _check_fits(self, name: str, mapping: Map[Any], values: list[int]) -> None:
+        lo, hi = self.bounds(mapping)
+        if mapping.is_param or mapping.is_tally or mapping.scratch or all(lo <= v <= hi for v in values):
+            return
+        raise ScopeError(f"the first value of {name} leaves the scope, where it is {lo} to {hi}; give a greater size")
+
+    @property
+    def unit(self) -> int:
+        """What an exact number is counted in: so many make 1."""
+        return self.scope.sizes.get("Real", 1)
+
+    def in_units(self, number: Fraction | int, what: str) -> int:
+        """An exact number as a whole number of units."""
+        units = Fraction(number) * self.unit
+        if units.denominator != 1:
+            raise ScopeError(
+                f"{what} is {number}, no multiple of 1/{self.unit}; "
+                f"give Real a size of which {Fraction(number).denominator} is a divisor"
+            )
+        return int(units)
+
+    def literal(self, t: Term) -> int:
+        """The number that stands for a literal."""
+        number = self.scope.number(type(t), t.args[0])
+        return self.in_units(number, "a number in the text") if isinstance(t, Real) else int(number)
+
+    def bounds(self, mapping: Map[Any]) -> tuple[int, int]:
+        """The least and the greatest value that an entry has in a state of this scope."""
+        if mapping.to is Real:
+            return 0, self.scope.sizes["Int"] * self.unit
+        return NONE if mapping.is_optional else 0, self.scope.size(mapping.to) - 1
+
+    def every(self, kinds: Iterable[type[Term]]) -> Iterator[tuple[int, ...]]:
+        """All choices of elements of these sorts, in order."""
+        return itertools.product(*(range(self.scope.size(k)) for k in kinds))
+
+    def state(self) -> list[str]:
+        """The maps that are part of a state; queues are besides."""
+        return [n for n, m in self.model.variables.items() if not m.scratch]
+
+    # ------------------------------------------------------------------------------------------------ plans
+
+    def plan(self, act: Action) -> Plan:
+        """What of an action takes part."""
+        steps = [p for p in self.model.steps_for(act.name) if p in self.steps]
+        watched = {n for p in steps for n in _reads(self.model, p.formula)}
+        body = list(_without(act.body, self._unwatched(act, watched)))
+        changed = {s.name for s in statements(body) if isinstance(s, Assign | Push | Remove)}
+        remembered = {n for p in steps for n in _reads(self.model, p.formula, "before")} & changed
+        result = () if act.result is None else (act.result,)
+        looked_at = [*result, *(term for s in statements(body) for term in _looked_at(s))]
+        used = {number for term in looked_at for number in _temporaries(term)}
+        return Plan(act, body, steps, changed, remembered, used)
+
+    def _unwatched(self, act: Action, watched: set[str]) -> set[str]:
+        """The tallies at which neither these properties look, nor what the action does."""
+        tallies = {n for n, m in self.model.maps.items() if m.is_tally} - watched
+        for s in statements(act.body):
+            is_own = isinstance(s, Let) and s.value.op == "get" and s.value.args[1] in tallies
+            if is_own or (isinstance(s, Assign) and s.name in tallies):
+                continue
+            seen = {n for t in _looked_at(s) for n in _reads(self.model, t)} & tallies
+            if seen:
+                return self._unwatched(act, watched | seen)
+        return tallies
+
+    # ------------------------------------------------------------------------------------------------ words
+
+    def excuses(self) -> list[str]:
+        """What is left out, a line for each reason."""
+        reasons: dict[str, list[str]] = {}
+        for name, why in self.left_out:
+            reasons.setdefault(why, []).append(name)
+        return [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
+
+    def header(self, how: Sequence[str]) -> list[str]:
+        """What stands at the head of every file: the machine, the scope, what is checked and what is not."""
+        model, scope = self.model, self.scope
+        lines = [
+            f"{model.name}, written by kvproof export from the text that is also proved, explored and fuzzed.",
+            "",
+            f"Sizes: {', '.join(f'{n}={v}' for n, v in scope.sizes.items())}",
+        ]
+        lines += [f"Parameter {n} = {json.dumps(scope.params[n], default=str)}" for n in model.params]
+        if any(m.to is Real for m in model.maps.values()):
+            lines.append(f"Exact numbers are counted in units of 1/{self.unit}.")
+        lines += ["", *how, ""]
+        lines += [f"Checked in every state: {', '.join(p.name for p in self.invariants) or 'nothing'}"]
+        lines += [f"Checked of every step: {', '.join(p.name for p in self.steps) or 'nothing'}"]
+        lines += [f"Left out: {line}" for line in self.excuses()]
+        return [one_line(line) for line in lines]
+
+
+def one_line(text: str) -> str:
+    """Text without anything that could end a line, a comment or a string, or begin a comment."""
+    plain = re.sub(r"[^ -~]", "?", text).replace("\\", "/").replace('"', "'")
+    return re.sub(r"(?<=[/(])(?=\*)|(?<=\*)(?=[/)])", " ", plain)
+
+
+def is_sure(kind: type[Term], key: Term) -> bool:
+    """The type of the key says that it is an element of the sort, and the scope has as many of both."""
+    if key.is_optional:
+        return False
+    if isinstance(key, Sort):
+        return issubclass(kind, Sort) and set(type(key).extra) <= set(kind.extra)
+    return key.op == "var" and type(key) is kind
+
+
+def _looked_at(s: Statement) -> tuple[Term, ...]:
+    return (*terms(s), s.going) if isinstance(s, Loop) else terms(s)
+
+
+def _temporaries(term: Term) -> Iterator[int]:
+    """The numbers of the temporaries that a term looks at; not of those from which these were computed."""
+    if term.op == "temp":
+        yield term.args[0]
+        return
+    for part in parts(term):
+        yield from _temporaries(part)
+
+
+def _reads(model: Model, term: Term, view: str | None = None) -> set[str]:
+    """The maps and queues that a property reads, in one view or in any, through counts too."""
+    found: set[str] = set()
+    for part in walk(term):
+        if part.op not in READS or view not in (None, part.args[0]):
+            continue
+        if part.op == "count":
+            count = model.counts[part.args[1]]
+            for inner in (count.formula, *(() if count.weight is None else (count.weight,))):
+                found |= _reads(model, inner)
+        else:
+            found.add(part.args[1])
+    return found
+
+
+def _without(body: Iterable[Statement], tallies: set[str]) -> Iterator[Statement]:
+    """The statements without requirements and events, and without what only keeps these tallies."""
+    for s in body:
+        if isinstance(s, Require | Emit) or (isinstance(s, Assign) and s.name in tallies):
+            continue
+        if isinstance(s, Let) and s.value.op == "get" and s.value.args[1] in tallies:
+            continue
+        if isinstance(s, When):
+            yield When(s.condition, list(_without(s.then, tallies)), list(_without(s.otherwise, tallies)), s.line)
+        elif isinstance(s, Each):
+            yield Each(s.binders, list(_without(s.body, tallies)), s.line)
+        elif isinstance(s, Loop):
+            inner = list(_without(s.body, tallies))
+            yield Loop(s.number, s.index, s.count, s.going_lets, s.going, inner, s.facts, s.result, s.line)
+        else:
+            yield s
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+
+@dataclass
+class Names:
+    """Names for one file: letters, digits and underscores, none twice, none that the language keeps for itself."""
+
+    reserved: frozenset[str] = frozenset()
+    taken: set[str] = field(default_factory=set)
+
+    def new(self, wanted: str) -> str:
+        """The name, or one like it that is still free."""
+        plain = re.sub(r"[^A-Za-z0-9_]", lambda m: f"_{ord(m[0]):x}_", wanted)
+        if re.match(r"[0-9_]*$|WF_|SF_", plain):  # no name in TLA+
+            plain = f"x{plain}"
+        name, number = plain, 1
+        while name in self.taken or name in self.reserved:
+            number += 1
+            name = f"{plain}_{number}"
+        self.taken.add(name)
+        return name

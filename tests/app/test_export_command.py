@@ -1,0 +1,155 @@
+"""`kvproof export`: where it writes, what it says, and what it refuses in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvproof import cli
+
+SMALL = ["--size", "Hash=1"]
+
+
+def test_promela_goes_to_standard_output_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["export", "file-store", "--to", "promela", *SMALL]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("/*\n * FileStore, written by kvproof export")
+    assert captured.out.endswith("  od\n}\n")
+    assert "FileStore, promela: 6 invariants and 7 properties of steps are checked" in captured.err
+
+
+def test_promela_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target, report = tmp_path / "model.pml", tmp_path / "report.json"
+    assert cli.run(["export", "file-store", "--to", "promela", "-o", str(target), *SMALL, "--json", str(report)]) == 0
+    assert target.read_text().endswith("  od\n}\n")
+    assert "left out" in capsys.readouterr().out
+    written = json.loads(report.read_text())
+    assert (written["machine"], written["to"], written["files"]) == ("FileStore", "promela", [str(target)])
+    assert (len(written["invariants"]), len(written["steps"]), len(written["left_out"])) == (6, 7, 3)
+    assert written["sizes"] == {"Int": 2, "Hash": 1, "Page": 2}
+
+
+def test_a_module_and_its_configuration_go_to_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["export", "file-store", "--to", "tla", "-o", str(tmp_path / "new"), *SMALL, "--json", "-"]) == 0
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert sorted(Path(f).name for f in files) == ["FileStore.cfg", "FileStore.tla"]
+    assert all(Path(f).is_file() for f in files)
+    assert (tmp_path / "new" / "FileStore.tla").read_text().startswith("---- MODULE FileStore ----\n")
+
+
+def test_the_scope_is_that_of_explore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    params = tmp_path / "params.json"
+    params.write_text('{"null": null, "caching": true, "split": false, "kv": [[0]], "parent": [null], "prompt": [[0]], '
+                      '"limit": [0], "need": [1]}')  # fmt: skip
+    size = "Block=1,Request=1,Hash=1,Slot=1,Content=1,Position=1"
+    assert cli.run(["export", "pool", "--to", "promela", "--size", size, "--params", str(params)]) == 0
+    assert " * Parameter need = [1]\n" in capsys.readouterr().out
+    assert cli.run(["export", "mirror", "--to", "promela", "--set", "capacity=2", "--free-order", "append"]) == 0
+    shown = capsys.readouterr().out
+    assert " * Parameter capacity = 2\n" in shown
+    assert " * Parameter split = false\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["export", "pool", "--to", "tla"], "--to tla writes several files; name a folder for them with -o DIR"),
+        (["export", "pool", "--to", "smt2"], "--to smt2 writes several files; name a folder for them with -o DIR"),
+        (["export", "pool", "--to", "promela", "-o", "."], "-o . is no file in a folder that exists; name one, as in"),
+        (
+            ["export", "pool", "--to", "promela", "-o", "no/where.pml"],
+            "-o no/where.pml is no file in a folder that exi",
+        ),
+        (["export", "pool", "--to", "promela", "--json", "-"], "the model and --json - cannot both go to standard out"),
+        (["export", "pool", "--to", "smt2", "-o", "x", "--size", "Block=2"], "--to smt2 asks of every size at once"),
+        (
+            ["export", "pinning-off", "--to", "promela"],
+            "--to promela: the parameters break an assumption of PinningOff",
+        ),
+        (["export", "nothing", "--to", "promela"], "there is no machine nothing; name one of pool"),
+        (["export", "keys", "--to", "promela"], "Keys has parameters of its own"),
+        (["export", "pool", "--to", "nusmv"], "invalid value for '--to': 'nusmv' is not one of"),
+        (["export", "pool"], "missing option '--to'"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    arguments: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"kvproof: {sentence}")
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_wanted_where_there_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "taken").write_text("mine")
+    assert cli.run(["export", "pool", "--to", "tla", "-o", str(tmp_path / "taken")]) == 2
+    assert f"-o {tmp_path / 'taken'} is a file, and --to tla writes several; name a folder" in capsys.readouterr().err
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_every_obligation_is_a_file_that_solvers_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    z3 = pytest.importorskip("z3")
+    assert cli.run(["export", "file-store", "--to", "smt2", "-o", str(tmp_path), "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    index = [json.loads(line) for line in (tmp_path / "index.jsonl").read_text().splitlines()]
+    assert report["obligations"] == len(index) > 100
+    assert {i["file"] for i in index} == {p.name for p in tmp_path.glob("*.smt2")}
+    assert {i["action"] for i in index} >= {"initially", "write", "crash"}
+    assert {i["expected"] for i in index} == {"unsat"}
+    for entry in index:
+        text = (tmp_path / entry["file"]).read_text()
+        assert text.startswith("(set-info :smt-lib-version 2.6)\n")
+        assert entry["goal"] in text.splitlines()[1]
+        assert text.count("(check-sat)") == 1
+        assert text.count("(set-info :status ") == 1
+        z3.parse_smt2_string(text)
+    for entry in index[:: max(1, len(index) // 12)]:
+        assert answer_of_cvc5((tmp_path / entry["file"]).read_text()) == "unsat", entry
+
+
+def answer_of_cvc5(text: str) -> str:
+    """What cvc5 says of a file, by its own reader."""
+    cvc5 = pytest.importorskip("cvc5")
+    engine = cvc5.Solver(cvc5.TermManager())
+    engine.setOption("tlimit-per", "20000")
+    parser = cvc5.InputParser(engine)
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "obligation")
+    symbols, answers = parser.getSymbolManager(), ""
+    while not (command := parser.nextCommand()).isNull():
+        answers += command.invoke(engine, symbols)
+    return answers.strip()
+
+
+def test_an_obligation_that_does_not_hold_is_not_answered_as_expected(tmp_path: Path) -> None:
+    """The files ask what they say: that of a twin with a fault is satisfiable, or at least not refuted."""
+    z3 = pytest.importorskip("z3")
+    machine = tmp_path / "twin.py"
+    machine.write_text(
+        "from kvproof.machine import *\n"
+        "class Thing(Sort): pass\n"
+        "class Twin(Machine):\n"
+        "    on = Map(Thing, to=Bool)\n"
+        "    @action('1')\n"
+        "    def flip(self, a: Thing) -> None:\n"
+        "        self.on[a] = ~self.on[a]\n"
+        "    @invariant('1')\n"
+        "    def never(self, a: Thing) -> Bool:\n"
+        "        return ~self.on[a]\n"
+    )
+    assert cli.run(["export", f"{machine}:Twin", "--to", "smt2", "-o", str(tmp_path / "out")]) == 0
+    answers = {}
+    for line in (tmp_path / "out" / "index.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        solver = z3.Solver()
+        solver.from_string((tmp_path / "out" / entry["file"]).read_text())
+        answers[entry["action"], entry["goal"]] = str(solver.check())
+    assert answers == {("initially", "never"): "unsat", ("flip", "never"): "sat"}

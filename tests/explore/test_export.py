@@ -1,0 +1,204 @@
+"""What `kvproof export` writes: Spin and TLC count and reach the same states as the explorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kvproof.checkers.explore import explore, transitions
+from kvproof.checkers.export import Setting, promela, tla
+from kvproof.machine import Machine, Model
+from kvproof.machine.scope import Scope
+from kvproof.machines import find_machine
+from kvproof.options import parse_sizes
+from kvproof.scopes import find_scope
+from kvproof.spec.keys import Keys
+from kvproof.spec.pool import Pool
+
+from . import parts, pools
+from .alloc import Alloc
+from .alloc import scope as alloc_scope
+from .outside import Edge, Flat, flat, needs_spin, needs_tlc, run_spin, run_tlc, spin_edges, tlc_edges
+from .test_alloc import COUNTS, SLOW
+
+
+def ours(machine: type[Machine], scope: Scope) -> tuple[int, int]:
+    """States, and transitions as Spin and TLC count them."""
+    report = explore(machine, scope)
+    assert report.complete
+    assert report.violations == []
+    return report.states, report.generated
+
+
+# ------------------------------------------------------------------------------------- each part of the language
+
+PARTS = list(parts.SCOPES)
+
+
+def our_edges(setting: Setting) -> tuple[set[Flat], set[Edge]]:
+    """Every state, and every step from it, by the concrete interpreter."""
+    visits = {v.key: v for v in transitions(setting.model, setting.scope)}
+    states = {key: flat(setting, v.state) for key, v in visits.items()}
+    edges: set[Edge] = set()
+    for key, visit in visits.items():
+        for e in visit.edges:
+            names = [p.args[0] for p in setting.model.actions[e.action].params]
+            label = f"{e.action}({', '.join(f'{n}={v}' for n, v in zip(names, e.args, strict=True))})"
+            edges.add((label, states[key], states[e.successor]))
+    return set(states.values()), edges
+
+
+@needs_spin
+@pytest.mark.parametrize("machine", PARTS)
+def test_spin_takes_the_same_steps(machine: type[Machine], tmp_path: Path) -> None:
+    setting = Setting(machine, parts.scope(machine))
+    text = promela(setting)
+    run = run_spin(text, tmp_path)
+    assert run.broken is None
+    assert (run.states, run.generated) == ours(machine, setting.scope)
+    states, edges = spin_edges(setting, text, tmp_path)
+    assert len(set(states)) == len(states)
+    assert (set(states), edges) == our_edges(setting)
+
+
+@needs_tlc
+@pytest.mark.parametrize(
+    "machine", [m if m in (parts.Loops, parts.Numbers) else pytest.param(m, marks=pytest.mark.slow) for m in PARTS]
+)
+def test_tlc_takes_the_same_steps(machine: type[Machine], tmp_path: Path) -> None:
+    setting = Setting(machine, parts.scope(machine))
+    run, states, edges = tlc_edges(setting, tla(setting), tmp_path)
+    assert (run.states, run.generated) == ours(machine, setting.scope)
+    our_states, ours_ = our_edges(setting)
+    assert (states, edges) == (our_states, {(label.split("(")[0], a, b) for label, a, b in ours_})
+
+
+# ------------------------------------------------------------------------------------- machines that are known
+
+PROMPTS = {
+    "tokens": [[0, 1], [0, 1]],
+    "item": [[[None], [0]], [[None], [None]]],
+    "adapter": [None, None],
+    "salt": [None, 1],
+    "embeds": [None, None],
+}
+
+
+def known(name: str, size: str = "", **given: int) -> Callable[[], tuple[type[Machine], Scope]]:
+    """A machine by name, in a scope of the command line."""
+
+    def make() -> tuple[type[Machine], Scope]:
+        machine = find_machine(name)
+        sizes = parse_sizes(size) if size else {}
+        found = find_scope(machine, sizes, split=True, null=None, caching=True, seed=0, given=given or None)
+        return machine, found
+
+    return make
+
+
+def keys() -> tuple[type[Machine], Scope]:
+    """Two prompts of two blocks each, one under a salt, one with an item."""
+    sizes = {"Prompt": 2, "Position": 2, "Tokens": 2, "Offset": 1, "Text": 2, "Tag": 1, "Place": 1, "Key": 4}
+    return Keys, Scope(Model.of(Keys), sizes, PROMPTS)
+
+
+MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
+    "alloc": lambda: (Alloc, alloc_scope(Alloc, 3, 2, 2)),
+    "pool": lambda: (Pool, pools.scope()),
+    "pool, null block": lambda: (Pool, pools.scope(blocks=3, null=0, split=True)),
+    "statistics": known("statistics", "Block=2,Request=1,Hash=1,Content=2"),
+    "linked-list": known("linked-list", "Block=2,Hash=2,Content=3"),
+    "keys": keys,
+    "mirror": known("mirror", "Request=1"),
+    "pin": known("pin", "Request=1"),
+    "tiered": known("tiered", "Request=1"),
+    "offload": known("offload", "Request=1"),
+    "pinning-off": known("pinning-off", "Request=1", pinning=0),
+    "blis-mirror": known("blis-mirror", "Request=1"),
+    "links": known("links", "Transfer=2"),
+    "timed-tiers": known("timed-tiers", "Transfer=2,Block=1"),
+    "shared-tier": known("shared-tier", "Transfer=2"),
+    "planner": known("planner", "Tokens=4,Chunks=3"),
+    "groups": known("groups", "Group=1"),
+    "aligned-split": known("aligned-split", "Tokens=3"),
+    "connectors": known("connectors", "Request=1"),
+    "file-store": known("file-store", "Hash=1"),
+}
+LARGE = {
+    "pool": known("pool"),
+    "mirror": known("mirror"),
+    "pin": known("pin"),
+    "tiered": known("tiered"),
+    "offload": known("offload"),
+    "links": known("links"),
+    "timed-tiers": known("timed-tiers"),
+    "groups": known("groups"),
+    "connectors": known("connectors"),
+    "file-store": known("file-store"),
+}
+"""The scopes that are explored where nothing else is said; the others' counts are in docs/export.md."""
+
+QUICK = {"alloc", "pool", "keys", "links", "planner", "aligned-split", "file-store"}
+"""These have so few states that TLC is asked without patience."""
+
+
+@needs_spin
+@pytest.mark.parametrize("name", MACHINES)
+def test_spin_counts_the_same(name: str, tmp_path: Path) -> None:
+    machine, scope = MACHINES[name]()
+    run = run_spin(promela(Setting(machine, scope)), tmp_path)
+    assert run.broken is None
+    assert (run.states, run.generated) == ours(machine, scope)
+
+
+@needs_spin
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_spin_counts_the_same_where_there_is_more(name: str, tmp_path: Path) -> None:
+    machine, scope = LARGE[name]()
+    run = run_spin(promela(Setting(machine, scope)), tmp_path)
+    assert run.broken is None
+    assert (run.states, run.generated) == ours(machine, scope)
+
+
+@needs_tlc
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MACHINES])
+def test_tlc_counts_the_same(name: str, tmp_path: Path) -> None:
+    machine, scope = MACHINES[name]()
+    run = run_tlc(tla(Setting(machine, scope)), tmp_path)
+    assert run.broken is None
+    assert (run.states, run.generated) == ours(machine, scope)
+
+
+@needs_spin
+@pytest.mark.parametrize("sizes", [pytest.param(s, marks=pytest.mark.slow) if s in SLOW else s for s in COUNTS])
+def test_spin_counts_what_it_counted_of_the_model_that_was_written_by_hand(
+    sizes: tuple[int, int, int], tmp_path: Path
+) -> None:
+    run = run_spin(promela(Setting(Alloc, alloc_scope(Alloc, *sizes))), tmp_path)
+    assert (run.states, run.generated) == COUNTS[sizes]
+
+
+# ------------------------------------------------------------------------------------- what a wrong translation does
+
+FAULTS = {
+    "a queue that is filled from the wrong end": ("push_front_s_guests(0", "push_back_s_guests(0"),
+    "a write that is lost": ("s_flags[0] = 1;", "skip;"),
+    "a condition that is left out": (":: d_step { (s_home[1] == none) ->", ":: d_step { true ->"),
+    "a temporary that is left behind": ("t_0 = 0;", "skip;"),
+}
+
+
+@needs_spin
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_a_translation_is_noticed(fault: str, tmp_path: Path) -> None:
+    setting = Setting(parts.Rounds, parts.scope(parts.Rounds))
+    text = promela(setting)
+    assert FAULTS[fault][0] in text
+    changed = text.replace(*FAULTS[fault])
+    run = run_spin(changed, tmp_path)
+    if run.broken is None and (run.states, run.generated) == ours(parts.Rounds, setting.scope):
+        states, edges = spin_edges(setting, changed, tmp_path)
+        assert (set(states), edges) != our_edges(setting)

@@ -1,0 +1,322 @@
+"""Exported machines with a fault: Spin and TLC find it too, as near. And what is not covered is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kvproof.checkers.explore import explore
+from kvproof.checkers.export import Refused, Setting, promela, promela_file, tla
+from kvproof.checkers.export import setting as setting_module
+from kvproof.machine import (
+    Bool,
+    Int,
+    Machine,
+    Map,
+    Model,
+    Param,
+    Queue,
+    Real,
+    Scalar,
+    Sort,
+    action,
+    invariant,
+    none,
+    optional,
+    step,
+    when,
+)
+from kvproof.machine.program import Let
+from kvproof.machine.scope import Scope, ScopeError
+from kvproof.machine.terms import Line, make
+from kvproof.spec.pool import Pool
+
+from ..machine import gadget
+from . import parts, pools
+from .alloc import AllocBug
+from .alloc import scope as alloc_scope
+from .outside import Run, needs_spin, needs_tlc, run_spin, run_tlc
+from .test_export import known
+
+# ------------------------------------------------------------------------------------- faults
+
+
+class Forgetful(parts.Rounds):
+    """Who settles is not let in, if both have been elsewhere."""
+
+    def settle(self, i: parts.Item, b: parts.Box) -> None:
+        self.require(self.home[i] == none)
+        self.home[i] = b
+        with_others = self.used[i, b] & self.flags[True]
+        self.used[i, b] = True
+        with when(~with_others):
+            self.guests[b].push_front(i)
+
+
+class Careless(parts.Loops):
+    """The head of the queue is looked at whether or not there is one."""
+
+    def fill(self, n: Int) -> None:  # type: ignore[override]
+        self.require(self.filled.value + n <= 3)
+        with self.loop(n, going=lambda i: self.weight[self.line.head()] + self.load.value < 5 + i):
+            i = self.line.head()
+            self.line.remove(i)
+            self.shelf[self.filled.value] = i
+            self.filled.value = self.filled.value + 1
+
+
+TWINS: dict[str, tuple[type[Machine], Scope]] = {
+    "an invariant at once": (AllocBug, alloc_scope(AllocBug, 3, 2, 2)),
+    "an invariant after some steps": (Forgetful, Scope(Model.of(Forgetful), {"Item": 2, "Box": 2})),
+    "a property of steps": (pools.AllocateWithoutRemoving, pools.scope(pools.AllocateWithoutRemoving)),
+    "an element that is not there": (pools.RemoveTwice, pools.scope(pools.RemoveTwice)),
+    "the head of an empty queue": (Careless, Scope(Model.of(Careless), *parts.SCOPES[parts.Loops])),
+    "an invariant at first": (gadget.Gadget, gadget.scope()),
+    "a machine that is known to be wrong": known("proposed-planner", "Tokens=4,Chunks=3")(),
+}
+LONG = {
+    "an eviction that forgets the map": (pools.ForgetKeepsTheMap, pools.scope(pools.ForgetKeepsTheMap)),
+    "a release while referenced": (pools.ReleaseWhileReferenced, pools.scope(pools.ReleaseWhileReferenced)),
+}
+NAMES = [*TWINS, *(pytest.param(n, marks=pytest.mark.slow) for n in LONG)]
+
+
+def check(name: str, run: Run) -> None:
+    """The checker found what the explorer finds, after as many steps."""
+    report = explore(*(TWINS | LONG)[name])
+    assert report.violations
+    assert run.broken is not None
+    assert len(run.steps) == min(len(f.trace) for f in report.violations)
+    if all(f.kind != "ill-formed" for f in report.violations):
+        assert run.broken.split()[-1] in {f.name for f in report.violations}
+    else:
+        assert any(said in run.broken for said in ("asks for", "an element is", "is written", "gets what"))
+
+
+@needs_spin
+@pytest.mark.parametrize("name", NAMES)
+def test_spin_finds_the_fault_as_near(name: str, tmp_path: Path) -> None:
+    run = run_spin(promela(Setting(*(TWINS | LONG)[name])), tmp_path, shortest=True)
+    check(name, run)
+    path = [s.split("(")[0] for s in run.steps]
+    assert path[-1:] in [[s.action for s in f.trace][-1:] for f in explore(*(TWINS | LONG)[name]).violations]
+
+
+@needs_tlc
+@pytest.mark.parametrize("name", NAMES)
+def test_tlc_finds_the_fault_as_near(name: str, tmp_path: Path) -> None:
+    run = run_tlc(tla(Setting(*(TWINS | LONG)[name])), tmp_path)
+    check(name, run)
+    assert run.steps[-1:] in [[s.action for s in f.trace][-1:] for f in explore(*(TWINS | LONG)[name]).violations]
+
+
+# ------------------------------------------------------------------------------------- names
+
+
+class Seq(Sort):
+    pass
+
+
+class Init(Sort):
+    pass
+
+
+class Next(Machine):
+    """Everything is called as something is that means something already."""
+
+    _1 = Map(Init, to=Int)
+    none = Map(Seq, to=Bool)
+    Op = Map(Seq, to=optional(Init))
+    Append = Scalar(to=Int)
+    int = Queue(Seq, init=True)
+    bad = Scalar(to=Int)
+    größe = Scalar(to=Int)
+    WF_x = Scalar(to=Bool)
+    s_int_n = Scalar(to=Bool)
+    i_ = Scalar(to=Int, scratch=True)
+    t_0 = Scalar(to=Bool)
+
+    @action('P"1 %d */ \\ (* $(false)\n')
+    def init(self, IF: Seq, x: Init, _: Bool) -> None:
+        self.require(self.int.is_first(IF))
+        self.int.remove(IF)
+        self.int.push_back(IF)
+        self.i_.value = self.bad.value + 1
+        self.bad.value = self.i_.value % 3
+        self.i_.value = 0
+        self.Op[IF] = x
+        self._1[x] = self.größe.value
+        self.none[IF] = _
+        self.s_int_n.value = ~self.t_0.value
+        self.t_0.value = self.WF_x.value
+
+    @action("assert(false)")
+    def do(self) -> None:
+        self.größe.value = 1 - self.größe.value
+        self.WF_x.value = ~self.WF_x.value
+
+    @invariant('"; assert(false) */ %s')
+    def Assert(self, d_step: Seq) -> Bool:
+        return self.int.has(d_step) & (self.bad.value < 3)
+
+    @step("*)")
+    def Next(self, before: Next, self_: Seq) -> Bool:
+        return (before.bad.value != self.bad.value) | (before.none[self_] == self.none[self_])
+
+
+def names() -> Scope:
+    return Scope(Model.of(Next), {"Seq": 2, "Init": 1, "Int": 2})
+
+
+@needs_spin
+def test_names_that_mean_something_to_spin(tmp_path: Path) -> None:
+    report = explore(Next, names())
+    run = run_spin(promela(Setting(Next, names())), tmp_path)
+    assert report.violations == []
+    assert (run.broken, run.states, run.generated) == (None, report.states, report.generated)
+
+
+@needs_tlc
+def test_names_that_mean_something_to_tlc(tmp_path: Path) -> None:
+    report = explore(Next, names())
+    run = run_tlc(tla(Setting(Next, names())), tmp_path)
+    assert (run.broken, run.states, run.generated) == (None, report.states, report.generated)
+
+
+# ------------------------------------------------------------------------------------- what is not covered
+
+
+@dataclass(eq=False)
+class Strange:
+    """A statement that no translation knows."""
+
+    line: Line
+
+
+def changed(**changes: Any) -> Model:
+    """A model with something in it that the language does not have today."""
+    return dataclasses.replace(Model.of(parts.Queues), **changes)
+
+
+def strange(name: str) -> dict[str, Any]:
+    """The properties of the machine, one of them with an operation that no translation knows."""
+    properties = Model.of(parts.Queues).properties
+    prop = dataclasses.replace(properties[name], formula=make(Bool, "mystery", "now", "line", ()))
+    return {**properties, name: prop}
+
+
+def setting(model: Model) -> Setting:
+    sizes, params = parts.SCOPES[parts.Queues]
+    return Setting(model, Scope(model, dict(sizes), dict(params)))
+
+
+def test_an_unknown_statement_is_refused() -> None:
+    model = Model.of(parts.Queues)
+    act = dataclasses.replace(model.actions["leave"], body=[cast(Any, Strange(Line("q.py", 7)))])
+    with pytest.raises(Refused, match=r"^leave \(parts.py:\d+\) holds a Strange, which no translation covers yet$"):
+        setting(changed(actions={**model.actions, "leave": act}))
+
+
+def test_an_unknown_operation_is_refused_in_an_invariant() -> None:
+    with pytest.raises(Refused, match=r"`line.mystery\(\)` \(parts.py:\d+\) is a mystery, which no translation covers"):
+        setting(changed(properties=strange("a_ring_has_ends")))
+
+
+def test_an_unknown_operation_is_refused_in_an_action() -> None:
+    model = Model.of(parts.Queues)
+    let = Let(1, make(Bool, "mystery", "now", "line", ()), Line("q.py", 7))
+    act = dataclasses.replace(model.actions["leave"], body=[let, *model.actions["leave"].body])
+    with pytest.raises(Refused, match=r"q.py:7"):
+        setting(changed(actions={**model.actions, "leave": act}))
+
+
+def test_a_property_of_steps_that_is_not_covered_is_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setting_module, "READS", setting_module.READS - {"before"})
+    monkeypatch.setattr(setting_module.Setting, "_check_actions", lambda self: None)
+    model = Model.of(parts.Queues)
+    found = setting(changed(properties={n: p for n, p in model.properties.items() if p.kind != "invariant"}))
+    assert found.steps == []
+    for text in (promela(found), tla(found).module):
+        head = text[: text.index("none")]
+        assert "Left out: who_stays_stays_in_order (`before.ring[b].before(m, n)`" in head
+        assert "Left out: a_ring_is_full (something to be reached" in head
+        assert "Checked of every step: nothing\n" in head
+        assert "overtaking_overtakes" not in text[len(head) :]
+
+
+class Wide(Machine):
+    """Numbers that grow."""
+
+    base = Param(to=Int)
+    debts = Map(Seq, to=Int, scratch=True, init=lambda m, s: -1)
+    number = Map(Seq, to=Int)
+    fine = Scalar(to=Real)
+
+    @action("1")
+    def grow(self, s: Seq) -> None:
+        self.require(self.number[s] * self.base.value < 100)
+        self.debts[s] = 0 - self.number[s]
+        self.number[s] = self.number[s] + self.debts[s] + 1
+        self.debts[s] = -1
+
+
+def wide(base: int, **sizes: int) -> Setting:
+    return Setting(Wide, Scope(Model.of(Wide), {"Seq": 2, "Int": 3, **sizes}, {"base": base}))
+
+
+def test_numbers_that_promela_does_not_have_are_refused() -> None:
+    assert "s_number" in promela(wide(2))
+    with pytest.raises(Refused, match=r"grow \(test_export_faults.py:\d+\): a number may become 3,000,000,000"):
+        promela(wide(10**9))
+
+
+def test_more_elements_than_bytes_tell_apart_are_refused() -> None:
+    large = Scope(Model.of(parts.Queues), {"Item": 256, "Box": 1})
+    with pytest.raises(Refused, match="Node has 258 elements in this scope, and 255 are covered; give fewer"):
+        promela(Setting(parts.Queues, large))
+
+
+def test_a_scope_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promela_file, "LARGEST", 10_000)
+    with pytest.raises(Refused, match="Queues takes more than 10,000 characters in this scope"):
+        promela(Setting(parts.Queues, parts.scope(parts.Queues)))
+
+
+def test_parameters_that_break_an_assumption_are_refused() -> None:
+    with pytest.raises(ScopeError, match="the parameters break an assumption of Pool: P14"):
+        promela(Setting(Pool, pools.scope(limit=[2, 2])))
+
+
+def test_a_first_value_that_leaves_the_scope_is_refused() -> None:
+    with pytest.raises(ScopeError, match="the first value of number leaves the scope, where it is 0 to 3"):
+        promela(Setting(Far, Scope(Model.of(Far), {"Int": 3})))
+
+
+class Far(Machine):
+    number = Scalar(to=Int, init=7)
+
+    @action("1")
+    def stay(self) -> None:
+        self.number.value = self.number.value
+
+
+def test_a_number_finer_than_the_unit_is_refused() -> None:
+    sizes, params = parts.SCOPES[parts.Exact]
+    with pytest.raises(ScopeError, match="rate is 1/3, no multiple of 1/4"):
+        promela(Setting(parts.Exact, Scope(Model.of(parts.Exact), {**sizes, "Real": 4}, dict(params))))
+
+
+def test_the_same_model_is_written_as_the_same_text() -> None:
+    """Whatever was read before: numbers of temporaries and variables differ, names in the text do not."""
+    first = setting(Model.of(parts.Queues))
+    again = setting(_fresh(parts.Queues))
+    assert promela(first) == promela(again)
+    assert tla(first) == tla(again)
+
+
+def _fresh(machine: type[Machine]) -> Model:
+    return Model.of(type(machine.__name__, (machine,), {"__doc__": machine.__doc__}))
