@@ -4,6 +4,7 @@
 #   TORCH_INDEX=...  a package index that offers the CPU build of torch, where the configured one does not
 #   TRACE=...        real requests for make verify, a block-hash trace
 #   CI=true          tests run with the thorough Hypothesis profile, slow tests included
+#   COUNT=... SEED=...  how many random machines `make random-machines` tries the prover on, and from which seed on
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -24,7 +25,7 @@ MARKED   := $(if $(THOROUGH),,-m "not slow")
 # The releases that the tests of the adapters want; others are used where they are installed, and skipped where not.
 RELEASES ?= vllm==0.20.2 vllm==0.33.0 dynamo==1.6.1
 
-.PHONY: verify test lint types check set-up engines clean
+.PHONY: verify test lint types check set-up engines random-machines clean
 
 # Real requests for `make verify`: the whole trace where it lies beside the checkout, else the piece of it that comes along.
 TRACE ?= $(firstword $(wildcard ../shared/data/conversation_trace.jsonl) benchmarks/data/conversation_head.jsonl)
@@ -50,6 +51,15 @@ check: lint types test
 
 engines: $(STAMP)
 	@$(BIN)/kvproof engines install $(RELEASES)
+
+# What is done is on record: the same command, after an interruption, does the rest.
+COUNT ?= 100000
+SEED  ?= 1000000
+
+random-machines: $(STAMP)
+	@mkdir -p build
+	@$(BIN)/python -m tests.smt.random_machines $(COUNT) --seed $(SEED) \
+		--record build/random_machines.jsonl --findings build/random_machines
 
 set-up: $(STAMP)
 

@@ -10,6 +10,7 @@ from .output import Output
 if TYPE_CHECKING:
     from .checkers.explore import ExploreReport
     from .checkers.fuzz import FuzzReport
+    from .checkers.prove import ProveReport
     from .engine_replay import Outcome
     from .engines.conformance import Report as Conformance
     from .engines.hunt import Report
@@ -22,6 +23,7 @@ __all__ = [
     "of_exploration",
     "of_fuzz",
     "of_hunt",
+    "of_proof",
     "of_replay",
     "to_json",
 ]
@@ -89,6 +91,14 @@ def of_fuzz(report: "FuzzReport", part: str) -> Iterator[Gap]:
         yield Gap(part, f"no step was done in {report.examples:,} runs", "allow more --steps")
     elif report.untested and not report.findings:
         yield Gap(part, f"never applied: {', '.join(report.untested)}", more)
+
+
+def of_proof(report: "ProveReport") -> Iterator[Gap]:
+    """What a proof did not judge: a machine that promises nothing, or does nothing."""
+    if not report.properties:
+        yield Gap(report.machine, "the machine has no property to prove", "give it an @invariant or a @step")
+    elif not report.actions:
+        yield Gap(report.machine, "the machine has no action, so it never leaves its first state", "give it an @action")
 
 
 def of_exploration(report: "ExploreReport", label: str) -> Iterator[Gap]:

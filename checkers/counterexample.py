@@ -21,17 +21,17 @@ from typing import Any
 import z3
 
 from ..machine.concrete import Concrete, IllFormed, State, Violation
-from ..machine.execution import Settled
-from ..machine.formulas import Formula
-from ..machine.model import Model, Property
+from ..machine.formulas import Formula, lnot
+from ..machine.knowledge import of_parameters
+from ..machine.model import Model
 from ..machine.scope import Scope, ScopeError
-from ..machine.symbolic import Symbolic
+from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Bool, Index, Int, Sort, Term
 from ..machine.universe import Finite
-from .obligations import COROLLARIES, INITIALLY, Problems, corollaries, initially, of_action
+from .obligations import COROLLARIES, INITIALLY, Problems, problems_of
 from .trace import Operation, Trace
 
-__all__ = ["Counterexample", "find"]
+__all__ = ["Counterexample", "Search", "names_of", "read_state"]
 
 LARGEST = 4
 """Elements per sort at which the search gives up."""
@@ -69,7 +69,11 @@ class Counterexample:
         lines = [f"{self.machine}.{call} breaks {self.rule} {self.goal}".replace("  ", " "), f"  {self.broken}"]
         if not self.replayed:
             lines.append("  The concrete interpreter does not see this: an error of the kit, please report it.")
-        rows = [("", "before", "after")]
+        return "\n".join([*lines, *self.table()])
+
+    def table(self, first: str = "before", last: str = "after") -> list[str]:
+        """What differs from an empty state, in two states side by side, changes marked."""
+        rows = [("", first, last)]
         for name, value in self.params.items():
             rows += [(place, shown, "") for place, shown in self._cells(name, value)]
         after = self.after or {}
@@ -84,8 +88,7 @@ class Counterexample:
                 elif shown not in _EMPTY:
                     rows.append((place, shown, new[place]))
         width, middle = max(len(r[0]) for r in rows), max(len(r[1]) for r in rows)
-        lines += [f"  {a:<{width}}  {b:<{middle}}  {c}".rstrip() for a, b, c in rows]
-        return "\n".join(lines)
+        return [f"  {a:<{width}}  {b:<{middle}}  {c}".rstrip() for a, b, c in rows]
 
     def _cells(self, name: str, value: Any, *, full: bool = False) -> Iterator[tuple[str, str]]:
         """The entries of a map or queue, named as the machine names them."""
@@ -119,28 +122,62 @@ def _named(kind: str, value: object) -> str:
     return f"{kind}{value}"
 
 
-def find(model: Model, place: str, goal: str, *, seconds: float = 20.0, rounds: int = 3) -> Counterexample | None:
-    """The smallest counterexample to a goal of an action (or of the first state, or of any), if found in time.
+class Search:
+    """Searches for counterexamples to goals of one place: an action, the first state, or every state."""
 
-    ``seconds`` of computing, so that what else runs on the machine changes nothing.
-    """
-    start = time.process_time()
-    roots = sorted({Scope.root(k) for k in model.sorts.values()})
-    for largest in range(1, LARGEST + 1):
-        sizes = _with_room(model, dict.fromkeys(roots, largest))
-        if _search(model, place, goal, sizes, rounds, seconds - (time.process_time() - start)) is None:
-            if time.process_time() - start > seconds:
-                return None
-            continue
-        for root in roots:  # each sort as small as it can be
-            while sizes[root] > 1 and time.process_time() - start < seconds:
-                smaller = sizes | {root: sizes[root] - 1}
-                if _search(model, place, goal, smaller, rounds, seconds) is None:
-                    break
-                sizes = smaller
-        found = _search(model, place, goal, sizes, rounds, seconds, small=True)
-        return None if found is None else _replay(model, place, goal, sizes, *found)
-    return None
+    def __init__(self, model: Model, place: str, *, seconds: float = 20.0, rounds: int = 3) -> None:
+        """``seconds`` of computing for one goal, so that what else runs on the machine changes nothing."""
+        self.model, self.place, self.seconds, self.rounds = model, place, seconds, rounds
+        self._problems: dict[tuple[tuple[str, int], ...], Problems] = {}
+        self._until = 0.0
+
+    def find(self, goal: str) -> Counterexample | None:
+        """The smallest counterexample to the goal of this name, if found in time."""
+        self._until = time.process_time() + self.seconds
+        doubtful: Counterexample | None = None
+        roots = sorted({Scope.root(k) for k in self.model.sorts.values()})
+        for largest in range(1, LARGEST + 1):
+            sizes = _with_room(self.model, dict.fromkeys(roots, largest))
+            if self._search(goal, sizes) is None:
+                if time.process_time() > self._until:
+                    return doubtful
+                continue
+            for root in roots:  # each sort as small as it can be
+                while sizes[root] > 1 and time.process_time() < self._until:
+                    smaller = sizes | {root: sizes[root] - 1}
+                    if self._search(goal, smaller) is None:
+                        break
+                    sizes = smaller
+            self._until += self.seconds
+            found = self._search(goal, sizes, small=True)
+            if found is not None:
+                doubtful = _replay(self.model, self.place, goal, sizes, *found)
+                if doubtful.replayed:
+                    return doubtful
+        return doubtful
+
+    def _search(self, goal: str, sizes: dict[str, int], *, small: bool = False) -> tuple[Problems, z3.ModelRef] | None:
+        """A model of the failure with these sizes."""
+        problems = self._problems_of(sizes)
+        for found in problems.goals:
+            if found.name != goal.removeprefix("before "):
+                continue
+            solver = z3.Solver()
+            solver.set("timeout", max(1, int(1000 * BUSY * (self._until - time.process_time()))))
+            formulas = [f.formula for f in found.context.all_facts()]
+            failing = lnot(found.formula)
+            ends = [build() for build in list(problems.symbolic.ends.values())]
+            solver.add(*[f for f in (*formulas, *ends, failing) if f is not True])
+            if solver.check() == z3.sat:
+                return problems, _emptied(solver, problems) if small else solver.model()
+        return None
+
+    def _problems_of(self, sizes: dict[str, int]) -> Problems:
+        key = tuple(sorted(sizes.items()))
+        if key not in self._problems:
+            universe = Finite(self.model, sizes)
+            self._problems[key] = problems_of(self.model, self.place, universe, rounds=self.rounds)
+        return self._problems[key]
 
 
 def _with_room(model: Model, sizes: dict[str, int]) -> dict[str, int]:
@@ -156,36 +193,9 @@ def _can_have_parameters(model: Model, sizes: dict[str, int]) -> bool:
     """Whether the machine's assumptions rule nothing out; where that is not known, a search will tell."""
     solver = z3.Solver()
     solver.set("timeout", 1000)
-    solver.add(*Symbolic(model, Finite(model, sizes)).about_params())
+    symbolic = Symbolic(model, Finite(model, sizes))
+    solver.add(*[f.formula for f in of_parameters(symbolic) if f.formula is not True])
     return bool(solver.check() != z3.unsat)
-
-
-def _problems(model: Model, place: str, universe: Finite, rounds: int) -> Problems:
-    if place == INITIALLY:
-        return initially(model, universe, Settled())
-    if place == COROLLARIES:
-        return corollaries(model, universe, Settled())
-    return of_action(model, place, universe, rounds=rounds)
-
-
-def _search(
-    model: Model, place: str, goal: str, sizes: dict[str, int], rounds: int, seconds: float, *, small: bool = False
-) -> tuple[Problems, z3.ModelRef] | None:
-    """A model of the failure with these sizes."""
-    universe = Finite(model, sizes)
-    problems = _problems(model, place, universe, rounds)
-    for problem in problems.problems:
-        if problem.goal != goal.removeprefix("before "):
-            continue
-        solver = z3.Solver()
-        solver.set("timeout", max(1, int(1000 * BUSY * seconds)))
-        solver.add(*problem.hypotheses)
-        solver.add(
-            z3.Not(problem.formula) if not isinstance(problem.formula, bool) else z3.BoolVal(not problem.formula)
-        )
-        if solver.check() == z3.sat:
-            return problems, _emptied(solver, problems) if small else solver.model()
-    return None
 
 
 def _cells(problems: Problems) -> Iterator[tuple[str, Formula, bool]]:
@@ -240,10 +250,9 @@ def _number(found: z3.ModelRef, formula: Formula) -> int | bool | Fraction:
     return Fraction(str(value.as_fraction() if z3.is_rational_value(value) else value.approx(20).as_fraction()))
 
 
-def _read(problems: Problems, found: z3.ModelRef) -> tuple[dict[str, Any], dict[str, Any], list[int]]:
-    """Parameters, state before and arguments, as plain data."""
-    symbolic, model = problems.symbolic, problems.symbolic.model
-    universe = symbolic.universe
+def read_state(symbolic: Symbolic, snapshot: Snapshot, found: z3.ModelRef) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters, and a state of a model, as plain data."""
+    model, universe = symbolic.model, symbolic.universe
     assert isinstance(universe, Finite)
 
     def table(kinds: tuple[type[Term], ...], function: Any, is_optional: bool, keys: tuple[Formula, ...] = ()) -> Any:
@@ -257,95 +266,145 @@ def _read(problems: Problems, found: z3.ModelRef) -> tuple[dict[str, Any], dict[
     def order(name: str, kinds: tuple[type[Term], ...], of: type[Term], keys: tuple[Formula, ...] = ()) -> Any:
         if len(keys) < len(kinds):
             return [order(name, kinds, of, (*keys, e)) for e in universe.elements(kinds[len(keys)])]
-        has, rank = problems.before.functions[f"{name}.has"], problems.before.functions[f"{name}.rank"]
+        has, rank = snapshot.functions[f"{name}.has"], snapshot.functions[f"{name}.rank"]
         members = [e for e in universe.elements(of) if _number(found, has(*keys, e))]
         return [_number(found, e) for e in sorted(members, key=lambda e: _number(found, rank(*keys, e)))]
 
     params = {n: table(m.kinds, symbolic.params[n], m.is_optional) for n, m in model.params.items()}
     state: dict[str, Any] = {
-        n: table(m.kinds, problems.before.functions[n], m.is_optional)
+        n: table(m.kinds, snapshot.functions[n], m.is_optional)
         for n, m in model.maps.items()
         if not m.is_param and not m.scratch
     }
     state |= {n: order(n, q.kinds, q.of) for n, q in model.queues.items()}
-    return params, state, [int(_number(found, a)) for a in problems.args]
+    return params, state
+
+
+def names_of(model: Model) -> dict[str, tuple[str, ...]]:
+    """For each map and queue, how its keys and entries are shown."""
+    names = {n: tuple(_short(k) for k in (*m.kinds, m.to)) for n, m in model.maps.items()}
+    return names | {n: tuple(_short(k) for k in (*q.kinds, q.of)) for n, q in model.queues.items()}
 
 
 def _replay(
     model: Model, place: str, goal: str, sizes: dict[str, int], problems: Problems, found: z3.ModelRef
 ) -> Counterexample:
     """Run the step in the concrete interpreter and say what it breaks there."""
-    params, before, args = _read(problems, found)
+    params, before = read_state(problems.symbolic, problems.before, found)
+    args = [int(_number(found, a)) for a in problems.args]
     numbers = [x for v in (*params.values(), *before.values(), args) for x in _integers(v)]
     sizes = sizes | {"Int": max([8, *(2 * abs(n) for n in numbers)])}
     scope = Scope(model, sizes, params)
-    concrete = Concrete(model, scope)
-    names = {n: tuple(_short(k) for k in (*m.kinds, m.to)) for n, m in model.maps.items()}
-    names |= {n: tuple(_short(k) for k in (*q.kinds, q.of)) for n, q in model.queues.items()}
+    concrete = Concrete(model, scope, strict=True)
+    seen = _seen(concrete, place, tuple(args), before, goal)
+    prop = None if seen.prop is None else model.properties[seen.prop]
     shown = (
         {}
         if place in (INITIALLY, COROLLARIES)
         else dict(zip((p.args[0] for p in model.actions[place].params), args, strict=True))
     )
-    wrong: list[Violation] = []
-    try:
-        state = concrete.state(before)
-        wrong += [v for v in concrete.violations(state) if not v.prop.derived] if place not in (INITIALLY,) else []
-        wrong += concrete.violations(state, "assume")
-        after, broken, seen = _step(concrete, state, place, tuple(int(a) for a in args), goal)
-    except IllFormed as error:  # Some first value or property of the state has no meaning, or what the action requires.
-        after, seen = None, None
-        broken = f"ill-formed: {error}" if goal.endswith(" has a value") else ""
-    name = goal.split(": ")[-1].split(" (")[0] if seen is None else seen.name
     return Counterexample(
         model.name,
         place,
-        name,
-        "" if seen is None else seen.rule,
+        _subject(goal) if prop is None else prop.name,
+        "" if prop is None else prop.rule,
         scope.sizes,
         params,
         shown,
         before,
-        None if after is None else concrete.describe(after),
-        broken or "the concrete interpreter finds nothing wrong",
-        bool(broken) and not wrong,
-        names,
+        None if seen.after is None else concrete.describe(seen.after),
+        seen.broken or "the concrete interpreter finds nothing wrong",
+        bool(seen.broken) and seen.is_legal,
+        names_of(model),
     )
 
 
-def _step(
-    concrete: Concrete, state: State, place: str, args: tuple[int, ...], goal: str
-) -> tuple[State | None, str, Property | None]:
-    """The state after the step (or in the middle of its loop), what is broken there, and the property that is."""
-    name = goal.split(": ")[-1].split(" (")[0]
+@dataclass
+class _Seen:
+    """What the concrete interpreter sees."""
+
+    broken: str = ""
+    prop: str | None = None
+    """The property that is broken, where it is one."""
+    after: State | None = None
+    is_legal: bool = True
+    """In the state before, every invariant and assumption holds."""
+
+
+def _subject(goal: str) -> str:
+    """The property, fact or value that a goal is about."""
+    return goal.split(": ")[-1].split(" (")[0]
+
+
+def _seen(concrete: Concrete, place: str, args: tuple[int, ...], before: dict[str, Any], goal: str) -> _Seen:
+    """Go there, and look."""
+    try:
+        state = concrete.state(before)
+    except IllFormed as error:
+        return _Seen(f"ill-formed: {error}") if place == INITIALLY else _Seen()
+    try:
+        wrong = concrete.violations(state, "assume")
+        if place != INITIALLY:
+            wrong += [v for v in concrete.violations(state) if not v.prop.derived]
+    except IllFormed as error:  # Some property of the state has no value.
+        return _Seen(f"ill-formed: {error}", after=state if place == INITIALLY else None)
     if place in (INITIALLY, COROLLARIES):
-        return _seen(state, [v for v in concrete.violations(state) if v.prop.name == name])
-    if not concrete.is_enabled(state, place, args):
-        return None, "", None
-    inside = goal.startswith("loop at")
-    # A fact of a loop is a means: what counts is the property that fails with it.
-    is_fact = inside and name not in concrete.model.properties
-    for most in (None, *(range(LARGEST + 1) if inside else ())):
+        seen = _broken(state, [v for v in concrete.violations(state) if v.prop.name == _subject(goal)])
+    else:
+        seen = _step(concrete, state, place, args, goal)
+    seen.is_legal = not wrong
+    return seen
+
+
+def _step(concrete: Concrete, state: State, place: str, args: tuple[int, ...], goal: str) -> _Seen:
+    """Make the step, whole and, where the goal stands in a loop, in part."""
+    name = _subject(goal)
+    stops = _stops(concrete.model, place, goal)
+    try:
+        if not concrete.is_enabled(state, place, args):
+            return _Seen()
+    except IllFormed as error:
+        return _Seen(f"ill-formed: {error}")
+    for stop in (None, *stops):
         after = concrete.copy(state)
         try:
-            concrete.apply(after, place, args, most=most)
+            outcome = concrete.apply(after, place, args, stop=stop)
+            broken = concrete.violations(after)
+            if stop is None:
+                broken += concrete.step_violations(state, after, place, args, outcome.result)
         except IllFormed as error:
-            return after, f"ill-formed: {error}", None
+            return _Seen(f"ill-formed: {error}", after=after)
         except ScopeError:
             continue
-        broken: list[Violation] = concrete.violations(after)
-        if most is None:
-            broken += concrete.step_violations(state, after, place, args)
-        named = broken if is_fact else [v for v in broken if v.prop.name == name]
+        where = "" if stop is None else f", after {stop[1]} rounds of its loop"
+        named = [v for v in broken if v.prop.name == name]
         if named:
-            return _seen(after, named, "" if most is None else f", after {most} rounds of its loop")
-        if most is None and goal.endswith("is back at its first value"):
-            return after, goal, None
-    return None, "", None
+            return _broken(after, named, where)
+        if name in outcome.broken_facts:
+            return _Seen(f"{name}: this does not hold{where}", after=after)
+        if stop is None and goal.endswith("is back at its first value") and not _rests(concrete, after, name):
+            return _Seen(goal, after=after)
+    return _Seen()
 
 
-def _seen(state: State, broken: list[Violation], where: str = "") -> tuple[State, str, Property | None]:
-    return state, "; ".join(map(str, broken)) + where, broken[0].prop if broken else None
+def _rests(concrete: Concrete, state: State, goal: str) -> bool:
+    """The scratch map of which the goal speaks has its first values."""
+    name = goal.split(" ")[0]
+    return bool(state.__dict__[name] == concrete.initial().__dict__[name])
+
+
+def _stops(model: Model, place: str, goal: str) -> list[tuple[int, int]]:
+    """Where to stop within the loop that the goal speaks of: before the first rounds, and after them."""
+    for number, loop in enumerate(model.actions[place].loops):
+        if f"loop at {loop.line}: " in goal:
+            return [(number, rounds) for rounds in range(LARGEST + 1)]
+    return []
+
+
+def _broken(state: State, broken: list[Violation], where: str = "") -> _Seen:
+    if not broken:
+        return _Seen(after=state)
+    return _Seen("; ".join(map(str, broken)) + where, broken[0].prop.name, state)
 
 
 def _integers(value: Any) -> Iterator[int]:

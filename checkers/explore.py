@@ -286,7 +286,9 @@ class _Search:
             rule = self.model.actions[last.action].rule
             return Finding("ill-formed", name.removeprefix("ill-formed: "), rule, {}, initial, (*trace, step))
         try:
-            broken = {v.prop.name: v for v in self.concrete.step_violations(state, after, last.action, last.args)}
+            assert step.outcome is not None
+            found = self.concrete.step_violations(state, after, last.action, last.args, step.outcome.result)
+            broken = {v.prop.name: v for v in found}
         except IllFormed as error:
             rule = self.model.properties[name].rule
             return Finding("ill-formed", f"{name}: {error}", rule, {}, initial, (*trace, step))

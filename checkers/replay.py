@@ -151,7 +151,7 @@ class _Run:
             before = self._spec.copy(self._state)
             found, result = self._do(action, args)
             broken = _broken(self._spec, self._state)
-            if broken := broken + self._spec.step_violations(before, self._state, action, args):
+            if broken := broken + self._spec.step_violations(before, self._state, action, args, result):
                 return Problem("violation", number, str(broken[0]))
         if found is not None:
             return Problem("divergence", number, str(found), found)

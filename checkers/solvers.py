@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 import z3
+from z3 import z3core
 
-from ..machine.formulas import Formula, lnot
-from .obligations import Problem, by_cases
+from ..machine.formulas import Formula, lnot, occurs, replaced
 
-__all__ = ["Attempt", "Verdict", "ask", "is_trivial", "to_smt2"]
+__all__ = ["Question", "Solver", "Verdict", "Way", "ask", "is_trivial", "to_smt2"]
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
-WORK = 6_000_000
-"""What Z3 counts as its work (rlimit) in about a second, on goals like these."""
+Solver = Literal["z3", "cvc5"]
+
+WORK = 1_000_000
+"""What Z3 counts as its work (rlimit) in up to a second, on goals like these."""
+
+SLOWEST = 20.0
+"""Seconds after which one unit of effort is given up, whatever Z3 counts: some of its arithmetic is not counted."""
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Question:
+    """Does the goal follow from what is known? ``branches``: conditions of `when` that decide which way was taken."""
+
+    known: Sequence[Formula]
+    goal: Formula
+    branches: Sequence[Formula] = ()
+
+
+@dataclass(frozen=True)
+class Way:
     """One way to ask Z3.
 
-    ``depth`` bounds how far terms that come out of one another are followed; ``nearby``: only the hypotheses that are
-    most likely to matter; ``lemmas``: with what was proved at the same place before; ``cases``: each way through the
-    action's branches by itself; ``relevancy``: as Z3 names it, 2 to look at nothing beyond the cases chosen so far, 1
-    to instantiate only what they speak of but to draw every conclusion; ``effort`` bounds Z3's work, where 1 is about a
+    ``depth`` bounds how far terms that come out of one another are followed; ``cases``: each way through the action's
+    branches by itself; ``relevancy``: as Z3 names it, 2 to look at nothing beyond the cases chosen so far, 1 to
+    instantiate only what they speak of but to draw every conclusion; ``models``: instances are looked for in candidates
+    for a model too, and not only among terms that occur; ``effort`` bounds Z3's work, where 1 is up to a
     second: work and not time, so that a slow moment of the machine changes no answer.
     """
 
     depth: int
     seed: int = 0
-    nearby: bool = True
-    lemmas: bool = False
     cases: bool = False
     relevancy: int = 2
+    models: bool = False
     effort: float = 1.0
 
 
@@ -43,58 +58,146 @@ def is_trivial(formula: Formula) -> bool:
     return formula is True or (isinstance(formula, z3.ExprRef) and z3.is_true(formula))
 
 
-def ask(problem: Problem, lemmas: list[Formula], attempt: Attempt, *, solver: str, timeout: float) -> Verdict:
-    """Whether the goal follows from the hypotheses and lemmas; ``timeout`` in seconds.
+def ask(question: Question, way: Way, *, seconds: float) -> tuple[int, ...] | None:
+    """Whether the goal follows, in Z3's opinion: which of what is known was needed; None where that is not known.
 
-    The answer is "proved" or "unknown": a refutation needs a whole state (`counterexample.py`), not a failed proof.
+    A refutation needs a whole state (`counterexample.py`), not a failed proof.
     """
-    if is_trivial(problem.formula):
-        return "proved"
-    if solver == "cvc5":
-        return _ask_cvc5(to_smt2(problem, lemmas), timeout)
-    cases = by_cases(problem) if attempt.cases else [problem]
-    return "proved" if all(_follows(case, lemmas, attempt, timeout) for case in cases) else "unknown"
+    if is_trivial(question.goal):
+        return ()
+    if question.goal is False:
+        question = replace(question, goal=z3.BoolVal(False))
+    if not way.cases:
+        return _follows(question, way, seconds)
+    cases = _cases(question)
+    if len(cases) < 2:
+        return None  # there is nothing to split
+    used: set[int] = set()
+    for case in cases:
+        # Each is so small that another seed is soon tried: what is lost in one case must not cost all others.
+        ways = (replace(way, seed=way.seed + 100 * n) for n in range(CASE_TRIES))
+        core = next((c for w in ways if (c := _follows(case, w, seconds)) is not None), None)
+        if core is None:
+            return None
+        used.update(core)
+    return tuple(sorted(used))
 
 
-def _follows(problem: Problem, lemmas: list[Formula], attempt: Attempt, timeout: float) -> bool:
-    z = z3.Solver()
-    z.set("rlimit", int(WORK * attempt.effort))
-    z.set("timeout", max(1, int(1000 * timeout)))
-    # Quantified hypotheses are instantiated at terms that occur; no attempt is made to build infinite models.
-    z.set("auto_config", False)
-    z.set("smt.mbqi", False)
-    z.set("smt.qi.eager_threshold", float(attempt.depth))
-    z.set("smt.qi.lazy_threshold", float(attempt.depth))
-    z.set("smt.random_seed", attempt.seed)
-    z.set("smt.relevancy", attempt.relevancy)
-    hypotheses = problem.nearby if attempt.nearby and problem.nearby is not None else problem.hypotheses
-    z.add(*hypotheses, *lemmas, lnot(problem.formula))
-    return bool(z.check() == z3.unsat)
+def _follows(question: Question, way: Way, seconds: float) -> tuple[int, ...] | None:
+    solver = z3.SimpleSolver()
+    ref = solver.ctx.ref()
+    z3core.Z3_solver_set_params(ref, solver.solver, _parameters(way).params)
+    solver.set("timeout", max(1, int(1000 * min(seconds, SLOWEST * way.effort))))
+    labels = []
+    for number, known in enumerate(question.known):
+        if known is True:
+            continue
+        label = _label(number)
+        labels.append(label)
+        formula = z3.BoolVal(known) if isinstance(known, bool) else known
+        z3core.Z3_solver_assert(ref, solver.solver, z3core.Z3_mk_implies(ref, label.ast, formula.ast))
+    solver.add(lnot(question.goal))
+    if solver.check(*labels) != z3.unsat:
+        return None
+    return tuple(int(str(label)[len(_LABEL) :]) for label in solver.unsat_core())
 
 
-def to_smt2(problem: Problem, lemmas: list[Formula] | None = None) -> str:
-    """The problem as SMT-LIB text: unsatisfiable exactly when the goal follows."""
-    z = z3.Solver()
-    goal = problem.formula if not isinstance(problem.formula, bool) else z3.BoolVal(problem.formula)
-    z.add(*problem.hypotheses, *(lemmas or []), z3.Not(goal))
-    return f"(set-logic ALL)\n{z.to_smt2()}"
+_LABEL = "known "
 
 
-def _ask_cvc5(text: str, timeout: float) -> Verdict:
-    """The same question to cvc5, through its own reader of SMT-LIB."""
+@cache
+def _label(number: int) -> z3.BoolRef:
+    """The name under which something that is known is shown to Z3, which tells by these names what it needed."""
+    return z3.Bool(f"{_LABEL}{number}")
+
+
+@cache
+def _parameters(way: Way) -> z3.ParamsRef:
+    parameters = z3.ParamsRef()
+    parameters.set("rlimit", int(WORK * way.effort))
+    # Quantified hypotheses are instantiated at terms that occur; to build infinite models is seldom worth a try.
+    parameters.set("auto_config", False)
+    parameters.set("smt.mbqi", way.models)
+    parameters.set("smt.qi.eager_threshold", float(way.depth))
+    parameters.set("smt.qi.lazy_threshold", float(way.depth))
+    parameters.set("smt.random_seed", way.seed)
+    parameters.set("smt.relevancy", way.relevancy)
+    return parameters
+
+
+# ------------------------------------------------------------------------------------------------ cases
+
+BRANCHES = 6
+"""By so many conditions a question is split into cases at most."""
+
+CASE_TRIES = 6
+"""So often each case is asked."""
+
+
+def _cases(question: Question) -> list[Question]:
+    """One question for each way in which the branches that the goal depends on may have gone.
+
+    What decides a branch is replaced by its truth, so that a case speaks of one way through the action only.
+    """
+    cases = [question]
+    for branch in [b for b in map(_without_not, question.branches) if occurs(b, question.goal)][:BRANCHES]:
+        cases = [_where(case, branch, truth) for case in cases for truth in (True, False)]
+    return cases
+
+
+def _without_not(branch: Formula) -> Formula:
+    while z3.is_not(branch):
+        branch = branch.arg(0)
+    return branch
+
+
+def _where(question: Question, branch: Formula, truth: bool) -> Question:
+    """The question where the branch went this way."""
+    resolved = [(branch, z3.BoolVal(truth))]
+
+    def there(formula: Formula) -> Formula:
+        found = replaced(formula, resolved)
+        return found if isinstance(found, bool) or found.eq(formula) else z3.simplify(found)
+
+    went = branch if truth else lnot(branch)
+    goal = there(question.goal)
+    return replace(
+        question,
+        known=list(map(there, question.known)),
+        goal=z3.Implies(went, goal if not isinstance(goal, bool) else z3.BoolVal(goal)),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ a second opinion
+
+
+def to_smt2(question: Question) -> str:
+    """The question as SMT-LIB text: unsatisfiable exactly when the goal follows."""
+    solver = z3.Solver()
+    for formula in (*question.known, lnot(question.goal)):
+        solver.add(z3.BoolVal(formula) if isinstance(formula, bool) else formula)
+    return f"(set-logic ALL)\n{solver.to_smt2()}"
+
+
+def ask_cvc5(question: Question, *, seconds: float) -> bool:
+    """Whether the goal follows in cvc5's opinion, through its own reader of SMT-LIB; False where it does not know.
+
+    Raises:
+        ModuleNotFoundError: cvc5 is not installed.
+    """
     try:
         import cvc5
     except ImportError:
         raise ModuleNotFoundError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'") from None
     terms = cvc5.TermManager()
     engine = cvc5.Solver(terms)
-    engine.setOption("tlimit-per", str(max(1, int(1000 * timeout))))
+    engine.setOption("tlimit-per", str(max(1, int(1000 * seconds))))
     parser = cvc5.InputParser(engine)
-    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "obligation")
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, to_smt2(question), "obligation")
     symbols = parser.getSymbolManager()
     answer = "unknown"
     while not (command := parser.nextCommand()).isNull():
         said = command.invoke(engine, symbols).strip()
         if said in ("sat", "unsat", "unknown"):
             answer = said
-    return "proved" if answer == "unsat" else "unknown"
+    return answer == "unsat"

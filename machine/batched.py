@@ -24,8 +24,8 @@ import torch
 
 from .columns import Columns, Graph, Node, Program, Value, compiled, dtype_for, high, low
 from .concrete import State
-from .language import Map
-from .model import Action, Model, Property
+from .declarations import Map
+from .model import RESULT, Action, Model, Property
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .scope import NONE, Scope, ScopeError
 from .terms import Bool, Int, MachineError, Real, Sort, Term, may_misfit
@@ -239,7 +239,7 @@ class _Run:
         if op == "var":
             return self.variables[a[1]]
         if op == "temp":
-            return g.look(self.temps[a[0]]) if a[0] in self.temps else self.term(a[1])
+            return g.look(self.temps[a[0]])
         if op == "not":
             return g.negate(self.term(a[0]))
         if op in ("and", "or", "implies"):
@@ -258,6 +258,9 @@ class _Run:
             if not isinstance(left, int) and not isinstance(right, int):
                 raise MachineError(f"{t!r}: one factor of a product is a number or a parameter without keys")
             return g.mul(left, right) if isinstance(right, int) else g.mul(right, int(left))  # type: ignore[arg-type]
+        if op == "within":
+            number = self.term(a[0])
+            return g.both(g.ge(number, 0), g.lt(number, self.scope.size(a[1])))
         if op == "ite":
             return self._choice(a)
         if op in ("forall", "exists"):
@@ -583,19 +586,20 @@ class _Run:
         kinds = mapping.kinds
         keys, value = [self.term(k) for k in s.keys], self.term(s.value)
         self._demand(s.name, kinds, keys)
-        if may_misfit(s.value, mapping.to, is_optional=mapping.is_optional):
-            self._stored(s, mapping, value)
+        self.fits(s.name, s.value, mapping, value)
         entries = self.now[s.name]
         for place, condition in self._places(kinds, keys):
             entries[place] = self.graph.where(condition, value, self.graph.look(entries[place]))
 
-    def _stored(self, s: Assign, mapping: Map[Any], value: Value) -> None:
-        """What is stored is an element, or none where that may be."""
-        least = NONE if mapping.is_optional and s.value.is_optional else 0
+    def fits(self, name: str, term: Term, mapping: Map[Any], value: Value) -> None:
+        """What is stored is an element, or none where that may be; looked at where the term does not say so."""
+        if not may_misfit(term, mapping.to, is_optional=mapping.is_optional):
+            return
+        least = NONE if mapping.is_optional and term.is_optional else 0
         wrong = [self.graph.le(value, least - 1)]
         if issubclass(mapping.to, Sort):
             wrong.append(self.graph.ge(value, self.scope.size(mapping.to)))
-        self.flaw(f"{s.name} gets what is no {mapping.to.__name__}", self.graph.some(wrong))
+        self.flaw(f"{name} gets what is no {mapping.to.__name__}", self.graph.some(wrong))
 
     def _queue(self, s: Push | Remove) -> None:
         queue = self.model.queues[s.name]
@@ -749,6 +753,8 @@ class Batched:
             for numbers in itertools.product(*(range(self.scope.size(type(k))) for k in keys)):
                 run.bind(keys, numbers)
                 entries.append(run.term(value))
+                if name in self.model.maps:
+                    run.fits(name, value, self.model.maps[name], entries[-1])
             for flaw in run.flaws:
                 raise ScopeError(f"the first value of {name}: {flaw.what}")
             found[name] = entries
@@ -867,8 +873,11 @@ class Batched:
                 what, found = (flaw.what, misfits) if flaw.is_scope else (f"{_ILL_FORMED}{flaw.what}", ill_formed)
                 found[what] = self._graph.either(found.get(what, 0), flaw.when)
             broken: dict[str, Value] = {}
+            given: dict[str, Value] = dict(zip([p.args[0] for p in act.params], instance.args, strict=True))
+            if act.result is not None:
+                given[RESULT] = run.term(act.result)
             for prop in self.model.steps_for(act.name) if self.steps else ():
-                broken[prop.name], coarse = self._broken_step(prop, act, instance, before, run.now)
+                broken[prop.name], coarse = self._broken_step(prop, given, before, run.now)
                 if coarse != 0:
                     misfits[f"{prop.name}: {too_coarse(self.scope)}"] = coarse
         judged = {what: value for what, value in (ill_formed | broken | misfits).items() if value != 0}
@@ -907,13 +916,9 @@ class Batched:
             rest = joined + rest[len(joined) * 2 :]
         return g.add(g.mul(rest[0][0], 1 << rest[0][1]), constant) if rest else constant
 
-    def _broken_step(
-        self, prop: Property, act: Action, instance: Instance, before: World, after: World
-    ) -> tuple[Value, Value]:
-        names = [p.args[0] for p in act.params]
-        by_name = dict(zip(names, instance.args, strict=True))
+    def _broken_step(self, prop: Property, given: dict[str, Value], before: World, after: World) -> tuple[Value, Value]:
         run = _Run(self._graph, self.model, self.scope, after, before)
-        run.bind(tuple(prop.given.values()), [by_name.get(n, 0) for n in prop.given])
+        run.bind(tuple(prop.given.values()), [given[n] for n in prop.given])
         return self._broken(run, prop)
 
     # ------------------------------------------------------------------------------------------------ properties

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from .language import Map
-from .model import Action, CountOf, Model, Property
+from .declarations import Map
+from .model import RESULT, Action, CountOf, Model, Property
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .scope import NONE, Scope, ScopeError
-from .terms import Bool, Int, Sort, Term, make, may_misfit, parts
+from .terms import Bool, Sort, Term, is_surely, make, may_misfit, parts
 
 __all__ = ["Concrete", "IllFormed", "Outcome", "State", "Violation"]
 
@@ -56,6 +56,8 @@ class Outcome:
 
     events: tuple[Reported, ...]
     result: int | bool | None
+    broken_facts: tuple[str, ...] = ()
+    """Where the action was stopped in a loop: the facts of that loop that do not hold there."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,16 @@ class Violation:
 
 
 class Concrete:
-    """A machine in one scope, ready to run."""
+    """A machine in one scope, ready to run.
 
-    def __init__(self, model: Model, scope: Scope) -> None:
+    ``strict``: reading at none or at a negative index is ill-formed, as it is in proofs, and not False, 0 or none.
+    """
+
+    def __init__(self, model: Model, scope: Scope, *, strict: bool = False) -> None:
         self.model, self.scope = model, scope
         self.changing = tuple([n for n, m in model.maps.items() if not m.is_param] + list(model.queues))
         self._constants = self._constant_counts()
-        writer = _Writer(model, scope, self._constants)
+        writer = _Writer(model, scope, self._constants, strict=strict)
         self.source = writer.module()
         space = _space() | {f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()}
         exec(compile(self.source, f"<{model.name}>", "exec"), space)  # our own text, written from the model
@@ -112,15 +117,14 @@ class Concrete:
         """All arguments with which the action is possible."""
         return self._enabled[action](state)
 
-    def apply(self, state: State, action: str, args: Args, *, most: int | None = None) -> Outcome:
+    def apply(self, state: State, action: str, args: Args, *, stop: tuple[int, int] | None = None) -> Outcome:
         """Do the action, in place. The caller has made sure that it is enabled.
 
-        ``most``: stop after so many rounds of its first loop, in the middle of the action (to look at a state there).
+        ``stop``: of the loop with this number stop after so many rounds, in the middle of the action, to look at the
+        state there (in a strict interpreter).
         """
-        events, result = (
-            self._apply[action](state, *args) if most is None else self._apply[action](state, *args, most=most)
-        )
-        return Outcome(tuple(events), result)
+        events, result, *facts = self._apply[action](state, *args, stop)
+        return Outcome(tuple(events), result, *map(tuple, facts))
 
     def after(self, state: State, action: str, args: Args) -> tuple[State, Outcome]:
         """The state after the action; the state given stays as it is."""
@@ -142,13 +146,15 @@ class Concrete:
                 found.append(Violation(prop, broken))
         return found
 
-    def step_violations(self, before: State, after: State, action: str, args: Args) -> list[Violation]:
-        """The properties of steps that this step breaks."""
+    def step_violations(
+        self, before: State, after: State, action: str, args: Args, result: int | bool | Fraction | None
+    ) -> list[Violation]:
+        """The properties of steps that this step, with this result, breaks."""
         names = [p.args[0] for p in self.model.actions[action].params]
-        by_name = dict(zip(names, args, strict=True))
+        by_name = {**dict(zip(names, args, strict=True)), RESULT: result}
         found = []
         for prop in self.model.steps_for(action):
-            broken = self._check[prop.name](after, before, *(by_name.get(n, 0) for n in prop.given))
+            broken = self._check[prop.name](after, before, *(by_name[n] for n in prop.given))
             if broken is not None:
                 found.append(Violation(prop, broken))
         return found
@@ -217,8 +223,10 @@ def _volume(scope: Scope, kinds: tuple[type[Term], ...]) -> int:
 class _Writer:
     """Writes a machine's actions and properties as Python text."""
 
-    def __init__(self, model: Model, scope: Scope, constants: dict[str, list[int]]) -> None:
-        self.model, self.scope, self.constants = model, scope, constants
+    def __init__(self, model: Model, scope: Scope, constants: dict[str, list[int]], *, strict: bool = False) -> None:
+        self.model, self.scope, self.constants, self.strict = model, scope, constants, strict
+        self.loops: list[Loop] = []
+        """The loops of the action that is being written."""
         self.lines: list[str] = []
         self.indent = 0
         self.bound: set[int] = set()
@@ -251,7 +259,7 @@ class _Writer:
         if op == "var":
             return self.var(t)
         if op == "temp":
-            return f"t{a[0]}" if a[0] in self.bound else self.term(a[1])
+            return f"t{a[0]}"
         if op == "not":
             return f"(not {self.term(a[0])})"
         if op in ("and", "or"):
@@ -267,6 +275,8 @@ class _Writer:
             return f"ratio({self.term(a[0])}, {self.term(a[1])})"
         if op == "real":
             return self.term(a[0])
+        if op == "within":
+            return f"(0 <= {self.term(a[0])} < {self.scope.size(a[1])})"
         if op == "ite":
             return f"({self.term(a[1])} if {self.term(a[0])} else {self.term(a[2])})"
         if op in ("forall", "exists"):
@@ -276,7 +286,7 @@ class _Writer:
 
     def _read(self, t: Term) -> str:
         op, view, name, keys = t.op, t.args[0], t.args[1], t.args[2]
-        state = "p" if view == "before" else "s"
+        state = {"now": "s", "before": "p"}.get(view) or view.replace(":", "_")
         if op == "size":
             return f"len({self._queue(state, name, keys)})"
         if op == "count":
@@ -287,7 +297,7 @@ class _Writer:
             place = self._place(mapping.kinds, keys)
             guard = self._in_range(mapping.kinds, keys)
             text = f"{state}.{name}[{place}]"
-            return f"({text} if {guard} else {default})" if guard else text
+            return f"({text} if {guard} else {self._missing(name, mapping.kinds, keys, default)})" if guard else text
         queue = self._queue(state, name, keys)
         elements = [self.term(e) for e in t.args[3:]]
         if op == "has":
@@ -309,7 +319,18 @@ class _Writer:
             return f"{state}.{name}"
         guard = self._in_range(kinds, keys)
         text = f"{state}.{name}[{self._place(kinds, keys)}]"
-        return f"({text} if {guard} else NOTHING)" if guard else text
+        return f"({text} if {guard} else {self._missing(name, kinds, keys, 'NOTHING')})" if guard else text
+
+    def _missing(self, name: str, kinds: tuple[type[Term], ...], keys: tuple[Term, ...], default: str) -> str:
+        """What is read where the keys are no elements. Behind the last index everybody may look."""
+        if not self.strict:
+            return default
+        shown = "".join(f"{self.term(k)}, " for k in keys)
+        return f"missing({name!r}, ({shown}), ({self._sizes(kinds)}), {default})"
+
+    def _sizes(self, kinds: tuple[type[Term], ...]) -> str:
+        """How many elements the sorts have; indices go on behind the last one of a scope."""
+        return "".join(f"{self.scope.size(k) if issubclass(k, Sort) else None}, " for k in kinds)
 
     def _place(self, kinds: tuple[type[Term], ...], keys: tuple[Term, ...]) -> str:
         if not keys:
@@ -323,11 +344,7 @@ class _Writer:
         """The condition under which the keys are elements; empty where they always are."""
         checks = []
         for kind, key in zip(kinds, keys, strict=True):
-            is_plain = key.op == "var" and (not isinstance(key, Int) or type(key) is kind)
-            is_subsort = isinstance(key, Sort) and issubclass(kind, Sort) and len(type(key).extra) <= len(kind.extra)
-            if is_plain and (isinstance(key, Int) or is_subsort):
-                continue
-            if key.is_optional or isinstance(key, Int) or not is_subsort:
+            if not is_surely(key, kind):
                 checks.append(f"0 <= {self.term(key)} < {self.scope.size(kind)}")
         return " and ".join(checks)
 
@@ -339,10 +356,10 @@ class _Writer:
         else:
             text = self._sum(count, view)
             if keys:
-                names = ", ".join(["s", "p", *(self.var(k) for k in count.keys)])
-                text = f"(lambda {names}: {text})(s, p, {', '.join(self.term(k) for k in keys)})"
+                names = ", ".join(self.var(k) for k in count.keys)
+                text = f"(lambda {names}: {text})({', '.join(self.term(k) for k in keys)})"
         guard = self._in_range(kinds, keys)
-        return f"({text} if {guard} else 0)" if guard else text
+        return f"({text} if {guard} else {self._missing(name, kinds, keys, '0')})" if guard else text
 
     def _sum(self, count: CountOf, view: str) -> str:
         loops = " ".join(f"for {self.var(e)} in range({self.scope.size(type(e))})" for e in count.elements)
@@ -365,7 +382,8 @@ class _Writer:
                     f"if {self.term(value)}: {self._queue('s', name, keys[: len(kinds)])}[{self.var(keys[-1])}] = None"
                 )
             else:
-                self.put(f"s.{name}[{self._place(self.model.maps[name].kinds, keys)}] = {self.term(value)}")
+                mapping = self.model.maps[name]
+                self.put(f"s.{name}[{self._place(mapping.kinds, keys)}] = {self._stored(name, value, mapping)}")
             self.indent -= len(keys)
         self.put("return s")
         self.indent -= 1
@@ -407,7 +425,8 @@ class _Writer:
         self._end()
 
     def _write_apply(self, act: Action) -> None:
-        self._function(f"apply_{act.name}", act.params, ", most=-1")
+        self._function(f"apply_{act.name}", act.params, ", stop=None")
+        self.loops = act.loops
         self.put("events = []")
         for statement in act.body:
             self._statement(statement)
@@ -455,7 +474,7 @@ class _Writer:
         elif isinstance(s, Assign):
             mapping = self.model.maps[s.name]
             self._demand(mapping.kinds, s.keys, s.name)
-            self.put(f"s.{s.name}[{self._place(mapping.kinds, s.keys)}] = {self._stored(s, mapping)}")
+            self.put(f"s.{s.name}[{self._place(mapping.kinds, s.keys)}] = {self._stored(s.name, s.value, mapping)}")
         elif isinstance(s, Push | Remove):
             queue = self.model.queues[s.name]
             self._demand((*queue.kinds, queue.of), (*s.keys, s.element), s.name)
@@ -486,21 +505,23 @@ class _Writer:
         elif isinstance(s, Loop):
             self._loop(s)
 
-    def _stored(self, s: Assign, mapping: Map[Any]) -> str:
+    def _stored(self, name: str, term: Term, mapping: Map[Any]) -> str:
         """The value, looked at where its type does not say that it is an element (or none, where that may be)."""
-        value, to = self.term(s.value), mapping.to
-        if not may_misfit(s.value, to, is_optional=mapping.is_optional):
+        value, to = self.term(term), mapping.to
+        if not may_misfit(term, to, is_optional=mapping.is_optional):
             return value
-        least = NONE if mapping.is_optional and s.value.is_optional else 0
+        least = NONE if mapping.is_optional and term.is_optional else 0
         size = self.scope.size(to) if issubclass(to, Sort) else None
-        return f"stored({s.name!r}, {to.__name__!r}, {value}, {least}, {size})"
+        return f"stored({name!r}, {to.__name__!r}, {value}, {least}, {size})"
 
     def _loop(self, s: Loop) -> None:
         index, limit, rounds = self.var(s.index), f"n{s.number}", f"t{s.result}"
         self.put(f"{limit} = {self.term(s.count)}; {rounds} = 0")
+        if self.strict:
+            self.put(f"entry_{s.number} = copied(s)")
         self.put(f"while {rounds} < {limit}:")
         self.indent += 1
-        self.put(f"if {rounds} == most: return events, None")
+        self._stop(s, rounds)
         self.put(f"{index} = {rounds}")
         for let in s.going_lets:
             self._statement(let)
@@ -510,13 +531,26 @@ class _Writer:
         self.indent += 1
         self.put(f"{rounds} += 1")
         self.indent -= 1
+        self._stop(s, rounds)
         self.bound.add(s.result)
+
+    def _stop(self, s: Loop, rounds: str) -> None:
+        """In the middle of the action: to look at the state, and at what is said of the loop."""
+        if not self.strict:
+            return
+        self.put(f"if stop == ({self.loops.index(s)}, {rounds}):")
+        self.indent += 1
+        self.put(f"{self.var(s.index)} = {rounds}; broken = []")
+        for name, fact in s.facts.items():
+            self.put(f"if not {self.term(fact)}: broken.append({name!r})")
+        self.put("return events, None, broken")
+        self.indent -= 1
 
     def _demand(self, kinds: tuple[type[Term], ...], keys: tuple[Term, ...], name: str) -> None:
         guard = self._in_range(kinds, keys)
         if guard:
             shown = "(" + "".join(self.term(k) + ", " for k in keys) + ")"
-            self.put(f"if not ({guard}): out_of_range({name!r}, {shown})")
+            self.put(f"if not ({guard}): out_of_range({name!r}, {shown}, ({self._sizes(kinds)}))")
 
 
 _HELPERS = """
@@ -533,6 +567,12 @@ def stored(name, kind, value, least, size):
     if value < least or (size is not None and value >= size):
         raise IllFormed(f"{name} gets {value}, which is no {kind}")
     return value
+def copied(s):
+    return s.copy(tuple(n for n, v in s.__dict__.items() if isinstance(v, (list, OrderedDict))))
+def missing(name, keys, sizes, default):
+    if any(k < 0 or (n is not None and k >= n) for k, n in zip(keys, sizes)):
+        raise IllFormed(f"{name} is read at {keys}, where nothing is")
+    return default
 def head(q):
     if not q: raise IllFormed("the head of an empty queue")
     return next(iter(q))
@@ -558,8 +598,9 @@ def push_before(q, anchor, x):
     order = list(q)
     push_back(q, x)
     for y in order[order.index(anchor):]: q.move_to_end(y)
-def out_of_range(name, keys):
-    if -1 in keys: raise IllFormed(f"{name} is written at {keys}, where none is no key")
+def out_of_range(name, keys, sizes):
+    if any(k < 0 or (n is not None and k >= n) for k, n in zip(keys, sizes)):
+        raise IllFormed(f"{name} is written at {keys}, where nothing is")
     raise ScopeError(f"{name} is written at {keys}, outside of the scope; give its sorts a greater size")
 """
 

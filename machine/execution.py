@@ -8,16 +8,19 @@ the universe is finite, loops are simply run, as many rounds as `rounds`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import z3
 
 from .formulas import (
     Formula,
     Function,
+    add,
     has_quantifier,
+    integer,
     land,
     leq,
     less,
@@ -27,62 +30,54 @@ from .formulas import (
     lor,
     num,
     occurs,
-    remembered,
     replaced,
+    sub,
 )
-from .model import Action, CountOf, Property, written
+from .knowledge import Context, Fact, background, bounded, counting, invariants, of_parameters, rested, typing
+from .model import RESULT, Action, CountOf, Property, written
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements, terms
+from .reads import reads_of
 from .symbolic import Snapshot, Symbolic
 from .terms import Index, Int, Line, MachineError, Term, fits, walk
-from .wellformed import WellFormed, is_key
+from .wellformed import WellFormed, have_values, is_key
 
-__all__ = ["Context", "Goal", "Run", "Settled"]
-
-
-@dataclass(eq=False)
-class Context:
-    """What is known at a place of an action, on top of what an outer context knows."""
-
-    outer: Context | None = None
-    known: list[Formula] = field(default_factory=list)
+__all__ = ["Goal", "Run"]
 
 
 @dataclass(eq=False)
 class Goal:
-    """Something to prove in a context. ``name`` says what, ``rule`` which rule it writes down."""
+    """Something to prove in a context. ``name`` says what, ``rule`` which rule it writes down.
+
+    It is built when it is first wanted; ``symbols`` are the uninterpreted functions that it may speak of.
+    """
 
     name: str
     rule: str
     context: Context
-    formula: Formula
     line: Line
+    build: Callable[[], Formula]
+    symbols: frozenset[str]
     prop: Property | None = None
-    about: frozenset[str] = frozenset()
-    """The functions of states that it speaks of; empty where that was not noted."""
     branches: tuple[Formula, ...] = ()
     """The conditions of `when` on which the state that it speaks of may depend, those without quantifiers."""
+    states: tuple[Snapshot, Snapshot] | None = None
+    """The last state of which the invariants are known, and the one at hand."""
 
-
-@dataclass
-class Settled:
-    """What of an action is proved elsewhere, so that it is no goal here."""
-
-    properties: set[str] = field(default_factory=set)
-    facts: set[tuple[int, str]] = field(default_factory=set)
-    """Facts of loops: the loop's place among the action's loops, and the fact's name."""
-    statements: set[int] = field(default_factory=set)
-    """Statements, by identity: that they have a meaning."""
+    @cached_property
+    def formula(self) -> Formula:
+        """What has to be proved."""
+        return self.build()
 
 
 class Run:
     """One action, run from an arbitrary state.
 
     ``before`` and ``now`` are the states around it, ``args`` its parameters, ``goals`` what has to be proved, each in
-    its context. ``possible`` is the context in which everything that the action requires holds. In a finite universe
-    ``halts`` holds each state between rounds of a loop, with the condition under which it occurs. ``unknown_counts``
-    changed in a way for which there is no law; ``read`` are the functions that the action looks at. ``judged=False``:
-    no goals, nor is what is ``settled``; ``assumed=False``: of the state before nothing is known, not even the
-    invariants.
+    its context; ``untouched`` are invariants that nothing was written for, with the place where they were looked at.
+    ``possible`` is the context in which everything that the action requires holds. In a finite universe ``halts``
+    holds each state between rounds of a loop, with the condition under which it occurs. ``unknown_counts`` changed for
+    many elements at once. ``judged=False``: no goals; ``assumed=False``: of the state before nothing is known, not even
+    the invariants; ``by_facts``: loops are replaced by what is known of them in a finite universe too.
     """
 
     def __init__(
@@ -93,34 +88,36 @@ class Run:
         rounds: int = 3,
         judged: bool = True,
         assumed: bool = True,
-        settled: Settled | None = None,
+        by_facts: bool = False,
     ) -> None:
         self.symbolic, self.action, self.rounds = symbolic, action, rounds
         self.judged, self.assumed = judged, assumed
-        self.settled = settled or Settled()
-        self.has_meaning = False
-        """The statement that is being run is settled."""
+        self.by_facts = by_facts or not symbolic.universe.is_finite
         self.universe, self.model = symbolic.universe, symbolic.model
         self.before = symbolic.arbitrary()
         self.now = self.before.copy()
         self.start = self.before
         """The last state of which the invariants are known: the first one, or that at the start of a round."""
         self.goals: list[Goal] = []
+        self.untouched: list[tuple[str, Property]] = []
+        self.passed: list[tuple[str, Snapshot, Snapshot]] = []
+        """For each loop that was replaced by its facts: where it stands, the state before it, and that after it."""
         self.halts: list[tuple[Context, Formula, str, Snapshot]] = []
         self.temps: dict[int, Formula] = {}
+        self.temp_symbols: dict[int, frozenset[str]] = {}
         self.views: dict[str, Snapshot] = {}
         self.path: list[Formula] = []
+        self.path_symbols: list[frozenset[str]] = []
         self.branches: list[Formula] = []
         """The conditions of `when` so far; in a round of a loop, those of the round."""
         self.binders: list[tuple[type[Term], Formula]] = []
         self.unknown_counts: set[str] = set()
-        self.read: set[str] = set()
+        self.many: set[str] = set()
+        """The counts of which many elements change at once, in the `each` that is being run."""
         self.args = [self.universe.fresh(p.args[0], type(p)) for p in action.params]
         self.env = {p.args[1]: a for p, a in zip(action.params, self.args, strict=True)}
-        self.context = Context(None, self._arbitrary(self.before, resting=True))
-        self.context.known += [
-            self.universe.is_element(type(p), a) for p, a in zip(action.params, self.args, strict=True)
-        ]
+        self.env_symbols = {number: _constant(a) for number, a in self.env.items()}
+        self.context = Context(None, self._known_at_first())
         self.possible = self.context
         self._body(action.body)
         if action.result is not None:
@@ -130,99 +127,155 @@ class Run:
 
     # ------------------------------------------------------------------------------------------- knowledge and goals
 
-    def _arbitrary(self, state: Snapshot, *, resting: bool) -> list[Formula]:
+    def _known_at_first(self) -> list[Fact]:
+        symbolic, facts = self.symbolic, []
+        facts += background(symbolic)
+        facts += of_parameters(symbolic)
+        facts += self._known_of(self.before, "")
+        facts += [fact for _, fact in rested(symbolic, self.before, "")]
+        for p, a in zip(self.action.params, self.args, strict=True):
+            inside = self.universe.is_element(type(p), a)
+            facts.append(Fact(f"type of {p.args[0]}", _constant(a), lambda inside=inside: inside))  # type: ignore[misc]
+        return facts
+
+    def _known_of(self, state: Snapshot, moment: str) -> list[Fact]:
         """What is known of any state of the machine."""
-        symbolic = self.symbolic
-        known = symbolic.about_params() if resting else []
-        known += symbolic.typing(state)
+        facts = typing(self.symbolic, state, moment)
         if self.assumed:
-            known += symbolic.counting(state)
-            for prop in self.model.inductive:
-                symbolic.looked_at.clear()
-                known += symbolic.tagged(symbolic.claims(prop, state, None, {}))
-        return known + ([formula for _, formula in symbolic.rested(state)] if resting else [])
+            facts += counting(self.symbolic, state, moment)
+            facts += invariants(self.symbolic, state, moment)
+        return facts
 
     def _goal(
         self,
         name: str,
         rule: str,
-        formula: Formula,
         line: Line,
+        symbols: frozenset[str],
+        build: Callable[[], Formula],
         prop: Property | None = None,
-        about: frozenset[str] = frozenset(),
     ) -> None:
-        """Note something to prove here, on this path."""
-        if not self.judged or (self.has_meaning and prop is None):
-            return
+        """Note something to prove here."""
+        if self.judged:
+            states = self.start, self.now.copy()
+            self.goals.append(Goal(name, rule, self.context, line, build, symbols, prop, tuple(self.branches), states))
+
+    def _on_this_path(self, name: str, rule: str, line: Line, symbols: frozenset[str], formula: Formula) -> None:
+        """Note something to prove on this way through the branches, for the element of `each` at hand.
+
+        What comes after it may rely on it: it is asked where nothing of that is known yet.
+        """
         inside = [self.universe.is_element(k, c) for k, c in self.binders]
         condition = limplies(land(*inside, *self.path), formula)
-        if condition is not True:
-            self.goals.append(Goal(name, rule, self.context, condition, line, prop, about, tuple(self.branches)))
+        if condition is not True and self.judged:
+            spoken = symbols.union(*self.path_symbols)
+            self._goal(name, rule, line, spoken, lambda: condition)
+            self._learn_formula(f"{name} at {line}", spoken, condition)
 
-    def _learn(self, *facts: Formula) -> None:
+    def _learn(self, *facts: Fact) -> None:
         """From here on these are known."""
-        self.context = Context(self.context, [f for f in facts if f is not True])
+        self.context = Context(self.context, list(facts))
 
-    def _invariants(self, label: str) -> None:
-        self._learn(*self.symbolic.counting(self.now))
+    def _learn_formula(self, label: str, symbols: frozenset[str], formula: Formula) -> None:
+        if formula is not True:
+            self._learn(Fact(label, symbols, lambda: formula, is_local=True))
+
+    def _invariants(self, label: str, moment: str) -> None:
+        """The inductive invariants, to be proved of the present state."""
+        self._learn(*counting(self.symbolic, self.now, moment))
+        state = self.now.copy()
         for prop in self.model.inductive:
-            if prop.name in self.settled.properties:
-                continue
-            self.symbolic.looked_at.clear()
-            formulas = self.symbolic.claims(prop, self.now, None, {})
             # Where nothing that the invariant looks at was written, it says what it said before, and that is known.
-            if all(self.now.functions.get(n) is self.start.functions.get(n) for n in self.symbolic.looked_at):
-                formulas = [z3.BoolVal(True)] * len(formulas)
-            self._claims(label, prop, formulas)
+            if all(self._is_untouched(name) for name in reads_of(prop.formula).names):
+                self.untouched.append((label, prop))
+            else:
+                self._claims(label, prop, state, {}, {}, {})
 
-    def _claims(self, label: str, prop: Property, formulas: list[Formula]) -> None:
+    def _is_untouched(self, name: str) -> bool:
+        return name in self.symbolic.params or self.now.functions[name] is self.start.functions[name]
+
+    def _claims(
+        self,
+        label: str,
+        prop: Property,
+        now: Snapshot,
+        views: dict[str, Snapshot],
+        env: dict[int, Formula],
+        env_symbols: dict[int, frozenset[str]],
+    ) -> None:
         """One goal for each of the smaller formulas that a property is made of."""
-        about = frozenset(self.symbolic.looked_at)
-        for number, formula in enumerate(formulas, 1):
-            part = f" ({number} of {len(formulas)})" if len(formulas) > 1 else ""
-            self._goal(f"{label}{prop.name}{part}", prop.rule, formula, prop.line, prop, about)
+        clauses = self.symbolic.clauses(prop.binders, prop.formula)
+        for number, clause in enumerate(clauses, 1):
+            part = f" ({number} of {len(clauses)})" if len(clauses) > 1 else ""
+            symbols = self.symbolic.symbols(clause[1], now, views, env=env_symbols)
+
+            def build(clause: tuple[tuple[Term, ...], Term] = clause) -> Formula:
+                return self.symbolic.claim(clause, now, views, env)
+
+            self._goal(f"{label}{prop.name}{part}", prop.rule, prop.line, symbols, build, prop)
 
     def _end(self) -> None:
         """After the last statement: invariants, properties of steps, and scratch back at rest."""
-        self._invariants("")
-        given_by_name = {p.args[0]: a for p, a in zip(self.action.params, self.args, strict=True)}
+        self._invariants("", " after")
+        given = {p.args[0]: a for p, a in zip(self.action.params, self.args, strict=True)}
+        given_symbols = {p.args[0]: _constant(a) for p, a in zip(self.action.params, self.args, strict=True)}
+        if self.action.result is not None:
+            given[RESULT] = self._as(type(self.action.result), self.action.result)
+            given_symbols[RESULT] = self._symbols(self.action.result)
         for prop in self.model.steps_for(self.action.name):
-            if prop.name in self.settled.properties:
-                continue
-            env = {v.args[1]: given_by_name[n] for n, v in prop.given.items() if n in given_by_name}
-            self.symbolic.looked_at.clear()
-            self._claims("", prop, self.symbolic.claims(prop, self.now, self.before, env))
-        for name, formula in self.symbolic.rested(self.now):
-            self._goal(f"{name} is back at its first value", "", formula, self.action.line)
+            env = {v.args[1]: given[n] for n, v in prop.given.items()}
+            self._step(prop, env, {v.args[1]: given_symbols[n] for n, v in prop.given.items()})
+        for name, fact in rested(self.symbolic, self.now, " after"):
+            if self.now.functions[name] is not self.before.functions[name]:
+                self._goal(f"{name} is back at its first value", "", self.action.line, fact.symbols, fact.build)
+
+    def _step(self, prop: Property, env: dict[int, Formula], env_symbols: dict[int, frozenset[str]]) -> None:
+        """What a property says of this step, and that all of it has a value."""
+        now, views = self.now.copy(), {"before": self.before}
+        self._claims("", prop, now, views, env, env_symbols)
+        values = have_values(self.symbolic, [prop.formula], prop.binders, now, views=views, env=env)
+        if values is not True:
+            symbols = self.symbolic.symbols(prop.formula, now, views, env=env_symbols)
+            self._goal(f"{prop.name} has a value", prop.rule, prop.line, symbols, lambda: values, prop)
 
     # ------------------------------------------------------------------------------------------------ values
 
     def _value(self, term: Term) -> Formula:
         return self.symbolic.value(term, self.now, self.env, self.views, self.temps)
 
+    def _later(self, term: Term) -> Callable[[], Formula]:
+        """Computes the value that the term has now when that is wanted."""
+        now, env, views, temps = self.now.copy(), dict(self.env), dict(self.views), dict(self.temps)
+        return lambda: self.symbolic.value(term, now, env, views, temps)
+
     def _as(self, kind: type[Term], term: Term) -> Formula:
         return num(self.symbolic.value(term, self.now, self.env, self.views, self.temps, kind=kind))
+
+    def _symbols(self, *of: Term) -> frozenset[str]:
+        """What the values that the terms have now speak of."""
+        found: frozenset[str] = frozenset()
+        for term in of:
+            found |= self.symbolic.symbols(term, self.now, self.views, self.temp_symbols, self.env_symbols)
+        return found
 
     def _asked(self, term: Term, line: Line) -> None:
         """The term has a value: a read where it is made, a division where it is used."""
         if self.judged:
             demands = WellFormed(self.symbolic, self.now, self.views, self.temps).demands(term, self.env)
-            about = frozenset(self.symbolic.looked_at)
-            self._goal(f"{term!r} has a value", "", demands, line, about=about)
+            if demands is not True:
+                self._on_this_path(f"{term!r} has a value", "", line, self._symbols(term), demands)
 
     # ------------------------------------------------------------------------------------------------ statements
 
     def _body(self, body: list[Statement]) -> None:
         for s in body:
-            self.has_meaning = id(s) in self.settled.statements
-            self.symbolic.looked_at.clear()
             for term in terms(s):
                 self._asked(term, s.line)
             if isinstance(s, Let):
                 self.temps[s.name] = self._value(s.value)
-                self.read |= self.symbolic.looked_at
+                self.temp_symbols[s.name] = self._symbols(s.value)
             elif isinstance(s, Require):
-                self._learn(self._value(s.condition))
+                self._learn_formula(f"require {s.condition!r}", self._symbols(s.condition), self._value(s.condition))
                 self.possible = self.context
             elif isinstance(s, Assign):
                 self._assign(s)
@@ -238,122 +291,144 @@ class Run:
                 self._loop(s)
             else:
                 assert isinstance(s, Emit)
-        self.has_meaning = False
 
     @contextmanager
-    def _on_path(self, condition: Formula) -> Iterator[None]:
+    def _on_path(self, condition: Formula, symbols: frozenset[str]) -> Iterator[None]:
         self.path.append(condition)
+        self.path_symbols.append(symbols)
         yield
         self.path.pop()
+        self.path_symbols.pop()
 
     def _when(self, s: When) -> None:
-        condition = self._value(s.condition)
-        if not self.binders and not has_quantifier(condition):
+        condition, symbols = self._value(s.condition), self._symbols(s.condition)
+        if not self.binders and not isinstance(condition, bool) and not has_quantifier(condition):
             self.branches.append(condition)
-        with self._on_path(condition):
+        with self._on_path(condition, symbols):
             self._body(s.then)
-        with self._on_path(lnot(condition)):
+        with self._on_path(lnot(condition), symbols):
             self._body(s.otherwise)
 
     def _each(self, s: Each) -> None:
         """The body once, for a constant that stands for any element; `_write` makes a write there one for all."""
+        before = self.now.copy()
         for b in s.binders:
             constant = self.universe.fresh(b.args[0], type(b))
             self.binders.append((type(b), constant))
             self.env[b.args[1]] = constant
+            self.env_symbols[b.args[1]] = frozenset()
         self._body(s.body)
         del self.binders[len(self.binders) - len(s.binders) :]
+        # All of them are of the state after before any is compared with another of that state.
+        self.symbolic.recount(self.now, sorted(self.many), "?")
+        after = self.now.copy()
+        for name in sorted(self.many):
+            self._learn(*bounded(self.symbolic, self.model.counts[name], before, after))
+        self.unknown_counts |= self.many
+        self.many = set()
 
     def _assign(self, s: Assign) -> None:
         mapping = self.model.maps[s.name]
         keys = [num(self._value(k)) for k in s.keys]
-        value = self._as(mapping.to, s.value)
+        value, symbols = self._as(mapping.to, s.value), self._symbols(*s.keys, s.value)
         self._demand_keys(s.name, mapping.kinds, s.keys, keys, s.line)
         if not fits(s.value, mapping.to):
             is_none = mapping.is_optional and leq(value, self.universe.literal(mapping.to, None))
-            self._goal(
-                f"{s.name} gets an element", "", lor(self.universe.is_element(mapping.to, value), is_none), s.line
-            )
-        if issubclass(mapping.to, Index) and fits(s.value, mapping.to):
-            self._goal(f"{s.name} gets an index", "", less(z3.IntVal(0), value, strict=False), s.line)
+            is_one = lor(self.universe.is_value(mapping.to, value), is_none)
+            self._on_this_path(f"{s.name} gets an element", "", s.line, symbols, is_one)
+        elif issubclass(mapping.to, Index):
+            is_one = less(integer(0), value, strict=False)
+            self._on_this_path(f"{s.name} gets an index", "", s.line, symbols, is_one)
         before = self.now.copy()
-        self._write(s.name, mapping.kinds, keys, value)
-        self._recount(s.name, keys, before)
+        self._write(s.name, keys, value, symbols)
+        self._recount(s.name, keys, symbols, before)
 
     def _demand_keys(
         self, name: str, kinds: Sequence[type[Term]], terms: Sequence[Term], keys: Sequence[Formula], line: Line
     ) -> None:
+        """Keys are elements; of an index that lies behind the last one nothing is said, as that leaves the scope."""
         for kind, term, key in zip(kinds, terms, keys, strict=True):
             if not fits(term, kind) or isinstance(term, Int):
-                self._goal(f"{name} is written at an element", "", is_key(self.universe, kind, key), line)
-                if self.universe.is_finite and issubclass(kind, Index):
-                    self._learn(limplies(land(*self.path), self.universe.is_element(kind, key)))
+                symbols = self._symbols(term)
+                self._on_this_path(
+                    f"{name} is written at an element", "", line, symbols, is_key(self.universe, kind, key)
+                )
+                if issubclass(kind, Index):
+                    inside = limplies(land(*self.path), self.universe.is_element(kind, key))
+                    self._learn_formula(f"scope of {name} at {line}", symbols.union(*self.path_symbols), inside)
 
     def _push(self, s: Push) -> None:
         queue = self.model.queues[s.name]
         kinds = (*queue.kinds, queue.of)
         keys, e = [num(self._value(k)) for k in s.keys], self._value(s.element)
+        symbols = self._symbols(*s.keys, s.element)
         self._demand_keys(s.name, kinds, (*s.keys, s.element), (*keys, e), s.line)
         f = self.now.functions
-        self._goal(f"{s.element!r} does not stand in {s.name} yet", "P3", lnot(f[f"{s.name}.has"](*keys, e)), s.line)
-        lo, hi, rank = f[f"{s.name}.lo"](*keys), f[f"{s.name}.hi"](*keys), f[f"{s.name}.rank"]
+        has, rank = f[f"{s.name}.has"], f[f"{s.name}.rank"]
+        self._on_this_path(
+            f"{s.element!r} does not stand in {s.name} yet", "P3", s.line, symbols | has.symbols, lnot(has(*keys, e))
+        )
+        lo, hi = f[f"{s.name}.lo"](*keys), f[f"{s.name}.hi"](*keys)
+        ends = symbols | f[f"{s.name}.lo"].symbols | f[f"{s.name}.hi"].symbols
         before = self.now.copy()
-        self._write(f"{s.name}.has", kinds, [*keys, e], True)
+        self._write(f"{s.name}.has", [*keys, e], True, symbols)
         if s.where == "front":
-            self._write(f"{s.name}.rank", kinds, [*keys, e], lo)
-            self._write(f"{s.name}.lo", queue.kinds, keys, lo - 1)
+            self._write(f"{s.name}.rank", [*keys, e], lo, ends)
+            self._write(f"{s.name}.lo", keys, sub(lo, integer(1)), ends)
         elif s.where == "back":
-            self._write(f"{s.name}.rank", kinds, [*keys, e], hi)
-            self._write(f"{s.name}.hi", queue.kinds, keys, hi + 1)
+            self._write(f"{s.name}.rank", [*keys, e], hi, ends)
+            self._write(f"{s.name}.hi", keys, add(hi, integer(1)), ends)
         else:
             assert s.anchor is not None
-            anchor = self._value(s.anchor)
-            self._goal(
-                f"{s.anchor!r} stands in {s.name}", "P3", before.functions[f"{s.name}.has"](*keys, anchor), s.line
+            anchor, symbols = self._value(s.anchor), symbols | self._symbols(s.anchor)
+            self._on_this_path(
+                f"{s.anchor!r} stands in {s.name}", "P3", s.line, symbols | has.symbols, has(*keys, anchor)
             )
-            self._make_room(f"{s.name}.rank", keys, rank(*keys, anchor))
-            self._write(f"{s.name}.rank", kinds, [*keys, e], rank(*keys, anchor))
-            self._write(f"{s.name}.hi", queue.kinds, keys, hi + 1)
-        self._recount(s.name, [*keys, e], before)
+            place = rank(*keys, anchor)
+            self._make_room(f"{s.name}.rank", keys, place, symbols | rank.symbols)
+            self._write(f"{s.name}.rank", [*keys, e], place, symbols | rank.symbols)
+            self._write(f"{s.name}.hi", keys, add(hi, integer(1)), ends)
+        self._recount(s.name, [*keys, e], symbols, before)
 
-    def _make_room(self, name: str, keys: Sequence[Formula], rank: Formula) -> None:
+    def _make_room(self, name: str, keys: Sequence[Formula], rank: Formula, symbols: frozenset[str]) -> None:
         """Everything from this rank on moves back by one."""
-        if self.binders:
-            raise MachineError(f"`each` cannot push before a member of {name}")
+        assert not self.binders  # `each` cannot push before a member (`rounds.py`)
         old, guard = self.now.functions[name], land(*self.path)
 
         def moved(*k: Formula) -> Formula:
             mine = land(guard, *[leq(x, w) for x, w in zip(k[:-1], keys, strict=True)])
-            return lif(land(mine, less(rank, old(*k), strict=False)), old(*k) + 1, old(*k))
+            later = land(mine, less(rank, old(*k), strict=False))
+            return lif(later, add(old(*k), integer(1)), old(*k))
 
-        self.now.functions[name] = remembered(moved)
+        spoken = old.symbols.union(symbols, *self.path_symbols)
+        self.now.functions[name] = self.universe.defined(name, spoken, moved)
 
     def _remove(self, s: Remove) -> None:
         queue = self.model.queues[s.name]
-        kinds = (*queue.kinds, queue.of)
         keys, e = [num(self._value(k)) for k in s.keys], self._value(s.element)
-        self._demand_keys(s.name, kinds, (*s.keys, s.element), (*keys, e), s.line)
-        self._goal(f"{s.element!r} stands in {s.name}", "P3", self.now.functions[f"{s.name}.has"](*keys, e), s.line)
+        symbols = self._symbols(*s.keys, s.element)
+        self._demand_keys(s.name, (*queue.kinds, queue.of), (*s.keys, s.element), (*keys, e), s.line)
+        has = self.now.functions[f"{s.name}.has"]
+        self._on_this_path(f"{s.element!r} stands in {s.name}", "P3", s.line, symbols | has.symbols, has(*keys, e))
         before = self.now.copy()
-        self._write(f"{s.name}.has", kinds, [*keys, e], False)
-        self._recount(s.name, [*keys, e], before)
+        self._write(f"{s.name}.has", [*keys, e], False, symbols)
+        self._recount(s.name, [*keys, e], symbols, before)
 
     # ------------------------------------------------------------------------------------------------ writes
 
-    def _write(self, name: str, kinds: Sequence[type[Term]], keys: Sequence[Formula], value: Formula) -> None:
+    def _write(self, name: str, keys: Sequence[Formula], value: Formula, symbols: frozenset[str]) -> None:
         """One entry gets a value; inside `each`, all entries that the body's constant stands for."""
         old, path = self.now.functions[name], land(*self.path)
         stand_ins: list[tuple[int, Formula]] = []
         conditions: list[tuple[int, Formula]] = []
         domain: list[Formula] = []
-        for place, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
-            binder = next(((k, c) for k, c in self.binders if isinstance(key, z3.ExprRef) and key.eq(c)), None)
-            if binder is None:
-                conditions.append((place, key))
+        for place, key in enumerate(keys):
+            kind = next((k for k, c in self.binders if isinstance(key, z3.ExprRef) and key.eq(c)), None)
+            if kind is None or any(key.eq(c) for _, c in stand_ins):
+                conditions.append((place, key))  # where an element stands at two places, the two are the same
                 continue
             stand_ins.append((place, key))
-            if binder[0] is not kind:
-                domain.append(self.universe.is_element(binder[0], key))
+            domain.append(self.universe.is_element(kind, key))
         guard = land(path, *domain)
 
         def new(*k: Formula) -> Formula:
@@ -361,12 +436,20 @@ class Run:
             mine = land(*[leq(k[p], replaced(w, here)) for p, w in conditions], replaced(guard, here))
             return lif(mine, replaced(value, here), old(*k))
 
-        self.now.functions[name] = remembered(new)
+        spoken = old.symbols.union(symbols, *self.path_symbols)
+        self.now.functions[name] = self.universe.defined(name, spoken, new)
 
-    def _recount(self, name: str, keys: Sequence[Formula], before: Snapshot) -> None:
+    def _recount(
+        self,
+        name: str,
+        keys: Sequence[Formula],
+        symbols: frozenset[str],
+        before: Snapshot,
+    ) -> None:
         """Carry every count that reads the map or queue across a write at these keys.
 
         One element is concerned: for every key, the count changes by what it counts after, less what it counted before.
+        Where the element is that of a round of `each`, `_each` says what is known when all rounds are done.
         """
         after = self.now.copy()
         for count in self.model.counts.values():
@@ -375,136 +458,147 @@ class Run:
             if not self.universe.counts_by_law:
                 self.now.functions[count.name] = self.symbolic.written_out(count, after)
                 continue
-            places = count.reads[name][0]
-            element = [keys[next(i for i, p in enumerate(places) if p is e)] for e in count.elements]
+            places = _places(count, name)
+            element = [keys[p] for p in places]
             if any(occurs(c, x) for x in element for _, c in self.binders):
-                self.symbolic.recount(self.now, [count.name], "?")  # many elements at once: nothing is assumed
-                self.unknown_counts.add(count.name)
+                self.many.add(count.name)
                 continue
             old = before.functions[count.name]
 
             def new(
                 *k: Formula, old: Function = old, count: CountOf = count, element: list[Formula] = element
             ) -> Formula:
-                return (
-                    old(*k)
-                    + self.symbolic.amount(count, after, element, k)
-                    - self.symbolic.amount(count, before, element, k)
-                )
+                gained = self.symbolic.amount(count, after, element, k)
+                return sub(add(old(*k), gained), self.symbolic.amount(count, before, element, k))
 
-            self.now.functions[count.name] = remembered(new)
+            spoken = old.symbols.union(
+                symbols, self.symbolic.symbols(count.formula, after), self.symbolic.symbols(count.formula, before)
+            )
+            if count.weight is not None:
+                spoken |= self.symbolic.symbols(count.weight, after) | self.symbolic.symbols(count.weight, before)
+            self.now.functions[count.name] = self.universe.defined(count.name, spoken, new)
 
     # ------------------------------------------------------------------------------------------------ loops
 
     def _loop(self, s: Loop) -> None:
         if self.path or self.binders:
             raise MachineError("a loop stands at the top level of an action, not inside `when` or `each`", s.line)
-        if self.universe.is_finite:
-            self._run_rounds(s)
-        else:
+        if self.by_facts:
             self._use_facts(s)
+        else:
+            self._run_rounds(s)
 
     def _run_rounds(self, s: Loop) -> None:
         """The loop itself, up to `rounds` rounds; runs that need more are left out."""
         count = num(self._value(s.count))
-        done: Formula = z3.IntVal(0)
+        done: Formula = integer(0)
         self.views[f"entry:{s.number}"] = self.now.copy()
         going: Formula = True
+        nothing: frozenset[str] = frozenset()
         for i in range(self.rounds + 1):
-            self.env[s.index.args[1]] = z3.IntVal(i)
-            with self._on_path(going):
+            self._set_index(s, integer(i), nothing)
+            going = land(going, less(integer(i), count, strict=True))
+            with self._on_path(going, nothing):
                 self._body(s.going_lets)
                 self._asked(s.going, s.line)
-            going = land(going, less(z3.IntVal(i), count, strict=True), self._value(s.going))
+            going = land(going, self._value(s.going))
             if i == self.rounds:
                 break
-            with self._on_path(going):
+            with self._on_path(going, nothing):
                 self.halts.append((self.context, going, f"loop at {s.line}: ", self.now.copy()))
-                if self.judged:
-                    self._note_facts(s, z3.IntVal(i))
+                self._note_facts(s)
                 self._body(s.body)
-            done = lif(going, z3.IntVal(i + 1), done)
+            done = lif(going, integer(i + 1), done)
         self.halts.append((self.context, True, f"loop at {s.line}: ", self.now.copy()))
-        self._learn(lnot(going))
-        if self.judged:
-            self._note_facts(s, done)
-        self.temps[s.result] = done
+        self._learn_formula("no further round", nothing, lnot(going))
+        self._set_index(s, done, nothing)
+        self._note_facts(s)
+        self.temps[s.result], self.temp_symbols[s.result] = done, nothing
 
-    def _note_facts(self, s: Loop, index: Formula) -> None:
-        self.env[s.index.args[1]] = index
-        place = self.action.loops.index(s)
+    def _set_index(self, s: Loop, index: Formula, symbols: frozenset[str]) -> None:
+        self.env[s.index.args[1]], self.env_symbols[s.index.args[1]] = index, symbols
+
+    def _note_facts(self, s: Loop) -> None:
+        """The facts of the loop, to be proved of the present state and index."""
         for name, fact in s.facts.items():
-            if (place, name) not in self.settled.facts:
-                self.symbolic.looked_at.clear()
-                formula = self._value(fact)
-                about = frozenset(self.symbolic.looked_at)
-                self._goal(f"loop at {s.line}: {name}", "", formula, s.line, about=about)
+            later, path = self._later(fact), land(*self.path)
+            self._goal(
+                f"loop at {s.line}: {name}",
+                "",
+                s.line,
+                self._symbols(fact),
+                lambda later=later, path=path: limplies(path, later()),  # type: ignore[misc]
+            )
 
     def _use_facts(self, s: Loop) -> None:
         """The rule for loops of any number of rounds."""
-        entry, label = self.now.copy(), f"loop at {s.line}: "
+        entry, label, place = self.now.copy(), f"loop at {s.line}: ", self.action.loops.index(s)
         self.views[f"entry:{s.number}"] = entry
-        count = num(self._value(s.count))
-        if self._touched_by_now():
-            self._invariants(f"before {label}")
-        self._note_facts(s, z3.IntVal(0))
+        count, counted = num(self._value(s.count)), self._symbols(s.count)
+        zero = integer(0)
+        self._invariants(f"before {label}", f" before loop {place}")
+        self._set_index(s, zero, frozenset())
+        self._note_facts(s)
         around, self.branches = self.context, []
 
         index = self.universe.fresh("i", Index)
-        self._somewhere_in(s, entry, index, "~")
-        self.env[s.index.args[1]] = index
-        self._learn(less(z3.IntVal(0), index, strict=False), less(index, count, strict=True))
+        own = _constant(index)
+        self._set_index(s, index, own)
+        self._somewhere_in(s, entry, "~", f" in loop {place}")
+        self._learn_formula("a round", own, less(zero, index, strict=False))
+        self._learn_formula("not the last round", own | counted, less(index, count, strict=True))
         self._body(s.going_lets)
         self._asked(s.going, s.line)
-        self._learn(self._value(s.going))
+        self._learn_formula("going on", self._symbols(s.going), self._value(s.going))
         self._body(s.body)
-        self._invariants(label)
-        self._note_facts(s, index + 1)
+        self._invariants(label, f" after a round of loop {place}")
+        self._set_index(s, add(index, integer(1)), own)
+        self._note_facts(s)
 
         self.context, self.branches = around, []
         rounds = self.universe.fresh("rounds", Int)
-        self._somewhere_in(s, entry, rounds, "'")
-        self.env[s.index.args[1]] = rounds
-        bounded = less(rounds, lif(less(z3.IntVal(0), count, strict=False), count, z3.IntVal(0)), strict=False)
-        self._learn(less(z3.IntVal(0), rounds, strict=False), bounded)
-        self._body(s.going_lets)
-        none_left = (
+        own = _constant(rounds)
+        self._set_index(s, rounds, own)
+        self._somewhere_in(s, entry, "^", f" after loop {place}")
+        most = lif(less(zero, count, strict=False), count, zero)
+        self._learn_formula("some rounds", own, less(zero, rounds, strict=False))
+        self._learn_formula("no more rounds", own | counted, less(rounds, most, strict=False))
+        with self._on_path(less(rounds, count, strict=True), own | counted):
+            self._body(s.going_lets)  # looked at only where the count has not ended the loop
+        stopped = (
             lnot(less(rounds, count, strict=True))
             if s.going.op == "lit"
             else limplies(less(rounds, count, strict=True), lnot(self._value(s.going)))
         )
-        self._learn(none_left)
-        self.temps[s.result] = rounds
+        self.passed.append((label.removesuffix(": "), entry, self.now.copy()))
+        self._learn_formula("stopped", own | counted | self._symbols(s.going), stopped)
+        self.temps[s.result], self.temp_symbols[s.result] = rounds, own
 
-    def _touched_by_now(self) -> bool:
-        """Whether something that an invariant may read was written before the loop."""
-        scratch = {n for n, m in self.model.maps.items() if m.scratch}
-        return any(f is not self.before.functions[n] for n, f in self.now.functions.items() if n not in scratch)
-
-    def _somewhere_in(self, s: Loop, entry: Snapshot, index: Formula, tag: str) -> None:
+    def _somewhere_in(self, s: Loop, entry: Snapshot, tag: str, moment: str) -> None:
         """Any state in which a round may start: what the loop writes is arbitrary but for facts and invariants."""
         now = entry.copy()
         names = written(s.body)
-        for name in names:
+        for name in sorted(names):
             self.symbolic.forget(now, name, tag)
-        for name in names:
-            for function in self._functions_of(name):
-                now.functions[function] = self._framed(s, name, entry.functions[function], now.functions[function])
+        for name in sorted(names):
+            for function in self.symbolic.functions_of(name):
+                now.functions[function] = self._framed(
+                    s, name, function, entry.functions[function], now.functions[function]
+                )
         self.symbolic.recount(now, [c.name for c in self.model.counts.values() if names & c.reads.keys()], tag)
         self.now, self.start = now, now.copy()
-        known = self._arbitrary(now, resting=False)
-        self.env[s.index.args[1]] = index
-        self._learn(*known, *[self._value(fact) for fact in s.facts.values()])
+        self._learn(*self._known_of(now.copy(), moment))
+        self._learn(
+            *[Fact(f"{n}{moment}", self._symbols(f), self._later(f), is_local=True) for n, f in s.facts.items()]
+        )
 
-    def _functions_of(self, name: str) -> list[str]:
-        return [name] if name in self.model.maps else [f"{name}.{x}" for x in ("has", "rank", "lo", "hi")]
-
-    def _framed(self, s: Loop, name: str, old: Function, new: Function) -> Function:
+    def _framed(self, s: Loop, name: str, function: str, old: Function, new: Function) -> Function:
         """Entries that no round can reach are as they were: their key differs from one that all rounds share."""
         sites = [x for x in statements(s.body) if isinstance(x, Assign | Push | Remove) and x.name == name]
         inside = {x.name for x in statements([*s.going_lets, *s.body]) if isinstance(x, Let)}
         loose = {b.args[1] for x in statements(s.body) if isinstance(x, Each) for b in x.binders} | {s.index.args[1]}
         fixed: list[list[tuple[int, Formula]]] = []
+        symbols = old.symbols | new.symbols
         for site in sites:
             places = []
             for place, key in enumerate(site.keys):
@@ -512,6 +606,7 @@ class Run:
                 variables = {p.args[1] for p in walk(key) if p.op == "var"}
                 if not names & inside and not variables & loose:
                     places.append((place, num(self._value(key))))
+                    symbols |= self._symbols(key)
             fixed.append(places)
         if any(not places for places in fixed):
             return new
@@ -520,4 +615,15 @@ class Run:
             reached = [land(*[leq(k[p], w) for p, w in places if p < len(k)]) for places in fixed]
             return lif(lor(*reached), new(*k), old(*k))
 
-        return remembered(framed)
+        return self.universe.defined(function, symbols, framed)
+
+
+def _constant(value: Formula) -> frozenset[str]:
+    """The symbol that a constant is."""
+    return frozenset([str(value)])
+
+
+def _places(count: CountOf, name: str) -> list[int]:
+    """For each element that is counted: the place among the keys of this map or queue at which it stands."""
+    keys = count.reads[name][0]
+    return [next(i for i, key in enumerate(keys) if key is e) for e in count.elements]

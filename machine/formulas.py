@@ -1,16 +1,26 @@
-"""Small formulas for Z3 that keep plain truths plain: what is decided at once never reaches the solver."""
+"""Small formulas for Z3 that keep plain truths plain: what is decided at once never reaches the solver.
+
+Formulas are built by the tens of thousands, and Z3's own Python layer checks and coerces each operand. The encoder
+knows the sorts of what it combines, so the operations here call Z3's C interface directly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import z3
+from z3 import z3core
 
 __all__ = [
     "Formula",
     "Function",
+    "Keyed",
+    "add",
+    "conjuncts",
     "has_quantifier",
+    "integer",
     "key_of",
     "land",
     "leq",
@@ -22,14 +32,26 @@ __all__ = [
     "num",
     "occurs",
     "real",
-    "remembered",
     "replaced",
+    "sub",
 ]
 
 Formula = Any
 """A Z3 expression, or a Python bool where the truth is plain."""
 
-Function = Callable[..., Formula]
+Keyed = Callable[..., Formula]
+"""From keys to a formula."""
+
+_CONTEXT = z3.main_ctx()
+_REF = _CONTEXT.ref()
+
+
+def _truth(ast: Any) -> z3.BoolRef:
+    return z3.BoolRef(ast, _CONTEXT)
+
+
+def _operands(parts: Sequence[Formula]) -> Any:
+    return (z3core.Ast * len(parts))(*[p.ast for p in parts])
 
 
 def land(*parts: Formula) -> Formula:
@@ -37,7 +59,9 @@ def land(*parts: Formula) -> Formula:
     rest = [p for p in parts if p is not True]
     if any(p is False for p in rest):
         return False
-    return True if not rest else rest[0] if len(rest) == 1 else z3.And(*rest)
+    if len(rest) < 2:
+        return rest[0] if rest else True
+    return _truth(z3core.Z3_mk_and(_REF, len(rest), _operands(rest)))
 
 
 def lor(*parts: Formula) -> Formula:
@@ -45,28 +69,41 @@ def lor(*parts: Formula) -> Formula:
     rest = [p for p in parts if p is not False]
     if any(p is True for p in rest):
         return True
-    return False if not rest else rest[0] if len(rest) == 1 else z3.Or(*rest)
+    if len(rest) < 2:
+        return rest[0] if rest else False
+    return _truth(z3core.Z3_mk_or(_REF, len(rest), _operands(rest)))
 
 
 def lnot(a: Formula) -> Formula:
     """Negation that keeps plain truths plain."""
-    return not a if isinstance(a, bool) else z3.Not(a)
+    return not a if isinstance(a, bool) else _truth(z3core.Z3_mk_not(_REF, a.ast))
 
 
 def limplies(a: Formula, b: Formula) -> Formula:
     """Implication that keeps plain truths plain."""
-    return lor(lnot(a), b) if isinstance(a, bool) or isinstance(b, bool) else z3.Implies(a, b)
+    if isinstance(a, bool) or isinstance(b, bool):
+        return lor(lnot(a), b)
+    return _truth(z3core.Z3_mk_implies(_REF, a.ast, b.ast))
 
 
 def lif(c: Formula, a: Formula, b: Formula) -> Formula:
     """Choice that keeps plain truths plain."""
     if isinstance(c, bool):
         return a if c else b
-    if isinstance(a, bool) and isinstance(b, bool):
-        return a if a == b else c if a else z3.Not(c)
-    if isinstance(a, z3.ExprRef) and isinstance(b, z3.ExprRef) and a.eq(b):
+    if isinstance(a, bool):
+        return lor(c, b) if a else land(lnot(c), b)
+    if isinstance(b, bool):
+        return lor(lnot(c), a) if b else land(c, a)
+    if a.eq(b):
         return a
-    return z3.If(c, a, b)
+    return _like(a, z3core.Z3_mk_ite(_REF, c.ast, a.ast, b.ast))
+
+
+def _like(a: z3.ExprRef, ast: Any) -> z3.ExprRef:
+    """An expression of the same sort."""
+    if isinstance(a, z3.BoolRef):
+        return _truth(ast)
+    return z3.ArithRef(ast, _CONTEXT) if isinstance(a, z3.ArithRef) else z3.ExprRef(ast, _CONTEXT)
 
 
 def leq(a: Formula, b: Formula) -> Formula:
@@ -78,31 +115,62 @@ def leq(a: Formula, b: Formula) -> Formula:
         return other if plain else lnot(other)
     if a.eq(b):
         return True
-    if z3.is_int_value(a) and z3.is_int_value(b):
-        return bool(a.as_long() == b.as_long())
-    if z3.is_rational_value(a) and z3.is_rational_value(b):
+    if isinstance(a, z3.IntNumRef) and isinstance(b, z3.IntNumRef):
+        return bool(_value(a) == _value(b))
+    if isinstance(a, z3.RatNumRef) and isinstance(b, z3.RatNumRef):
         return bool(a.as_fraction() == b.as_fraction())
-    return a == b
+    return _truth(z3core.Z3_mk_eq(_REF, a.ast, b.ast))
+
+
+@cache
+def integer(value: int) -> z3.IntNumRef:
+    """An integer as a Z3 term; it knows its value, which Z3 would have to be asked for."""
+    made = z3.IntVal(value)
+    made.known = value
+    return made
 
 
 def num(value: Formula) -> Formula:
     """An integer as a Z3 term."""
-    return z3.IntVal(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return integer(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _value(number: z3.IntNumRef) -> int:
+    known: int | None = getattr(number, "known", None)
+    return number.as_long() if known is None else known
 
 
 def real(value: Formula) -> Formula:
     """An integer as an exact number."""
-    return z3.RealVal(value.as_long()) if z3.is_int_value(value) else z3.ToReal(value)
+    return z3.RealVal(_value(value)) if isinstance(value, z3.IntNumRef) else z3.ToReal(value)
 
 
 def less(a: Formula, b: Formula, *, strict: bool) -> Formula:
     """Order of numbers, decided at once between constants."""
     a, b = num(a), num(b)
-    if z3.is_int_value(a) and z3.is_int_value(b):
-        return bool(a.as_long() < b.as_long() if strict else a.as_long() <= b.as_long())
-    if z3.is_rational_value(a) and z3.is_rational_value(b):
+    if isinstance(a, z3.IntNumRef) and isinstance(b, z3.IntNumRef):
+        return bool(_value(a) < _value(b) if strict else _value(a) <= _value(b))
+    if isinstance(a, z3.RatNumRef) and isinstance(b, z3.RatNumRef):
         return bool(a.as_fraction() < b.as_fraction() if strict else a.as_fraction() <= b.as_fraction())
-    return a < b if strict else a <= b
+    return _truth((z3core.Z3_mk_lt if strict else z3core.Z3_mk_le)(_REF, a.ast, b.ast))
+
+
+def add(a: Formula, b: Formula) -> Formula:
+    """The sum of two numbers; adding 0 changes nothing."""
+    if isinstance(a, z3.IntNumRef) and _value(a) == 0:
+        return b
+    if isinstance(b, z3.IntNumRef) and _value(b) == 0:
+        return a
+    if isinstance(a, z3.IntNumRef) and isinstance(b, z3.IntNumRef):
+        return integer(_value(a) + _value(b))
+    return z3.ArithRef(z3core.Z3_mk_add(_REF, 2, _operands((a, b))), _CONTEXT)
+
+
+def sub(a: Formula, b: Formula) -> Formula:
+    """The difference of two numbers; taking 0 away changes nothing."""
+    if isinstance(b, z3.IntNumRef) and _value(b) == 0:
+        return a
+    return z3.ArithRef(z3core.Z3_mk_sub(_REF, 2, _operands((a, b))), _CONTEXT)
 
 
 def key_of(keys: Iterable[Formula]) -> tuple[Any, ...]:
@@ -110,25 +178,51 @@ def key_of(keys: Iterable[Formula]) -> tuple[Any, ...]:
     return tuple(k if isinstance(k, bool) else k.get_id() for k in keys)
 
 
-def remembered(function: Function) -> Function:
-    """The same function, computed once for each argument text."""
-    known: dict[tuple[Any, ...], tuple[Formula, tuple[Formula, ...]]] = {}
+class Function:
+    """A function from keys to formulas, computed once for each argument text.
 
-    def look(*keys: Formula) -> Formula:
+    ``name`` tells it from all others of a universe, and is the same whenever the same machine is run. ``symbols`` are
+    the names of the uninterpreted functions that its values may speak of. ``log`` takes down the applications that
+    stand in what it gives, also when that was computed before (`Unbounded.quantify` makes patterns of them).
+    """
+
+    __slots__ = ("_body", "_known", "_log", "name", "symbols")
+
+    def __init__(self, name: str, symbols: frozenset[str], body: Keyed, log: list[z3.ExprRef]) -> None:
+        self.name, self.symbols = name, symbols
+        self._body, self._log = body, log
+        self._known: dict[tuple[Any, ...], tuple[Formula, tuple[Formula, ...], tuple[z3.ExprRef, ...]]] = {}
+
+    def __call__(self, *keys: Formula) -> Formula:
+        """The value for these keys."""
         place = key_of(keys)
-        if place not in known:
-            known[place] = (function(*keys), keys)  # the keys stay alive, so that their ids stay theirs
-        return known[place][0]
-
-    return look
+        known = self._known.get(place)
+        if known is None:
+            start = len(self._log)
+            value = self._body(*keys)
+            # The keys stay alive, so that their ids stay theirs.
+            self._known[place] = value, keys, tuple(self._log[start:])
+            return value
+        self._log += known[2]
+        return known[0]
 
 
 def replaced(formula: Formula, pairs: Sequence[tuple[Formula, Formula]]) -> Formula:
     """The formula with parts replaced; what becomes plain is a plain truth."""
     if not pairs or not isinstance(formula, z3.ExprRef):
         return formula
-    result = z3.substitute(formula, *pairs)
+    result = z3.substitute(formula, *[(a, z3.BoolVal(b) if isinstance(b, bool) else b) for a, b in pairs])
     return True if z3.is_true(result) else False if z3.is_false(result) else result
+
+
+def conjuncts(formula: Formula) -> Iterator[Formula]:
+    """The parts of a conjunction; a plain truth has none."""
+    if formula is True:
+        return
+    if isinstance(formula, z3.ExprRef) and z3.is_and(formula):
+        yield from formula.children()
+    else:
+        yield formula
 
 
 def occurs(part: Formula, formula: Formula) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from .language import Map
+from .declarations import Map
 from .model import Model
 from .terms import Bool, Index, Int, Real, Sort, Term
 
@@ -117,6 +117,10 @@ class Scope:
             offset = offset * self.size(kind) + key
         return offset
 
+    def _end(self, mapping: Map[Any]) -> float:
+        """What a map holds is less: an index in the state may lie behind the last one, a parameter is one."""
+        return math.inf if issubclass(mapping.to, Index) and not mapping.is_param else self.size(mapping.to)
+
     def flat(self, name: str, mapping: Map[Any], value: object) -> list[int | bool | Fraction]:
         """A parameter's value as a flat list of numbers."""
         values: list[Any] = [value]
@@ -133,7 +137,7 @@ class Scope:
                 raise ScopeError(f"parameter {name} must not be none")
             if not isinstance(v, int | None):
                 raise ScopeError(f"parameter {name} holds {mapping.to.__name__}, not {v!r}")
-            if issubclass(mapping.to, Sort | Index) and v is not None and not 0 <= v < self.size(mapping.to):
+            if issubclass(mapping.to, Sort | Index) and v is not None and not 0 <= v < self._end(mapping):
                 raise ScopeError(
                     f"parameter {name} holds {v}, but {mapping.to.__name__} has only {self.size(mapping.to)} elements"
                 )

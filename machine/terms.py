@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar, cast, overload
 
 __all__ = [
     "FALSE",
+    "RESULT",
     "TRUE",
     "Bool",
     "Index",
@@ -33,6 +34,8 @@ __all__ = [
     "caller",
     "iff",
     "implies",
+    "inlined",
+    "is_tool",
     "ite",
     "literal",
     "make",
@@ -40,10 +43,13 @@ __all__ = [
     "optional",
 ]
 
+RESULT = "result"
+"""The name by which properties of steps speak of what the action returns."""
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _is_tool(file: str) -> bool:
+def is_tool(file: str) -> bool:
     """A file of the modelling language, or the standard library's `with`."""
     return os.path.dirname(os.path.abspath(file)) == _HERE or file == contextlib.__file__
 
@@ -62,7 +68,7 @@ class Line:
 def caller() -> Line:
     """The innermost line outside the modelling language: the line of the machine that is being read."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_tool(frame.f_code.co_filename):
+    while frame.f_back is not None and is_tool(frame.f_code.co_filename):
         frame = frame.f_back
     return Line(frame.f_code.co_filename, frame.f_lineno)
 
@@ -162,6 +168,9 @@ class Int(Term):
     def __rsub__(self, other: int | Fraction) -> Int | Real:
         return _combine("sub", other, self)
 
+    def __neg__(self) -> Int:
+        return make(Int, "sub", as_int(0), self)
+
     @overload
     def __mul__(self, other: Int | int) -> Int: ...
     @overload
@@ -229,6 +238,9 @@ class Real(Term):
     def __rsub__(self, other: int | Fraction) -> Real:
         return make(Real, "sub", as_real(other), self)
 
+    def __neg__(self) -> Real:
+        return make(Real, "sub", as_real(0), self)
+
     def __mul__(self, other: Real | Int | int | Fraction) -> Real:
         return make(Real, "mul", self, as_real(other))
 
@@ -270,6 +282,11 @@ class Sort(Term):
         super().__init_subclass__(**kwargs)
         parent = next(c for c in cls.__mro__[1:] if issubclass(c, Sort))
         is_root = parent is Sort
+        for name in extra:
+            if not isinstance(name, str) or not name.isidentifier() or name == "none":
+                raise MachineError(f"{name!r} cannot be an extra element of {cls.__name__}: name it by a plain word")
+        if len({*extra, *([] if is_root else parent.extra)}) < len(extra) + (0 if is_root else len(parent.extra)):
+            raise MachineError(f"two extra elements of {cls.__name__} have one name: {', '.join(extra)}")
         cls.base = cls if is_root else parent.base
         cls.extra = (() if is_root else parent.extra) + extra
 
@@ -282,12 +299,22 @@ class Sort(Term):
 
 
 class Index(Int):
-    """Natural numbers used as keys (positions in a table). Unbounded in proofs, below the given size elsewhere.
+    """Natural numbers used as keys, such as the positions of a table: 0, 1, … up to a last one.
 
-    A map may hold ``optional`` ones; those can equal something and be used as keys, and nothing is computed with them.
+    How many there are is not known to proofs, and given by the scope elsewhere. A map may hold a number behind the last
+    one, as the length of a full table is. What is read there is False, 0 or none; whoever writes there leaves the
+    scope, of which nothing is said. A map may hold ``optional`` ones; those can equal something and be used as keys,
+    and nothing is computed with them.
     """
 
     __slots__ = ()
+
+    @classmethod
+    def has(cls, number: Int | int) -> Bool:
+        """There is an index of this number: it is not negative, and not behind the last one."""
+        if cls is Index:
+            raise MachineError("name an index of your own, as in Position.has(n)")
+        return make(Bool, "within", as_int(number), cls)
 
 
 S = TypeVar("S", bound=Sort)
@@ -420,6 +447,12 @@ def fits(term: Term, kind: type[Term]) -> bool:
     return not term.is_optional and (not isinstance(term, Sort) or set(term.extra) <= set(getattr(kind, "extra", ())))
 
 
+def is_surely(term: Term, kind: type[Term]) -> bool:
+    """The term says that it is an element: an index has to be a variable of that kind, as others may lie behind it."""
+    is_own = term.op == "var" and type(term) is kind and term.args[0] != RESULT
+    return fits(term, kind) and (not isinstance(term, Int) or is_own)
+
+
 def may_misfit(term: Term, kind: type[Term], *, is_optional: bool) -> bool:
     """What the term says may be none of what is stored as this kind: it may be missing, of a wider sort, or below 0."""
     is_wider = isinstance(term, Sort) and not set(term.extra) <= set(getattr(kind, "extra", ()))
@@ -433,6 +466,8 @@ def _equals(a: Term, b: object) -> Bool:
     if isinstance(a, Int) and isinstance(other, Int) and not same_type(a, other):
         index = a if a.is_optional else other
         return ~_equals(index, none) & make(Bool, "eq", a, other)  # none is no number
+    if isinstance(a, _Nothing) and isinstance(other, _Nothing):
+        return TRUE
     if not same_type(a, other):
         raise MachineError(f"{a!r} ({type(a).__name__}) cannot equal {other!r} ({type(other).__name__})")
     return make(Bool, "eq", a, other)
@@ -454,6 +489,8 @@ def ite(condition: Bool, then: T | int | bool | Fraction, otherwise: T | int | b
     a, b = as_number(type(b), a), as_number(type(a), b)
     if not same_type(a, b):
         raise MachineError(f"the two values of ite differ in type: {a!r}, {b!r}")
+    if isinstance(a, _Nothing) and isinstance(b, _Nothing):
+        return cast(T, none)  # of no sort yet
     kind = type(b) if isinstance(a, _Nothing) or issubclass(type(b), type(a)) else type(a)
     is_optional = a.is_optional or b.is_optional
     if isinstance(a, Int) and isinstance(b, Int) and type(a) is not type(b) and not is_optional:
@@ -509,6 +546,21 @@ def clauses(term: Term) -> list[tuple[tuple[Term, ...], Term]]:
     return [((), term)]
 
 
+def inlined(term: T, temps: Container[int]) -> T:
+    """The term with these temporaries replaced by the values that they were given."""
+    if term.op == "temp" and term.args[0] in temps:
+        return cast(T, inlined(term.args[1], temps))
+    if term.op in ("lit", "var", "temp"):
+        return term
+
+    def changed(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(changed, part))
+        return inlined(part, temps) if isinstance(part, Term) else part
+
+    return make(type(term), term.op, *map(changed, term.args), is_optional=term.is_optional)
+
+
 def variables(term: Term) -> set[int]:
     """The numbers of the variables in the term, bound ones too."""
     return {t.args[1] for t in walk(term) if t.op == "var"}
@@ -546,6 +598,8 @@ def render(term: Term) -> str:
         return f"~{_group(inner)}"
     if op in _INFIX:
         return f"{_group(args[0])} {_INFIX[op]} {_group(args[1])}"
+    if op == "within":
+        return f"{args[1].__name__}.has({render(args[0])})"
     if op == "ite":
         return f"ite({render(args[0])}, {render(args[1])}, {render(args[2])})"
     if op in ("forall", "exists"):

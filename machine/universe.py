@@ -7,11 +7,12 @@ interpreter can run.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import z3
 
-from .formulas import Formula, Function, land, leq, less, lif, limplies, lnot, lor, remembered
+from .formulas import Formula, Function, Keyed, integer, land, leq, less, lif, limplies, lnot, lor
 from .model import Model
 from .scope import NONE
 from .terms import Bool, Index, Int, MachineError, Real, Sort, Term
@@ -20,7 +21,11 @@ __all__ = ["Finite", "Unbounded"]
 
 
 class Unbounded:
-    """Uninterpreted sorts: any number of elements. Counts follow the counting facts, loops their own."""
+    """Uninterpreted sorts: any number of elements. Counts follow the counting facts, loops their own.
+
+    Names are given in the order in which a machine is run, for each name anew, so that the same step of two machines
+    gives the same formulas.
+    """
 
     is_finite = False
     counts_by_law = True
@@ -29,9 +34,18 @@ class Unbounded:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._sorts: dict[str, z3.SortRef] = {}
-        self._names = itertools.count()
-        self._applied: list[list[z3.ExprRef]] = []
-        self._binders_in: dict[int, frozenset[int]] = {}
+        self._names: Counter[str] = Counter()
+        self._depth = 0
+        self._log: list[z3.ExprRef] = []
+        """The applications in the quantified formulas that are being built."""
+        self._binders_in: dict[int, tuple[z3.ExprRef, frozenset[int]]] = {}
+        """Which binders an application names, by its id; it is kept alive, so that its id stays its own."""
+
+    def name(self, root: str) -> str:
+        """A name that nothing else has."""
+        number = self._names[root]
+        self._names[root] += 1
+        return f"{root}!{number}"
 
     def sort(self, kind: type[Term]) -> z3.SortRef:
         """The Z3 sort of values of this type."""
@@ -49,15 +63,16 @@ class Unbounded:
         if issubclass(kind, Real):
             return z3.RealVal(value)
         if issubclass(kind, Int) and value is None:
-            return z3.IntVal(NONE)
+            return integer(NONE)
         if isinstance(value, int):
-            return z3.IntVal(value)
+            return integer(value)
         return z3.Const(f"{'none' if value is None else value}!{kind.base.__name__}", self.sort(kind))  # type: ignore[attr-defined]
 
     def is_element(self, kind: type[Term], value: Formula) -> Formula:
         """The value belongs to the type: it is not none, nor an extra element of a wider sort."""
         if issubclass(kind, Index):
-            return less(z3.IntVal(0), value, strict=False)
+            natural = less(integer(0), value, strict=False)
+            return natural if kind is Index else land(natural, less(value, self.size_of(kind), strict=True))
         if not issubclass(kind, Sort):
             return True
         outside = [self.literal(kind, None)] + [
@@ -65,72 +80,101 @@ class Unbounded:
         ]
         return land(*[lnot(leq(value, o)) for o in outside])
 
+    def size_of(self, kind: type[Term]) -> Formula:
+        """How many values an index has here: any number, but some number."""
+        return z3.Int(f"size!{kind.__name__}")
+
+    def is_value(self, kind: type[Term], value: Formula) -> Formula:
+        """The value may be stored as this type: an index may lie behind the last one, as the length of a table does."""
+        return less(integer(0), value, strict=False) if issubclass(kind, Index) else self.is_element(kind, value)
+
     def _extras(self, kind: type[Sort]) -> list[str]:
         """Every extra element that some sort with this base has."""
         return [x for k in self.model.sorts.values() if issubclass(k, Sort) and k.base is kind.base for x in k.extra]
 
     def background(self) -> list[Formula]:
         """Named constants of one sort differ."""
-        facts = []
+        facts: list[Formula] = [
+            less(integer(0), self.size_of(k), strict=True)
+            for k in self.model.sorts.values()
+            if issubclass(k, Index) and k is not Index
+        ]
         for kind in {k.base for k in self.model.sorts.values() if issubclass(k, Sort)}:
             named = [self.literal(kind, None), *(self.literal(kind, x) for x in dict.fromkeys(self._extras(kind)))]
             if len(named) > 1:
                 facts.append(z3.Distinct(*named))
         return facts
 
-    def fresh(self, name: str, kind: type[Term]) -> Formula:
+    def fresh(self, root: str, kind: type[Term]) -> Formula:
         """A new constant."""
-        return z3.Const(f"{name}!{next(self._names)}", self.sort(kind))
+        return z3.Const(self.name(root), self.sort(kind))
 
-    def function(self, name: str, kinds: Sequence[type[Term]], to: type[Term]) -> Function:
+    def function(self, root: str, kinds: Sequence[type[Term]], to: type[Term]) -> Function:
         """A new uninterpreted function."""
+        return self.named(self.name(root), kinds, to)
+
+    def named(self, name: str, kinds: Sequence[type[Term]], to: type[Term]) -> Function:
+        """The uninterpreted function of this name."""
+        symbols = frozenset([name])
         if not kinds:
-            constant = self.fresh(name, to)
-            return lambda: constant
-        f = z3.Function(f"{name}!{next(self._names)}", *[self.sort(k) for k in kinds], self.sort(to))
+            constant = z3.Const(name, self.sort(to))
+            return Function(name, symbols, lambda: constant, self._log)
+        declared = z3.Function(name, *[self.sort(k) for k in kinds], self.sort(to))
 
         def apply(*keys: Formula) -> Formula:
-            application = f(*keys)
-            self._note(application, keys)
+            application = declared(*keys)
+            if self._depth:
+                self._note(application, keys)
             return application
 
-        return remembered(apply)
+        return Function(name, symbols, apply, self._log)
+
+    def defined(self, root: str, symbols: frozenset[str], body: Keyed) -> Function:
+        """A new function that is computed from others; ``symbols`` are theirs."""
+        return Function(self.name(root), symbols, body, self._log)
 
     def _note(self, application: z3.ExprRef, keys: Sequence[Formula]) -> None:
         """Remember which binders an application names, and that it occurs in the quantifiers that are being built."""
-        if not self._applied:
-            return
         named: frozenset[int] = frozenset()
         for key in keys:
-            known = self._binders_in.get(key.get_id()) if isinstance(key, z3.ExprRef) else frozenset()
+            if isinstance(key, bool):
+                continue
+            known = self._binders_in.get(key.get_id())
             if known is None:
                 if key.num_args():
                     return  # names a binder through an interpreted function: no pattern for the solver
-                known = frozenset()
-            named |= known
-        self._binders_in[application.get_id()] = named
-        self._applied[-1].append(application)
+                continue
+            named |= known[1]
+        self._binders_in[application.get_id()] = application, named
+        self._log.append(application)
 
-    def quantify(self, op: str, kinds: Sequence[type[Term]], body: Callable[..., Formula]) -> Formula:
-        """For every, or for at least one, element of the sorts."""
+    def quantify(
+        self, op: str, kinds: Sequence[type[Term]], body: Callable[..., Formula], *, of_values: bool = False
+    ) -> Formula:
+        """For every, or for at least one, element of the sorts; ``of_values``: indices behind the last one too."""
         if not kinds:
             return body()
-        binders = [self.fresh("q", k) for k in kinds]
+        belongs = self.is_value if of_values else self.is_element
+        # Binders are named by how deep they stand: the same formula gets the same text wherever it is built.
+        binders = [z3.Const(f"q{self._depth}.{i}!{self.sort(k)}", self.sort(k)) for i, k in enumerate(kinds)]
+        for b in binders:
+            self._binders_in[b.get_id()] = b, frozenset([b.get_id()])
         own = frozenset(b.get_id() for b in binders)
-        self._binders_in |= {b.get_id(): frozenset([b.get_id()]) for b in binders}
-        self._applied.append([])
-        inside = land(*[self.is_element(k, b) for k, b in zip(kinds, binders, strict=True)])
+        start = len(self._log)
+        self._depth += 1
+        inside = land(*[belongs(k, b) for k, b in zip(kinds, binders, strict=True)])
         inner = body(*binders)
-        applied = self._applied.pop()
-        if self._applied:
-            self._applied[-1] += [a for a in applied if not own & self._binders_in[a.get_id()]]
+        self._depth -= 1
+        applied = [(a, self._binders_in[a.get_id()][1]) for a in self._log[start:]]
+        del self._log[start:]
+        self._log += [a for a, named in applied if self._depth and not own & named]
         if op == "exists":
             formula = land(inside, inner)
             return formula if isinstance(formula, bool) else z3.Exists(binders, formula)
         formula = limplies(inside, inner)
         # Every application that names all binders is a pattern: an instance is worth a look once such a term occurs.
         # Left to itself, Z3 picks one of them, which need not be the one that occurs.
-        patterns = {a.get_id(): a for a in applied if self._binders_in[a.get_id()] == own}
+        patterns = {a.get_id(): a for a, named in applied if named == own}
         return formula if isinstance(formula, bool) else z3.ForAll(binders, formula, patterns=list(patterns.values()))
 
     def guard_read(
@@ -169,17 +213,17 @@ class Finite(Unbounded):
         if isinstance(value, bool):
             return value
         if value is None:
-            return z3.IntVal(NONE)
+            return integer(NONE)
         if isinstance(value, str):
             assert issubclass(kind, Sort)
-            return z3.IntVal(self.sizes[kind.base.__name__] + kind.extra.index(value))
+            return integer(self.sizes[kind.base.__name__] + kind.extra.index(value))
         return super().literal(kind, value)
 
     def is_element(self, kind: type[Term], value: Formula) -> Formula:
         """The value is one of the few that the type has here."""
         if not issubclass(kind, Sort | Index):
             return True
-        return land(less(z3.IntVal(0), value, strict=False), less(value, z3.IntVal(self.size(kind)), strict=True))
+        return land(less(integer(0), value, strict=False), less(value, integer(self.size(kind)), strict=True))
 
     def background(self) -> list[Formula]:
         """Nothing: the constants are numbers."""
@@ -191,9 +235,16 @@ class Finite(Unbounded):
             return [False, True]
         if not issubclass(kind, Sort | Index):
             raise MachineError(f"a quantifier over {kind.__name__} cannot be written out; use an Index")
-        return [z3.IntVal(i) for i in range(self.size(kind))]
+        return [integer(i) for i in range(self.size(kind))]
 
-    def quantify(self, op: str, kinds: Sequence[type[Term]], body: Callable[..., Formula]) -> Formula:
+    def quantify(
+        self,
+        op: str,
+        kinds: Sequence[type[Term]],
+        body: Callable[..., Formula],
+        *,
+        of_values: bool = False,  # noqa: ARG002 - what lies behind the last index is read as a default here
+    ) -> Formula:
         """All cases, written out."""
         rounds = [body(*choice) for choice in itertools.product(*[self.elements(k) for k in kinds])]
         return land(*rounds) if op == "forall" else lor(*rounds)

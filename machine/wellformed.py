@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 import z3
 
-from .formulas import Formula, land, leq, less, limplies, lnot, num
+from .formulas import Formula, integer, land, leq, less, limplies, lnot, num
 from .symbolic import Snapshot, Symbolic
-from .terms import Bool, Index, Int, Term, fits, make, parts
+from .terms import RESULT, Bool, Index, Int, Term, fits, make, parts
 from .universe import Unbounded
 
-__all__ = ["WellFormed", "is_key"]
+__all__ = ["WellFormed", "have_values", "is_key"]
 
 _READS = ("get", "count", "size", "has", "head", "tail", "first", "before", "empty")
 
 
 def is_key(universe: Unbounded, kind: type[Term], value: Formula) -> Formula:
     """An element; of an index only that it is not negative, since how large it may get is no matter of the machine."""
-    return less(z3.IntVal(0), value, strict=False) if issubclass(kind, Index) else universe.is_element(kind, value)
+    return less(integer(0), value, strict=False) if issubclass(kind, Index) else universe.is_element(kind, value)
 
 
 @dataclass
@@ -38,14 +38,16 @@ class WellFormed:
     def demands(self, term: Term, env: dict[int, Formula]) -> Formula:
         """The condition under which the term has a value."""
         op, a = term.op, term.args
-        if op in ("lit", "var") or (op == "temp" and a[0] in self.temps):
+        if op in ("lit", "var", "temp"):
             return True
-        if op == "temp":
-            return self.demands(a[1], env)
         if op in ("and", "implies", "or"):
             left = self._value(a[0], env)
             right = limplies(lnot(left) if op == "or" else left, self.demands(a[1], env))
             return land(self.demands(a[0], env), right)
+        if op == "ite":
+            condition = self._value(a[0], env)
+            then = limplies(condition, self.demands(a[1], env))
+            return land(self.demands(a[0], env), then, limplies(lnot(condition), self.demands(a[2], env)))
         if op in ("forall", "exists"):
             return self.symbolic.universe.quantify(
                 "forall",
@@ -58,7 +60,7 @@ class WellFormed:
         if op == "div":
             needed.append(lnot(leq(self._value(a[1], env), z3.RealVal(0))))
         if op in ("floordiv", "mod"):
-            needed.append(less(z3.IntVal(0), num(self._value(a[1], env)), strict=True))
+            needed.append(less(integer(0), num(self._value(a[1], env)), strict=True))
         if op in ("head", "tail"):
             needed.append(lnot(self._value(make(Bool, "empty", *a), env)))
         return land(*needed)
@@ -70,7 +72,8 @@ class WellFormed:
         universe = self.symbolic.universe
         needed = []
         for kind, key in zip(self._kinds(term.args[1]), term.args[2], strict=True):
-            if not fits(key, kind) or (isinstance(key, Int) and key.op != "var"):
+            is_index = isinstance(key, Index) and key.op == "var" and key.args[0] != RESULT
+            if not fits(key, kind) or (isinstance(key, Int) and not is_index):
                 needed.append(is_key(universe, kind, num(self._value(key, env))))
         return land(*needed)
 
@@ -81,3 +84,25 @@ class WellFormed:
         if name in model.queues:
             return model.queues[name].kinds
         return [type(k) for k in model.counts[name].keys]
+
+
+def have_values(
+    symbolic: Symbolic,
+    terms: Sequence[Term],
+    binders: Sequence[Term],
+    now: Snapshot,
+    *,
+    views: dict[str, Snapshot] | None = None,
+    env: dict[int, Formula] | None = None,
+) -> Formula:
+    """The terms have values, whatever the binders stand for.
+
+    ``views`` are the states that they call by name, ``env`` the values of variables that are no binders.
+    """
+    asks = WellFormed(symbolic, now, views or {}, {})
+
+    def at(*values: Formula) -> Formula:
+        here = (env or {}) | {b.args[1]: v for b, v in zip(binders, values, strict=True)}
+        return land(*[asks.demands(term, here) for term in terms])
+
+    return symbolic.universe.quantify("forall", [type(b) for b in binders], at)

@@ -536,12 +536,7 @@ class Mirror(Statistics):
         end = self.length[r]
         return any_of(
             end == self.limit[r],
-            exists(
-                Position,
-                lambda i: all_of(
-                    i == end, before.cached[self.prompt[r, i]].is_empty(), ~before.host.has(self.prompt[r, i])
-                ),
-            ),
+            before.cached[self.prompt[r, end]].is_empty() & ~before.host.has(self.prompt[r, end]),
             implies(self._idle(b), self._is_of_prefix(r, b)),
         )
 

@@ -212,6 +212,11 @@ class Pool(Machine):
         """A lookup leaves at least one position to compute."""
         return (self.limit[r] >= 0) & (self.limit[r] < self.need[r])
 
+    @assume("P2")
+    def a_table_has_a_position_for_all_that_it_needs(self, r: Request) -> Bool:
+        """No request is longer than the tables are."""
+        return Position.has(self.need[r] - 1)
+
     # -------------------------------------------------------------------------------- actions
 
     @action("P15, L1")

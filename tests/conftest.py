@@ -1,9 +1,23 @@
-"""Hypothesis profiles for all tests: ``quick`` on a desk, ``thorough`` where ``CI`` is set (as ``.ci/run`` does)."""
+"""For all tests: Hypothesis profiles, and a store of proofs of their own.
+
+``quick`` is for a desk, ``thorough`` for where ``CI`` is set (as ``.ci/run`` does). No test believes what a user has
+proved before, nor adds to it.
+"""
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("thorough", max_examples=400, deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("thorough" if os.environ.get("CI") in ("true", "1") else "quick")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_proofs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each worker keeps proofs in a file of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KVPROOF_PROOFS", str(tmp_path_factory.mktemp("proofs") / "proofs.sqlite"))
+        yield

@@ -1,16 +1,25 @@
 """``kvproof prove``: every property of a machine, for any number of blocks, requests and hashes."""
 
+import importlib.util
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import ExitStatus, UsageError
+from .. import gaps
+from ..errors import UsageError
 from ..options import JsonOption
 from ..output import Output
 
 if TYPE_CHECKING:
     from ..checkers.prove import ProveReport
+    from ..checkers.solvers import Verdict
+
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Believe nothing that an earlier run has proved.")]
+
+VERDICTS: "tuple[Verdict, ...]" = ("proved", "refuted", "unknown")
 
 
 def prove(
@@ -25,19 +34,18 @@ def prove(
         Path | None, typer.Option(metavar="DIR", help="Write each counterexample there, as a trace.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="Ask everything of each machine, also what it has from others unchanged.")
-    ] = False,
+    fresh: FreshOption = False,
     json: JsonOption = None,
 ) -> int:
     """Prove a machine for any size; show the smallest counterexample to what does not hold."""
     output = Output(json)
-    reports = prove_all(output, machine or [], solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, alone=alone)
+    reports = prove_all(output, machine or [], solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, fresh=fresh)
     show(output, reports)
     if traces is not None:
         _write_traces(output, reports, traces)
-    output.report(to_json(reports))
-    return verdict(reports)
+    missing = [gap for report in reports for gap in gaps.of_proof(report)]
+    output.report(to_json(reports) | {"gaps": gaps.to_json(missing)})
+    return verdict(output, reports, missing)
 
 
 def prove_all(
@@ -48,37 +56,37 @@ def prove_all(
     timeout: float = 10.0,
     smt2: Path | None = None,
     jobs: int | None = None,
-    alone: bool = False,
+    fresh: bool = False,
 ) -> "list[ProveReport]":
     """Prove the machines of these names (all known ones if there are none), with progress.
 
-    What a machine has unchanged from those that it extends is proved there: they come first, named or not.
+    ``fresh``: nothing is believed that an earlier run has proved.
+
+    Raises:
+        UsageError: a machine, the folder, the solver or the store of proofs cannot be used.
     """
-    from ..checkers.heritage import bases
-    from ..checkers.prove import prove as prove_machine
+    from ..checkers.proofs import Proofs, StoreError
+    from ..checkers.prove import How, prove_machines
     from ..machines import KNOWN, find_machine
 
     if smt2 is not None and smt2.exists() and not smt2.is_dir():
         raise UsageError(f"--smt2 {smt2} is a file; name a folder")
-    if solver == "cvc5":
-        import importlib.util
+    if solver == "cvc5" and importlib.util.find_spec("cvc5") is None:
+        raise UsageError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'")
+    machines = [find_machine(name) for name in names or list(KNOWN)]
+    try:
+        how = How(solver, timeout, smt2, None if fresh or solver != "z3" else Proofs(_store()))
+        with output.progress("proving") as advance:
+            return prove_machines(machines, how, jobs=jobs, on_progress=advance)
+    except StoreError as error:
+        raise UsageError(f"{error}; or ask everything anew with --fresh") from error
 
-        if importlib.util.find_spec("cvc5") is None:
-            raise UsageError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'")
-    reports: list[ProveReport] = []
-    proved = []
-    for machine in map(find_machine, names or list(KNOWN)):
-        for kind in (machine,) if alone else (*bases(machine)[::-1], machine):
-            if kind in proved:
-                continue
-            proved.append(kind)
-            with output.progress(f"proving {kind.__name__}") as advance:
-                reports.append(
-                    prove_machine(
-                        kind, solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, alone=alone, on_progress=advance
-                    )
-                )
-    return reports
+
+def _store() -> Path:
+    """Where proofs are kept from run to run."""
+    import platformdirs
+
+    return Path(os.environ.get("KVPROOF_PROOFS") or Path(platformdirs.user_cache_dir("kvproof"), "proofs.sqlite"))
 
 
 def show(output: Output, reports: "list[ProveReport]") -> None:
@@ -86,23 +94,46 @@ def show(output: Output, reports: "list[ProveReport]") -> None:
     from rich import box
     from rich.table import Table
 
-    output.tables.print("Proved for any number of blocks, requests and hashes, in every dialect:")
+    output.tables.print(_heading(reports))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("machine", "obligations", "proved", "refuted", "unknown", "inherited", "slowest", "seconds"):
-        table.add_column(column, justify="left" if column == "machine" else "right")
+    table.add_column("machine")
+    for column in ("actions", "properties", "obligations", "proved", "refuted", "unknown", "slowest", "computing"):
+        table.add_column(column, justify="right")
     for r in reports:
-        counts = [str(r.count(v)) for v in ("proved", "refuted", "unknown")]
-        inherited = str(r.inherited) if r.inherited else ""
-        table.add_row(r.machine, str(len(r.obligations)), *counts, inherited, f"{r.slowest:.2f} s", f"{r.seconds:.2f}")
+        asked = (r.actions, r.properties, len(r.obligations), *(r.count(v) for v in VERDICTS))
+        table.add_row(r.machine, *map(str, asked), f"{r.slowest:.2f} s", f"{r.seconds:.2f} s")
     output.tables.print(table)
+    for line in _asides(reports):
+        output.tables.print(line, highlight=False, soft_wrap=True)
     for r in reports:
         for o in r.obligations:
             if o.verdict != "proved":
-                output.tables.print(f"{o.verdict}: {r.machine}.{o.action}: {o.rule} {o.goal} ({o.line})", markup=False)
-                if o.note:
-                    output.tables.print(f"  {o.note}", markup=False)
+                output.line(f"{o.verdict}: {r.machine}.{o.action}: {o.rule} {o.goal} ({o.line})")
+                for line in o.note.splitlines():
+                    output.line(f"  {line}")
                 if o.counterexample is not None:
                     output.tables.print(o.counterexample.render(), markup=False, highlight=False)
+
+
+def _heading(reports: "list[ProveReport]") -> str:
+    """What the table shows: that something holds for any size is said only where all of it does."""
+    held = sum(r.holds for r in reports)
+    if held == len(reports):
+        return "Proved for any number of blocks, requests and hashes, in every dialect:"
+    if not any(r.count("refuted") for r in reports):
+        return f"{held} of {len(reports)} machines are proved for any size; the others are not decided:"
+    return f"{held} of {len(reports)} machines are proved for any size; what is refuted has a counterexample below:"
+
+
+def _asides(reports: "list[ProveReport]") -> Iterator[str]:
+    """What the numbers do not say by themselves."""
+    left = sum(r.left_to_exploration for r in reports)
+    if left:
+        yield f"{left} more properties say what must be reachable: those are judged by kvproof explore, not by a proof"
+    recalled = sum(r.recalled for r in reports)
+    if recalled:
+        total = sum(len(r.obligations) for r in reports)
+        yield f"{recalled:,} of {total:,} were known: the same goal beside the same facts had been proved before"
 
 
 def to_json(reports: "list[ProveReport]") -> dict[str, Any]:
@@ -117,8 +148,11 @@ def to_json(reports: "list[ProveReport]") -> dict[str, Any]:
             {
                 "machine": r.machine,
                 "seconds": r.seconds,
-                "inherited": r.inherited,
-                "bases": sorted(r.bases),
+                "actions": r.actions,
+                "properties": r.properties,
+                "left_to_exploration": r.left_to_exploration,
+                "untouched": r.untouched,
+                "recalled": r.recalled,
                 "obligations": [
                     {
                         "action": o.action,
@@ -138,11 +172,10 @@ def to_json(reports: "list[ProveReport]") -> dict[str, Any]:
     }
 
 
-def verdict(reports: "list[ProveReport]") -> int:
-    """Return the exit status: a refutation outweighs an open question."""
-    if any(r.count("refuted") for r in reports):
-        return ExitStatus.REFUTED
-    return ExitStatus.UNDECIDED if any(r.count("unknown") for r in reports) else ExitStatus.HOLDS
+def verdict(output: Output, reports: "list[ProveReport]", missing: "list[gaps.Gap]") -> int:
+    """Say what was not judged, and return the exit status: a refutation outweighs an open question."""
+    refuted = any(r.count("refuted") for r in reports)
+    return gaps.conclude(output, found=refuted, gaps=missing, undecided=not all(r.holds for r in reports))
 
 
 def _write_traces(output: Output, reports: "list[ProveReport]", folder: Path) -> None:

@@ -57,9 +57,10 @@ def verify(
         output.tables.print(f"\nThe reference implementation, level {level}:")
         fuzzed.append(fuzzing.run(output, seed=seed, examples=examples, steps=50, level=level))
         fuzzing.show(output, fuzzed[-1])
-    proved = proving.verdict(proofs)
-    found = proved == ExitStatus.REFUTED or any(r.violations for r in explored) or any(f.findings for f in fuzzed)
-    missing = [gap for label, r in zip(EXPLORED, explored, strict=True) for gap in gaps.of_exploration(r, label)]
+    refuted = any(r.count("refuted") for r in proofs)
+    found = refuted or any(r.violations for r in explored) or any(f.findings for f in fuzzed)
+    missing = [gap for r in proofs for gap in gaps.of_proof(r)]
+    missing += [gap for label, r in zip(EXPLORED, explored, strict=True) for gap in gaps.of_exploration(r, label)]
     missing += [gap for f in fuzzed for gap in gaps.of_fuzz(f, f"refimpl, level {f.level}")]
     report: dict[str, Any] = {
         "prove": proving.to_json(proofs),
@@ -72,7 +73,7 @@ def verify(
     else:
         output.tables.print("No real requests were replayed: name a trace with --trace.")
     output.report(report | {"gaps": gaps.to_json(missing)})
-    undecided = proved == ExitStatus.UNDECIDED
+    undecided = not all(r.holds for r in proofs)
     verdict = gaps.conclude(output, found=found, gaps=missing, undecided=undecided)
     words = {
         ExitStatus.HOLDS: "Everything holds.",

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...machine import Map, Sort
-from ...machine.model import written
+from ...machine.model import RESULT, written
 from ...machine.program import Assign, Each, Let, Loop, Push, Remove, Require, Statement, When
 from ...machine.terms import Line, Term, may_misfit
 from .bounded import FALSE, NONE, TRUE, Expr, add, at_most, both, constant, either, equal, every, less, negate, some
@@ -147,10 +147,10 @@ class Step:
             return {}
         value = self.moment.value(result)
         asserted, *more = self._needs(value, self.action.line)
-        is_asked = any("result" in p.given for p in self.plan.steps)
+        is_asked = any(RESULT in p.given for p in self.plan.steps)
         for needed, what in (asserted, *(more if is_asked else ())):
             self.require(needed, what)
-        return {"result": value.expr}
+        return {RESULT: value.expr}
 
     def _is_within(self, mapping: Map[Any], value: Expr, hi: int) -> Expr:
         """The value is one that a state of the scope has there."""

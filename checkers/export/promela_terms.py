@@ -18,6 +18,7 @@ from .bounded import (
     NONE,
     TRUE,
     Expr,
+    TooLarge,
     add,
     at_most,
     both,
@@ -136,7 +137,7 @@ class Terms:
         if op in ("and", "or", "implies"):
             return self._connective(op, self.value(a[0]), lambda: self.value(a[1]))
         if op == "ite":
-            return self._choice(a)
+            return self._choice(t)
         if op in ("forall", "exists"):
             return self._quantified(op == "forall", a[0], a[1])
         if op == "within":
@@ -157,9 +158,10 @@ class Terms:
         if op in ("floordiv", "mod"):
             result = divided(*exprs) if op == "floordiv" else remainder(*exprs)
             return Value(result, both(proper, less(constant(0), exprs[1])), exact)
+        if op == "eq":
+            return Value(self._same(a, exprs), proper, exact)
         plain: dict[str, Callable[..., Expr]] = {
             "not": negate,
-            "eq": equal,
             "lt": less,
             "le": at_most,
             "add": add,
@@ -167,6 +169,16 @@ class Terms:
             "mul": times,
         }
         return Value(plain[op](*exprs), proper, exact)
+
+    @staticmethod
+    def _same(terms: Sequence[Term], exprs: Sequence[Expr]) -> Expr:
+        """Whether two are the same. What is surely there is not none, also where it is the number that none is here."""
+        surely = [not t.is_optional for t in terms]
+        if surely[0] == surely[1]:
+            return equal(*exprs)
+        missing = equal(exprs[surely.index(False)], NONE)
+        is_mistaken = equal(exprs[surely.index(True)], NONE) != FALSE
+        return both(negate(missing), equal(*exprs)) if is_mistaken else equal(*exprs)
 
     # ------------------------------------------------------------------------------------------------ exact numbers
 
@@ -218,17 +230,24 @@ class Terms:
         joined = both(first, b.expr) if op == "and" else either(first, b.expr)
         return Value(joined, both(a.proper, _where(is_open, b.proper)), both(a.exact, _where(is_open, b.exact)))
 
-    def _choice(self, a: tuple[Any, ...]) -> Value:
-        condition = self.value(a[0])
+    def _choice(self, t: Term) -> Value:
+        condition = self.value(t.args[0])
         if condition.expr.value is not None:
-            chosen = self.value(a[1] if condition.expr.value else a[2])
+            chosen = self._chosen(t, t.args[1] if condition.expr.value else t.args[2])
             return Value(chosen.expr, both(condition.proper, chosen.proper), both(condition.exact, chosen.exact))
-        then, otherwise = self.value(a[1]), self.value(a[2])
+        then, otherwise = self._chosen(t, t.args[1]), self._chosen(t, t.args[2])
         return Value(
             choose(condition.expr, then.expr, otherwise.expr),
             both(condition.proper, choose(condition.expr, then.proper, otherwise.proper)),
             both(condition.exact, choose(condition.expr, then.exact, otherwise.exact)),
         )
+
+    def _chosen(self, t: Term, way: Term) -> Value:
+        """One of the two. A number that stands where none may be must not be the one that none is here."""
+        value = self.value(way)
+        if t.is_optional and not way.is_optional and equal(value.expr, NONE) != FALSE:
+            raise TooLarge(f"a number that may be {NONE.lo} stands beside none, which is {NONE.lo} in Promela")
+        return value
 
     @staticmethod
     def _within(number: Value, size: int) -> Value:

@@ -15,11 +15,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ...machine import Action, Machine, Map, Model, Property, Real
+from ...machine import Action, Index, Machine, Map, Model, Property, Real
 from ...machine.concrete import Concrete, IllFormed
+from ...machine.model import RESULT
 from ...machine.program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements, terms
 from ...machine.scope import NONE, Scope, ScopeError
-from ...machine.terms import Line, Sort, Term, parts, walk
+from ...machine.terms import Line, Sort, Term, fits, is_surely, parts, walk
 
 __all__ = ["Names", "Plan", "Refused", "Setting", "is_sure", "one_line"]
 
@@ -100,10 +101,27 @@ class Setting:
     def _is_covered(self, prop: Property) -> bool:
         try:
             self._check_term(prop.formula, prop.line, {"now", "before"})
+            self._check_result(prop)
         except Refused as why:
             self.left_out.append((prop.name, str(why)))
             return False
         return True
+
+    def _check_result(self, prop: Property) -> None:
+        """What is returned is surely of the type by which the property speaks of it, so that it may be used as a key.
+
+        Where that is not known, the interpreters do not agree on what is read there.
+        """
+        if RESULT not in prop.given:
+            return
+        kind = type(prop.given[RESULT])
+        for name in prop.of:
+            returned = self.model.actions[name].result
+            assert returned is not None
+            sure = is_surely(returned, kind) if issubclass(kind, Index) else fits(returned, kind)
+            if not sure:
+                what = f"the result ({prop.line}) counts as {kind.__name__}, and {name} may return what is none of them"
+                raise Refused(f"{what}, which no translation covers")
 
     # ------------------------------------------------------------------------------------------------ values
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from ...machine import Machine, Model
-from ...machine.execution import Settled
+from ...machine.execution import Goal
 from ...machine.universe import Unbounded
-from ..obligations import COROLLARIES, INITIALLY, Problem, corollaries, initially, of_action
+from ..deciding import Deciding
+from ..obligations import COROLLARIES, INITIALLY, problems_of
 from ..solvers import to_smt2
 from ..trace import write_atomically
 from .setting import one_line
@@ -41,22 +42,29 @@ class Written(msgspec.Struct, frozen=True):
 def write_obligations(
     machine: type[Machine] | Model, folder: Path, *, on_progress: Progress | None = None
 ) -> list[Written]:
-    """Write what has to be proved of the machine, also what it has from machines that it extends, and the index last.
+    """Write what has to be proved of the machine, also what it has from machines that it extends.
 
-    What is no implication (that each action is possible, that counts are carried rightly) is not among it.
+    Each file has a goal with everything that is known where it stands: the invariants before the step among it, and
+    what other files ask at earlier places of the same action. So all of them together say that the properties hold.
+    What is no implication (that each action is possible, and what is known no contradiction) has no file, nor has an
+    invariant at a place where nothing that it speaks of had been written.
+
+    An index that is there goes first and the new one is written last, so that a folder with an index is whole.
 
     Raises:
         OSError: the folder or a file cannot be written.
     """
     model = machine if isinstance(machine, Model) else Model.of(machine)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / INDEX).unlink(missing_ok=True)
     written: list[Written] = []
     places = [INITIALLY, *model.actions, COROLLARIES]
     for done, place in enumerate(places, 1):
-        for number, problem in enumerate(_problems(model, place)):
-            file = f"{_plain(f'{model.name}-{place}')}-{number:03d}.smt2"
-            entry = Written(file, model.name, place, problem.goal, problem.rule, str(problem.line))
-            write_atomically(folder / file, _text(entry, problem).encode())
+        # Only the questions are wanted: nothing is asked, so there is no time to be given for it.
+        deciding = Deciding(problems_of(model, place, Unbounded(model)), "z3", seconds=0.0)
+        for goal in deciding.problems.goals:
+            entry = _entry(model, place, goal, len(written) + 1)
+            write_atomically(folder / entry.file, _text(entry, to_smt2(deciding.question(goal))).encode())
             written.append(entry)
         if on_progress is not None:
             on_progress(done, len(places), f"{model.name}.{place}")
@@ -65,23 +73,14 @@ def write_obligations(
     return written
 
 
-def _problems(model: Model, place: str) -> Iterator[Problem]:
-    """All obligations of one place: nothing counts as settled elsewhere."""
-    universe = Unbounded(model)
-    if place == INITIALLY:
-        yield from initially(model, universe, Settled()).problems
-    elif place == COROLLARIES:
-        yield from corollaries(model, universe, Settled()).problems
-    else:
-        yield from of_action(model, place, universe, settled=Settled()).problems
+def _entry(model: Model, place: str, goal: Goal, number: int) -> Written:
+    """A line of the index. The number keeps names apart that differ in what no name of a file has."""
+    file = re.sub(r"[^A-Za-z0-9_-]", "_", f"{model.name}-{number:04d}-{place}") + ".smt2"
+    return Written(file, model.name, place, goal.name, goal.rule, str(goal.line))
 
 
-def _text(entry: Written, problem: Problem) -> str:
+def _text(entry: Written, question: str) -> str:
     """The file: what it is about, and the question."""
     about = one_line(f"{entry.machine}.{entry.action}: {entry.rule} {entry.goal} ({entry.line})").replace("|", "/")
     head = f"(set-info :smt-lib-version 2.6)\n(set-info :source |{about}|)\n(set-info :status {entry.expected})\n"
-    return head + to_smt2(problem).replace("(set-info :status unknown)\n", "", 1)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    return head + question.replace("(set-info :status unknown)\n", "", 1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...machine import Bool, Index, Int, Map, Real, Sort
+from ...machine.model import RESULT
 from ...machine.program import Assign, Each, Let, Loop, Push, Remove, Require, Statement, When
 from ...machine.terms import Line, Term, may_misfit
 from .setting import Plan, one_line
@@ -117,7 +118,7 @@ class TlaAction:
     def _returned(self) -> list[Link]:
         """What is wrong with the result; that it can be written down is asked where a property speaks of it."""
         result = self.plan.action.result
-        is_asked = any("result" in p.given for p in self.plan.steps)
+        is_asked = any(RESULT in p.given for p in self.plan.steps)
         return [] if result is None else self._needed([result], self.plan.action.line, NEEDS if is_asked else NEEDS[:1])
 
     def _end(self) -> list[str]:
@@ -148,7 +149,7 @@ class TlaAction:
         """The step has its properties."""
         given = {p.args[0]: self.terms.variables[p.args[1]] for p in self.plan.action.params}
         if self.plan.action.result is not None:
-            given = {"result": self.terms.value(self.plan.action.result), **given}
+            given = {RESULT: self.terms.value(self.plan.action.result), **given}
         for prop in self.plan.steps:
             arguments = ", ".join([self.first, self.terms.now, *(given[n] for n in prop.given)])
             yield f"{self.words.operators[prop.name]}({arguments})", f"{prop.rule} {prop.name}"

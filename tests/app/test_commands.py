@@ -9,7 +9,9 @@ from kvproof import cli
 from kvproof.checkers.lockstep import Call
 from kvproof.checkers.script import to_trace
 from kvproof.checkers.trace import read_trace, write_trace
+from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
+from kvproof.spec.keys import Keys
 from kvproof.spec.tiered import Tiered
 from kvproof.tiered_targets import TARGETS
 from kvproof.worlds import World
@@ -31,11 +33,39 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_prove_gives_json_and_status_0(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["prove", "keys", "--json", "-"]) == 0
+    assert cli.run(["prove", "keys", "--fresh", "--json", "-"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["obligations"] == report["proved"] > 50
-    assert (report["refuted"], report["unknown"]) == (0, 0)
-    assert report["machines"][0]["machine"] == "Keys"
+    assert (report["refuted"], report["unknown"], report["gaps"]) == (0, 0, [])
+    (machine,) = report["machines"]
+    model = Model.of(Keys)
+    assert machine["machine"] == "Keys"
+    assert machine["actions"] == len(model.actions)
+    assert machine["properties"] == len(model.of_kind("invariant")) + len(model.of_kind("step"))
+    assert machine["left_to_exploration"] == len(model.of_kind("sometimes"))
+    assert machine["untouched"] >= 0
+    assert machine["recalled"] < report["obligations"]
+    assert 0 < max(o["seconds"] for o in machine["obligations"]) <= machine["seconds"] == report["seconds"]
+
+
+def test_prove_says_of_how_much_it_speaks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["prove", "keys", "file-store"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Proved for any number of blocks, requests and hashes, in every dialect:")
+    columns = "machine actions properties obligations proved refuted unknown slowest computing"
+    assert columns in " ".join(shown.split())
+
+
+def test_a_heading_says_what_holds_only_where_all_of_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["prove", "keys", f"{BROKEN}:WriteShared", "--timeout", "2"]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "1 of 2 machines are proved for any size; what is refuted has a counterexample below:" in shown
+    assert "refuted: WriteShared.write: P6 a_request_reads_its_own_prefix (pool.py:" in shown
+    assert "Proved for any" not in shown
+    assert cli.run(["prove", "keys", "file-store", "--timeout", "0.001", "--fresh"]) == 3
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "of 2 machines are proved for any size; the others are not decided:" in shown
+    assert "Proved for any" not in shown
 
 
 @pytest.mark.slow
@@ -51,7 +81,7 @@ def test_a_refutation_is_status_1_and_its_trace_replays(tmp_path: Path, capsys: 
 
 
 def test_an_obligation_that_times_out_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["prove", "keys", "--timeout", "0.001"]) == 3
+    assert cli.run(["prove", "keys", "--timeout", "0.001", "--fresh"]) == 3
     assert "unknown: Keys." in capsys.readouterr().out
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from kvproof import cli
+from kvproof.checkers.export import smt2, write_obligations
+from kvproof.checkers.prove import prove
+from kvproof.checkers.trace import write_atomically
+from kvproof.machine import Model
+from kvproof.machines import find_machine
 
 SMALL = ["--size", "Hash=1"]
 
@@ -46,7 +53,23 @@ def test_the_scope_is_that_of_explore(tmp_path: Path, capsys: pytest.CaptureFixt
     size = "Block=1,Request=1,Hash=1,Slot=1,Content=1,Position=1"
     assert cli.run(["export", "pool", "--to", "promela", "--size", size, "--params", str(params)]) == 0
     assert " * Parameter need = [1]\n" in capsys.readouterr().out
-    assert cli.run(["export", "mirror", "--to", "promela", "--set", "capacity=2", "--free-order", "append"]) == 0
+    assert (
+        cli.run(
+            [
+                "export",
+                "mirror",
+                "--to",
+                "promela",
+                "--set",
+                "capacity=2",
+                "--free-order",
+                "append",
+                "--size",
+                "Request=1",
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert " * Parameter capacity = 2\n" in shown
     assert " * Parameter split = false\n" in shown
@@ -114,6 +137,36 @@ def test_every_obligation_is_a_file_that_solvers_read(tmp_path: Path, capsys: py
         z3.parse_smt2_string(text)
     for entry in index[:: max(1, len(index) // 12)]:
         assert answer_of_cvc5((tmp_path / entry["file"]).read_text()) == "unsat", entry
+
+
+def test_what_prove_asks_has_a_file_each(tmp_path: Path) -> None:
+    """All of it, each once. What is beyond has no file: it is no implication (`vacuity.py`)."""
+    machine = find_machine("file-store")
+    written = Counter((w.action, w.goal) for w in write_obligations(machine, tmp_path))
+    asked = Counter((o.action, o.goal) for o in prove(machine, jobs=1).obligations)
+    assert written <= asked
+    ways = {f"{name} is {how}" for name in Model.of(machine).actions for how in ("possible", "consistent")}
+    assert {goal for _, goal in asked - written} == {"some first state exists", *ways}
+
+
+def test_a_folder_that_is_half_written_has_no_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["export", "file-store", "--to", "smt2", "-o", str(tmp_path)]
+    assert cli.run(arguments) == 0
+    assert (tmp_path / "index.jsonl").is_file()
+    left = [None] * 20
+
+    def write(path: Path, data: bytes) -> None:
+        if not left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        left.pop()
+        write_atomically(path, data)
+
+    monkeypatch.setattr(smt2, "write_atomically", write)
+    assert cli.run(arguments) == 2
+    assert "cannot be written (No space left on device); give another path" in capsys.readouterr().err
+    assert not (tmp_path / "index.jsonl").exists()
 
 
 def answer_of_cvc5(text: str) -> str:

@@ -130,7 +130,7 @@ class Judged(SpecTarget):
         before = self.machine.copy(self.state)
         result = super().perform(action, *args)
         assert self.machine.violations(self.state) == []
-        assert self.machine.step_violations(before, self.state, action, args) == []
+        assert self.machine.step_violations(before, self.state, action, args, result) == []
         return result
 
 

@@ -55,14 +55,14 @@ class Ours:
     def step(self, state: Described, move: Move) -> Seen:
         before = self.concrete.state(state)
         try:
+            words = self.batched.pack([before])
+            if self.is_exact:  # also on the way to what makes the step impossible
+                list(self.batched.moves(words, only=move))
             if not self.concrete.is_enabled(before, *move):
                 return Seen(IMPOSSIBLE)
-            after, _ = self.concrete.after(before, *move)
-            words = self.batched.pack([before])
+            after, outcome = self.concrete.after(before, *move)
             self.batched.pack([after])
-            if self.is_exact:
-                list(self.batched.moves(words, only=move))
-            broken = self.concrete.step_violations(before, after, *move)
+            broken = self.concrete.step_violations(before, after, *move, outcome.result)
         except (IllFormed, ScopeError):
             return Seen(WRONG)
         return Seen(flat(self.setting, self.concrete.describe(after)), frozenset(v.prop.name for v in broken))

@@ -25,6 +25,7 @@ from kvproof.machine import (
     Tally,
     action,
     all_of,
+    any_of,
     exists,
     forall,
     iff,
@@ -54,6 +55,10 @@ class Box(Sort):
 
 
 class Place(Index):
+    pass
+
+
+class Mark(Index):
     pass
 
 
@@ -254,7 +259,7 @@ class Keys(Machine):
     link = Map(Node, to=Node, init=lambda m, n: ite(n == HEAD, TAIL, HEAD))
     back = Map(Node, to=optional(Node))
     shelf = Map(Box, Place, to=optional(Item))
-    by_number = Map(Int, to=Bool)
+    by_number = Map(Mark, to=Bool)
     by_flag = Map(Bool, to=Int)
     home = Map(Item, to=Box, init=lambda m, i: m.first_box.value)
     stage = Scalar(to=Place)
@@ -453,22 +458,106 @@ class Exact(Machine):
         return self.level[b] - before.level[b] == n * self.rate[b]
 
 
+class Answers(Machine):
+    """What actions return, and whether there is an index of some number."""
+
+    top = Scalar(to=Int)
+    next = Scalar(to=Place)
+    owner = Map(Place, to=optional(Box))
+    level = Map(Box, to=Real)
+
+    @action("1")
+    def climb(self, n: Int) -> Int:
+        self.require(Place.has(self.top.value - 1 + n))
+        old = self.top.value
+        self.top.value = old + n
+        return old
+
+    @action("2")
+    def fall(self, p: Place) -> Int:
+        self.require((self.top.value > 0) & ~Place.has(self.top.value * 2 - p))
+        self.top.value = ite(Mark.has(self.top.value - 2 - p), self.top.value - 2, 0)
+        return p
+
+    @action("3")
+    def take(self, p: Place, b: Box) -> Bool:
+        was_free: Bool = self.owner[p] == none
+        with when(was_free):
+            self.owner[p] = b
+        with otherwise():
+            self.owner[p] = none
+        with when(Place.has(p + 1) & Place.has(self.next.value + 1)):
+            self.next.value = self.next.value + 1
+        with otherwise():
+            self.next.value = 0
+        return was_free
+
+    @action("4")
+    def lift(self, b: Box) -> Real:
+        self.require(Mark.has(self.top.value - 2))
+        self.level[b] = ite(self.level[b] > 1, 0, self.level[b] + Fraction(1, 2))
+        return self.level[b] / 2
+
+    @action("5")
+    def choose(self, b: Box, p: Place) -> Box:
+        self.require(exists(Box, lambda c: self.owner[p] == c))
+        self.owner[p] = b
+        return b
+
+    @invariant("1")
+    def the_top_is_behind_an_index(self) -> Bool:
+        return implies(self.top.value > 0, Place.has(self.top.value - 1)) & ~Place.has(0 - 1) & Mark.has(0)
+
+    @step("2", of=("climb", "fall"))
+    def it_says_where_it_was(self, before: Answers, result: Int) -> Bool:
+        return any_of(result == before.top.value, (self.top.value < before.top.value) & Place.has(result))
+
+    @step("3", of="take")
+    def it_says_whether_it_was_free(self, before: Answers, p: Place, result: Bool) -> Bool:
+        return all_of(iff(result, before.owner[p] == none), result | (self.owner[p] == none))
+
+    @step("4", of="lift")
+    def it_is_lifted(self, before: Answers, b: Box) -> Bool:
+        return before.level[b] != self.level[b]
+
+    @step("5", of="choose")
+    def it_says_who(self, before: Answers, p: Place, result: Box, c: Box) -> Bool:
+        return (self.owner[p] == result) & implies(c != result, self.level[c] == before.level[c])
+
+
 SCOPES: dict[type[Machine], tuple[dict[str, int], dict[str, object]]] = {
     Queues: ({"Item": 2, "Box": 2}, {}),
     Loops: ({"Item": 3, "Place": 3, "Int": 4}, {"weight": [1, 2, 3]}),
     Rounds: ({"Item": 2, "Box": 2}, {}),
     Keys: (
-        {"Item": 2, "Box": 2, "Place": 2, "Int": 2},
+        {"Item": 2, "Box": 2, "Place": 2, "Mark": 3, "Int": 2},
         {"start": None, "table": [[1, None], [0, 1]], "first_box": 1},
     ),
     Sums: ({"Item": 3, "Box": 2, "Int": 4}, {"weight": [0, 1, 2]}),
     Numbers: ({"Box": 2, "Place": 2, "Int": 3}, {"base": 2}),
+    Answers: ({"Box": 2, "Place": 2, "Mark": 2, "Int": 2, "Real": 4}, {}),
     Exact: ({"Box": 2, "Int": 3, "Real": 36}, {"rate": ["1/3", "1/2"], "first": 0}),
 }
 """The machines, each with sizes and parameters."""
 
 
-def scope(machine: type[Machine]) -> Scope:
+SMALL: dict[type[Machine], tuple[dict[str, int], dict[str, object]]] = {
+    **SCOPES,
+    Queues: ({"Item": 2, "Box": 1}, {}),
+    Rounds: ({"Item": 2, "Box": 1}, {}),
+    Keys: (
+        {"Item": 1, "Box": 1, "Place": 2, "Mark": 3, "Int": 2},
+        {"start": None, "table": [[0, None]], "first_box": 0},
+    ),
+    Sums: ({"Item": 2, "Box": 1, "Int": 3}, {"weight": [1, 2]}),
+    Numbers: ({"Box": 1, "Place": 2, "Int": 3}, {"base": 2}),
+    Answers: ({"Box": 1, "Place": 2, "Mark": 2, "Int": 2, "Real": 4}, {}),
+    Exact: ({"Box": 1, "Int": 3, "Real": 36}, {"rate": ["1/3"], "first": 0}),
+}
+"""The same with few states."""
+
+
+def scope(machine: type[Machine], *, small: bool = False) -> Scope:
     """The scope of one of them."""
-    sizes, params = SCOPES[machine]
+    sizes, params = (SMALL if small else SCOPES)[machine]
     return Scope(Model.of(machine), dict(sizes), dict(params))

@@ -25,14 +25,8 @@ class SymbolicSuccessor:
         self.universe = Finite(model, scope.sizes, counts_by_law=True)
         self.symbolic = Symbolic(model, self.universe)
         self.run = Run(self.symbolic, model.actions[action], rounds=rounds, judged=False, assumed=False)
-        self.wanted = [condition for context in self._chain() for condition in context.known if condition is not True]
-
-    def _chain(self) -> list[Any]:
-        chain, at = [], self.run.context
-        while at is not None:
-            chain.append(at)
-            at = at.outer  # type: ignore[assignment]
-        return chain
+        known = [fact.formula for fact in self.run.context.all_facts()]
+        self.wanted = [f for f in (*known, *[build() for build in self.symbolic.ends.values()]) if f is not True]
 
     def _cells(self, kinds: Any) -> list[tuple[Formula, ...]]:
         return list(itertools.product(*[self.universe.elements(k) for k in kinds]))
@@ -40,7 +34,7 @@ class SymbolicSuccessor:
     def after(self, concrete: Concrete, state: State, args: tuple[int, ...]) -> dict[str, Any] | None:
         """The state after the action, as `Concrete.describe` gives it; None where the action is not possible."""
         solver = z3.Solver()
-        solver.add(*self.symbolic.definitions, *self.wanted)
+        solver.add(*self.wanted)
         described = {**concrete.describe(state), **concrete.scope.params}
         for name, mapping in self.model.maps.items():
             if mapping.scratch:

@@ -71,8 +71,8 @@ class ConcreteRun:
 
     def broken_by(self, state: Described, action: str, args: tuple[int, ...]) -> set[str]:
         before = self.concrete.state(state)
-        after, _ = self.concrete.after(before, action, args)
-        return {v.prop.name for v in self.concrete.step_violations(before, after, action, args)}
+        after, outcome = self.concrete.after(before, action, args)
+        return {v.prop.name for v in self.concrete.step_violations(before, after, action, args, outcome.result)}
 
     def broken(self, state: Described) -> set[str]:
         return {v.prop.name for v in self.concrete.violations(self.concrete.state(state))}

@@ -39,6 +39,8 @@ from kvproof.machine import (
     when,
 )
 
+ELSEWHERE = "inside a `when`, `each`, `loop` or quantifier, or in another text, and is used outside of it"
+
 
 class Block(Sort):
     pass
@@ -606,7 +608,7 @@ def test_a_value_that_leaves_when() -> None:
         self.count[b] = seen + 1  # wrong
 
     message = in_action(body)
-    assert message == "count[b] was read inside a `when`, `each` or `loop` and is used outside of it"
+    assert message == f"count[b] was read {ELSEWHERE}"
 
 
 def test_a_value_that_leaves_when_for_another_condition() -> None:
@@ -644,7 +646,7 @@ def test_the_element_of_each_outside_of_it() -> None:
             self.count[c] = 0
         self.count[c] = 1  # wrong
 
-    assert in_action(body) == "b has its meaning inside a `when`, `each` or `loop` and is used outside of it"
+    assert in_action(body) == f"b has its meaning {ELSEWHERE}"
 
 
 def test_the_index_of_a_loop_after_it() -> None:
@@ -653,7 +655,7 @@ def test_the_index_of_a_loop_after_it() -> None:
             self.count[b] = 0
         self.cursor.value = self.table[r, loop.index]  # wrong
 
-    assert in_action(body) == "i has its meaning inside a `when`, `each` or `loop` and is used outside of it"
+    assert in_action(body) == f"i has its meaning {ELSEWHERE}"
 
 
 def test_a_value_that_leaves_an_action_as_its_result() -> None:
@@ -727,7 +729,10 @@ def test_each_that_writes_a_foreign_entry() -> None:
             self.count[b] = 1  # wrong
             self.cursor.value = self.table[q, 0]
 
-    assert in_action(body) == "`each` writes count at an entry that is not its own"
+    assert in_action(body) == (
+        "`each` writes count at an entry that is not its own: r has to stand at one place of its keys, the same in "
+        "every write"
+    )
 
 
 def test_each_that_reads_what_another_round_writes() -> None:
@@ -741,7 +746,7 @@ def test_each_that_reads_what_another_round_writes() -> None:
 def test_each_that_reads_a_count_of_what_another_round_writes() -> None:
     def body(self: Base, b: Block, r: Request, n: Int) -> None:
         with self.each(Block) as c:
-            self.count[c] = self.many.value  # type: ignore[attr-defined]  # wrong
+            self.count[c] = self.many.value  # wrong
 
     class Counts(Base):
         many = Count(Block, where=lambda m, b: m.count[b] > 0)

@@ -6,19 +6,15 @@ import re
 
 import pytest
 
-from kvproof.checkers.counterexample import find
-from kvproof.checkers.obligations import of_action
 from kvproof.checkers.prove import prove
-from kvproof.checkers.solvers import Attempt, ask
 from kvproof.machine import Machine, Model
-from kvproof.machine.universe import Unbounded
 from kvproof.spec.aligned_split import AlignedSplit
 from kvproof.spec.connectors import Connectors
 from kvproof.spec.file_store import FileStore
 from kvproof.spec.groups import Groups
 
 from . import broken_hybrid
-from .test_tiers import open_ends
+from .test_tiers import open_ends, step_that_breaks
 
 
 @pytest.mark.parametrize(
@@ -37,12 +33,6 @@ def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
     assert rules <= {r for p in promised if p.kind != "sometimes" for r in re.findall(r"[A-Z]\d+", p.rule)}
 
 
-def open_goals(model: Model, action: str, prop: str) -> list[str]:
-    """The parts of a property that the prover does not prove at once: to search for what breaks another is long."""
-    problems = [p for p in of_action(model, action, Unbounded(model)).problems if p.goal.startswith(prop)]
-    return [p.goal for p in problems if ask(p, [], Attempt(depth=2), solver="z3", timeout=1.0) != "proved"]
-
-
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
     [
@@ -52,9 +42,7 @@ def open_goals(model: Model, action: str, prop: str) -> list[str]:
     ],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
-    model = Model.of(machine)
-    goals = open_goals(model, action, prop)
-    found = next((step for goal in goals if (step := find(model, action, goal, seconds=10.0))), None)
+    found = step_that_breaks(machine, action, prop)
     assert found is not None
     assert found.replayed
     assert rule in found.rule

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from kvproof.checkers.counterexample import find
-from kvproof.checkers.heritage import heritage
-from kvproof.checkers.obligations import of_action
+from kvproof.checkers.proofs import Proofs
 from kvproof.checkers.prove import prove
 from kvproof.machine import Machine, Model
-from kvproof.machine.universe import Unbounded
 from kvproof.spec.offload import Offload
+from kvproof.spec.pool import Pool
 
 from . import broken_offload
-from .test_tiers import open_ends
+from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_breaks
 
 RULES = {f"O{n}" for n in range(1, 13)} | {"P2", "P6", "P12", "L1", "L2"}
 
@@ -29,11 +28,13 @@ def test_machine_o_is_proved() -> None:
     assert {r for rules in written for r in re.findall(r"[A-Z]\d+", rules)} >= RULES
 
 
-def test_what_p_does_alone_is_not_asked_again() -> None:
-    inherited = heritage(Model.of(Offload))
-    assert "ref_cnt_counts_holders" in inherited["allocate"].settled.properties
-    # A register that loads may not use is P's with one requirement more; a reset of two tiers is another action.
-    assert inherited["register"].of == ["Pool"]
+@pytest.mark.usefixtures(nothing_is_sampled.__name__)
+def test_what_p_does_alone_is_not_asked_again(tmp_path: Path) -> None:
+    proofs = Proofs(tmp_path / "proofs.sqlite")
+    assert prove(Pool, only=["allocate", "register"], proofs=proofs).holds
+    assert "ref_cnt_counts_holders" in recalled(Offload, "allocate", proofs)
+    # A register that loads may not use is P's with one requirement more.
+    assert "the_map_and_the_blocks_agree" in recalled(Offload, "register", proofs)
 
 
 # Half a minute each to the smallest state; the explorer finds them in a second.
@@ -46,9 +47,7 @@ LONG = {"KeepsPinsOfThePreempted", "LooksBeyondTheLastToken", "StoresWhatIsBeing
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
-    model = Model.of(machine)
-    goals = [p.goal for p in of_action(model, action, Unbounded(model)).problems if p.goal.startswith(prop)]
-    found = next((step for goal in goals if (step := find(model, action, goal, seconds=10.0))), None)
+    found = step_that_breaks(machine, action, prop)
     assert found is not None
     assert found.replayed
     assert rule in found.rule

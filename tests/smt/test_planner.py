@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kvproof.checkers.counterexample import Counterexample, find
+from kvproof.checkers.counterexample import Counterexample, Search
 from kvproof.checkers.obligations import of_action
 from kvproof.checkers.prove import prove
 from kvproof.machine import Machine, Model
@@ -52,8 +52,9 @@ def are_legal(shown: Counterexample) -> bool:
 
 def smallest(machine: type[Machine], action: str, prop: str) -> Counterexample:
     model = Model.of(machine)
-    goals = [p.goal for p in of_action(model, action, Unbounded(model)).problems if p.goal.startswith(prop)]
-    found = next((step for goal in goals if (step := find(model, action, goal, seconds=10.0))), None)
+    goals = [g.name for g in of_action(model, action, Unbounded(model)).goals if g.name.startswith(prop)]
+    search = Search(model, action, seconds=10.0)
+    found = next((step for goal in goals if (step := search.find(goal))), None)
     assert found is not None
     assert found.replayed
     assert are_legal(found)

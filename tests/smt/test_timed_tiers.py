@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from kvproof.checkers.counterexample import find
-from kvproof.checkers.heritage import heritage
-from kvproof.checkers.obligations import of_action
+from kvproof.checkers.proofs import Proofs
 from kvproof.checkers.prove import prove
 from kvproof.machine import Machine, Model
-from kvproof.machine.universe import Unbounded
 from kvproof.spec.links import Links
 from kvproof.spec.shared_tier import SharedTier
 from kvproof.spec.timed_tiers import TimedTiers
 
 from . import broken_timed
-from .test_tiers import open_ends
+from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_breaks
 
 
 @pytest.mark.parametrize(
@@ -37,12 +35,16 @@ def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
     assert {r for said in written for r in re.findall(r"[A-Z]\d+", said)} == rules
 
 
-def test_what_links_do_alone_is_not_asked_again() -> None:
+@pytest.mark.usefixtures(nothing_is_sampled.__name__)
+def test_what_links_do_alone_is_not_asked_again(tmp_path: Path) -> None:
+    proofs = Proofs(tmp_path / "proofs.sqlite")
+    assert prove(Links, proofs=proofs).holds
+    own = {"start", "advance", "advance_to_deadline", "complete"}
+    assert Model.of(Links).actions.keys() == own
     for machine in (TimedTiers, SharedTier):
-        inherited = heritage(Model.of(machine))
-        own = {name for name, place in inherited.items() if place.of == ["Links"]}
-        assert own == {"start", "advance", "advance_to_deadline", "complete"}
-        assert "a_link_is_shared_fairly" in inherited["advance"].settled.properties
+        assert "a_link_is_shared_fairly" in recalled(machine, "advance", proofs)
+        for action in own:
+            assert recalled(machine, action, proofs)
 
 
 def test_that_divisors_are_not_0_is_asked() -> None:
@@ -63,9 +65,7 @@ LONG = {"PaysForOneBlock", "ShipsUpwards", "PromotesAtOnce", "PromotesNobody", "
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
-    model = Model.of(machine)
-    goals = [p.goal for p in of_action(model, action, Unbounded(model)).problems if p.goal.startswith(prop)]
-    found = next((step for goal in goals if (step := find(model, action, goal, seconds=10.0))), None)
+    found = step_that_breaks(machine, action, prop)
     assert found is not None
     assert found.replayed
     assert rule in found.rule

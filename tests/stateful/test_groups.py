@@ -125,8 +125,8 @@ class Beside(RuleBasedStateMachine):
         """An action that the call was made of: it has to be possible."""
         assert self.spec.is_enabled(self.state, action, args), f"{action}{args} is not possible"
         before = self.spec.copy(self.state)
-        self.spec.apply(self.state, action, args)
-        assert self.spec.step_violations(before, self.state, action, args) == []
+        result = self.spec.apply(self.state, action, args).result
+        assert self.spec.step_violations(before, self.state, action, args, result) == []
 
     def changed(self, r: int, before: Tables) -> None:
         """What a call took and gave back: blocks that went first, then those that came."""

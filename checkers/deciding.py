@@ -1,0 +1,232 @@
+"""Deciding the goals of one place: with few facts first, and many ways to ask for what is left.
+
+A goal is proved once it follows from what is known where it stands, and from goals of the same place that were proved
+before it. Which of the facts were needed is kept: where the same goal stands beside the same facts again, in another
+action or in a machine that extends this one, it need not be asked again (`proofs.py`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..machine.execution import Goal
+from ..machine.formulas import land
+from ..machine.knowledge import Fact
+from .obligations import Problems
+from .proofs import SAMPLE, Core, Proofs, digest_of
+from .slices import EVERYTHING, NEARBY, Slices
+from .solvers import Question, Solver, Way, ask, ask_cvc5, is_trivial
+
+__all__ = ["LADDER", "PATIENT", "Attempt", "Deciding", "Decision"]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at a goal: how much is shown of what is known (`slices.py`), and how Z3 is asked.
+
+    ``lemmas``: also what was proved at the same place before.
+    """
+
+    level: int
+    way: Way
+    lemmas: bool = False
+
+
+TOGETHER = Attempt(0, Way(depth=2, effort=0.1))
+"""The goals of one property at one place at once: nine in ten need no more."""
+
+QUICK = (
+    Attempt(0, Way(depth=6, seed=1, effort=0.05)),
+    Attempt(1, Way(depth=6, seed=2, effort=0.05)),
+    Attempt(NEARBY, Way(depth=3, seed=3, effort=0.1)),
+    Attempt(2, Way(depth=3, seed=4, effort=0.08)),
+    Attempt(0, Way(depth=4, seed=7, cases=True, effort=0.1)),
+    Attempt(NEARBY, Way(depth=6, seed=5, effort=0.6)),
+    Attempt(EVERYTHING, Way(depth=6, seed=6, effort=0.5)),
+)
+"""What is tried first of what is left: of a hundred goals, this leaves one or none."""
+
+
+def _round(effort: float, seed: int) -> tuple[Attempt, ...]:
+    """Each kind of attempt once."""
+    return (
+        Attempt(0, Way(depth=3, seed=seed, relevancy=1, effort=effort)),
+        Attempt(0, Way(depth=2, seed=seed, effort=effort)),
+        Attempt(2, Way(depth=3, seed=seed, relevancy=1, effort=effort)),
+        Attempt(1, Way(depth=3, seed=seed, effort=effort)),
+        Attempt(NEARBY, Way(depth=2, seed=seed, effort=effort)),
+        Attempt(1, Way(depth=3, seed=seed, effort=effort), lemmas=True),
+        Attempt(EVERYTHING, Way(depth=3, seed=seed, effort=2 * effort)),
+        Attempt(1, Way(depth=4, seed=seed, cases=True, effort=effort)),
+        Attempt(0, Way(depth=2, seed=seed, models=True, effort=effort)),
+        Attempt(NEARBY, Way(depth=2, seed=seed, effort=effort), lemmas=True),
+        Attempt(EVERYTHING, Way(depth=6, seed=seed, relevancy=1, effort=2 * effort), lemmas=True),
+    )
+
+
+LADDER = (*QUICK, *_round(0.2, 10), *_round(0.2, 20), *_round(0.5, 30))
+"""What else is tried, in turn. Whether a proof is found within a bound on depth also depends on which case is split
+first, so another way to ask is worth more than more depth, and many short tries more than a long one."""
+
+PATIENT = (*_round(0.5, 40), *_round(1.0, 50), *_round(1.0, 60), *_round(3.0, 70), *_round(6.0, 80))
+"""Asked for what the ladder left open and what has no counterexample."""
+
+PATIENCE = 6
+"""They may take so many times as long as the ladder."""
+
+
+@dataclass
+class Decision:
+    """What became of a goal. ``seconds`` is the time that this process computed for it."""
+
+    goal: Goal
+    is_proved: bool = False
+    seconds: float = 0.0
+    core: list[Fact] | None = None
+    """What its proof needed; None where it is not proved, or where that is not known."""
+    is_recalled: bool = False
+    """It was proved before."""
+
+
+@dataclass
+class Deciding:
+    """The goals of one place while they are worked on."""
+
+    problems: Problems
+    solver: Solver
+    seconds: float
+    """For one goal, of computing, so that what else runs on the machine changes nothing."""
+    proofs: Proofs | None = None
+    """What was proved before."""
+    perturbed: int = 0
+    """Changes the seeds of all attempts."""
+    decisions: list[Decision] = field(init=False)
+    slices: Slices = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing decided."""
+        self.decisions = [Decision(goal) for goal in self.problems.goals]
+        self.slices = Slices(self.problems)
+
+    def decide(self, ladder: Sequence[Attempt] = LADDER) -> None:
+        """Try to prove every goal, by the ladder."""
+        if self.solver == "cvc5":
+            self._ask_cvc5()
+            return
+        if self.proofs is not None:
+            self._recall(self.proofs)
+        for group in self._groups():
+            self._attempt(group, TOGETHER, self.seconds)
+        for attempt in ladder:
+            for decision in self.decisions:
+                self._attempt([decision], attempt, self.seconds)
+
+    def keep(self) -> None:
+        """Keep what is proved now, for the next time."""
+        if self.proofs is not None:
+            new = [d for d in self.decisions if d.core is not None and not d.is_recalled]
+            self.proofs.keep((digest_of(d.goal.formula), self._digests(d.core or [])) for d in new)
+
+    def _digests(self, core: Sequence[Fact]) -> Core:
+        return tuple((fact.label, digest_of(fact.formula)) for fact in core)
+
+    def _recall(self, proofs: Proofs) -> None:
+        """What follows here as it followed before: the same goal, with the same facts at hand."""
+        for decision in self.decisions:
+            started = time.process_time()
+            for core in proofs.cores(digest_of(decision.goal.formula)):
+                facts = self._at_hand(decision.goal, core)
+                if facts is not None and self._is_believed(decision.goal, facts):
+                    decision.is_proved, decision.core, decision.is_recalled = True, facts, True
+                    break
+            decision.seconds += time.process_time() - started
+
+    def _at_hand(self, goal: Goal, core: Core) -> list[Fact] | None:
+        """These facts, if all of them are known where the goal stands."""
+        found = []
+        for label, digest in core:
+            fact = next((f for f in self.slices.labelled(goal, label) if digest_of(f.formula) == digest), None)
+            if fact is None:
+                return None
+            found.append(fact)
+        return found
+
+    @staticmethod
+    def _is_believed(goal: Goal, facts: Sequence[Fact]) -> bool:
+        """Some of what is recalled is asked again."""
+        if random.random() >= SAMPLE:
+            return True
+        return ask(Question([f.formula for f in facts], goal.formula), Way(depth=6), seconds=1.0) is not None
+
+    def be_patient(self, decision: Decision) -> None:
+        """Ask for one goal in many ways, with time of its own for it."""
+        until = decision.seconds + PATIENCE * self.seconds
+        for attempt in PATIENT:
+            self._attempt([decision], attempt, until)
+
+    def _groups(self) -> Iterator[list[Decision]]:
+        """The goals of one property that stand in one context."""
+        groups: dict[tuple[int, str], list[Decision]] = {}
+        for number, decision in enumerate(self.decisions):
+            prop = decision.goal.prop
+            key = (id(decision.goal.context), prop.name if prop is not None else f"goal {number}")
+            groups.setdefault(key, []).append(decision)
+        yield from groups.values()
+
+    def _attempt(self, decisions: Sequence[Decision], attempt: Attempt, until: float) -> None:
+        """Ask for the conjunction of goals that stand in one context."""
+        left = [d for d in decisions if not d.is_proved and d.seconds < until]
+        if not left:
+            return
+        started = time.process_time()
+        goals = [d.goal for d in left]
+        facts = self.slices.facts(goals, attempt.level, self._lemmas(goals) if attempt.lemmas else ())
+        question = Question([f.formula for f in facts], land(*[g.formula for g in goals]), goals[0].branches)
+        way = replace(attempt.way, seed=attempt.way.seed + 1000 * self.perturbed)
+        core = ask(question, way, seconds=self.seconds)
+        spent = (time.process_time() - started) / len(left)
+        for d in left:
+            d.seconds += spent
+            if core is not None:
+                d.is_proved, d.core = True, self._without_lemmas([facts[i] for i in core])
+
+    def _lemmas(self, goals: Sequence[Goal]) -> list[Fact]:
+        """What was proved in the same context before."""
+        context = goals[0].context
+        return [
+            Fact(f"proved: {d.goal.name}", d.goal.symbols, d.goal.build)
+            for d in self.decisions
+            if d.is_proved and d.goal.context is context
+        ]
+
+    def _without_lemmas(self, core: Sequence[Fact]) -> list[Fact] | None:
+        """What is needed, with what lemmas needed in their place."""
+        needed: dict[int, Fact] = {}
+        for fact in core:
+            lemma = next((d for d in self.decisions if d.goal.build is fact.build), None)
+            if lemma is not None and lemma.core is None:
+                return None
+            for f in [fact] if lemma is None else lemma.core or []:
+                needed[id(f)] = f
+        return list(needed.values())
+
+    def question(self, goal: Goal) -> Question:
+        """The goal with everything that is known where it stands."""
+        facts = self.slices.facts([goal], EVERYTHING)
+        return Question([f.formula for f in facts], goal.formula, goal.branches)
+
+    def _ask_cvc5(self) -> None:
+        """Every goal, with few facts and with all of them."""
+        for decision in self.decisions:
+            for level in (0, 1, 2, NEARBY, EVERYTHING):
+                if decision.is_proved or decision.seconds >= self.seconds:
+                    break
+                started = time.process_time()
+                facts = self.slices.facts([decision.goal], level)
+                question = Question([f.formula for f in facts], decision.goal.formula)
+                left = self.seconds - decision.seconds
+                decision.is_proved = is_trivial(question.goal) or ask_cvc5(question, seconds=left)
+                decision.seconds += time.process_time() - started

@@ -1,0 +1,96 @@
+"""What became of the obligations at one place of a machine, and a record of it where all of them are proved."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from ..machine import Model
+from ..machine.canonical import Contents
+from .counterexample import Counterexample
+from .proofs import SAMPLE, Proofs, place_digest
+from .solvers import Verdict
+
+__all__ = ["Obligation", "Record"]
+
+
+@dataclass
+class Obligation:
+    """One obligation and what became of it. ``prop`` names the property that it is about, if it is about one."""
+
+    action: str
+    goal: str
+    rule: str
+    verdict: Verdict
+    seconds: float
+    line: str = ""
+    counterexample: Counterexample | None = None
+    note: str = ""
+    prop: str = ""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A record as it is stored: of each obligation the place, goal, rule, line and property."""
+
+    obligations: list[tuple[str, str, str, str, str]]
+    untouched: list[str]
+
+
+_contents: dict[type, Contents] = {}
+"""By machine."""
+
+
+@dataclass
+class Record:
+    """What was proved of one place of a machine, under the digest of everything that this depends on.
+
+    Places in files are no part of that: they are written down as numbers, and read as what stands there now.
+    """
+
+    digest: str
+    lines: list[str]
+
+    @staticmethod
+    def of(model: Model, place: str, solver: str) -> Record:
+        """The record of a place, by its content."""
+        if model.machine not in _contents:
+            _contents[model.machine] = Contents(model)
+        contents = _contents[model.machine].of_place(place)
+        return Record(place_digest(contents, solver), [str(line) for c in contents for line in c.lines])
+
+    def recall(self, proofs: Proofs) -> tuple[list[Obligation], list[str]] | None:
+        """What was asked and proved, and the invariants that were not touched; None: nothing is known, or it is to be
+        asked again."""
+        known = proofs.place(self.digest, _Kept)
+        if known is None or random.random() < SAMPLE:
+            return None
+        return [self._read(*fields) for fields in known.obligations], known.untouched
+
+    def keep(self, proofs: Proofs, obligations: Sequence[Obligation], untouched: Sequence[str]) -> None:
+        """Keep what was asked and proved."""
+        numbers: dict[str, int] = {}
+        for number, line in enumerate(self.lines):
+            numbers.setdefault(line, number)
+
+        def numbered(text: str) -> str:
+            return _PLACE.sub(lambda found: f"@{numbers[found[0]]}@" if found[0] in numbers else found[0], text)
+
+        rows = [(o.action, numbered(o.goal), o.rule, numbered(o.line), o.prop) for o in obligations]
+        proofs.keep_place(self.digest, _Kept(rows, [*untouched]))
+
+    def _read(self, action: str, goal: str, rule: str, line: str, prop: str) -> Obligation:
+        def named(text: str) -> str:
+            return _NUMBER.sub(lambda found: self._line(int(found[1])), text)
+
+        return Obligation(action, named(goal), rule, "proved", 0.0, named(line), prop=prop)
+
+    def _line(self, number: int) -> str:
+        return self.lines[number] if number < len(self.lines) else "?"
+
+
+_PLACE = re.compile(r"[^\s:@]+\.py:\d+")
+_NUMBER = re.compile(r"@(\d+)@")

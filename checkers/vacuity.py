@@ -1,0 +1,201 @@
+"""The proofs are about something.
+
+A proof about a machine that cannot move proves nothing. So some parameters and a first state must exist, every action
+must be possible in some state, with an end in which all invariants hold; and in a small scope the counts that proofs
+carry along must equal the sums.
+
+What is looked for is a state of a small scope: such a scope is one of those of which the proofs speak, so it is a model
+of everything that they assume. Where none is found, the solver is asked whether there can be none in any scope.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import z3
+
+from ..machine import Model
+from ..machine.execution import Goal, Run
+from ..machine.formulas import Formula, leq, lnot
+from ..machine.knowledge import Context, Fact, background, first_values, of_parameters
+from ..machine.scope import Scope
+from ..machine.symbolic import Snapshot, Symbolic
+from ..machine.terms import Line
+from ..machine.universe import Finite, Unbounded
+from .obligations import INITIALLY, Problems
+from .slices import EVERYTHING, Slices
+from .solvers import Question, Verdict, Way, ask
+
+__all__ = ["Finding", "not_vacuous"]
+
+SIZES = (1, 2, 3, 4)
+"""Elements of each sort in the scopes that are looked through."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One question about whether the proofs are about something, and its answer."""
+
+    goal: str
+    verdict: Verdict
+    seconds: float
+    note: str = ""
+
+
+def not_vacuous(model: Model, place: str, seconds: float) -> Iterator[Finding]:
+    """What has to be answered of an action, or of the first state; ``seconds`` of computing for each question."""
+    if place == INITIALLY:
+        yield _first_state_exists(model, seconds)
+    elif place in model.actions:
+        yield from _is_possible(model, place, seconds)
+        if model.counts:
+            yield _counts_agree(model, place, seconds)
+
+
+class _Clock:
+    """How much computing is left for a question."""
+
+    def __init__(self, seconds: float) -> None:
+        self.started, self.seconds = time.process_time(), seconds
+
+    @property
+    def spent(self) -> float:
+        return time.process_time() - self.started
+
+    def check(self, known: Iterable[Formula]) -> z3.CheckSatResult:
+        """Whether there is a model, in what is left of the time."""
+        left = self.seconds - self.spent
+        if left <= 0:
+            return z3.unknown
+        solver = z3.Solver()
+        solver.set("timeout", max(1, int(1000 * left)))
+        solver.add(*[f for f in known if f is not True])
+        return solver.check()
+
+
+def _scopes(model: Model) -> Iterator[tuple[int, dict[str, int]]]:
+    """How many rounds of loops, and small scopes.
+
+    In some, one sort is as large as its square, for machines that have a name for each pair of others.
+    """
+    roots = sorted({Scope.root(k) for k in model.sorts.values()})
+    for size in SIZES:
+        yield size, dict.fromkeys(roots, size)
+        if 1 < size < SIZES[-1]:
+            for root in roots:
+                yield size, dict.fromkeys(roots, size) | {root: size * size}
+
+
+def _facts(facts: Iterable[Fact]) -> list[Formula]:
+    return [f.formula for f in facts]
+
+
+def _first_state_exists(model: Model, seconds: float) -> Finding:
+    goal, clock = "some first state exists", _Clock(seconds)
+    for _, sizes in _scopes(model):
+        symbolic = Symbolic(model, Finite(model, sizes))
+        state = symbolic.first()
+        known = [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state)]
+        answer = clock.check(_facts(known))
+        if answer == z3.sat:
+            return Finding(goal, "proved", clock.spent)
+        if clock.spent > seconds:
+            break
+    symbolic = Symbolic(model, Unbounded(model))
+    state = symbolic.first()
+    known = [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state)]
+    if _contradict(symbolic, state, known, seconds):
+        return Finding(
+            goal, "refuted", clock.spent, "what is assumed of the parameters and of the first state contradicts itself"
+        )
+    return Finding(
+        goal, "unknown", clock.spent, f"no first state was found with up to {SIZES[-1]} of each sort in {seconds:g} s"
+    )
+
+
+def _contradict(symbolic: Symbolic, state: Snapshot, known: list[Fact], seconds: float) -> bool:
+    """Nothing of any size can be like this."""
+    context = Context(None, known)
+    goal = Goal("", "", context, Line("", 0), lambda: False, frozenset())
+    facts = Slices(Problems(symbolic, [goal], state)).facts([goal], EVERYTHING)
+    ways = [Way(depth=d, seed=d) for d in (2, 4)]
+    return any(ask(Question(_facts(facts), False), way, seconds=seconds) is not None for way in ways)
+
+
+def _is_possible(model: Model, place: str, seconds: float) -> Iterator[Finding]:
+    """The action is possible under the invariants, and some end satisfies them."""
+    line = model.actions[place].line
+    clock = _Clock(seconds)
+    possible, consistent = z3.unknown, z3.unknown
+    for rounds, sizes in _scopes(model):
+        symbolic = Symbolic(model, Finite(model, sizes))
+        run = Run(symbolic, model.actions[place], rounds=rounds, judged=False)
+        answer = clock.check(_with_ends(symbolic, run.possible.all_facts()))
+        if answer == z3.sat:
+            possible = z3.sat
+            ends = [symbolic.universally(p, run.now) for p in model.inductive]
+            consistent = clock.check([*_with_ends(symbolic, run.context.all_facts()), *ends])
+            if consistent == z3.sat:
+                break
+        if clock.spent > seconds:
+            break
+    yield _possible(model, place, line, possible == z3.sat, clock.spent / 2, seconds)
+    if possible == z3.sat:
+        note = f"no end of {place} (line {line}) was found in which all invariants hold: up to {SIZES[-1]} of each sort"
+        verdict: Verdict = "proved" if consistent == z3.sat else "unknown"
+        yield Finding(f"{place} is consistent", verdict, clock.spent / 2, "" if verdict == "proved" else note)
+
+
+def _with_ends(symbolic: Symbolic, facts: list[Fact]) -> list[Formula]:
+    """The facts, with what is known of the heads and tails of queues that they speak of."""
+    known = _facts(facts)
+    return [*known, *[build() for build in list(symbolic.ends.values())]]
+
+
+def _possible(model: Model, place: str, line: Line, was_found: bool, spent: float, seconds: float) -> Finding:
+    goal = f"{place} is possible"
+    if was_found:
+        return Finding(goal, "proved", spent)
+    symbolic = Symbolic(model, Unbounded(model))
+    run = Run(symbolic, model.actions[place], judged=False)
+    if _contradict(symbolic, run.before, run.possible.all_facts(), seconds):
+        note = f"no state enables {place} (line {line}): its requirements contradict the invariants"
+        return Finding(goal, "refuted", spent, note)
+    note = (
+        f"no state of up to {SIZES[-1]} of each sort that enables {place} (line {line}) was found: its requirements "
+        "may contradict the invariants, or it needs more"
+    )
+    return Finding(goal, "unknown", spent, note)
+
+
+def _counts_agree(model: Model, place: str, seconds: float) -> Finding:
+    """In a small scope: counts carried by their law equal the sums, before and after."""
+    clock = _Clock(seconds)
+    universe = Finite(model, {Scope.root(k): 2 for k in model.sorts.values()}, counts_by_law=True)
+    symbolic = Symbolic(model, universe)
+    run = Run(symbolic, model.actions[place], rounds=1, judged=False, assumed=False)
+    known = _with_ends(symbolic, run.context.all_facts())
+    wrong = []
+    for count in model.counts.values():
+        kinds = [type(k) for k in count.keys]
+        before, after = symbolic.written_out(count, run.before), symbolic.written_out(count, run.now)
+        first, last = run.before.functions[count.name], run.now.functions[count.name]
+        known.append(universe.quantify("forall", kinds, lambda *k, f=first, g=before: leq(f(*k), g(*k))))
+        is_touched = last is not first or any(
+            run.now.functions[f] is not run.before.functions[f]
+            for name in count.reads
+            for f in symbolic.functions_of(name)
+        )
+        if is_touched and count.name not in run.unknown_counts:
+            wrong.append(lnot(universe.quantify("forall", kinds, lambda *k, f=last, g=after: leq(f(*k), g(*k)))))
+    goal = "counts are what the laws say"
+    wrong = [w for w in wrong if w is not False]
+    answer = clock.check([*known, z3.Or(*wrong)]) if wrong else z3.unsat
+    if answer == z3.unsat:
+        return Finding(goal, "proved", clock.spent)
+    if answer == z3.unknown:
+        return Finding(goal, "unknown", clock.spent, "not decided in time: ask with a longer --timeout")
+    note = "a count is not carried as its law says: an error of the kit, please report it"
+    return Finding(goal, "refuted", clock.spent, note)

@@ -1,0 +1,126 @@
+"""Blocks of a machine's text: `when`, `otherwise`, `each` and `loop`, which a `with` opens and ends.
+
+The text is run once, for all states. So a block is entered, and it is left at its end only: what stands behind a
+`return` out of a `when` would be lost for the other way too.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, wraps
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from .recorder import Recorder, recorder
+from .terms import Line, MachineError, caller, is_tool
+
+__all__ = ["block"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Block(AbstractContextManager[R]):
+    """A block that has to be entered."""
+
+    def __init__(self, name: str, inside: AbstractContextManager[R], rec: Recorder) -> None:
+        self._inside, self._rec, self._note = inside, rec, (name, caller())
+        rec.waiting.append(self._note)
+
+    def __enter__(self) -> R:
+        if self._note in self._rec.waiting:
+            self._rec.waiting.remove(self._note)
+        _refuse_early_exits(self._note[0])
+        return self._inside.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._inside.__exit__(kind, error, trace)
+
+
+def block(statements: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextManager[R]]:
+    """A block of the language from what happens around its statements."""
+    inside = contextmanager(statements)
+
+    @wraps(statements)
+    def make(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[R]:
+        return _Block(statements.__name__, inside(*args, **kwargs), recorder())
+
+    return make
+
+
+def _refuse_early_exits(name: str) -> None:
+    """Refuse `return`, `break` and `continue` out of a block in the text that is being read.
+
+    Raises:
+        MachineError: there is one in a function in which the block is opened, be it by way of a helper.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        code = frame.f_code
+        if is_tool(code.co_filename):
+            if code.co_name == "read":
+                return
+            continue
+        for number, word, called in _early_exits(code.co_filename, code.co_firstlineno, code.co_name):
+            raise MachineError(
+                f"`{word}` leaves a `{called or name}` before its end: the text is read once for all states, so "
+                "whatever stands behind it would be lost; say it with conditions",
+                Line(code.co_filename, number),
+            )
+
+
+@cache
+def _early_exits(file: str, first: int, name: str) -> tuple[tuple[int, str, str], ...]:
+    """The exits out of any `with` in one function: line, word, and the block if it goes by its own name.
+
+    None where its source is not at hand.
+    """
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(
+        found
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == name and first in (node.lineno, _first_line(node))
+        for found in _exits(node.body, None, in_loop=False)
+    )
+
+
+def _first_line(node: ast.FunctionDef) -> int:
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+
+
+def _exits(body: list[ast.stmt], block: str | None, *, in_loop: bool) -> Iterator[tuple[int, str, str]]:
+    """``block``: the one in which these statements stand; ``in_loop``: in a loop of Python, within it."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if block is not None and isinstance(node, ast.Return):
+            yield node.lineno, "return", block
+        if block is not None and isinstance(node, ast.Break | ast.Continue) and not in_loop:
+            yield node.lineno, type(node).__name__.lower(), block
+        here, loop = block, in_loop or isinstance(node, ast.For | ast.While)
+        if isinstance(node, ast.With):
+            here, loop = _called(node), False
+        for part in ("body", "orelse", "finalbody"):
+            yield from _exits(getattr(node, part, []), here, in_loop=loop)
+        for branch in (*getattr(node, "handlers", []), *getattr(node, "cases", [])):
+            yield from _exits(branch.body, here, in_loop=loop)
+
+
+def _called(node: ast.With) -> str:
+    """The block of the language that the `with` opens by its own name, or nothing."""
+    for item in node.items:
+        called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+        name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
+        if name in ("when", "otherwise", "each", "loop"):
+            return name
+    return ""

@@ -1,0 +1,141 @@
+"""The content of a machine as a text that is the same wherever and whenever the machine is read.
+
+Two parts of machines with the same text have the same obligations. Where something stands in a file, and what its
+docstring says, is no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from fractions import Fraction
+
+from .declarations import Event, Map, Queue
+from .model import Model, Property
+from .program import Let, Loop
+from .terms import Line, Sort, Term
+
+__all__ = ["Content", "Contents"]
+
+_ASIDE = {"doc"}
+"""Fields that say nothing of what is proved."""
+
+
+@dataclass
+class Content:
+    """The text, and the lines of files that were met on the way, in an order that depends on the text only."""
+
+    parts: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    _numbers: dict[object, int] = field(default_factory=dict)
+    """Of variables and temporaries, and of what was written before: by the order in which they occur."""
+    _alive: list[object] = field(default_factory=list)
+    """What has a number by its identity, which has to stay its own."""
+
+    @property
+    def text(self) -> str:
+        """What was written."""
+        return " ".join(self.parts)
+
+    def write(self, thing: object) -> None:
+        """Add a part of a machine.
+
+        Raises:
+            TypeError: it is of a kind that has no text here; nothing is ever left out silently.
+        """
+        if isinstance(thing, Line):
+            self.lines.append(thing)
+        elif isinstance(thing, str | int | Fraction | None):
+            self.parts.append(repr(thing))
+        elif isinstance(thing, type):
+            self._write_type(thing)
+        elif isinstance(thing, Map | Queue | Event):
+            self._write_all(type(thing).__name__, vars(thing).items())
+        elif isinstance(thing, dict):
+            self._write_all("dict", thing.items())
+        elif isinstance(thing, list | tuple):
+            self._write_all("list", enumerate(thing))
+        elif isinstance(thing, Term) or (is_dataclass(thing) and not isinstance(thing, type)):
+            self._write_once(thing)
+        else:
+            raise TypeError(f"a {type(thing).__name__} has no canonical text")
+
+    def _write_once(self, thing: object) -> None:
+        """What stands in several places is written at the first of them."""
+        known = self._numbers.get(id(thing))
+        if known is not None:
+            self.parts.append(f"#{known}")
+            return
+        self._number(id(thing))
+        self._alive.append(thing)
+        if isinstance(thing, Term):
+            self._write_term(thing)
+        else:
+            self._write_all(type(thing).__name__, self._fields(thing))
+
+    def _fields(self, thing: object) -> Iterator[tuple[str, object]]:
+        """What a statement or a property is made of; its numbers depend on what was read before, so they get others."""
+        for f in fields(thing):  # type: ignore[arg-type]
+            value = getattr(thing, f.name)
+            if isinstance(thing, Let | Loop) and f.name in ("name", "result"):
+                yield f.name, self._number(("temp", value))
+            elif isinstance(thing, Loop) and f.name == "number":
+                yield f.name, self._number(("loop", value))
+            elif f.name not in _ASIDE:
+                yield f.name, value
+
+    def _write_term(self, term: Term) -> None:
+        args = list(term.args)
+        if term.op in ("var", "temp"):
+            # These have numbers that depend on what was read before.
+            at = 1 if term.op == "var" else 0
+            args[at] = self._number((term.op, args[at]))
+        elif args and isinstance(args[0], str) and args[0].startswith("entry:"):
+            args[0] = f"entry {self._number(('loop', int(args[0].removeprefix('entry:'))))}"
+        self._write_all(f"{term.op} {type(term).__name__} {term.is_optional}", enumerate(args))
+
+    def _number(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _write_type(self, kind: type) -> None:
+        self.parts.append(kind.__name__)
+        if issubclass(kind, Sort) and kind is not Sort:
+            self.parts.append(f"of {kind.base.__name__} with {kind.extra!r}")
+
+    def _write_all(self, head: str, items: Iterable[tuple[object, object]]) -> None:
+        self.parts.append(f"({head}")
+        for name, value in items:
+            if name in ("init", "line", "lines") and head in ("Map", "Param", "Scalar", "Tally", "Queue", "Event"):
+                continue  # a first value is written as the term that it is
+            if not isinstance(name, int):
+                self.parts.append(f"{name}:")
+            self.write(value)
+        self.parts.append(")")
+
+
+class Contents:
+    """The contents of a machine's parts, each written once."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._declared = _content(model.name, model.sorts, model.maps, model.queues, model.inits, model.counts)
+        self._properties = {name: _content(prop) for name, prop in model.properties.items()}
+
+    def of_place(self, place: str) -> list[Content]:
+        """Everything on which the obligations of one action depend, of the first state, or of every state."""
+        concerned = [self._properties[p.name] for p in self._model.properties.values() if self._concerns(place, p)]
+        return [self._declared, *concerned, _content(place, self._model.actions.get(place))]
+
+    def _concerns(self, place: str, prop: Property) -> bool:
+        if place not in self._model.actions or prop.kind in ("assume", "initially"):
+            return True
+        if prop.kind == "invariant":
+            return not prop.derived
+        return prop.kind == "step" and (not prop.of or place in prop.of)
+
+
+def _content(*things: object) -> Content:
+    content = Content()
+    for thing in things:
+        content.write(thing)
+    return content

@@ -1,0 +1,209 @@
+"""Taking down what the text of a machine does while `Model.of` runs it once.
+
+The recorder is the one place that knows which action or property is being read. What it takes down are statements
+(`program.py`); every value that is read from the state is bound where it is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import ClassVar, TypeVar
+
+from .program import Let, Statement, When
+from .terms import Bool, Index, Int, Line, MachineError, Sort, Term, caller, make, parts
+
+__all__ = ["Recorder", "fresh", "is_element_kind", "is_kind", "recorder", "recording", "variable"]
+
+V = TypeVar("V", bound=Term)
+
+_numbers = itertools.count(1)
+
+
+def fresh() -> int:
+    """A number that nothing else has: of a variable, a temporary, a loop, a block of statements."""
+    return next(_numbers)
+
+
+_PLAIN = ("when", "otherwise")
+"""Blocks that are no methods of a machine."""
+
+
+class Recorder:
+    """Takes down what the text of one action or property does."""
+
+    current: ClassVar[Recorder | None] = None
+
+    def __init__(self, *, of_action: bool, outer: Recorder | None = None) -> None:
+        self.of_action = of_action
+        self.outer = outer
+        """The recorder of the text in whose middle this one runs, such as an action of which loop facts are read."""
+        self.blocks: list[list[Statement]] = [[]]
+        self.open: list[int] = [0]
+        self.depth = 0
+        self.written: bool = False
+        self.inside: list[str] = []
+        self.last_when: When | None = None
+        self.has_read = False
+        """Something was read since that `when`."""
+        self.waiting: list[tuple[str, Line]] = []
+        """Blocks that were made, and not yet entered by a `with`."""
+        self.lost: tuple[str, Line] | None = None
+        """A block that was left before its end, so that what stands in it was not taken down."""
+        self.home: dict[int, int] = {}
+        """For variables and temporaries: the block outside of which they have no meaning."""
+
+    @property
+    def body(self) -> list[Statement]:
+        """The statements at the top level."""
+        return self.blocks[0]
+
+    def add(self, statement: Statement) -> None:
+        """Append a statement to the innermost open block."""
+        self.blocks[-1].append(statement)
+        if isinstance(statement, Let):
+            self.has_read = True
+        else:
+            self.last_when = statement if isinstance(statement, When) else None
+            self.has_read = False
+
+    def let(self, value: V) -> V:
+        """Bind a value that was read from the state, unless we are inside a quantifier or a property."""
+        if not self.of_action or self.depth:
+            return value
+        self.check(value)
+        number = fresh()
+        self.add(Let(number, value, caller()))
+        self.home[number] = self.open[-1]
+        return make(type(value), "temp", number, value, is_optional=value.is_optional)
+
+    def belongs_here(self, *variables: Term) -> None:
+        """A parameter, the element of an `each`, the index of a `loop`: it has a meaning in this block only."""
+        self.home.update({v.args[1]: self.open[-1] for v in variables})
+
+    def check(self, *terms: Term, line: Line | None = None) -> None:
+        """Values that were read inside `when`, `each` or `loop` stay there, and so do their elements and indices."""
+        for term in terms:
+            self._check(term, frozenset(), line)
+
+    def _check(self, term: Term, bound: frozenset[int], line: Line | None) -> None:
+        """``bound``: what the quantifiers around the term bind."""
+        if term.op in ("forall", "exists"):
+            bound |= {b.args[1] for b in term.args[0]}
+            self._check(term.args[1], bound, line)
+            return
+        if term.op not in ("temp", "var"):
+            for part in parts(term):
+                self._check(part, bound, line)
+            return
+        number = term.args[0 if term.op == "temp" else 1]
+        if number not in bound and not self._is_open(number):
+            comes = "was read" if term.op == "temp" else "has its meaning"
+            where = "inside a `when`, `each`, `loop` or quantifier, or in another text, and is used outside of it"
+            raise MachineError(f"{term!r} {comes} {where}", line)
+
+    def _is_open(self, number: int) -> bool:
+        if number in self.home:
+            return self.home[number] in self.open
+        return self.outer is not None and self.outer._is_open(number)
+
+    def write(self) -> None:
+        """A write is about to be recorded."""
+        if not self.of_action:
+            raise MachineError("a property only looks at the state; it cannot change it")
+        if self.depth:
+            raise MachineError("a quantified formula only looks at the state; it cannot change it")
+        self.written = True
+
+    def check_whole(self) -> None:
+        """Every block was entered and ended as it should.
+
+        Raises:
+            MachineError: something was left out of what the text says.
+        """
+        for kind, line in self.waiting:
+            raise MachineError(
+                f"`{kind}` opens a block: write `with {'' if kind in _PLAIN else 'self.'}{kind}(…):`", line
+            )
+        if self.lost or self.inside:
+            kind, where = self.lost or (self.inside[-1], None)
+            raise MachineError(
+                f"a `{kind}` was left before its end, so that what stands in it would be lost: the text of a machine "
+                "catches no exceptions that it raises, and ends every block that it opens",
+                where,
+            )
+
+    @contextmanager
+    def block(self, kind: str) -> Iterator[list[Statement]]:
+        """Record into a block of its own."""
+        statements: list[Statement] = []
+        self.blocks.append(statements)
+        self.open.append(fresh())
+        self.inside.append(kind)
+        self.last_when = None
+        line = caller()
+        try:
+            yield statements
+        except BaseException:
+            self.lost = kind, line
+            raise
+        finally:
+            self.blocks.pop()
+            self.open.pop()
+            self.inside.pop()
+
+    @contextmanager
+    def quantified(self, binders: Iterable[Term]) -> Iterator[None]:
+        """Inside a quantifier no value is bound: the formula is one value."""
+        self.depth += 1
+        self.open.append(fresh())
+        self.belongs_here(*binders)
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            self.open.pop()
+
+
+def recorder() -> Recorder:
+    """The recorder of the machine text that is being read."""
+    if Recorder.current is None:
+        raise MachineError("the text of a machine is run by Model.of(machine), not called directly")
+    return Recorder.current
+
+
+@contextmanager
+def recording(
+    name: str, *, of_action: bool, known: Iterable[Term] = (), outer: Recorder | None = None
+) -> Iterator[Recorder]:
+    """Run text of a machine and take down what it does.
+
+    ``name`` appears in error messages; ``known`` are the variables that the text may name; ``outer`` is the recorder
+    whose values it may use too.
+    """
+    before, Recorder.current = Recorder.current, Recorder(of_action=of_action, outer=outer)
+    Recorder.current.belongs_here(*known)
+    label, MachineError.where_in = MachineError.where_in, name
+    try:
+        yield Recorder.current
+        Recorder.current.check_whole()
+    finally:
+        Recorder.current, MachineError.where_in = before, label
+
+
+def variable(kind: type[V], name: str) -> V:
+    """A parameter, bound variable or loop index: unique, whatever its name."""
+    return make(kind, "var", name, fresh())
+
+
+def is_kind(kind: object) -> bool:
+    """Whether this may be the type of a parameter or of something that a map holds."""
+    return kind in (Int, Bool) or (
+        isinstance(kind, type) and issubclass(kind, Sort | Index) and kind not in (Sort, Index)
+    )
+
+
+def is_element_kind(kind: object) -> bool:
+    """Whether this may be the type of a key, or something to quantify over: integers have no last one."""
+    return is_kind(kind) and kind is not Int
