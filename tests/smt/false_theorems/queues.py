@@ -1,0 +1,211 @@
+"""Queues: members once, at their place, and nothing taken that is not there."""
+
+from __future__ import annotations
+
+from kvproof.machine import Bool, Int, Machine, Map, Queue, Scalar, Sort, action, corollary, implies, invariant, step
+
+from .corpus import false, true
+
+
+class Block(Sort):
+    pass
+
+
+class Request(Sort):
+    pass
+
+
+class Base(Machine):
+    q = Queue(Block)
+    line = Queue(Block, by=Request)
+    n = Map(Block, to=Int)
+    x = Scalar(to=Int)
+
+
+@false("(put)")
+class PushedAgain(Base):
+    @action("X")
+    def put(self, b: Block) -> None:
+        self.q.push_back(b)
+
+    @step("X", of="put")
+    def one_more(self, before: PushedAgain, b: Block) -> Bool:
+        return self.q.has(b)
+
+
+@false("(take)")
+class RemovedThoughAbsent(Base):
+    @action("X")
+    def take(self, b: Block) -> None:
+        self.q.remove(b)
+
+    @step("X", of="take")
+    def gone(self, before: RemovedThoughAbsent, b: Block) -> Bool:
+        return ~self.q.has(b)
+
+
+@false("(put)")
+class BehindSomebodyAbsent(Base):
+    @action("X")
+    def put(self, a: Block, b: Block) -> None:
+        self.require(~self.q.has(b))
+        self.q.push_before(a, b)
+
+    @step("X", of="put")
+    def before_it(self, before: BehindSomebodyAbsent, a: Block, b: Block) -> Bool:
+        return self.q.has(b)
+
+
+@true
+class BehindSomebody(Base):
+    @action("X")
+    def first(self, b: Block) -> None:
+        self.require(self.q.is_empty())
+        self.q.push_front(b)
+
+    @action("X")
+    def put(self, a: Block, b: Block) -> None:
+        self.require(self.q.has(a) & ~self.q.has(b))
+        self.q.push_before(a, b)
+
+    @step("X", of="put")
+    def right_before_it(self, before: BehindSomebody, a: Block, b: Block, c: Block) -> Bool:
+        return self.q.before(b, a) & implies(before.q.before(c, a), self.q.before(c, b))
+
+
+@false("at_the_very_front")
+class BeforeIsNotFirst(Base):
+    @action("X")
+    def first(self, b: Block) -> None:
+        self.require(~self.q.has(b))
+        self.q.push_front(b)
+
+    @action("X")
+    def put(self, a: Block, b: Block) -> None:
+        self.require(self.q.has(a) & ~self.q.has(b))
+        self.q.push_before(a, b)
+
+    @step("X", of="put")
+    def at_the_very_front(self, before: BeforeIsNotFirst, a: Block, b: Block) -> Bool:
+        return self.q.is_first(b)
+
+
+@false("order_is_kept")
+class ToTheOtherEnd(Base):
+    @action("X")
+    def put(self, b: Block) -> None:
+        self.require(~self.q.has(b))
+        self.q.push_back(b)
+
+    @action("X")
+    def turn(self) -> None:
+        self.require(~self.q.is_empty())
+        b = self.q.head()
+        self.q.remove(b)
+        self.q.push_back(b)
+
+    @step("X", of="turn")
+    def order_is_kept(self, before: ToTheOtherEnd, a: Block, b: Block) -> Bool:
+        return implies(before.q.before(a, b), self.q.before(a, b))
+
+
+@true
+class ToTheOtherEndButOne(Base):
+    @action("X")
+    def put(self, b: Block) -> None:
+        self.require(~self.q.has(b))
+        self.q.push_back(b)
+
+    @action("X")
+    def turn(self) -> None:
+        self.require(~self.q.is_empty())
+        b = self.q.head()
+        self.q.remove(b)
+        self.q.push_back(b)
+
+    @step("X", of="turn")
+    def order_is_kept(self, before: ToTheOtherEndButOne, a: Block, b: Block) -> Bool:
+        return implies(before.q.before(a, b) & (a != before.q.head()), self.q.before(a, b))
+
+
+@false("lines_are_apart")
+class TwoLines(Base):
+    """One block in two lines: nothing says that there is one line only."""
+
+    @action("X")
+    def put(self, r: Request, b: Block) -> None:
+        self.require(~self.line[r].has(b))
+        self.line[r].push_back(b)
+
+    @invariant("X")
+    def lines_are_apart(self, r: Request, s: Request, b: Block) -> Bool:
+        return implies(self.line[r].has(b) & self.line[s].has(b), r == s)
+
+
+@false("sizes_are_one_less")
+class SizeOfTheOther(Base):
+    @action("X")
+    def put(self, r: Request, b: Block) -> None:
+        self.require(~self.line[r].has(b))
+        self.line[r].push_back(b)
+
+    @action("X")
+    def move(self, r: Request, s: Request, b: Block) -> None:
+        self.require(self.line[r].has(b) & (~self.line[s].has(b) | (r == s)))
+        self.line[r].remove(b)
+        self.line[s].push_back(b)
+
+    @step("X", of="move")
+    def sizes_are_one_less(self, before: SizeOfTheOther, r: Request, s: Request, b: Block) -> Bool:
+        return self.line[r].size == before.line[r].size - 1
+
+
+@true
+class SizeOfBoth(Base):
+    @action("X")
+    def put(self, r: Request, b: Block) -> None:
+        self.require(~self.line[r].has(b))
+        self.line[r].push_back(b)
+
+    @action("X")
+    def move(self, r: Request, s: Request, b: Block) -> None:
+        self.require(self.line[r].has(b) & ~self.line[s].has(b))
+        self.line[r].remove(b)
+        self.line[s].push_back(b)
+
+    @step("X", of="move")
+    def sizes(self, before: SizeOfBoth, r: Request, s: Request, b: Block) -> Bool:
+        return (self.line[r].size == before.line[r].size - 1) & (self.line[s].size == before.line[s].size + 1)
+
+
+@false("the_first_is_always_there")
+class HeadInACorollary(Base):
+    @action("X")
+    def put(self, b: Block) -> None:
+        self.require(~self.q.has(b))
+        self.q.push_back(b)
+
+    @corollary("X")
+    def the_first_is_always_there(self) -> Bool:
+        return self.q.has(self.q.head())
+
+    @invariant("X")
+    def nothing(self, b: Block) -> Bool:
+        return self.n[b] == 0
+
+
+@false("sorted_at_first")
+class DescendingAtFirst(Machine):
+    """All stand in line at first: nobody knows that the head is a certain one."""
+
+    q = Queue(Block, init=True)
+    n = Map(Block, to=Int)
+
+    @action("X")
+    def skip(self) -> None:
+        self.require(~self.q.is_empty())
+        self.q.remove(self.q.tail())
+
+    @step("X", of="skip")
+    def sorted_at_first(self, before: DescendingAtFirst, b: Block) -> Bool:
+        return self.q.has(b) == before.q.has(b)

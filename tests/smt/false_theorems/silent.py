@@ -1,0 +1,500 @@
+"""What a reader of machines must not drop without a word: what is lost is proved by silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kvproof.machine import (
+    Bool,
+    Int,
+    Machine,
+    Map,
+    Queue,
+    Scalar,
+    Sort,
+    action,
+    assume,
+    corollary,
+    forall,
+    invariant,
+    none,
+    optional,
+    otherwise,
+    sometimes,
+    step,
+    when,
+)
+
+from .corpus import false, refused
+
+
+class Block(Sort):
+    pass
+
+
+class Base(Machine):
+    x = Scalar(to=Int)
+    lamp = Scalar(to=Bool)
+    m = Map(Block, to=Int)
+    held = Scalar(to=optional(Block))
+    q = Queue(Block)
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.x.value = n
+
+    @invariant("X")
+    def m_is_zero(self, b: Block) -> Bool:
+        return self.m[b] == 0
+
+
+Any_ = Any
+"""What a decorator is given that is called wrongly."""
+
+
+def _bare(decorator: Callable[..., Any_]) -> type[Machine]:
+    class Bare(Base):
+        @decorator
+        def it_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+    return Bare
+
+
+@refused("names the rule")
+def bare_corollary() -> type[Machine]:
+    return _bare(corollary)
+
+
+@refused("names the rule")
+def bare_sometimes() -> type[Machine]:
+    return _bare(sometimes)
+
+
+@refused("names the rule")
+def bare_assume() -> type[Machine]:
+    return _bare(assume)
+
+
+@refused("")
+def bare_step() -> type[Machine]:
+    return _bare(step)
+
+
+@refused("names the rule")
+def bare_action_of_a_subclass() -> type[Machine]:
+    class Bare(Base):
+        @action  # type: ignore[arg-type]
+        def act(self, n: Int) -> None:  # type: ignore[misc,override]
+            self.x.value = 0
+
+    return Bare
+
+
+@refused("stands twice")
+def a_second_corollary() -> type[Machine]:
+    class Twice(Base):
+        @corollary("X")
+        def it_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+        @corollary("X")  # type: ignore[no-redef]
+        def it_is_zero(self) -> Bool:  # noqa: F811
+            return self.x.value == self.x.value
+
+    return Twice
+
+
+@refused("stands twice")
+def an_action_and_its_helper() -> type[Machine]:
+    class Twice(Base):
+        @action("X")
+        def more(self) -> None:
+            self.x.value = 3
+
+        def more(self) -> None:  # type: ignore[no-redef]  # noqa: F811
+            pass
+
+    return Twice
+
+
+@refused("stands twice")
+def a_part_and_a_property() -> type[Machine]:
+    class Twice(Base):
+        @invariant("X")
+        def dark(self) -> Bool:
+            return ~self.lamp.value
+
+        dark = Scalar(to=Bool)  # type: ignore[assignment]  # noqa: F811
+
+    return Twice
+
+
+@refused("stands twice")
+def in_a_loop_of_python() -> type[Machine]:
+    class Loop(Base):
+        for limit in (1, 2):
+
+            @invariant("X")
+            def small(self, limit: int = limit) -> Bool:
+                return self.x.value < limit
+
+    return Loop
+
+
+@refused("taken_out")
+def taken_out_again() -> type[Machine]:
+    class Out(Base):
+        @invariant("X")
+        def taken_out(self) -> Bool:
+            return ~self.lamp.value
+
+        del taken_out
+
+    return Out
+
+
+@refused("is lost")
+def kept_in_a_list() -> type[Machine]:
+    class Listed(Base):
+        kept = (invariant("X")(lambda self: self.x.value < 3),)
+
+    return Listed
+
+
+@refused("put nothing around")
+def under_a_property() -> type[Machine]:
+    class Wrapped(Base):
+        @property
+        @invariant("X")
+        def dark(self) -> Bool:
+            return ~self.lamp.value
+
+    return Wrapped
+
+
+@refused("over a plain method")
+def over_a_staticmethod() -> type[Machine]:
+    class Static(Base):
+        @invariant("X")
+        @staticmethod
+        def dark() -> Bool:
+            raise NotImplementedError
+
+    return Static
+
+
+@refused("and not take it away")
+def none_in_its_place() -> type[Machine]:
+    class Gone(Base):
+        m_is_zero = None  # type: ignore[assignment]
+
+    return Gone
+
+
+@refused("and not take it away")
+def a_part_in_its_place() -> type[Machine]:
+    class Gone(Base):
+        m_is_zero = Scalar(to=Bool)  # type: ignore[assignment]
+
+    return Gone
+
+
+@refused("give one of them another name")
+def another_kind_in_its_place() -> type[Machine]:
+    class Other(Base):
+        @sometimes("X")
+        def m_is_zero(self, b: Block) -> Bool:
+            return self.m[b] == 0
+
+    return Other
+
+
+@refused("`return` leaves a `when`")
+def returns_from_a_branch() -> type[Machine]:
+    class Early(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with when(n > 3):
+                self.x.value = 3
+                return
+            self.x.value = n
+
+    return Early
+
+
+@refused("`return` leaves a `otherwise`")
+def returns_from_the_other_branch() -> type[Machine]:
+    class Early(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with when(n <= 3):
+                self.x.value = 3
+            with otherwise():
+                if True:
+                    return
+            self.x.value = n
+
+    return Early
+
+
+@refused("`continue` leaves a `each`")
+def goes_on_in_each() -> type[Machine]:
+    class Early(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            for k in (1, 2):
+                with self.each(Block) as b:
+                    self.m[b] = k
+                    continue
+            self.x.value = n
+
+    return Early
+
+
+@refused("`break` leaves a `loop`")
+def breaks_a_loop() -> type[Machine]:
+    class Early(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            while True:
+                with self.loop(n):
+                    self.x.value = 1
+                    break
+
+    return Early
+
+
+@refused("`return` leaves a `when`")
+def returns_from_a_helper() -> type[Machine]:
+    class Early(Base):
+        def helper(self, n: Int) -> None:
+            with when(n > 3):
+                return
+            self.x.value = 5
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.helper(n)
+
+    return Early
+
+
+under = when
+
+
+@refused("leaves a")
+def returns_from_a_branch_of_another_name() -> type[Machine]:
+    class Early(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with under(n > 3):
+                return
+            self.x.value = 5
+
+    return Early
+
+
+@refused("leaves a")
+def returns_from_a_block_that_was_made_before() -> type[Machine]:
+    class Early(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            above = when(n > 3)
+            with above:
+                return
+            self.x.value = 5
+
+    return Early
+
+
+@refused("leaves a")
+def returns_from_a_block_of_a_helper() -> type[Machine]:
+    class Early(Base):
+        @contextmanager
+        def only(self, condition: Bool) -> Iterator[None]:
+            with when(condition):
+                yield
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            with self.only(n > 3):
+                return
+            self.x.value = 5
+
+    return Early
+
+
+@refused("")
+def rounds_inside_the_loop() -> type[Machine]:
+    class Inside(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with self.loop(n) as loop:
+                self.x.value = loop.rounds
+
+    return Inside
+
+
+@refused("x")
+def a_part_taken_away() -> type[Machine]:
+    class Gone(Base):
+        x = None  # type: ignore[assignment]
+
+    return Gone
+
+
+@refused("y")
+def a_part_of_another_machine() -> type[Machine]:
+    class Foreign(Base):
+        @invariant("X")
+        def of_another(self) -> Bool:
+            return (self.x.value == self.x.value) & (Elsewhere.y.value >= 0)
+
+    return Foreign
+
+
+class Elsewhere(Machine):
+    y = Scalar(to=Int)
+
+
+@refused("raise")
+def caught_in_the_text() -> type[Machine]:
+    class Caught(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            try:
+                with when(n > 3):
+                    self.x.value = 5
+                    raise KeyError
+            except KeyError:
+                pass
+
+    return Caught
+
+
+@refused("")
+def is_not_none() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def something_is_held(self) -> Bool:
+            return self.held.value is not none  # type: ignore[return-value]
+
+    return Is
+
+
+@refused("")
+def is_not_none_and_more() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def something_is_held(self) -> Bool:
+            return (self.x.value == 1) | (self.held.value is not None)  # type: ignore[no-any-return,operator]
+
+    return Is
+
+
+@refused("vlaue")
+def an_attribute_that_is_none() -> type[Machine]:
+    class Typo(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.vlaue = n
+
+    return Typo
+
+
+@refused("value")
+def the_value_of_a_map_with_keys() -> type[Machine]:
+    class Keyed(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.m.value = n
+
+    return Keyed
+
+
+@refused("y")
+def a_part_that_is_not_declared() -> type[Machine]:
+    class Undeclared(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.y = n
+
+    return Undeclared
+
+
+@refused("when")
+def a_condition_without_with() -> type[Machine]:
+    class NoWith(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            when(n == 0)
+            self.x.value = n
+
+    return NoWith
+
+
+@refused("stands twice")
+def twice_in_a_mixin() -> type[Machine]:
+    class Mixin:
+        x: Scalar[Int]
+
+        @invariant("X")
+        def dark(self) -> Bool:
+            return self.x.value == 0
+
+        @invariant("X")  # type: ignore[no-redef]
+        def dark(self) -> Bool:  # noqa: F811
+            return self.x.value == self.x.value
+
+    class Mixed(Mixin, Base):
+        pass
+
+    return Mixed
+
+
+class Shared:
+    """What several machines promise."""
+
+    x: Scalar[Int]
+
+    @invariant("X")
+    def x_is_zero(self) -> Bool:
+        return self.x.value == 0  # type: ignore[arg-type]
+
+
+@false("x_is_zero")
+class Mixed(Shared, Base):
+    """A property of a class that is no machine counts."""
+
+
+@false("x_is_zero")
+class MixedLast(Base, Shared):
+    pass
+
+
+@false("x_is_small")
+class Assigned(Base):
+    """A property that is written as a value is one."""
+
+    x_is_small = invariant("X")(lambda self: self.x.value < 5)
+
+
+@false("x_is_zero")
+class OverriddenWithoutADecorator(Mixed):
+    def x_is_zero(self) -> Bool:
+        return self.x.value <= 0
+
+
+@false("it_is_zero")
+class SaidLate(Base):
+    pass
+
+
+def it_is_zero(self: SaidLate) -> Bool:
+    return forall(Block, lambda b: self.x.value == 0)
+
+
+SaidLate.it_is_zero = invariant("X")(it_is_zero)  # type: ignore[attr-defined]

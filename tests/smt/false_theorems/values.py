@@ -1,0 +1,625 @@
+"""Values: what a property or an action reads is there, also at none, behind an end, and in a division."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from kvproof.machine import (
+    Bool,
+    Count,
+    Index,
+    Int,
+    Machine,
+    Map,
+    Param,
+    Queue,
+    Real,
+    Scalar,
+    Sort,
+    Sum,
+    action,
+    assume,
+    corollary,
+    exists,
+    forall,
+    implies,
+    invariant,
+    ite,
+    none,
+    optional,
+    step,
+    when,
+)
+
+from .corpus import false, true
+
+
+class Block(Sort):
+    pass
+
+
+class Node(Block, extra=("ROOT",)):
+    pass
+
+
+class Place(Index):
+    pass
+
+
+class Base(Machine):
+    n = Map(Block, to=Int)
+    held = Scalar(to=optional(Block))
+    at = Scalar(to=optional(Place))
+    x = Scalar(to=Int)
+    q = Queue(Block)
+    table = Map(Place, to=Int)
+
+
+@false("none_has_a_number")
+class NoneReadAfterwards(Base):
+    @action("X")
+    def let_go(self) -> None:
+        self.held.value = none
+
+    @step("X", of="let_go")
+    def none_has_a_number(self, before: NoneReadAfterwards) -> Bool:
+        return self.n[self.held.value] == before.n[self.held.value]
+
+
+@false("one_is_next")
+class NegativePlace(Base):
+    @action("X")
+    def set(self, n: Int) -> None:
+        self.x.value = n
+
+    @step("X", of="set")
+    def one_is_next(self, before: NegativePlace, n: Int) -> Bool:
+        return self.table[n] == before.table[self.x.value]
+
+
+@true
+class NaturalPlace(Base):
+    @action("X")
+    def set(self, n: Int) -> None:
+        self.x.value = n
+
+    @step("X", of="set")
+    def one_is_next(self, before: NaturalPlace, n: Int) -> Bool:
+        return implies(n >= 0, self.table[n] == before.table[self.x.value])
+
+
+@false("the_head_leaves")
+class HeadOfNothing(Base):
+    @action("X")
+    def put(self, b: Block) -> None:
+        self.require(~self.q.has(b))
+        self.q.push_back(b)
+
+    @step("X", of="put")
+    def the_head_leaves(self, before: HeadOfNothing, b: Block) -> Bool:
+        return (before.q.head() == before.q.head()) & self.q.has(b)
+
+
+@true
+class HeadOfSomething(Base):
+    @action("X")
+    def put(self, b: Block) -> None:
+        self.require(~self.q.has(b))
+        self.q.push_back(b)
+
+    @step("X", of="put")
+    def the_tail_is_new(self, before: HeadOfSomething, b: Block) -> Bool:
+        return (self.q.tail() == b) & implies(~before.q.is_empty(), self.q.head() == before.q.head())
+
+
+@false("halves")
+class DividedByItself(Base):
+    @action("X")
+    def set(self, n: Int) -> None:
+        self.x.value = n
+
+    @step("X", of="set")
+    def halves(self, before: DividedByItself, n: Int) -> Bool:
+        return (n // self.x.value == n // n) & (self.x.value == n)
+
+
+@false("rest")
+class RestByANegative(Base):
+    @action("X")
+    def set(self, n: Int) -> None:
+        self.require(n < 0)
+        self.x.value = 7
+
+    @step("X", of="set")
+    def rest(self, before: RestByANegative, n: Int) -> Bool:
+        return self.x.value % n == 7 % n
+
+
+@false("exact_rest")
+class RealByZero(Machine):
+    speed = Scalar(to=Real)
+    time = Scalar(to=Real)
+
+    @action("X")
+    def go(self, n: Int) -> None:
+        self.speed.value = n
+
+    @step("X", of="go")
+    def exact_rest(self, before: RealByZero, n: Int) -> Bool:
+        return 1 / self.speed.value == Fraction(1) / n
+
+
+@true
+class RealByMore(Machine):
+    speed = Scalar(to=Real, init=1)
+
+    @action("X")
+    def go(self, n: Int) -> None:
+        self.require(n > 0)
+        self.speed.value = n
+
+    @step("X", of="go")
+    def exact(self, before: RealByMore, n: Int) -> Bool:
+        return self.speed.value / n == 1
+
+
+@false("thirds_are_whole")
+class NoRounding(Machine):
+    part = Scalar(to=Real)
+
+    @action("X")
+    def cut(self, n: Int) -> None:
+        self.part.value = n / 3
+
+    @step("X", of="cut")
+    def thirds_are_whole(self, before: NoRounding, n: Int) -> Bool:
+        return self.part.value * 3 == n - n % 3
+
+
+@false("up_to_zero")
+class RoundedDown(Base):
+    """Whole division of a negative number goes down, and not towards 0."""
+
+    @action("X")
+    def halve(self, n: Int) -> None:
+        self.x.value = n // 2
+
+    @step("X", of="halve")
+    def up_to_zero(self, before: RoundedDown, n: Int) -> Bool:
+        return implies(n == -1, self.x.value == 0)
+
+
+@false("the_first_is_read")
+class ResultOfNone(Base):
+    """An action that returns nothing returns no block, and nothing is kept for that."""
+
+    @action("X")
+    def look(self) -> Block:
+        return self.held.value
+
+    @step("X", of="look")
+    def the_first_is_read(self, before: ResultOfNone, result: Block) -> Bool:
+        return self.n[result] == before.n[result]
+
+
+@false("some_block")
+class ResultIsNoBlock(Base):
+    @action("X")
+    def look(self) -> Block:
+        return self.held.value
+
+    @action("X")
+    def take(self, b: Block) -> None:
+        self.held.value = b
+
+    @step("X", of="look")
+    def some_block(self, before: ResultIsNoBlock, result: Block) -> Bool:
+        return exists(Block, lambda b: b == result)
+
+
+@true
+class ResultIsABlock(Base):
+    @action("X")
+    def look(self) -> Block:
+        self.require(self.held.value != none)
+        return self.held.value
+
+    @step("X", of="look")
+    def some_block(self, before: ResultIsABlock, result: Block) -> Bool:
+        return exists(Block, lambda b: b == result)
+
+
+@false("results_count")
+class ResultBelow(Base):
+    """What is returned is what was there before the write."""
+
+    @action("X")
+    def next(self) -> Int:
+        was = self.x.value
+        self.x.value = was + 1
+        return was
+
+    @step("X", of="next")
+    def results_count(self, before: ResultBelow, result: Int) -> Bool:
+        return result == self.x.value
+
+
+@false("the_held_has_none")
+class CorollaryAtNone(Base):
+    @action("X")
+    def hold(self, b: Block) -> None:
+        self.held.value = b
+
+    @corollary("X")
+    def the_held_has_none(self) -> Bool:
+        return self.n[self.held.value] == self.n[self.held.value]
+
+    @invariant("X")
+    def all_zero(self, b: Block) -> Bool:
+        return self.n[b] == 0
+
+
+@false("everyone_is_zero")
+class InvariantAtNone(Base):
+    to = Map(Block, to=optional(Block))
+
+    @action("X")
+    def hold(self, b: Block, c: Block) -> None:
+        self.to[b] = c
+
+    @invariant("X")
+    def everyone_is_zero(self, b: Block) -> Bool:
+        return (self.n[b] == 0) & (self.n[self.to[b]] == self.n[self.to[b]])
+
+
+@false("weights_are_natural")
+class WeightWithoutValue(Machine):
+    load = Map(Block, to=Int)
+    unit = Param(Block, to=Int)
+    parts = Sum(Block, of=lambda m, b: m.load[b] // m.unit[b], to=Int)
+
+    @action("X")
+    def put(self, b: Block) -> None:
+        self.load[b] = self.load[b] + 1
+
+    @invariant("X")
+    def weights_are_natural(self) -> Bool:
+        return self.parts.value >= 0
+
+
+@true
+class WeightWithAValue(Machine):
+    load = Map(Block, to=Int)
+    unit = Param(Block, to=Int)
+    parts = Sum(Block, of=lambda m, b: m.load[b] // m.unit[b], to=Int)
+
+    @assume("X")
+    def units_are_some(self, b: Block) -> Bool:
+        return self.unit[b] > 0
+
+    @action("X")
+    def put(self, b: Block) -> None:
+        self.load[b] = self.load[b] + 1
+
+    @invariant("X")
+    def weights_are_natural(self) -> Bool:
+        return self.parts.value >= 0
+
+
+@false("(initially)")
+class FirstValueByZero(Machine):
+    unit = Param(to=Int)
+    share = Scalar(to=Int, init=lambda m: 100 // m.unit.value)
+
+    @action("X")
+    def stay(self, n: Int) -> None:
+        self.share.value = self.share.value
+
+    @invariant("X")
+    def itself(self) -> Bool:
+        return self.share.value * 2 == self.share.value + self.share.value
+
+
+@false("(act)")
+class IllFormedBranch(Base):
+    """The branch that is not taken is a value too, where it is read."""
+
+    @action("X")
+    def act(self) -> None:
+        self.x.value = ite(self.held.value == none, 0, self.n[self.held.value])
+
+    @invariant("X")
+    def nothing(self, b: Block) -> Bool:
+        return self.n[b] == 0
+
+
+@true
+class WellFormedBranch(Base):
+    @action("X")
+    def act(self) -> None:
+        with when(self.held.value != none):
+            self.x.value = self.n[self.held.value]
+
+    @step("X", of="act")
+    def what_is_held(self, before: WellFormedBranch) -> Bool:
+        return ite(self.held.value == none, self.x.value == before.x.value, self.x.value == self.n[self.held.value])
+
+
+@false("in_any_order")
+class ReadBeforeItIsRuledOut(Base):
+    """`|` and `&` are read from left to right."""
+
+    @action("X")
+    def hold(self, b: Block) -> None:
+        self.held.value = b
+
+    @step("X")
+    def in_any_order(self, before: ReadBeforeItIsRuledOut) -> Bool:
+        return (before.n[before.held.value] == self.n[before.held.value]) | (before.held.value == none)  # type: ignore[no-any-return]
+
+
+@true
+class RuledOutBeforeItIsRead(Base):
+    @action("X")
+    def hold(self, b: Block) -> None:
+        self.held.value = b
+
+    @step("X")
+    def in_any_order(self, before: RuledOutBeforeItIsRead) -> Bool:
+        return (before.held.value == none) | (before.n[before.held.value] == self.n[before.held.value])  # type: ignore[no-any-return]
+
+
+@false("(store)")
+class StoredAsABlock(Machine):
+    last = Map(Block, to=Node, init=Node.named("ROOT"))
+    one = Map(Block, to=Block, init=lambda m, b: b)
+
+    @action("X")
+    def store(self, b: Block) -> None:
+        self.one[b] = self.last[b]
+
+    @invariant("X")
+    def blocks_only(self, b: Block) -> Bool:
+        return exists(Block, lambda c: c == self.one[b])
+
+
+@false("every_node_is_a_block")
+class OnlyAQuantifierNamesIt(Machine):
+    used = Map(Block, to=Bool)
+
+    @action("X")
+    def use(self, b: Block) -> None:
+        self.used[b] = True
+
+    @step("X", of="use")
+    def every_node_is_a_block(self, before: OnlyAQuantifierNamesIt) -> Bool:
+        return forall(Node, lambda n: exists(Block, lambda b: b == n))
+
+
+@false("the_root_is_a_block")
+class OnlyAConstantNamesIt(Machine):
+    used = Map(Block, to=Bool)
+
+    @action("X")
+    def use(self, b: Block) -> None:
+        self.used[b] = True
+
+    @step("X", of="use")
+    def the_root_is_a_block(self, before: OnlyAConstantNamesIt) -> Bool:
+        root = Node.named("ROOT")
+        return (root == none) | exists(Block, lambda b: b == root)  # type: ignore[no-any-return]
+
+
+@false("the_root_is_a_block")
+class AMapNamesItToo(OnlyAConstantNamesIt):
+    last = Map(Block, to=Node, init=Node.named("ROOT"))
+
+
+@true
+class WhoeverIsSomebody(Machine):
+    likes = Map(Block, Block, to=Bool, init=lambda m, a, b: a == b)
+
+    @action("X")
+    def like(self, a: Block, b: Block) -> None:
+        self.likes[a, b] = True
+
+    @invariant("X")
+    def everybody_likes_himself(self, a: Block) -> Bool:
+        return self.likes[a, a]
+
+    @corollary("X")
+    def everybody_likes_somebody(self, a: Block) -> Bool:
+        return exists(Block, lambda b: self.likes[a, b])
+
+
+@false("behind_the_last_is_what_was_there")
+class BehindTheLast(Machine):
+    """The number of rounds may be any: what is read behind the last index is none of what was written before it."""
+
+    n = Scalar(to=Place)
+    table = Map(Place, to=Bool, init=True)
+
+    @action("X")
+    def go(self) -> None:
+        self.n.value = self.n.value + 1
+
+    @invariant("X")
+    def all_are_set(self, i: Place) -> Bool:
+        return self.table[i]
+
+    @step("X", of="go")
+    def behind_the_last_is_what_was_there(self, before: BehindTheLast) -> Bool:
+        return self.table[self.n.value]
+
+
+@true
+class NotBehindTheLast(Machine):
+    n = Scalar(to=Place)
+    table = Map(Place, to=Bool, init=True)
+
+    @action("X")
+    def go(self) -> None:
+        self.n.value = self.n.value + 1
+
+    @invariant("X")
+    def all_are_set(self, i: Place) -> Bool:
+        return self.table[i]
+
+    @step("X", of="go")
+    def set_if_there_is_one(self, before: NotBehindTheLast) -> Bool:
+        return implies(Place.has(self.n.value), self.table[self.n.value])
+
+
+@false("(back)")
+class IndexBelowZero(Machine):
+    n = Scalar(to=Place)
+
+    @action("X")
+    def back(self) -> None:
+        self.n.value = self.n.value - 1
+
+    @invariant("X")
+    def natural(self) -> Bool:
+        return self.n.value + 1 >= 1
+
+
+@false("never_minus_one")
+class NoneIsMinusOne(Base):
+    """How none is stored is nobody's business: a missing place plus one is no place."""
+
+    @action("X")
+    def set(self, n: Int) -> None:
+        self.x.value = n
+
+    @step("X", of="set")
+    def never_minus_one(self, before: NoneIsMinusOne, n: Int) -> Bool:
+        return (self.at.value == none) & (n >= 0)  # type: ignore[no-any-return]
+
+
+@false("alternates")
+class Alternation(Machine):
+    """For every one some other, and one for all, are different things."""
+
+    likes = Map(Block, Block, to=Bool, init=lambda m, a, b: a == b)
+
+    @action("X")
+    def like(self, a: Block, b: Block) -> None:
+        self.likes[a, b] = True
+
+    @invariant("X")
+    def everybody_likes_one(self, a: Block) -> Bool:
+        return exists(Block, lambda b: self.likes[a, b])
+
+    @corollary("X")
+    def alternates(self) -> Bool:
+        return exists(Block, lambda b: forall(Block, lambda a: self.likes[a, b]))
+
+
+@true
+class AlternationTheOtherWay(Machine):
+    likes = Map(Block, Block, to=Bool)
+
+    @action("X")
+    def like(self, a: Block, b: Block) -> None:
+        self.likes[a, b] = True
+
+    @corollary("X")
+    def who_likes_one_likes_somebody(self, a: Block, b: Block) -> Bool:
+        return implies(self.likes[a, b], exists(Block, lambda c: self.likes[a, c]))
+
+
+@false("shares_add_up")
+class CountedByTwoKeys(Machine):
+    """Per key there is a count of its own; of two keys one is not that of the other."""
+
+    has = Map(Block, Node, Place, to=Bool)
+    number = Count(Block, by=(Node, Place), where=lambda m, b, n, i: m.has[b, n, i])
+
+    @action("X")
+    def give(self, b: Block, n: Node, i: Place) -> None:
+        self.has[b, n, i] = True
+
+    @step("X", of="give")
+    def shares_add_up(self, before: CountedByTwoKeys, n: Node, i: Place, m: Node, j: Place) -> Bool:
+        return implies(n != m, self.number[m, j] == before.number[m, j]) & (
+            self.number[n, i] == before.number[n, i] + 1
+        )
+
+
+@true
+class CountedByTwoKeysAndNew(Machine):
+    has = Map(Block, Node, Place, to=Bool)
+    number = Count(Block, by=(Node, Place), where=lambda m, b, n, i: m.has[b, n, i])
+
+    @action("X")
+    def give(self, b: Block, n: Node, i: Place) -> None:
+        self.require(~self.has[b, n, i])
+        self.has[b, n, i] = True
+
+    @step("X", of="give")
+    def shares_add_up(self, before: CountedByTwoKeysAndNew, n: Node, i: Place, m: Node, j: Place) -> Bool:
+        return implies((n != m) | (i != j), self.number[m, j] == before.number[m, j]) & (
+            self.number[n, i] == before.number[n, i] + 1
+        )
+
+
+@false("negatives_count")
+class NegativeWeights(Machine):
+    """What is negative counts as nothing in a sum."""
+
+    load = Map(Block, to=Real)
+    total = Sum(Block, of=lambda m, b: m.load[b], to=Real)
+
+    @action("X")
+    def add(self, b: Block, n: Int) -> None:
+        self.load[b] = self.load[b] + n
+
+    @step("X", of="add")
+    def negatives_count(self, before: NegativeWeights, b: Block, n: Int) -> Bool:
+        return self.total.value == before.total.value + n
+
+
+@true
+class PositiveWeights(Machine):
+    load = Map(Block, to=Real)
+    total = Sum(Block, of=lambda m, b: m.load[b], to=Real)
+
+    @action("X")
+    def add(self, b: Block, n: Int) -> None:
+        self.require(n >= 0)
+        self.load[b] = self.load[b] + n
+
+    @invariant("X")
+    def loads_are_natural(self, b: Block) -> Bool:
+        return self.load[b] >= 0
+
+    @step("X", of="add")
+    def all_of_it_counts(self, before: PositiveWeights, b: Block, n: Int) -> Bool:
+        return self.total.value == before.total.value + n
+
+
+@false("two_are_one")
+class TheSameTwice(Base):
+    """Two parameters may be one block."""
+
+    @action("X")
+    def move(self, a: Block, b: Block) -> None:
+        self.n[a] = 1
+        self.n[b] = 2
+
+    @step("X", of="move")
+    def two_are_one(self, before: TheSameTwice, a: Block, b: Block) -> Bool:
+        return (self.n[a] == 1) & (self.n[b] == 2)
+
+
+@true
+class TwoAreTwo(Base):
+    @action("X")
+    def move(self, a: Block, b: Block) -> None:
+        self.require(a != b)
+        self.n[a] = 1
+        self.n[b] = 2
+
+    @step("X", of="move")
+    def two_are_two(self, before: TwoAreTwo, a: Block, b: Block) -> Bool:
+        return (self.n[a] == 1) & (self.n[b] == 2)

@@ -1,0 +1,192 @@
+"""Many machines: ranges of seeds over several processes, and what became of them."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+import signal
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvproof.checkers.proofs import Proofs
+from kvproof.machine import model, reading  # noqa: F401 - all processes use the text that the first one has read
+
+from .comparing import Outcome, compare, compared
+from .constructs import constructs
+from .machines import MachineText, draw_machine
+from .shrinking import shrunk
+
+__all__ = ["Finding", "Tally", "run", "run_range", "smallest"]
+
+CHUNK = 50
+"""So many seeds are done by one process, which then gives its memory back."""
+RECALLED = 4
+"""Of every so many machines one is proved with the store of proofs, which all of a range share."""
+PATIENCE = 120
+"""Seconds after which a machine is left."""
+
+
+@dataclass
+class Finding:
+    """A false theorem, or a crash."""
+
+    seed: int
+    kind: str
+    what: str
+    source: str
+
+
+@dataclass
+class Tally:
+    """What became of the machines of a range of seeds."""
+
+    first: int
+    count: int
+    verdicts: dict[str, int] = field(default_factory=dict)
+    refuted: int = 0
+    """Machines of which the walk refutes something."""
+    states: int = 0
+    steps: int = 0
+    theorems: int = 0
+    seconds: float = 0.0
+    drawn: dict[str, int] = field(default_factory=dict)
+    """By construct: machines that use it."""
+    proved: dict[str, int] = field(default_factory=dict)
+    """By construct: machines that use it and are proved, with some property."""
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Take in what another says."""
+        for name in ("verdicts", "drawn", "proved"):
+            total = Counter(getattr(self, name))
+            total.update(getattr(other, name))
+            setattr(self, name, dict(total))
+        for name in ("count", "refuted", "states", "steps", "theorems", "seconds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.findings += other.findings
+
+
+def run_range(first: int, count: int) -> Tally:
+    """The machines of these seeds, one after the other."""
+    tally = Tally(first, count)
+    verdicts: Counter[str] = Counter()
+    started = time.perf_counter()
+    proofs = Proofs(Path(":memory:"))
+    for seed in range(first, first + count):
+        verdicts[_one(seed, tally, None if seed % RECALLED else proofs)] += 1
+        model._known.clear()  # nothing is asked twice of these machines
+    tally.verdicts, tally.seconds = dict(verdicts), time.perf_counter() - started
+    return tally
+
+
+def _one(seed: int, tally: Tally, proofs: Proofs | None) -> str:
+    try:
+        with _limited(PATIENCE):
+            outcome = compare(seed, proofs=proofs)
+    except TimeoutError:
+        return "left"
+    except Exception as error:
+        tally.findings.append(Finding(seed, "crash", _described(error), draw_machine(seed).source))
+        return "crash"
+    _note(outcome, tally)
+    return outcome.verdict
+
+
+def _note(outcome: Outcome, tally: Tally) -> None:
+    seen = outcome.walk
+    if seen is None:
+        return
+    tally.refuted += bool(seen.violations)
+    tally.states += seen.states
+    tally.steps += seen.steps
+    if outcome.verdict == "false theorem":
+        what = "\n".join(map(str, outcome.violations))
+        assert outcome.text is not None
+        tally.findings.append(Finding(int(outcome.seed), "false theorem", what, outcome.text.source))
+    for what in seen.disagreements:
+        tally.findings.append(Finding(int(outcome.seed), "disagreement", what, draw_machine(outcome.seed).source))
+    tally.drawn = dict(Counter(tally.drawn) + Counter(constructs(draw_machine(outcome.seed).source)))
+    if outcome.verdict == "proved" and outcome.theorems and outcome.text is not None:
+        tally.proved = dict(Counter(tally.proved) + Counter(constructs(outcome.text.source)))
+        tally.theorems += len(outcome.theorems)
+
+
+def smallest(finding: Finding) -> str:
+    """A small machine that shows what the finding shows."""
+    found = shrunk(draw_machine(finding.seed), lambda text: _shows(text, finding))
+    return found.source
+
+
+def _shows(text: MachineText, finding: Finding) -> bool:
+    try:
+        outcome = compared(text)
+    except Exception as error:
+        return finding.kind == "crash" and _described(error) == finding.what
+    if finding.kind == "disagreement":
+        return outcome.walk is not None and bool(outcome.walk.disagreements)
+    return finding.kind == outcome.verdict
+
+
+def _described(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {re.sub(r'0x[0-9a-f]+|[0-9]+', 'N', str(error))[:100]} in {frame.name}"
+
+
+@contextmanager
+def _limited(seconds: int) -> Iterator[None]:
+    def late(_signal: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# ------------------------------------------------------------------------------------------------ many
+
+
+def run(
+    first: int, count: int, *, jobs: int, record: Path | None = None, on_progress: Callable[[Tally], None] | None = None
+) -> Tally:
+    """The machines of these seeds in several processes; what ``record`` has of an earlier run is not done again."""
+    total = Tally(first, 0)
+    done = _recorded(record)
+    ranges = [(at, min(CHUNK, first + count - at)) for at in range(first, first + count, CHUNK)]
+    for known in (done[r] for r in ranges if r in done):
+        total.add(known)
+    context = multiprocessing.get_context("fork")
+    with context.Pool(jobs, maxtasksperchild=1) as pool:
+        for tally in pool.imap_unordered(_run_range, [r for r in ranges if r not in done]):
+            total.add(tally)
+            if record is not None:
+                with record.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(tally)) + "\n")
+            if on_progress is not None:
+                on_progress(total)
+    return total
+
+
+def _run_range(of: tuple[int, int]) -> Tally:
+    return run_range(*of)
+
+
+def _recorded(record: Path | None) -> dict[tuple[int, int], Tally]:
+    if record is None or not record.exists():
+        return {}
+    found: dict[tuple[int, int], Tally] = {}
+    for line in record.read_text(encoding="utf-8").splitlines():
+        data: dict[str, Any] = json.loads(line)
+        data["findings"] = [Finding(**f) for f in data["findings"]]
+        found[data["first"], data["count"]] = Tally(**data)
+    return found

@@ -1,0 +1,178 @@
+"""Small random machines, proved and walked: nothing is proved that a walk refutes (`random_machines`).
+
+A fault that is put back into the prover has to be seen. More machines: ``make random-machines``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from kvproof.checkers.proofs import Proofs
+from kvproof.machine import MachineError, model
+
+from .random_machines.comparing import Outcome, compare, compared
+from .random_machines.constructs import CONSTRUCTS, constructs
+from .random_machines.faults import FAULTS
+from .random_machines.loading import load
+from .random_machines.machines import MachineText, draw_machine
+from .random_machines.proving import open_goals
+from .random_machines.running import Finding, run_range
+from .random_machines.shown import SHOWN
+from .random_machines.shrinking import shrunk
+from .random_machines.walking import walk
+
+QUICK, SLOW = 50, 100
+"""So many machines for one test."""
+
+PROVED = 0.7
+"""The share of machines of which something has to be proved: a prover that proves nothing makes no mistakes."""
+
+
+def _text(findings: list[Finding]) -> str:
+    return "\n\n".join(f"seed {f.seed}: {f.kind}: {f.what}\n{f.source}" for f in findings)
+
+
+def _no_false_theorem(first: int, count: int) -> None:
+    tally = run_range(first, count)
+    assert not tally.findings, _text(tally.findings)
+    assert tally.verdicts.get("proved", 0) >= PROVED * count, tally.verdicts
+    assert tally.refuted >= count // 3, "the walk has to refute something, or nothing can be seen"
+
+
+@pytest.mark.parametrize("first", range(0, 300, QUICK))
+def test_nothing_false_is_proved(first: int) -> None:
+    _no_false_theorem(first, QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(10_000, 12_000, SLOW))
+def test_nothing_false_is_proved_of_many(first: int) -> None:
+    _no_false_theorem(first, SLOW)
+
+
+def _compared(seed: int) -> Outcome:
+    outcome = compare(seed)
+    model._known.clear()
+    return outcome
+
+
+COVERING = (4, 35, 50, 63, 93, 163, 166, 201)
+"""Seeds of machines that are proved and that together use every construct."""
+
+
+def test_every_construct_is_used_by_a_machine_that_is_proved() -> None:
+    used: set[str] = set()
+    for seed in COVERING:
+        outcome = _compared(seed)
+        assert outcome.verdict == "proved"
+        assert outcome.theorems
+        assert outcome.text is not None
+        used |= constructs(outcome.text.source)
+    assert used == set(CONSTRUCTS)
+
+
+# ------------------------------------------------------------------------------------------------ faults
+
+NOTICED = {  # found by asking each fault of one seed after the other
+    "statements_need_no_value": 1,
+    "first_states_are_not_asked": 1,
+    "what_is_asked_is_known": 1,
+    "counts_need_no_members": 1,
+    "optional_values_are_never_none": 1,
+    "none_is_a_key": 1,
+    "steps_begin_where_they_end": 2,
+    "corollaries_are_known": 2,
+    "members_may_be_pushed": 2,
+    "loop_facts_are_asked_at_first_only": 5,
+    "loop_facts_are_asked_in_rounds_only": 5,
+    "lemmas_hold_anywhere": 5,
+    "counts_are_compared_without_condition": 7,
+    "loops_leave_one_thing_alone": 12,
+    "counts_are_never_touched": 23,
+    "counts_stay": 23,
+    "one_untouched_is_enough": 24,
+    "queues_are_pushed_at_the_other_end": 29,
+    "one_case_is_enough": 31,
+    "first_values_have_any_type": 33,
+    "rounds_need_not_keep_invariants": 41,
+    "indices_have_no_end": 54,
+    "one_of_a_group_is_enough": 55,
+    "heads_are_tails": 61,
+    "members_count_twice": 65,
+    "anything_is_an_element": 85,
+    "counts_stay_when_many_change": 89,
+    "loops_leave_counts_alone": 92,
+    "extra_elements_are_ordinary": 118,
+    "sums_count_once": 200,
+    "loops_end_at_their_count": 273,
+    "counts_are_compared_while_stale": 305,
+}
+"""By fault: the first seed whose machine shows it."""
+
+
+def test_every_fault_is_put_back() -> None:
+    assert NOTICED.keys() | SHOWN.keys() | {"proofs_need_no_facts"} == FAULTS.keys()
+
+
+@pytest.mark.parametrize("fault", NOTICED)
+def test_a_fault_is_noticed(fault: str) -> None:
+    with FAULTS[fault]():
+        assert _compared(NOTICED[fault]).verdict == "false theorem"
+
+
+RECALLED = """
+from kvproof.machine import *
+
+class M(Machine):
+    x = Scalar(to=Int)
+    @action("X")
+    def act(self):
+        self.require(self.x.value == 1)
+    @step("X", of="act")
+    def st(self, before: "M") -> Bool:
+        return self.x.value == 1
+"""
+"""The proof needs what the action requires."""
+
+
+def _is_noticed(source: str) -> bool:
+    """All is proved, and the walk refutes something."""
+    machine = load(source, "M")
+    return any(walk(machine, seed).violations for seed in range(4)) and not list(open_goals(machine))
+
+
+@pytest.mark.parametrize("fault", SHOWN)
+def test_a_fault_that_few_machines_show_is_noticed(fault: str) -> None:
+    with FAULTS[fault]():
+        assert _is_noticed(SHOWN[fault])
+    with contextlib.suppress(MachineError):
+        assert not _is_noticed(SHOWN[fault])
+
+
+def test_proofs_are_recalled_with_what_they_needed() -> None:
+    proofs = Proofs(Path(":memory:"))
+    assert not list(open_goals(load(RECALLED, "M"), proofs=proofs))
+    weaker = RECALLED.replace("self.require(self.x.value == 1)", "pass")
+    assert list(open_goals(load(weaker, "M"), proofs=proofs))
+    with FAULTS["proofs_need_no_facts"]():
+        assert not list(open_goals(load(weaker, "M"), proofs=proofs))
+
+
+def test_the_same_seed_draws_the_same_machine() -> None:
+    assert [draw_machine(s).source for s in range(20)] == [draw_machine(s).source for s in range(20)]
+
+
+def test_a_finding_is_made_small() -> None:
+    def is_seen(text: MachineText) -> bool:
+        model._known.clear()
+        return compared(text).verdict == "false theorem"
+
+    text = draw_machine(NOTICED["counts_stay"])
+    with FAULTS["counts_stay"]():
+        small = shrunk(text, is_seen)
+        assert is_seen(small)
+    assert not is_seen(small)
+    assert len(small.source.splitlines()) < len(text.source.splitlines()) / 2
