@@ -109,6 +109,20 @@ def asked_scope(
     return scope_of_params(machine, sizes, params)
 
 
+def _check_sizes(model: Model, sizes: dict[str, int]) -> None:
+    """A size that no sort of the machine has would change nothing, and whoever gave it would not know.
+
+    Raises:
+        UsageError: there is one.
+    """
+    from .machine.scope import Scope
+
+    known = sorted({Scope.root(kind) for kind in model.sorts.values()} | {"Int", "Real"})
+    for name in sizes:
+        if name not in known:
+            raise UsageError(f"{model.name} has no sort {name} that could have a size; it has {', '.join(known)}")
+
+
 def find_scope(
     machine: type[Machine],
     sizes: dict[str, int],
@@ -142,6 +156,7 @@ def find_scope(
     from .spec.pool import Pool
 
     model, given = Model.of(machine), given or {}
+    _check_sizes(model, sizes)
     try:
         if not model.params:
             _settings(model, {}, given)

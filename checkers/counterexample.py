@@ -21,10 +21,10 @@ from typing import Any
 import z3
 
 from ..machine.concrete import Concrete, IllFormed, State, Violation
-from ..machine.formulas import Formula, lnot
+from ..machine.formulas import Formula, integer, leq, lnot, lor
 from ..machine.knowledge import of_parameters
 from ..machine.model import Model
-from ..machine.scope import Scope, ScopeError
+from ..machine.scope import NONE, Scope, ScopeError
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Bool, Index, Int, Sort, Term
 from ..machine.universe import Finite
@@ -168,6 +168,11 @@ class Search:
             failing = lnot(found.formula)
             ends = [build() for build in list(problems.symbolic.ends.values())]
             solver.add(*[f for f in (*formulas, *ends, failing) if f is not True])
+            # A state may hold an index behind the last one; what is done there leaves the scope, which shows nothing.
+            solver.push()
+            solver.add(*_within(problems))
+            if solver.check() != z3.sat:
+                solver.pop()
             if solver.check() == z3.sat:
                 return problems, _emptied(solver, problems) if small else solver.model()
         return None
@@ -210,6 +215,20 @@ def _cells(problems: Problems) -> Iterator[tuple[str, Formula, bool]]:
         function = symbolic.params[name] if mapping.is_param else problems.before.functions[name]
         for keys in itertools.product(*[universe.elements(k) for k in mapping.kinds]):
             yield name, function(*keys), mapping.is_optional
+
+
+def _within(problems: Problems) -> Iterator[Formula]:
+    """What the state before holds lies within the scope."""
+    symbolic, model = problems.symbolic, problems.symbolic.model
+    universe = symbolic.universe
+    assert isinstance(universe, Finite)
+    for name, mapping in model.variables.items():
+        if issubclass(mapping.to, Index):
+            for keys in itertools.product(*[universe.elements(k) for k in mapping.kinds]):
+                value = problems.before.functions[name](*keys)
+                inside = lor(universe.is_element(mapping.to, value), leq(value, integer(NONE)))
+                if inside is not True:
+                    yield inside
 
 
 def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:

@@ -236,7 +236,7 @@ def _asked(model: Model, number: int, place: str, how: How) -> _Found:
     del ballast
     if how.smt2 is not None:
         _write(how.smt2, model, place, deciding)
-    for finding in not_vacuous(model, place, how.timeout):
+    for finding in not_vacuous(model, place, how.timeout, how.solver):
         line = str(model.actions[place].line) if place in model.actions else ""
         obligations.append(
             Obligation(place, finding.goal, "", finding.verdict, finding.seconds, line, note=finding.note)

@@ -12,7 +12,7 @@ from z3 import z3core
 
 from ..machine.formulas import Formula, lnot, occurs, replaced
 
-__all__ = ["Question", "Solver", "Verdict", "Way", "ask", "is_trivial", "to_smt2"]
+__all__ = ["Question", "Solver", "Verdict", "Way", "answer_of_cvc5", "ask", "ask_cvc5", "is_trivial", "to_smt2"]
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
@@ -180,7 +180,16 @@ def to_smt2(question: Question) -> str:
 
 
 def ask_cvc5(question: Question, *, seconds: float) -> bool:
-    """Whether the goal follows in cvc5's opinion, through its own reader of SMT-LIB; False where it does not know.
+    """Whether the goal follows in cvc5's opinion; False where it does not know.
+
+    Raises:
+        ModuleNotFoundError: cvc5 is not installed.
+    """
+    return answer_of_cvc5(question, seconds=seconds) == "unsat"
+
+
+def answer_of_cvc5(question: Question, *, seconds: float) -> Literal["sat", "unsat", "unknown"]:
+    """What cvc5 says of the goal's opposite beside what is known, through its own reader of SMT-LIB.
 
     Raises:
         ModuleNotFoundError: cvc5 is not installed.
@@ -191,13 +200,14 @@ def ask_cvc5(question: Question, *, seconds: float) -> bool:
         raise ModuleNotFoundError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'") from None
     terms = cvc5.TermManager()
     engine = cvc5.Solver(terms)
+    engine.setOption("fresh-binders", "true")  # binders go by how deep they stand, so many have one name
     engine.setOption("tlimit-per", str(max(1, int(1000 * seconds))))
     parser = cvc5.InputParser(engine)
     parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, to_smt2(question), "obligation")
     symbols = parser.getSymbolManager()
-    answer = "unknown"
+    answer: Literal["sat", "unsat", "unknown"] = "unknown"
     while not (command := parser.nextCommand()).isNull():
         said = command.invoke(engine, symbols).strip()
-        if said in ("sat", "unsat", "unknown"):
+        if said in ("sat", "unsat"):
             answer = said
-    return answer == "unsat"
+    return answer

@@ -26,7 +26,7 @@ from ..machine.terms import Line
 from ..machine.universe import Finite, Unbounded
 from .obligations import INITIALLY, Problems
 from .slices import EVERYTHING, Slices
-from .solvers import Question, Verdict, Way, ask
+from .solvers import Question, Solver, Verdict, Way, answer_of_cvc5, ask, ask_cvc5
 
 __all__ = ["Finding", "not_vacuous"]
 
@@ -44,21 +44,21 @@ class Finding:
     note: str = ""
 
 
-def not_vacuous(model: Model, place: str, seconds: float) -> Iterator[Finding]:
+def not_vacuous(model: Model, place: str, seconds: float, solver: Solver = "z3") -> Iterator[Finding]:
     """What has to be answered of an action, or of the first state; ``seconds`` of computing for each question."""
     if place == INITIALLY:
-        yield _first_state_exists(model, seconds)
+        yield _first_state_exists(model, seconds, solver)
     elif place in model.actions:
-        yield from _is_possible(model, place, seconds)
+        yield from _is_possible(model, place, seconds, solver)
         if model.counts:
-            yield _counts_agree(model, place, seconds)
+            yield _counts_agree(model, place, seconds, solver)
 
 
 class _Clock:
-    """How much computing is left for a question."""
+    """Who answers a question, and how much computing is left for it."""
 
-    def __init__(self, seconds: float) -> None:
-        self.started, self.seconds = time.process_time(), seconds
+    def __init__(self, seconds: float, by: Solver) -> None:
+        self.started, self.seconds, self.by = time.process_time(), seconds, by
 
     @property
     def spent(self) -> float:
@@ -69,6 +69,9 @@ class _Clock:
         left = self.seconds - self.spent
         if left <= 0:
             return z3.unknown
+        if self.by == "cvc5":
+            answers = {"sat": z3.sat, "unsat": z3.unsat, "unknown": z3.unknown}
+            return answers[answer_of_cvc5(Question([*known], False), seconds=left)]
         solver = z3.Solver()
         solver.set("timeout", max(1, int(1000 * left)))
         solver.add(*[f for f in known if f is not True])
@@ -92,8 +95,8 @@ def _facts(facts: Iterable[Fact]) -> list[Formula]:
     return [f.formula for f in facts]
 
 
-def _first_state_exists(model: Model, seconds: float) -> Finding:
-    goal, clock = "some first state exists", _Clock(seconds)
+def _first_state_exists(model: Model, seconds: float, solver: Solver) -> Finding:
+    goal, clock = "some first state exists", _Clock(seconds, solver)
     for _, sizes in _scopes(model):
         symbolic = Symbolic(model, Finite(model, sizes))
         state = symbolic.first()
@@ -106,7 +109,7 @@ def _first_state_exists(model: Model, seconds: float) -> Finding:
     symbolic = Symbolic(model, Unbounded(model))
     state = symbolic.first()
     known = [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state)]
-    if _contradict(symbolic, state, known, seconds):
+    if _contradict(symbolic, state, known, seconds, solver):
         return Finding(
             goal, "refuted", clock.spent, "what is assumed of the parameters and of the first state contradicts itself"
         )
@@ -115,19 +118,21 @@ def _first_state_exists(model: Model, seconds: float) -> Finding:
     )
 
 
-def _contradict(symbolic: Symbolic, state: Snapshot, known: list[Fact], seconds: float) -> bool:
+def _contradict(symbolic: Symbolic, state: Snapshot, known: list[Fact], seconds: float, solver: Solver) -> bool:
     """Nothing of any size can be like this."""
     context = Context(None, known)
     goal = Goal("", "", context, Line("", 0), lambda: False, frozenset())
     facts = Slices(Problems(symbolic, [goal], state)).facts([goal], EVERYTHING)
-    ways = [Way(depth=d, seed=d) for d in (2, 4)]
-    return any(ask(Question(_facts(facts), False), way, seconds=seconds) is not None for way in ways)
+    question = Question(_facts(facts), False)
+    if solver == "cvc5":
+        return ask_cvc5(question, seconds=seconds)
+    return any(ask(question, Way(depth=d, seed=d), seconds=seconds) is not None for d in (2, 4))
 
 
-def _is_possible(model: Model, place: str, seconds: float) -> Iterator[Finding]:
+def _is_possible(model: Model, place: str, seconds: float, solver: Solver) -> Iterator[Finding]:
     """The action is possible under the invariants, and some end satisfies them."""
     line = model.actions[place].line
-    clock = _Clock(seconds)
+    clock = _Clock(seconds, solver)
     possible, consistent = z3.unknown, z3.unknown
     for rounds, sizes in _scopes(model):
         symbolic = Symbolic(model, Finite(model, sizes))
@@ -141,7 +146,10 @@ def _is_possible(model: Model, place: str, seconds: float) -> Iterator[Finding]:
                 break
         if clock.spent > seconds:
             break
-    yield _possible(model, place, line, possible == z3.sat, clock.spent / 2, seconds)
+    if possible == z3.sat:
+        yield Finding(f"{place} is possible", "proved", clock.spent / 2)
+    else:
+        yield _impossible(model, place, clock)
     if possible == z3.sat:
         note = f"no end of {place} (line {line}) was found in which all invariants hold: up to {SIZES[-1]} of each sort"
         verdict: Verdict = "proved" if consistent == z3.sat else "unknown"
@@ -154,25 +162,24 @@ def _with_ends(symbolic: Symbolic, facts: list[Fact]) -> list[Formula]:
     return [*known, *[build() for build in list(symbolic.ends.values())]]
 
 
-def _possible(model: Model, place: str, line: Line, was_found: bool, spent: float, seconds: float) -> Finding:
-    goal = f"{place} is possible"
-    if was_found:
-        return Finding(goal, "proved", spent)
+def _impossible(model: Model, place: str, clock: _Clock) -> Finding:
+    """The action was not found to be possible: whether it never is."""
+    goal, line = f"{place} is possible", model.actions[place].line
     symbolic = Symbolic(model, Unbounded(model))
     run = Run(symbolic, model.actions[place], judged=False)
-    if _contradict(symbolic, run.before, run.possible.all_facts(), seconds):
+    if _contradict(symbolic, run.before, run.possible.all_facts(), clock.seconds, clock.by):
         note = f"no state enables {place} (line {line}): its requirements contradict the invariants"
-        return Finding(goal, "refuted", spent, note)
+        return Finding(goal, "refuted", clock.spent, note)
     note = (
         f"no state of up to {SIZES[-1]} of each sort that enables {place} (line {line}) was found: its requirements "
         "may contradict the invariants, or it needs more"
     )
-    return Finding(goal, "unknown", spent, note)
+    return Finding(goal, "unknown", clock.spent, note)
 
 
-def _counts_agree(model: Model, place: str, seconds: float) -> Finding:
+def _counts_agree(model: Model, place: str, seconds: float, solver: Solver) -> Finding:
     """In a small scope: counts carried by their law equal the sums, before and after."""
-    clock = _Clock(seconds)
+    clock = _Clock(seconds, solver)
     universe = Finite(model, {Scope.root(k): 2 for k in model.sorts.values()}, counts_by_law=True)
     symbolic = Symbolic(model, universe)
     run = Run(symbolic, model.actions[place], rounds=1, judged=False, assumed=False)

@@ -158,13 +158,14 @@ def test_verify_does_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     trace = write_lines(tmp_path / "small.jsonl", make_lines(1))
     assert cli.run(["verify", "--trace", str(trace), "--json", str(tmp_path / "report.json")]) == 0
     assert "Everything holds." in capsys.readouterr().out
-    assert {"prove", "explore", "fuzz", "workload"} == json.loads((tmp_path / "report.json").read_text()).keys()
+    assert {"prove", "explore", "fuzz", "workload", "gaps"} == json.loads((tmp_path / "report.json").read_text()).keys()
 
 
 def test_errors_are_one_sentence_that_says_how_to_mend_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "name one of pool" in error_of(capsys, "prove", "nothing")
     assert "has no machine Nobody" in error_of(capsys, "explore", f"{ROOT}/tests/explore/alloc.py:Nobody")
     assert "write it as Block=5" in error_of(capsys, "explore", "pool", "--size", "Block=many")
+    assert "Pool has no sort Blob" in error_of(capsys, "explore", "pool", "--size", "Blob=2")
     assert "write it as capacity=2" in error_of(capsys, "explore", "mirror", "--set", "capacity")
     assert "Pool has nothing to set" in error_of(capsys, "explore", "pool", "--set", "capacity=2")
     assert "name one of pool, mirror, pin, tiered" in error_of(capsys, "fuzz", "refimpl", "--level", "scheduler")
