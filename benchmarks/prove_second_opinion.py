@@ -26,7 +26,7 @@ def main() -> None:
         machine = find_machine(name)
         answers = []
         for solver in ("z3", "cvc5"):
-            (report,) = prove_machines([machine], How(solver=solver, timeout=given.timeout), jobs=given.jobs)  # type: ignore[arg-type]
+            (report,) = prove_machines([machine], How(solver=solver, timeout=given.timeout), jobs=given.jobs)
             answers.append(
                 ({(o.action, n, o.goal): o.verdict for n, o in enumerate(report.obligations)}, report.seconds)
             )

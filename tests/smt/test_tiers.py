@@ -9,7 +9,7 @@ import pytest
 
 from kvproof.checkers import deciding, records
 from kvproof.checkers.counterexample import Counterexample, Search
-from kvproof.checkers.deciding import Deciding
+from kvproof.checkers.deciding import QUICK, Deciding
 from kvproof.checkers.obligations import problems_of
 from kvproof.checkers.proofs import Proofs
 from kvproof.checkers.prove import How, ProveReport, prove, prove_machines
@@ -51,7 +51,7 @@ def step_that_breaks(machine: type[Machine], action: str, prop: str) -> Countere
     problems = problems_of(model, action, Unbounded(model))
     problems.goals[:] = [g for g in problems.goals if g.name.split(": ")[-1].startswith(prop)]
     work = Deciding(problems, "z3", 1.0)
-    work.decide(())
+    work.decide(QUICK[:4])
     search = Search(model, action, seconds=10.0)
     return next((step for d in work.decisions if not d.is_proved and (step := search.find(d.goal.name))), None)
 
@@ -96,7 +96,7 @@ def recalled(machine: type[Machine], place: str, proofs: Proofs) -> set[str]:
     """The properties of which everything at this place follows as it did where it was proved before."""
     model = Model.of(machine)
     work = Deciding(problems_of(model, place, Unbounded(model)), "z3", 10.0, proofs)
-    work.decide(())
+    work.decide(QUICK[:4])
     asked = {d.goal.prop.name for d in work.decisions if d.goal.prop is not None and not d.is_recalled}
     return {d.goal.prop.name for d in work.decisions if d.goal.prop is not None and d.is_recalled} - asked
 
