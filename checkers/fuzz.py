@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
+from hypothesis.internal import constants_ast
+from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from ..machine import Machine, Model
@@ -378,9 +381,22 @@ def heap_at_rest() -> Iterator[None]:
         gc.unfreeze()
 
 
+@contextmanager
+def nothing_from_modules() -> Iterator[None]:
+    """Hypothesis draws numbers that stand in modules of this project now and then, of those that are loaded.
+
+    What is drawn here only picks, so such numbers mean nothing; and a seed has to give the same run wherever it is
+    used, whatever was imported before.
+    """
+    providers.CONSTANTS_CACHE.cache.clear()
+    with patch.object(providers, "_get_local_constants", constants_ast.Constants):
+        yield
+    providers.CONSTANTS_CACHE.cache.clear()
+
+
 def _run(kind: Any, examples: int, steps: int) -> list[_Diverged]:
     try:
-        with heap_at_rest():
+        with heap_at_rest(), nothing_from_modules():
             run_state_machine_as_test(kind, settings=profile(examples, steps))
     except _Diverged as failure:
         return [failure]

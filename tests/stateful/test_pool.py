@@ -1,8 +1,10 @@
 """Machine P and the reference implementation, side by side."""
 
 import dataclasses
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -47,6 +49,14 @@ def test_the_time_is_kept() -> None:
 def test_seeds_differ() -> None:
     one, same, other = (fuzz(Pool, PoolTarget, worlds(), seed=s, examples=20).coverage for s in (1, 1, 2))
     assert one == same != other
+
+
+def test_a_seed_gives_the_same_run_whatever_was_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fuzz(Pool, PoolTarget, worlds(), seed=1, examples=20).coverage
+    (tmp_path / "numbers_of_ours.py").write_text(f"NUMBERS = {[3 * n for n in range(300)]}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("numbers_of_ours")
+    assert fuzz(Pool, PoolTarget, worlds(), seed=1, examples=20).coverage == before
 
 
 class Itself(Target):
