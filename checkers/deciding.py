@@ -17,7 +17,7 @@ from ..machine.formulas import land
 from ..machine.knowledge import Fact
 from .obligations import Problems
 from .proofs import SAMPLE, Core, Proofs, digest_of
-from .slices import EVERYTHING, NEARBY, Slices
+from .slices import EVERYTHING, FARTHER, NEARBY, Slices
 from .solvers import Question, Solver, Way, ask, ask_cvc5, is_trivial
 
 __all__ = ["LADDER", "PATIENT", "Attempt", "Deciding", "Decision"]
@@ -42,10 +42,12 @@ QUICK = (
     Attempt(0, Way(depth=6, seed=1, effort=0.05)),
     Attempt(1, Way(depth=6, seed=2, effort=0.05)),
     Attempt(NEARBY, Way(depth=3, seed=3, effort=0.1)),
-    Attempt(2, Way(depth=3, seed=4, effort=0.08)),
-    Attempt(0, Way(depth=4, seed=7, cases=True, effort=0.1)),
-    Attempt(NEARBY, Way(depth=6, seed=5, effort=0.6)),
+    Attempt(0, Way(depth=3, seed=8, relevancy=1, effort=0.2)),
+    Attempt(FARTHER, Way(depth=3, seed=9, effort=0.2)),
+    Attempt(2, Way(depth=3, seed=4, effort=0.2)),
     Attempt(EVERYTHING, Way(depth=6, seed=6, effort=0.5)),
+    Attempt(0, Way(depth=4, seed=7, cases=True, relevancy=1, effort=0.1)),
+    Attempt(NEARBY, Way(depth=4, seed=5, cases=True, effort=0.5)),
 )
 """What is tried first of what is left: of a hundred goals, this leaves one or none."""
 
@@ -57,6 +59,7 @@ def _round(effort: float, seed: int) -> tuple[Attempt, ...]:
         Attempt(0, Way(depth=2, seed=seed, effort=effort)),
         Attempt(2, Way(depth=3, seed=seed, relevancy=1, effort=effort)),
         Attempt(1, Way(depth=3, seed=seed, effort=effort)),
+        Attempt(FARTHER, Way(depth=3, seed=seed, effort=effort)),
         Attempt(NEARBY, Way(depth=2, seed=seed, effort=effort)),
         Attempt(1, Way(depth=3, seed=seed, effort=effort), lemmas=True),
         Attempt(EVERYTHING, Way(depth=3, seed=seed, effort=2 * effort)),
@@ -105,6 +108,7 @@ class Deciding:
     """Changes the seeds of all attempts."""
     decisions: list[Decision] = field(init=False)
     slices: Slices = field(init=False)
+    _digests: dict[Goal | Fact, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin with nothing decided."""
@@ -128,16 +132,22 @@ class Deciding:
         """Keep what is proved now, for the next time."""
         if self.proofs is not None:
             new = [d for d in self.decisions if d.core is not None and not d.is_recalled]
-            self.proofs.keep((digest_of(d.goal.formula), self._digests(d.core or [])) for d in new)
+            self.proofs.keep(
+                (self._digest(d.goal), tuple((fact.label, self._digest(fact)) for fact in d.core or [])) for d in new
+            )
 
-    def _digests(self, core: Sequence[Fact]) -> Core:
-        return tuple((fact.label, digest_of(fact.formula)) for fact in core)
+    def _digest(self, said: Goal | Fact) -> str:
+        """That of a goal or fact: many proofs need the same facts."""
+        known = self._digests.get(said)
+        if known is None:
+            known = self._digests[said] = digest_of(said.formula)
+        return known
 
     def _recall(self, proofs: Proofs) -> None:
         """What follows here as it followed before: the same goal, with the same facts at hand."""
         for decision in self.decisions:
             started = time.process_time()
-            for core in proofs.cores(digest_of(decision.goal.formula)):
+            for core in proofs.cores(self._digest(decision.goal)):
                 facts = self._at_hand(decision.goal, core)
                 if facts is not None and self._is_believed(decision.goal, facts):
                     decision.is_proved, decision.core, decision.is_recalled = True, facts, True
@@ -148,7 +158,7 @@ class Deciding:
         """These facts, if all of them are known where the goal stands."""
         found = []
         for label, digest in core:
-            fact = next((f for f in self.slices.labelled(goal, label) if digest_of(f.formula) == digest), None)
+            fact = next((f for f in self.slices.labelled(goal, label) if self._digest(f) == digest), None)
             if fact is None:
                 return None
             found.append(fact)
@@ -196,21 +206,17 @@ class Deciding:
     def _lemmas(self, goals: Sequence[Goal]) -> list[Fact]:
         """What was proved in the same context before."""
         context = goals[0].context
-        return [
-            Fact(f"proved: {d.goal.name}", d.goal.symbols, d.goal.build)
-            for d in self.decisions
-            if d.is_proved and d.goal.context is context
-        ]
+        return [d.goal.lemma for d in self.decisions if d.is_proved and d.goal.context is context]
 
     def _without_lemmas(self, core: Sequence[Fact]) -> list[Fact] | None:
         """What is needed, with what lemmas needed in their place."""
         needed: dict[int, Fact] = {}
         for fact in core:
-            lemma = next((d for d in self.decisions if d.goal.build is fact.build), None)
-            if lemma is not None and lemma.core is None:
+            decision = next((d for d in self.decisions if d.is_proved and d.goal.lemma is fact), None)
+            facts = [fact] if decision is None else decision.core
+            if facts is None:
                 return None
-            for f in [fact] if lemma is None else lemma.core or []:
-                needed[id(f)] = f
+            needed |= {id(f): f for f in facts}
         return list(needed.values())
 
     def question(self, goal: Goal) -> Question:

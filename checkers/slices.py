@@ -16,10 +16,13 @@ from .obligations import Problems
 
 __all__ = ["EVERYTHING", "NEARBY", "Slices"]
 
-NEARBY = 3
+FARTHER = 3
+"""The level at which two steps are gone over what was learned on the way."""
+
+NEARBY = 4
 """The level at which whatever is near what the goal speaks of is shown."""
 
-EVERYTHING = 4
+EVERYTHING = 5
 """The level at which every fact is shown."""
 
 TOLERANCE = 1.5
@@ -32,8 +35,8 @@ class Slices:
     Level 0: what speaks of nothing but what the goal speaks of, and what was learned on the way of any of that. Level
     1: the same, one step over what was learned on the way. Level 2: what is about what the goal speaks of, and what is
     about what that speaks of: a fact is about the rarest of its names (as in SInE: Hoder and Voronkov, 2011). Level 3,
-    `NEARBY`: whatever speaks of something that the goal speaks of, and what speaks of nothing else. Level 4:
-    `EVERYTHING`.
+    `FARTHER`: as level 1, two steps over. Level 4, `NEARBY`: whatever speaks of something that the goal speaks of, and
+    what speaks of nothing else. Level 5: `EVERYTHING`.
     """
 
     def __init__(self, problems: Problems) -> None:
@@ -62,7 +65,7 @@ class Slices:
         """What is shown, for these goals, which stand in one context, of what is known there and of the lemmas."""
         known = [*self.known(goals[0]), *lemmas]
         wanted = frozenset().union(*[g.symbols for g in goals])
-        chosen = (self._own, self._one_step, self._about, self._nearby, lambda known, _: known)[level]
+        chosen = (self._own, self._one_step, self._about, self._two_steps, self._nearby, lambda known, _: known)[level]
         shown = chosen(known, wanted)
         spoken = wanted.union(*[f.symbols for f in shown])
         return [*self.problems.ends_in(spoken), *shown]
@@ -72,7 +75,14 @@ class Slices:
         return [f for f in known if not f.symbols or (f.about & wanted and (f.is_local or f.symbols <= shown))]
 
     def _one_step(self, known: list[Fact], wanted: frozenset[str]) -> list[Fact]:
-        return self._own(known, wanted.union(*[f.symbols for f in known if f.is_local and f.symbols & wanted]))
+        return self._own(known, self._one_step_over(known, wanted))
+
+    def _two_steps(self, known: list[Fact], wanted: frozenset[str]) -> list[Fact]:
+        return self._one_step(known, self._one_step_over(known, wanted))
+
+    @staticmethod
+    def _one_step_over(known: list[Fact], wanted: frozenset[str]) -> frozenset[str]:
+        return wanted.union(*[f.symbols for f in known if f.is_local and f.symbols & wanted])
 
     def _about(self, known: list[Fact], wanted: frozenset[str]) -> list[Fact]:
         often = Counter(s for f in known for s in f.symbols)

@@ -21,6 +21,9 @@ Solver = Literal["z3", "cvc5"]
 WORK = 1_000_000
 """What Z3 counts as its work (rlimit) in up to a second, on goals like these."""
 
+READING = 300
+"""What it counts for one more formula that is known, before it has begun."""
+
 SLOWEST = 20.0
 """Seconds after which one unit of effort is given up, whatever Z3 counts: some of its arithmetic is not counted."""
 
@@ -41,8 +44,8 @@ class Way:
     ``depth`` bounds how far terms that come out of one another are followed; ``cases``: each way through the action's
     branches by itself; ``relevancy``: as Z3 names it, 2 to look at nothing beyond the cases chosen so far, 1 to
     instantiate only what they speak of but to draw every conclusion; ``models``: instances are looked for in candidates
-    for a model too, and not only among terms that occur; ``effort`` bounds Z3's work, where 1 is up to a
-    second: work and not time, so that a slow moment of the machine changes no answer.
+    for a model too, and not only among terms that occur; ``effort`` bounds Z3's work beyond reading what is
+    known, where 1 is up to a second: work and not time, so that a slow moment of the machine changes no answer.
     """
 
     depth: int
@@ -69,24 +72,15 @@ def ask(question: Question, way: Way, *, seconds: float) -> tuple[int, ...] | No
         question = replace(question, goal=z3.BoolVal(False))
     if not way.cases:
         return _follows(question, way, seconds)
-    cases = _cases(question)
-    if len(cases) < 2:
-        return None  # there is nothing to split
-    used: set[int] = set()
-    for case in cases:
-        # Each is so small that another seed is soon tried: what is lost in one case must not cost all others.
-        ways = (replace(way, seed=way.seed + 100 * n) for n in range(CASE_TRIES))
-        core = next((c for w in ways if (c := _follows(case, w, seconds)) is not None), None)
-        if core is None:
-            return None
-        used.update(core)
-    return tuple(sorted(used))
+    branches = _branches(question)
+    return _by_cases(question, branches, way, seconds) if branches else None
 
 
 def _follows(question: Question, way: Way, seconds: float) -> tuple[int, ...] | None:
     solver = z3.SimpleSolver()
     ref = solver.ctx.ref()
     z3core.Z3_solver_set_params(ref, solver.solver, _parameters(way).params)
+    solver.set("rlimit", int(WORK * way.effort) + READING * len(question.known))
     solver.set("timeout", max(1, int(1000 * min(seconds, SLOWEST * way.effort))))
     labels = []
     for number, known in enumerate(question.known):
@@ -114,7 +108,6 @@ def _label(number: int) -> z3.BoolRef:
 @cache
 def _parameters(way: Way) -> z3.ParamsRef:
     parameters = z3.ParamsRef()
-    parameters.set("rlimit", int(WORK * way.effort))
     # Quantified hypotheses are instantiated at terms that occur; to build infinite models is seldom worth a try.
     parameters.set("auto_config", False)
     parameters.set("smt.mbqi", way.models)
@@ -131,18 +124,34 @@ BRANCHES = 6
 """By so many conditions a question is split into cases at most."""
 
 CASE_TRIES = 6
-"""So often each case is asked."""
+"""So often a case is asked that cannot be split any more."""
 
 
-def _cases(question: Question) -> list[Question]:
-    """One question for each way in which the branches that the goal depends on may have gone.
+def _branches(question: Question) -> list[Formula]:
+    """The conditions that decide the way through the action, of those that the goal depends on."""
+    found: list[Formula] = []
+    for branch in map(_without_not, question.branches):
+        if occurs(branch, question.goal) and not any(branch.eq(other) for other in found):
+            found.append(branch)
+    return found[:BRANCHES]
 
-    What decides a branch is replaced by its truth, so that a case speaks of one way through the action only.
-    """
-    cases = [question]
-    for branch in [b for b in map(_without_not, question.branches) if occurs(b, question.goal)][:BRANCHES]:
-        cases = [_where(case, branch, truth) for case in cases for truth in (True, False)]
-    return cases
+
+def _by_cases(question: Question, branches: Sequence[Formula], way: Way, seconds: float) -> tuple[int, ...] | None:
+    """Each of the cases by itself, split only where that is needed: what was needed for all of them together."""
+    if not branches:
+        # It is so small that another way is soon tried: what is lost in one case must not cost all others.
+        ways = (replace(way, seed=way.seed + 100 * n, models=n % 2 == 1) for n in range(CASE_TRIES))
+        return next((core for w in ways if (core := _follows(question, w, seconds)) is not None), None)
+    core = _follows(question, way, seconds)
+    if core is not None:
+        return core
+    used: set[int] = set()
+    for truth in (True, False):
+        part = _by_cases(_where(question, branches[0], truth=truth), branches[1:], way, seconds)
+        if part is None:
+            return None
+        used.update(part)
+    return tuple(sorted(used))
 
 
 def _without_not(branch: Formula) -> Formula:
@@ -151,8 +160,11 @@ def _without_not(branch: Formula) -> Formula:
     return branch
 
 
-def _where(question: Question, branch: Formula, truth: bool) -> Question:
-    """The question where the branch went this way."""
+def _where(question: Question, branch: Formula, *, truth: bool) -> Question:
+    """The question where the branch went this way.
+
+    What decides the branch is replaced by its truth, so that the case speaks of one way through the action only.
+    """
     resolved = [(branch, z3.BoolVal(truth))]
 
     def there(formula: Formula) -> Formula:

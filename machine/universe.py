@@ -172,10 +172,7 @@ class Unbounded:
             formula = land(inside, inner)
             return formula if isinstance(formula, bool) else z3.Exists(binders, formula)
         formula = limplies(inside, inner)
-        # Every application that names all binders is a pattern: an instance is worth a look once such a term occurs.
-        # Left to itself, Z3 picks one of them, which need not be the one that occurs.
-        patterns = {a.get_id(): a for a, named in applied if named == own}
-        return formula if isinstance(formula, bool) else z3.ForAll(binders, formula, patterns=list(patterns.values()))
+        return formula if isinstance(formula, bool) else z3.ForAll(binders, formula, patterns=_patterns(own, applied))
 
     def guard_read(
         self,
@@ -186,6 +183,29 @@ class Unbounded:
     ) -> Formula:
         """What a read gives: outside of the keys' types anything (that it is not done is an obligation)."""
         return value
+
+
+def _patterns(
+    own: frozenset[int], applied: Sequence[tuple[z3.ExprRef, frozenset[int]]]
+) -> list[z3.ExprRef | z3.PatternRef]:
+    """The terms that make an instance of a quantifier worth a look, once they occur.
+
+    Each application that names all binders is one. Where none does, all binders by applications of one function are, as
+    when two elements stand in one queue. Left to itself, Z3 picks one pattern, which need not be of what occurs.
+    """
+    found = {a.get_id(): (a, named) for a, named in applied if named}
+    alone = [a for a, named in found.values() if named == own]
+    if alone:
+        return list(alone)
+    by_function: dict[int, list[tuple[z3.ExprRef, frozenset[int]]]] = {}
+    for a, named in found.values():
+        if named <= own:
+            by_function.setdefault(a.decl().get_id(), []).append((a, named))
+    return [
+        z3.MultiPattern(*[a for a, _ in several])
+        for several in by_function.values()
+        if frozenset().union(*[named for _, named in several]) == own
+    ]
 
 
 class Finite(Unbounded):

@@ -583,8 +583,8 @@ def conditions_are_forgotten() -> Iterator[None]:
 @contextmanager
 def one_case_is_enough() -> Iterator[None]:
     """Where a question is split into cases, the first of them decides."""
-    ordinary = solvers._cases
-    with patch.object(solvers, "_cases", lambda question: ordinary(question)[:1]):
+    ordinary = solvers._where
+    with patch.object(solvers, "_where", lambda question, branch, **_: ordinary(question, branch, truth=True)):
         yield
 
 

@@ -25,7 +25,11 @@ __all__ = ["Open", "open_goals"]
 SECONDS = 3.0
 """For one goal."""
 
-ATTEMPTS = (LADDER[0], Attempt(EVERYTHING, Way(depth=2, seed=15, cases=True, effort=0.2), lemmas=True))
+ATTEMPTS = (
+    LADDER[0],
+    Attempt(EVERYTHING, Way(depth=3, seed=14, relevancy=1, effort=0.1)),
+    Attempt(EVERYTHING, Way(depth=2, seed=15, cases=True, effort=0.1), lemmas=True),
+)
 """Few facts, and all of them: every way in which the prover asks has a part in one of these."""
 
 

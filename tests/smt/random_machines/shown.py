@@ -198,5 +198,58 @@ SHOWN: dict[str, str] = {
     def st(self, before: "M", j: A, b: A, k: A) -> Bool:
         return implies(b != j, self.c[b, k] == before.c[b, k])
 """,
+    "counts_are_never_touched": HEADER
+    + """    m = Map(A, to=Bool)
+    x = Scalar(to=Bool)
+    c = Count(A, where=lambda s, a: s.m[a])
+    @action("X")
+    def act(self, n: A):
+        self.m[n] = True
+    @action("X")
+    def act2(self):
+        self.require(self.c.value == 0)
+        self.x.value = True
+    @invariant("X")
+    def inv(self) -> Bool:
+        return implies(self.x.value, self.c.value == 0)
+""",
+    "counts_are_compared_while_stale": HEADER
+    + """    m = Map(A, to=Bool)
+    c = Count(A, where=lambda s, a: s.m[a])
+    d = Count(A, where=lambda s, a: s.m[a])
+    @action("X")
+    def act(self):
+        with self.each(A) as b:
+            self.m[b] = True
+    @step("X", of="act")
+    def st(self, before: "M") -> Bool:
+        return self.c.value <= before.d.value
+""",
+    "loops_end_at_their_count": HEADER
+    + """    x = Scalar(to=Int)
+    @action("X")
+    def act(self, n: Int):
+        self.require(n > 0)
+        start = self.x.value
+        facts = lambda i, entry: {"one each": self.x.value == entry.x.value + i}
+        with self.loop(n, going=lambda i: start < 1, facts=facts) as lo:
+            self.x.value = self.x.value + 1
+    @step("X", of="act")
+    def st(self, before: "M", n: Int) -> Bool:
+        return self.x.value == before.x.value + n
+""",
+    "one_case_is_enough": HEADER
+    + """    x = Scalar(to=Int)
+    y = Scalar(to=Bool)
+    @action("X")
+    def act(self):
+        with when(self.y.value):
+            self.x.value = 1
+        with otherwise():
+            self.x.value = 2
+    @step("X", of="act")
+    def st(self, before: "M") -> Bool:
+        return self.x.value == 1
+""",
 }
 """By fault: a machine whose property, or text, is wrong, and that is proved with the fault."""
