@@ -109,20 +109,6 @@ def asked_scope(
     return scope_of_params(machine, sizes, params)
 
 
-def _check_sizes(model: Model, sizes: dict[str, int]) -> None:
-    """A size that no sort of the machine has would change nothing, and whoever gave it would not know.
-
-    Raises:
-        UsageError: there is one.
-    """
-    from .machine.scope import Scope
-
-    known = sorted({Scope.root(kind) for kind in model.sorts.values()} | {"Int", "Real"})
-    for name in sizes:
-        if name not in known:
-            raise UsageError(f"{model.name} has no sort {name} that could have a size; it has {', '.join(known)}")
-
-
 def find_scope(
     machine: type[Machine],
     sizes: dict[str, int],
@@ -156,7 +142,6 @@ def find_scope(
     from .spec.pool import Pool
 
     model, given = Model.of(machine), given or {}
-    _check_sizes(model, sizes)
     try:
         if not model.params:
             _settings(model, {}, given)
@@ -356,7 +341,7 @@ def _pool_scope(
     world = World.make(asked, caching=caching, split=split, null=null, seed=seed)
     given = {k: v for k, v in sizes.items() if k == "Int"}
     params = world.scope.params | more
-    counts = dict(world.scope.sizes)
+    counts = sizes | world.scope.sizes
     if "first_next" in model.params:
         params |= _first_links(world.scope.sizes["Block"], params["null"])
     if "owner" in model.params:

@@ -21,7 +21,8 @@ from typing import Any
 import z3
 
 from ..machine.concrete import Concrete, IllFormed, State, Violation
-from ..machine.formulas import Formula, integer, leq, lnot, lor
+from ..machine.declarations import Map
+from ..machine.formulas import Formula, integer, leq, lor
 from ..machine.knowledge import of_parameters
 from ..machine.model import Model
 from ..machine.scope import NONE, Scope, ScopeError
@@ -135,7 +136,7 @@ class Search:
         """The smallest counterexample to the goal of this name, if found in time."""
         self._until = time.process_time() + self.seconds
         doubtful: Counterexample | None = None
-        roots = sorted({Scope.root(k) for k in self.model.sorts.values()})
+        roots = Scope.roots(self.model)
         for largest in range(1, LARGEST + 1):
             sizes = _with_room(self.model, dict.fromkeys(roots, largest))
             if self._search(goal, sizes) is None:
@@ -164,16 +165,15 @@ class Search:
                 continue
             solver = z3.Solver()
             solver.set("timeout", max(1, int(1000 * BUSY * (self._until - time.process_time()))))
-            formulas = [f.formula for f in found.context.all_facts()]
-            failing = lnot(found.formula)
-            ends = [build() for build in list(problems.symbolic.ends.values())]
-            solver.add(*[f for f in (*formulas, *ends, failing) if f is not True])
+            solver.add(*[f for f in problems.failure(found) if f is not True])
             # A state may hold an index behind the last one; what is done there leaves the scope, which shows nothing.
             solver.push()
             solver.add(*_within(problems))
-            if solver.check() != z3.sat:
+            answer = solver.check()
+            if answer != z3.sat:
                 solver.pop()
-            if solver.check() == z3.sat:
+                answer = solver.check()
+            if answer == z3.sat:
                 return problems, _emptied(solver, problems) if small else solver.model()
         return None
 
@@ -203,38 +203,35 @@ def _can_have_parameters(model: Model, sizes: dict[str, int]) -> bool:
     return bool(solver.check() != z3.unsat)
 
 
-def _cells(problems: Problems) -> Iterator[tuple[str, Formula, bool]]:
-    """Every entry of the state before, as (name, formula, is it optional)."""
+def _cells(problems: Problems) -> Iterator[tuple[Map[Any] | None, Formula]]:
+    """Every entry of the parameters and of the state before, with the map that it stands in; of queues, who is in."""
     symbolic, model = problems.symbolic, problems.symbolic.model
     universe = symbolic.universe
     assert isinstance(universe, Finite)
     for name, queue in model.queues.items():
         for keys in itertools.product(*[universe.elements(k) for k in (*queue.kinds, queue.of)]):
-            yield f"{name}.has", problems.before.functions[f"{name}.has"](*keys), False
+            yield None, problems.before.functions[f"{name}.has"](*keys)
     for name, mapping in model.maps.items():
         function = symbolic.params[name] if mapping.is_param else problems.before.functions[name]
         for keys in itertools.product(*[universe.elements(k) for k in mapping.kinds]):
-            yield name, function(*keys), mapping.is_optional
+            yield mapping, function(*keys)
 
 
 def _within(problems: Problems) -> Iterator[Formula]:
     """What the state before holds lies within the scope."""
-    symbolic, model = problems.symbolic, problems.symbolic.model
-    universe = symbolic.universe
-    assert isinstance(universe, Finite)
-    for name, mapping in model.variables.items():
-        if issubclass(mapping.to, Index):
-            for keys in itertools.product(*[universe.elements(k) for k in mapping.kinds]):
-                value = problems.before.functions[name](*keys)
-                inside = lor(universe.is_element(mapping.to, value), leq(value, integer(NONE)))
-                if inside is not True:
-                    yield inside
+    universe = problems.symbolic.universe
+    for mapping, value in _cells(problems):
+        if mapping is not None and not mapping.is_param and issubclass(mapping.to, Index):
+            inside = lor(universe.is_element(mapping.to, value), leq(value, integer(NONE)))
+            if inside is not True:
+                yield inside
 
 
 def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
     """A model in which as many entries as possible have their plainest value, one after the other."""
     best = solver.model()
-    wishes = [(f, o) for _, f, o in _cells(problems)] + [(a, False) for a in problems.args]
+    wishes = [(value, mapping is not None and mapping.is_optional) for mapping, value in _cells(problems)]
+    wishes += [(a, False) for a in problems.args]
     for formula, is_optional in wishes:
         if isinstance(formula, bool):
             continue

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import z3
 
-from ..machine.formulas import land, lnot
+from ..machine.formulas import land
 from ..machine.knowledge import Fact
 from ..machine.model import RESULT, Model
 from ..machine.scope import Scope
@@ -58,7 +58,7 @@ def _candidates(model: Model, deciding: Deciding, decision: Decision) -> Iterato
         if prop.derived:
             symbols = symbolic.symbols(prop.formula, start)
             formula = symbolic.universally(prop, start)
-            yield f"the corollary {prop.name}", Fact(prop.name, symbols, lambda f=formula: f, is_local=True)  # type: ignore[misc]
+            yield f"the corollary {prop.name}", Fact.of(prop.name, symbols, formula, is_local=True)
 
     yield from _as_loop_facts(deciding, decision)
 
@@ -75,12 +75,12 @@ def _as_loop_facts(deciding: Deciding, decision: Decision) -> Iterator[tuple[str
         formula = land(*[symbolic.claim(c, after, views, env) for c in symbolic.clauses(prop.binders, prop.formula)])
         symbols = symbolic.symbols(prop.formula, after, views)
         name = f"{prop.name} as a fact of the {label}, of the state before its first round"
-        yield name, Fact(name, symbols, lambda f=formula: f, is_local=True)  # type: ignore[misc]
+        yield name, Fact.of(name, symbols, formula, is_local=True)
 
 
 def _not_excluded(model: Model, place: str, goal: str, seconds: float) -> Counterexample | None:
     """A small state in which everything that is known holds, and the goal does not."""
-    roots = sorted({Scope.root(k) for k in model.sorts.values()})
+    roots = Scope.roots(model)
     for size in SIZES:
         problems = problems_of(model, place, Finite(model, dict.fromkeys(roots, size)), by_facts=True)
         for found in problems.goals:
@@ -88,9 +88,7 @@ def _not_excluded(model: Model, place: str, goal: str, seconds: float) -> Counte
                 continue
             solver = z3.Solver()
             solver.set("timeout", max(1, int(1000 * seconds / len(SIZES))))
-            known = [f.formula for f in found.context.all_facts()]
-            ends = [build() for build in list(problems.symbolic.ends.values())]
-            solver.add(*[f for f in (*known, *ends, lnot(found.formula)) if f is not True])
+            solver.add(*[f for f in problems.failure(found) if f is not True])
             if solver.check() == z3.sat:
                 start, now = found.states or (problems.before, problems.before)
                 is_step = found.prop is not None and found.prop.kind == "step"

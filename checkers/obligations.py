@@ -7,13 +7,13 @@ the facts that are known where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
 from ..machine.execution import Goal, Run
-from ..machine.formulas import Formula, leq, limplies, lor
-from ..machine.knowledge import Context, Fact, background, counting, first_values, invariants, of_parameters, rested
+from ..machine.formulas import Formula, leq, limplies, lnot, lor
+from ..machine.knowledge import Context, Fact, background, counting, invariants, of_first_state, of_parameters, rested
 from ..machine.knowledge import typing as types_of
 from ..machine.model import Model, Property
 from ..machine.symbolic import Snapshot, Symbolic
@@ -21,7 +21,16 @@ from ..machine.terms import Line, Term, may_misfit
 from ..machine.universe import Unbounded
 from ..machine.wellformed import have_values
 
-__all__ = ["COROLLARIES", "INITIALLY", "Problems", "corollaries", "initially", "of_action", "problems_of"]
+__all__ = [
+    "COROLLARIES",
+    "INITIALLY",
+    "Problems",
+    "corollaries",
+    "formulas_of",
+    "initially",
+    "of_action",
+    "problems_of",
+]
 
 INITIALLY = "initially"
 COROLLARIES = "every state"
@@ -38,13 +47,23 @@ class Problems:
     run: Run | None = None
     untouched: list[tuple[str, Property]] = field(default_factory=list)
     """Invariants, and where they were looked at: nothing that they speak of had been written since they were known."""
+    _ends: dict[str, Fact] = field(init=False, default_factory=dict)
+
+    def failure(self, goal: Goal) -> list[Formula]:
+        """What holds exactly where all is as it is known to be at the goal, and the goal is false."""
+        return [*formulas_of(self.symbolic, goal.context.all_facts()), lnot(goal.formula)]
 
     def ends_in(self, symbols: frozenset[str]) -> list[Fact]:
         """What is known of the heads and tails of queues that are among these symbols."""
-        known, wanted = [], [s for s in symbols if s in self.symbolic.ends]
-        for name in sorted(wanted):
-            known.append(Fact(name, frozenset([name]), self.symbolic.ends[name]))
-        return known
+        for name in symbols & self.symbolic.ends.keys() - self._ends.keys():
+            self._ends[name] = Fact(name, frozenset([name]), self.symbolic.ends[name])
+        return [self._ends[name] for name in sorted(symbols & self._ends.keys())]
+
+
+def formulas_of(symbolic: Symbolic, facts: Iterable[Fact]) -> list[Formula]:
+    """The facts as formulas, with what is known of the heads and tails of queues that they speak of."""
+    known = [f.formula for f in facts]
+    return [*known, *symbolic.known_of_ends()]
 
 
 def problems_of(model: Model, place: str, universe: Unbounded, *, rounds: int = 3, by_facts: bool = False) -> Problems:
@@ -99,7 +118,7 @@ def initially(model: Model, universe: Unbounded) -> Problems:
     """The first state satisfies the inductive invariants, and first values are what their types say."""
     symbolic = Symbolic(model, universe)
     state = symbolic.first()
-    context = Context(None, [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state)])
+    context = Context(None, of_first_state(symbolic, state))
     goals = [g for prop in model.inductive for g in _claims(symbolic, prop, state, context)]
     for name, (keys, term) in model.inits.items():
         line, symbols = (model.maps | model.queues)[name].line, symbolic.symbols(term, state)

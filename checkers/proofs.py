@@ -141,5 +141,5 @@ def place_digest(contents: Sequence[Content], *more: str) -> str:
     """The digest of a part of a machine, of how it is asked (``more``), and of the prover."""
     digest = hashlib.sha256(" ".join([kit_digest(), *more]).encode())
     for content in contents:
-        digest.update(b"\0" + content.text.encode())
+        digest.update(content.digest)
     return digest.hexdigest()

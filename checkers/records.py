@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import msgspec
 
@@ -40,8 +41,9 @@ class _Kept(msgspec.Struct, frozen=True):
     untouched: list[str]
 
 
-_contents: dict[type, Contents] = {}
-"""By machine."""
+@cache
+def _contents(model: Model) -> Contents:
+    return Contents(model)
 
 
 @dataclass
@@ -57,9 +59,7 @@ class Record:
     @staticmethod
     def of(model: Model, place: str, solver: str) -> Record:
         """The record of a place, by its content."""
-        if model.machine not in _contents:
-            _contents[model.machine] = Contents(model)
-        contents = _contents[model.machine].of_place(place)
+        contents = _contents(model).of_place(place)
         return Record(place_digest(contents, solver), [str(line) for c in contents for line in c.lines])
 
     def recall(self, proofs: Proofs) -> tuple[list[Obligation], list[str]] | None:

@@ -17,15 +17,13 @@ from dataclasses import dataclass
 import z3
 
 from ..machine import Model
-from ..machine.execution import Goal, Run
+from ..machine.execution import Run
 from ..machine.formulas import Formula, leq, lnot
-from ..machine.knowledge import Context, Fact, background, first_values, of_parameters
+from ..machine.knowledge import of_first_state
 from ..machine.scope import Scope
-from ..machine.symbolic import Snapshot, Symbolic
-from ..machine.terms import Line
+from ..machine.symbolic import Symbolic
 from ..machine.universe import Finite, Unbounded
-from .obligations import INITIALLY, Problems
-from .slices import EVERYTHING, Slices
+from .obligations import INITIALLY, formulas_of
 from .solvers import Question, Solver, Verdict, Way, answer_of_cvc5, ask, ask_cvc5
 
 __all__ = ["Finding", "not_vacuous"]
@@ -83,7 +81,7 @@ def _scopes(model: Model) -> Iterator[tuple[int, dict[str, int]]]:
 
     In some, one sort is as large as its square, for machines that have a name for each pair of others.
     """
-    roots = sorted({Scope.root(k) for k in model.sorts.values()})
+    roots = Scope.roots(model)
     for size in SIZES:
         yield size, dict.fromkeys(roots, size)
         if 1 < size < SIZES[-1]:
@@ -91,39 +89,27 @@ def _scopes(model: Model) -> Iterator[tuple[int, dict[str, int]]]:
                 yield size, dict.fromkeys(roots, size) | {root: size * size}
 
 
-def _facts(facts: Iterable[Fact]) -> list[Formula]:
-    return [f.formula for f in facts]
-
-
 def _first_state_exists(model: Model, seconds: float, solver: Solver) -> Finding:
     goal, clock = "some first state exists", _Clock(seconds, solver)
     for _, sizes in _scopes(model):
-        symbolic = Symbolic(model, Finite(model, sizes))
-        state = symbolic.first()
-        known = [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state)]
-        answer = clock.check(_facts(known))
-        if answer == z3.sat:
+        if clock.check(_of_first_state(Symbolic(model, Finite(model, sizes)))) == z3.sat:
             return Finding(goal, "proved", clock.spent)
         if clock.spent > seconds:
             break
-    symbolic = Symbolic(model, Unbounded(model))
-    state = symbolic.first()
-    known = [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state)]
-    if _contradict(symbolic, state, known, seconds, solver):
-        return Finding(
-            goal, "refuted", clock.spent, "what is assumed of the parameters and of the first state contradicts itself"
-        )
-    return Finding(
-        goal, "unknown", clock.spent, f"no first state was found with up to {SIZES[-1]} of each sort in {seconds:g} s"
-    )
+    if _contradict(_of_first_state(Symbolic(model, Unbounded(model))), seconds, solver):
+        note = "what is assumed of the parameters and of the first state contradicts itself"
+        return Finding(goal, "refuted", clock.spent, note)
+    note = f"no first state was found with up to {SIZES[-1]} of each sort in {seconds:g} s"
+    return Finding(goal, "unknown", clock.spent, note)
 
 
-def _contradict(symbolic: Symbolic, state: Snapshot, known: list[Fact], seconds: float, solver: Solver) -> bool:
+def _of_first_state(symbolic: Symbolic) -> list[Formula]:
+    return formulas_of(symbolic, of_first_state(symbolic, symbolic.first()))
+
+
+def _contradict(known: list[Formula], seconds: float, solver: Solver) -> bool:
     """Nothing of any size can be like this."""
-    context = Context(None, known)
-    goal = Goal("", "", context, Line("", 0), lambda: False, frozenset())
-    facts = Slices(Problems(symbolic, [goal], state)).facts([goal], EVERYTHING)
-    question = Question(_facts(facts), False)
+    question = Question(known, False)
     if solver == "cvc5":
         return ask_cvc5(question, seconds=seconds)
     return any(ask(question, Way(depth=d, seed=d), seconds=seconds) is not None for d in (2, 4))
@@ -131,35 +117,30 @@ def _contradict(symbolic: Symbolic, state: Snapshot, known: list[Fact], seconds:
 
 def _is_possible(model: Model, place: str, seconds: float, solver: Solver) -> Iterator[Finding]:
     """The action is possible under the invariants, and some end satisfies them."""
-    line = model.actions[place].line
     clock = _Clock(seconds, solver)
     possible, consistent = z3.unknown, z3.unknown
     for rounds, sizes in _scopes(model):
         symbolic = Symbolic(model, Finite(model, sizes))
         run = Run(symbolic, model.actions[place], rounds=rounds, judged=False)
-        answer = clock.check(_with_ends(symbolic, run.possible.all_facts()))
-        if answer == z3.sat:
+        if clock.check(formulas_of(symbolic, run.possible.all_facts())) == z3.sat:
             possible = z3.sat
             ends = [symbolic.universally(p, run.now) for p in model.inductive]
-            consistent = clock.check([*_with_ends(symbolic, run.context.all_facts()), *ends])
+            consistent = clock.check([*formulas_of(symbolic, run.context.all_facts()), *ends])
             if consistent == z3.sat:
                 break
         if clock.spent > seconds:
             break
-    if possible == z3.sat:
-        yield Finding(f"{place} is possible", "proved", clock.spent / 2)
-    else:
+    if possible != z3.sat:
         yield _impossible(model, place, clock)
-    if possible == z3.sat:
+        return
+    yield Finding(f"{place} is possible", "proved", clock.spent / 2)
+    goal = f"{place} is consistent"
+    if consistent == z3.sat:
+        yield Finding(goal, "proved", clock.spent / 2)
+    else:
+        line = model.actions[place].line
         note = f"no end of {place} (line {line}) was found in which all invariants hold: up to {SIZES[-1]} of each sort"
-        verdict: Verdict = "proved" if consistent == z3.sat else "unknown"
-        yield Finding(f"{place} is consistent", verdict, clock.spent / 2, "" if verdict == "proved" else note)
-
-
-def _with_ends(symbolic: Symbolic, facts: list[Fact]) -> list[Formula]:
-    """The facts, with what is known of the heads and tails of queues that they speak of."""
-    known = _facts(facts)
-    return [*known, *[build() for build in list(symbolic.ends.values())]]
+        yield Finding(goal, "unknown", clock.spent / 2, note)
 
 
 def _impossible(model: Model, place: str, clock: _Clock) -> Finding:
@@ -167,7 +148,7 @@ def _impossible(model: Model, place: str, clock: _Clock) -> Finding:
     goal, line = f"{place} is possible", model.actions[place].line
     symbolic = Symbolic(model, Unbounded(model))
     run = Run(symbolic, model.actions[place], judged=False)
-    if _contradict(symbolic, run.before, run.possible.all_facts(), clock.seconds, clock.by):
+    if _contradict(formulas_of(symbolic, run.possible.all_facts()), clock.seconds, clock.by):
         note = f"no state enables {place} (line {line}): its requirements contradict the invariants"
         return Finding(goal, "refuted", clock.spent, note)
     note = (
@@ -180,21 +161,18 @@ def _impossible(model: Model, place: str, clock: _Clock) -> Finding:
 def _counts_agree(model: Model, place: str, seconds: float, solver: Solver) -> Finding:
     """In a small scope: counts carried by their law equal the sums, before and after."""
     clock = _Clock(seconds, solver)
-    universe = Finite(model, {Scope.root(k): 2 for k in model.sorts.values()}, counts_by_law=True)
+    universe = Finite(model, dict.fromkeys(Scope.roots(model), 2), counts_by_law=True)
     symbolic = Symbolic(model, universe)
     run = Run(symbolic, model.actions[place], rounds=1, judged=False, assumed=False)
-    known = _with_ends(symbolic, run.context.all_facts())
+    known = formulas_of(symbolic, run.context.all_facts())
     wrong = []
     for count in model.counts.values():
         kinds = [type(k) for k in count.keys]
         before, after = symbolic.written_out(count, run.before), symbolic.written_out(count, run.now)
         first, last = run.before.functions[count.name], run.now.functions[count.name]
         known.append(universe.quantify("forall", kinds, lambda *k, f=first, g=before: leq(f(*k), g(*k))))
-        is_touched = last is not first or any(
-            run.now.functions[f] is not run.before.functions[f]
-            for name in count.reads
-            for f in symbolic.functions_of(name)
-        )
+        read = [f for name in count.reads for f in symbolic.functions_of(name)]
+        is_touched = any(run.now.functions[f] is not run.before.functions[f] for f in (count.name, *read))
         if is_touched and count.name not in run.unknown_counts:
             wrong.append(lnot(universe.quantify("forall", kinds, lambda *k, f=last, g=after: leq(f(*k), g(*k)))))
     goal = "counts are what the laws say"

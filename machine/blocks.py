@@ -7,15 +7,15 @@ The text is run once, for all states. So a block is entered, and it is left at i
 from __future__ import annotations
 
 import ast
-import linecache
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, wraps
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from .recorder import Recorder, recorder
+from .source import function_of
 from .terms import Line, MachineError, caller, is_tool
 
 __all__ = ["block"]
@@ -68,7 +68,7 @@ def _refuse_early_exits(name: str) -> None:
             if code.co_name == "read":
                 return
             continue
-        for number, word, called in _early_exits(code.co_filename, code.co_firstlineno, code.co_name):
+        for number, word, called in _early_exits(code):
             raise MachineError(
                 f"`{word}` leaves a `{called or name}` before its end: the text is read once for all states, so "
                 "whatever stands behind it would be lost; say it with conditions",
@@ -77,25 +77,10 @@ def _refuse_early_exits(name: str) -> None:
 
 
 @cache
-def _early_exits(file: str, first: int, name: str) -> tuple[tuple[int, str, str], ...]:
-    """The exits out of any `with` in one function: line, word, and the block if it goes by its own name.
-
-    None where its source is not at hand.
-    """
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return ()
-    return tuple(
-        found
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name == name and first in (node.lineno, _first_line(node))
-        for found in _exits(node.body, None, in_loop=False)
-    )
-
-
-def _first_line(node: ast.FunctionDef) -> int:
-    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+def _early_exits(code: CodeType) -> tuple[tuple[int, str, str], ...]:
+    """The exits out of any `with` in one function: line, word, and the block if it goes by its own name."""
+    function = function_of(code)
+    return () if function is None else tuple(_exits(function.body, None, in_loop=False))
 
 
 def _exits(body: list[ast.stmt], block: str | None, *, in_loop: bool) -> Iterator[tuple[int, str, str]]:

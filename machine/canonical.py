@@ -6,9 +6,11 @@ docstring says, is no part of it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from .declarations import Event, Map, Queue
 from .model import Model, Property
@@ -37,6 +39,11 @@ class Content:
         """What was written."""
         return " ".join(self.parts)
 
+    @cached_property
+    def digest(self) -> bytes:
+        """That of the text, once all of it is written."""
+        return hashlib.sha256(self.text.encode()).digest()
+
     def write(self, thing: object) -> None:
         """Add a part of a machine.
 
@@ -50,7 +57,9 @@ class Content:
         elif isinstance(thing, type):
             self._write_type(thing)
         elif isinstance(thing, Map | Queue | Event):
-            self._write_all(type(thing).__name__, vars(thing).items())
+            # A first value is written as the term that it is, with the others.
+            said = [(name, value) for name, value in vars(thing).items() if name not in ("init", "line")]
+            self._write_all(type(thing).__name__, said)
         elif isinstance(thing, dict):
             self._write_all("dict", thing.items())
         elif isinstance(thing, list | tuple):
@@ -105,8 +114,6 @@ class Content:
     def _write_all(self, head: str, items: Iterable[tuple[object, object]]) -> None:
         self.parts.append(f"({head}")
         for name, value in items:
-            if name in ("init", "line", "lines") and head in ("Map", "Param", "Scalar", "Tally", "Queue", "Event"):
-                continue  # a first value is written as the term that it is
             if not isinstance(name, int):
                 self.parts.append(f"{name}:")
             self.write(value)

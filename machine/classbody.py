@@ -178,15 +178,6 @@ def mark(name: str, kind: str, rule: object, **more: object) -> Callable[[F], F]
         frame = sys._getframe(1)
         line = Line(frame.f_code.co_filename, frame.f_lineno)
         setattr(function, MARK, {"name": name, "kind": kind, "rule": rule, "line": line, **more})
-        before = frame.f_locals.get(function.__name__)
-        is_lost = before is not function and _is_part(before) and not _belongs_to(function, before)
-        if is_lost and not isinstance(frame.f_locals, Body):
-            # In the body of a class that is no machine, and that machines are mixed with.
-            raise MachineError(
-                f"{function.__name__} stands twice, and the second would replace the first{_place(before)}; "
-                "give one of them another name",
-                line,
-            )
         if isinstance(frame.f_locals, Body):
             frame.f_locals.marked.append(function)
         return function

@@ -68,6 +68,11 @@ class Goal:
         """What has to be proved."""
         return self.build()
 
+    @cached_property
+    def lemma(self) -> Fact:
+        """What is known once it is proved."""
+        return Fact(f"proved: {self.name}", self.symbols, lambda: self.formula)
+
 
 class Run:
     """One action, run from an arbitrary state.
@@ -135,7 +140,7 @@ class Run:
         facts += [fact for _, fact in rested(symbolic, self.before, "")]
         for p, a in zip(self.action.params, self.args, strict=True):
             inside = self.universe.is_element(type(p), a)
-            facts.append(Fact(f"type of {p.args[0]}", _constant(a), lambda inside=inside: inside))  # type: ignore[misc]
+            facts.append(Fact.of(f"type of {p.args[0]}", _constant(a), inside))
         return facts
 
     def _known_of(self, state: Snapshot, moment: str) -> list[Fact]:
@@ -178,7 +183,7 @@ class Run:
 
     def _learn_formula(self, label: str, symbols: frozenset[str], formula: Formula) -> None:
         if formula is not True:
-            self._learn(Fact(label, symbols, lambda: formula, is_local=True))
+            self._learn(Fact.of(label, symbols, formula, is_local=True))
 
     def _invariants(self, label: str, moment: str) -> None:
         """The inductive invariants, to be proved of the present state."""

@@ -18,7 +18,6 @@ __all__ = [
     "Function",
     "Keyed",
     "add",
-    "conjuncts",
     "has_quantifier",
     "integer",
     "key_of",
@@ -213,16 +212,6 @@ def replaced(formula: Formula, pairs: Sequence[tuple[Formula, Formula]]) -> Form
         return formula
     result = z3.substitute(formula, *[(a, z3.BoolVal(b) if isinstance(b, bool) else b) for a, b in pairs])
     return True if z3.is_true(result) else False if z3.is_false(result) else result
-
-
-def conjuncts(formula: Formula) -> Iterator[Formula]:
-    """The parts of a conjunction; a plain truth has none."""
-    if formula is True:
-        return
-    if isinstance(formula, z3.ExprRef) and z3.is_and(formula):
-        yield from formula.children()
-    else:
-        yield formula
 
 
 def occurs(part: Formula, formula: Formula) -> bool:

@@ -28,6 +28,7 @@ __all__ = [
     "counting",
     "first_values",
     "invariants",
+    "of_first_state",
     "of_parameters",
     "rested",
     "same_members",
@@ -51,6 +52,11 @@ class Fact:
     subjects: frozenset[str] = frozenset()
     """For a law, those of its symbols that it is about: a law about the number of holders says something of a table
     only to who asks for that number."""
+
+    @staticmethod
+    def of(label: str, symbols: frozenset[str], formula: Formula, *, is_local: bool = False) -> Fact:
+        """A fact whose formula is there already."""
+        return Fact(label, symbols, lambda: formula, is_local=is_local)
 
     @property
     def about(self) -> frozenset[str]:
@@ -86,7 +92,7 @@ class Context:
 def background(symbolic: Symbolic) -> list[Fact]:
     """Named elements of one sort differ, and there is an index of each kind."""
     facts = symbolic.universe.background()
-    return [Fact(f"background {i}", frozenset(), lambda f=f: f) for i, f in enumerate(facts)]  # type: ignore[misc]
+    return [Fact.of(f"background {i}", frozenset(), f) for i, f in enumerate(facts)]
 
 
 def of_parameters(symbolic: Symbolic) -> list[Fact]:
@@ -186,6 +192,11 @@ def rested(symbolic: Symbolic, state: Snapshot, moment: str) -> list[tuple[str, 
             symbols = state.functions[name].symbols | symbolic.symbols(term, state)
             facts.append((name, Fact(f"{name} at rest{moment}", symbols, build)))
     return facts
+
+
+def of_first_state(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
+    """Everything that is known of a first state."""
+    return [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state)]
 
 
 def first_values(symbolic: Symbolic, state: Snapshot) -> list[Fact]:

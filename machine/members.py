@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import linecache
 from collections.abc import Iterator
 from functools import cache
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from .classbody import MARK, MachineType
 from .declarations import Declaration
+from .source import class_at, function_of
 from .terms import Line, MachineError
 
 __all__ = ["members_of"]
@@ -65,53 +64,30 @@ def _line_of(member: object) -> Line | None:
 
 def _check_class(base: type) -> None:
     """No method replaces another one in a body that the language does not watch, and none asks `is` of a value."""
-    for function in [m for m in vars(base).values() if isinstance(m, FunctionType)]:
-        code = function.__code__
-        for number, text in _decided(code.co_filename, code.co_firstlineno):
+    functions = [m for m in vars(base).values() if isinstance(m, FunctionType)]
+    for function in functions:
+        for number, text in _decided(function.__code__):
             raise MachineError(
                 f"Python decides `{text}` while the machine is read: compare values with == and !=",
-                Line(code.co_filename, number),
+                Line(function.__code__.co_filename, number),
             )
-    if not isinstance(base, MachineType):
-        file, first = inspect.getfile(base), _first_line_of(base)
-        for name, number in _twice(file, base.__name__, first):
+    own = [f.__code__ for f in functions if f.__qualname__.startswith(f"{base.__qualname__}.")]
+    if own and not isinstance(base, MachineType):
+        for name, number in _twice(class_at(own[0].co_filename, base.__name__, own[0].co_firstlineno)):
             raise MachineError(
                 f"{name} stands twice in {base.__name__}, and the second would replace the first; "
                 "give one of them another name",
-                Line(file, number),
+                Line(own[0].co_filename, number),
             )
 
 
-def _first_line_of(base: type) -> int:
-    lines = [m.__code__.co_firstlineno for m in vars(base).values() if isinstance(m, FunctionType)]
-    return min(lines, default=0)
-
-
 @cache
-def _tree(file: str) -> ast.Module | None:
-    try:
-        return ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return None
-
-
-@cache
-def _functions(file: str) -> dict[int, ast.FunctionDef]:
-    """By the line on which they begin, decorators included."""
-    tree = _tree(file)
-    found = [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    return {min([n.lineno, *(d.lineno for d in n.decorator_list)]): n for n in found}
-
-
-@cache
-def _decided(file: str, first: int) -> tuple[tuple[int, str], ...]:
+def _decided(code: CodeType) -> tuple[tuple[int, str], ...]:
     """Where a function asks by `is` whether something that it reads of a machine is none."""
-    function = _functions(file).get(first)
-    if function is None:
-        return ()
+    function = function_of(code)
     return tuple(
         (node.lineno, ast.unparse(node))
-        for node in ast.walk(function)
+        for node in (() if function is None else ast.walk(function))
         if isinstance(node, ast.Compare)
         and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
         and _reads_state([node.left, *node.comparators])
@@ -128,13 +104,17 @@ def _reads_state(sides: list[ast.expr]) -> bool:
     )
 
 
-def _twice(file: str, name: str, first: int) -> Iterator[tuple[str, int]]:
-    """The methods that replace another one in the body of the class that holds the given line."""
-    tree = _tree(file)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.ClassDef) and node.name == name and node.lineno <= first <= (node.end_lineno or 0):
-            seen: set[str] = set()
-            for part in (n for n in node.body if isinstance(n, ast.FunctionDef)):
-                if part.name in seen and not part.decorator_list:
-                    yield part.name, part.lineno
-                seen.add(part.name)
+def _twice(body: ast.ClassDef | None) -> Iterator[tuple[str, int]]:
+    """The methods that replace another one in the body of a class; what is made of the other one does not."""
+    seen: dict[str, ast.FunctionDef] = {}
+    for method in (n for n in (() if body is None else body.body) if isinstance(n, ast.FunctionDef)):
+        if method.name in seen and not _is_made_of(method, seen[method.name]):
+            yield method.name, method.lineno
+        seen[method.name] = method
+
+
+def _is_made_of(method: ast.FunctionDef, other: ast.FunctionDef) -> bool:
+    """It is the setter of a property, or follows an ``@overload``."""
+    said = [ast.unparse(d) for d in method.decorator_list]
+    is_overloaded = any(ast.unparse(d).rpartition(".")[2] == "overload" for d in other.decorator_list)
+    return is_overloaded or any(text.startswith(f"{method.name}.") for text in said)

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 from .program import Let, Statement, When
 from .terms import Bool, Index, Int, Line, MachineError, Sort, Term, caller, make, parts
 
-__all__ = ["Recorder", "fresh", "is_element_kind", "is_kind", "recorder", "recording", "variable"]
+__all__ = ["Recorder", "fresh", "is_kind", "recorder", "recording", "variable"]
 
 V = TypeVar("V", bound=Term)
 
@@ -202,8 +202,3 @@ def is_kind(kind: object) -> bool:
     return kind in (Int, Bool) or (
         isinstance(kind, type) and issubclass(kind, Sort | Index) and kind not in (Sort, Index)
     )
-
-
-def is_element_kind(kind: object) -> bool:
-    """Whether this may be the type of a key, or something to quantify over: integers have no last one."""
-    return is_kind(kind) and kind is not Int

@@ -62,7 +62,7 @@ class Scope:
                 raise ScopeError(f"the scope needs the size of sort {root}: a positive integer, as in {root}=3")
         has_exact = any(m.to is Real for m in self.model.maps.values())
         units = {"Real": 1} if has_exact else {}
-        known = {self.root(k) for k in self.model.sorts.values()} | {"Int", *units}
+        known = {*self.roots(self.model), "Int", *units}
         for name in self.sizes:
             if name not in known:
                 raise ScopeError(f"{self.model.name} has no sort {name}; it has {', '.join(sorted(known))}")
@@ -88,6 +88,11 @@ class Scope:
     def root(kind: type[Term]) -> str:
         """The name under which the sort's size is given."""
         return kind.base.__name__ if issubclass(kind, Sort) else kind.__name__
+
+    @staticmethod
+    def roots(model: Model) -> list[str]:
+        """The names under which a machine's sorts have sizes, in order."""
+        return sorted({Scope.root(kind) for kind in model.sorts.values()})
 
     def size(self, kind: type[Term]) -> int:
         """How many values a key, parameter or quantifier of this type runs over."""

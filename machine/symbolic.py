@@ -178,6 +178,10 @@ class Symbolic:
         self.ends[called] = lambda: u.quantify("forall", (*queue.kinds, queue.of), extreme)
         return end
 
+    def known_of_ends(self) -> list[Formula]:
+        """What is known of all heads and tails that formulas spoke of so far."""
+        return [build() for build in list(self.ends.values())]
+
     @staticmethod
     def end_name(state: Snapshot, name: str, op: str) -> str:
         """The name of the function that gives a queue's head or tail in this state."""
