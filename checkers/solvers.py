@@ -93,7 +93,7 @@ def _follows(question: Question, way: Way, seconds: float) -> tuple[int, ...] | 
     solver.add(lnot(question.goal))
     if solver.check(*labels) != z3.unsat:
         return None
-    return tuple(int(str(label)[len(_LABEL) :]) for label in solver.unsat_core())
+    return tuple(sorted(int(str(label)[len(_LABEL) :]) for label in solver.unsat_core()))
 
 
 _LABEL = "known "
