@@ -245,6 +245,10 @@ def _asked(model: Model, number: int, place: str, how: How) -> _Found:
     return _Found(number, place, obligations, [p.name for _, p in deciding.problems.untouched], recalled=recalled)
 
 
+LEADS = 5
+"""So many open obligations of one place get a lead: what is missing for one is seldom missing for it alone."""
+
+
 def _judged(model: Model, place: str, deciding: Deciding) -> list[Obligation]:
     """Each goal: proved, or refuted by its smallest counterexample, or asked once more with patience."""
     search = Search(model, place, seconds=2 * deciding.seconds)
@@ -254,10 +258,11 @@ def _judged(model: Model, place: str, deciding: Deciding) -> list[Obligation]:
             if not decision.is_proved:
                 deciding.be_patient(decision)
     judged = [_obligation(place, d, found.get(id(d))) for d in deciding.decisions]
-    for decision, obligation in zip(deciding.decisions, judged, strict=True):
-        if obligation.verdict == "unknown" and obligation.counterexample is None:
-            more = lead(model, place, deciding, decision, seconds=deciding.seconds)
-            obligation.note = "\n".join(filter(None, (obligation.note, more)))
+    pairs = zip(deciding.decisions, judged, strict=True)
+    dark = [(d, o) for d, o in pairs if o.verdict == "unknown" and o.counterexample is None]
+    for decision, obligation in dark[:LEADS]:
+        more = lead(model, place, deciding, decision, seconds=deciding.seconds)
+        obligation.note = "\n".join(filter(None, (obligation.note, more)))
     return judged
 
 
