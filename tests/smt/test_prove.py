@@ -39,6 +39,7 @@ from kvproof.machine import (
 from kvproof.machine.execution import Run
 from kvproof.machine.formulas import add
 from kvproof.machine.universe import Unbounded
+from kvproof.spec.linked_list import LinkedPool
 from kvproof.spec.pool import Pool
 
 from . import broken_pools
@@ -632,3 +633,21 @@ def test_cvc5_says_no_more_than_z3() -> None:
     assert ask_cvc5(Question([x > 0, x < 5], x < 10), seconds=2)
     assert not ask_cvc5(Question([x > 0], x < 10), seconds=2)
     assert not ask_cvc5(Question([x > 0], False), seconds=2)
+
+
+def test_what_is_said_of_two_members_is_looked_at_wherever_two_stand() -> None:
+    """No application names both, and of what Z3 would pick by itself one need not occur: then seeds decide."""
+    model = Model.of(LinkedPool)
+    problems = problems_of(model, "trim", Unbounded(model))
+    (goal,) = [g for g in problems.goals if g.name == "nobody_stands_between"]
+    slices = Slices(problems)
+    (said,) = [f for f in slices.known(goal) if f.label.startswith("nobody_stands_between") and "after" in f.label]
+    assert isinstance(said.formula, z3.QuantifierRef)
+    patterns = [said.formula.pattern(i) for i in range(said.formula.num_patterns())]
+    assert {tuple(part.decl().name() for part in p.children()) for p in patterns} == {
+        ("free.has^!0", "free.has^!0"),
+        ("free.rank^!0", "free.rank^!0"),
+    }
+    known = [f.formula for f in slices.facts([goal], 0)]
+    for seed in range(5):
+        assert ask(Question(known, goal.formula), Way(depth=3, seed=seed, effort=0.3), seconds=5) is not None
