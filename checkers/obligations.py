@@ -137,7 +137,8 @@ def _first_value_fits(symbolic: Symbolic, name: str, keys: tuple[Term, ...], val
 
     def fits(*at: Formula) -> Formula:
         first = symbolic.start_value(name, keys, value, state, at)
-        is_none = mapping.is_optional and leq(first, universe.literal(mapping.to, None))
+        # A number is never none, though the formula of one below 0 may look like it.
+        is_none = mapping.is_optional and value.is_optional and leq(first, universe.literal(mapping.to, None))
         return lor(universe.is_value(mapping.to, first), is_none)
 
     return universe.quantify("forall", mapping.kinds, fits)

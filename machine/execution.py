@@ -338,7 +338,8 @@ class Run:
         value, symbols = self._as(mapping.to, s.value), self._symbols(*s.keys, s.value)
         self._demand_keys(s.name, mapping.kinds, s.keys, keys, s.line)
         if not fits(s.value, mapping.to):
-            is_none = mapping.is_optional and leq(value, self.universe.literal(mapping.to, None))
+            may_be_none = mapping.is_optional and s.value.is_optional
+            is_none = may_be_none and leq(value, self.universe.literal(mapping.to, None))
             is_one = lor(self.universe.is_value(mapping.to, value), is_none)
             self._on_this_path(f"{s.name} gets an element", "", s.line, symbols, is_one)
         elif issubclass(mapping.to, Index):

@@ -320,6 +320,37 @@ class FirstValueByZero(Machine):
         return self.share.value * 2 == self.share.value + self.share.value
 
 
+@false("(initially)")
+class FirstPlaceBeforeAll(Machine):
+    """A number below 0 is no index, and is not none either, where there may be none."""
+
+    left = Map(Place, to=optional(Place), init=lambda _, p: p - 1)
+
+    @action("X")
+    def forget(self, p: Place) -> None:
+        self.left[p] = none
+
+    @invariant("X")
+    def never_itself(self, p: Place) -> Bool:
+        return self.left[p] != p
+
+
+@true
+class FirstPlaceOrNone(Machine):
+    """The same, with none where there is no place before."""
+
+    left = Map(Place, to=optional(Place))
+
+    @action("X")
+    def begin(self, p: Place) -> None:
+        with when(p > 0):
+            self.left[p] = p - 1
+
+    @invariant("X")
+    def never_itself(self, p: Place) -> Bool:
+        return self.left[p] != p
+
+
 @false("(act)")
 class IllFormedBranch(Base):
     """The branch that is not taken is a value too, where it is read."""
