@@ -389,9 +389,11 @@ def nothing_from_modules() -> Iterator[None]:
     used, whatever was imported before.
     """
     providers.CONSTANTS_CACHE.cache.clear()
-    with patch.object(providers, "_get_local_constants", constants_ast.Constants):
-        yield
-    providers.CONSTANTS_CACHE.cache.clear()
+    try:
+        with patch.object(providers, "_get_local_constants", constants_ast.Constants):
+            yield
+    finally:  # a finding leaves by an exception
+        providers.CONSTANTS_CACHE.cache.clear()
 
 
 def _run(kind: Any, examples: int, steps: int) -> list[_Diverged]:

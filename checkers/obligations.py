@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..machine.execution import Goal, Run
-from ..machine.formulas import Formula, leq, limplies, lnot, lor
+from ..machine.formulas import Formula, limplies, lnot
 from ..machine.knowledge import Context, Fact, background, counting, invariants, of_first_state, of_parameters, rested
 from ..machine.knowledge import typing as types_of
 from ..machine.model import Model, Property
 from ..machine.symbolic import Snapshot, Symbolic
-from ..machine.terms import Line, Term, may_misfit
+from ..machine.terms import Line, Term, may_be_none, may_misfit
 from ..machine.universe import Unbounded
 from ..machine.wellformed import have_values
 
@@ -134,12 +134,10 @@ def _first_value_fits(symbolic: Symbolic, name: str, keys: tuple[Term, ...], val
     universe, mapping = symbolic.universe, symbolic.model.maps[name]
     if not may_misfit(value, mapping.to, is_optional=mapping.is_optional):
         return True
+    or_none = may_be_none(value, is_optional=mapping.is_optional)
 
     def fits(*at: Formula) -> Formula:
-        first = symbolic.start_value(name, keys, value, state, at)
-        # A number is never none, though the formula of one below 0 may look like it.
-        is_none = mapping.is_optional and value.is_optional and leq(first, universe.literal(mapping.to, None))
-        return lor(universe.is_value(mapping.to, first), is_none)
+        return universe.is_value(mapping.to, symbolic.start_value(name, keys, value, state, at), or_none=or_none)
 
     return universe.quantify("forall", mapping.kinds, fits)
 

@@ -14,7 +14,7 @@ from ..machine.execution import Goal
 from ..machine.knowledge import Fact
 from .obligations import Problems
 
-__all__ = ["EVERYTHING", "NEARBY", "Slices"]
+__all__ = ["EVERYTHING", "FARTHER", "NEARBY", "Slices"]
 
 FARTHER = 3
 """The level at which two steps are gone over what was learned on the way."""

@@ -80,8 +80,10 @@ def _follows(question: Question, way: Way, seconds: float) -> tuple[int, ...] | 
     solver = z3.SimpleSolver()
     ref = solver.ctx.ref()
     z3core.Z3_solver_set_params(ref, solver.solver, _parameters(way).params)
-    solver.set("rlimit", int(WORK * way.effort) + READING * len(question.known))
-    solver.set("timeout", max(1, int(1000 * min(seconds, SLOWEST * way.effort))))
+    solver.set(
+        rlimit=int(WORK * way.effort) + READING * len(question.known),
+        timeout=max(1, int(1000 * min(seconds, SLOWEST * way.effort))),
+    )
     labels = []
     for number, known in enumerate(question.known):
         if known is True:

@@ -28,7 +28,7 @@ from .declarations import Map
 from .model import RESULT, Action, Model, Property
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .scope import NONE, Scope, ScopeError
-from .terms import Bool, Int, MachineError, Real, Sort, Term, may_misfit
+from .terms import Bool, Int, MachineError, Real, Sort, Term, may_be_none, may_misfit
 
 __all__ = ["Batched", "Field", "Instance", "Layout", "Moves"]
 
@@ -595,7 +595,7 @@ class _Run:
         """What is stored is an element, or none where that may be; looked at where the term does not say so."""
         if not may_misfit(term, mapping.to, is_optional=mapping.is_optional):
             return
-        least = NONE if mapping.is_optional and term.is_optional else 0
+        least = NONE if may_be_none(term, is_optional=mapping.is_optional) else 0
         wrong = [self.graph.le(value, least - 1)]
         if issubclass(mapping.to, Sort):
             wrong.append(self.graph.ge(value, self.scope.size(mapping.to)))

@@ -18,7 +18,7 @@ from .declarations import Map
 from .model import RESULT, Action, CountOf, Model, Property
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from .scope import NONE, Scope, ScopeError
-from .terms import Bool, Sort, Term, is_surely, make, may_misfit, parts
+from .terms import Bool, Sort, Term, is_surely, make, may_be_none, may_misfit, parts
 
 __all__ = ["Concrete", "IllFormed", "Outcome", "State", "Violation"]
 
@@ -510,7 +510,7 @@ class _Writer:
         value, to = self.term(term), mapping.to
         if not may_misfit(term, to, is_optional=mapping.is_optional):
             return value
-        least = NONE if mapping.is_optional and term.is_optional else 0
+        least = NONE if may_be_none(term, is_optional=mapping.is_optional) else 0
         size = self.scope.size(to) if issubclass(to, Sort) else None
         return f"stored({name!r}, {to.__name__!r}, {value}, {least}, {size})"
 

@@ -38,7 +38,7 @@ from .model import RESULT, Action, CountOf, Property, written
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements, terms
 from .reads import reads_of
 from .symbolic import Snapshot, Symbolic
-from .terms import Index, Int, Line, MachineError, Term, fits, walk
+from .terms import Index, Int, Line, MachineError, Term, fits, may_be_none, walk
 from .wellformed import WellFormed, have_values, is_key
 
 __all__ = ["Goal", "Run"]
@@ -338,9 +338,8 @@ class Run:
         value, symbols = self._as(mapping.to, s.value), self._symbols(*s.keys, s.value)
         self._demand_keys(s.name, mapping.kinds, s.keys, keys, s.line)
         if not fits(s.value, mapping.to):
-            may_be_none = mapping.is_optional and s.value.is_optional
-            is_none = may_be_none and leq(value, self.universe.literal(mapping.to, None))
-            is_one = lor(self.universe.is_value(mapping.to, value), is_none)
+            or_none = may_be_none(s.value, is_optional=mapping.is_optional)
+            is_one = self.universe.is_value(mapping.to, value, or_none=or_none)
             self._on_this_path(f"{s.name} gets an element", "", s.line, symbols, is_one)
         elif issubclass(mapping.to, Index):
             is_one = less(integer(0), value, strict=False)

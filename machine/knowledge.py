@@ -111,11 +111,7 @@ def _typed(symbolic: Symbolic, name: str, function: Function, moment: str) -> Fa
     u, mapping = symbolic.universe, symbolic.model.maps[name]
 
     def typed(*keys: Formula) -> Formula:
-        value = function(*keys)
-        inside = u.is_value(mapping.to, value)
-        if not mapping.is_optional or inside is True:
-            return inside
-        return lor(inside, leq(value, u.literal(mapping.to, None)))
+        return u.is_value(mapping.to, function(*keys), or_none=mapping.is_optional)
 
     def build() -> Formula:
         return u.quantify("forall", mapping.kinds, typed, of_values=True)

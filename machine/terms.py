@@ -460,6 +460,11 @@ def may_misfit(term: Term, kind: type[Term], *, is_optional: bool) -> bool:
     return is_wider or is_number or (term.is_optional and not is_optional)
 
 
+def may_be_none(term: Term, *, is_optional: bool) -> bool:
+    """None may be stored where that is allowed, by a term that may be missing: a number below 0 only looks like it."""
+    return is_optional and term.is_optional
+
+
 def _equals(a: Term, b: object) -> Bool:
     other = as_number(type(a), as_term(b))
     a = as_number(type(other), a)

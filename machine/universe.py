@@ -84,9 +84,10 @@ class Unbounded:
         """How many values an index has here: any number, but some number."""
         return z3.Int(f"size!{kind.__name__}")
 
-    def is_value(self, kind: type[Term], value: Formula) -> Formula:
+    def is_value(self, kind: type[Term], value: Formula, *, or_none: bool = False) -> Formula:
         """The value may be stored as this type: an index may lie behind the last one, as the length of a table does."""
-        return less(integer(0), value, strict=False) if issubclass(kind, Index) else self.is_element(kind, value)
+        inside = less(integer(0), value, strict=False) if issubclass(kind, Index) else self.is_element(kind, value)
+        return lor(inside, leq(value, self.literal(kind, None))) if or_none and inside is not True else inside
 
     def _extras(self, kind: type[Sort]) -> list[str]:
         """Every extra element that some sort with this base has."""
