@@ -2,7 +2,8 @@
 
 A goal is proved once it follows from what is known where it stands, and from goals of the same place that were proved
 before it. Which of the facts were needed is kept: where the same goal stands beside the same facts again, in another
-action or in a machine that extends this one, it need not be asked again (`proofs.py`).
+action or in a machine that extends this one, it need not be asked again (`proofs.py`), and where another goal of the
+same property stands, facts of these names are shown first (`hints.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from ..machine.execution import Goal
 from ..machine.formulas import land
 from ..machine.knowledge import Fact
+from .hints import Hints
 from .obligations import Problems
 from .proofs import SAMPLE, Core, Proofs, digest_of
 from .slices import EVERYTHING, FARTHER, NEARBY, Slices
@@ -34,6 +36,9 @@ class Attempt:
     way: Way
     lemmas: bool = False
 
+
+AGAIN = Way(depth=3, effort=0.1)
+"""The goals of one property at one place at once, with what was needed for it elsewhere."""
 
 TOGETHER = Attempt(0, Way(depth=2, effort=0.1))
 """The goals of one property at one place at once: nine in ten need no more."""
@@ -104,6 +109,8 @@ class Deciding:
     """For one goal, of computing, so that what else runs on the machine changes nothing."""
     proofs: Proofs | None = None
     """What was proved before."""
+    hints: Hints = field(default_factory=Hints)
+    """What was needed elsewhere, by name."""
     perturbed: int = 0
     """Changes the seeds of all attempts."""
     decisions: list[Decision] = field(init=False)
@@ -123,6 +130,7 @@ class Deciding:
         if self.proofs is not None:
             self._recall(self.proofs)
         for group in self._groups():
+            self._attempt_again(group)
             self._attempt(group, TOGETHER, self.seconds)
         for attempt in ladder:
             for decision in self.decisions:
@@ -151,6 +159,7 @@ class Deciding:
                 facts = self._at_hand(decision.goal, core)
                 if facts is not None and self._is_believed(decision.goal, facts):
                     decision.is_proved, decision.core, decision.is_recalled = True, facts, True
+                    self.hints.learn(decision.goal, facts)
                     break
             decision.seconds += time.process_time() - started
 
@@ -189,19 +198,31 @@ class Deciding:
     def _attempt(self, decisions: Sequence[Decision], attempt: Attempt, until: float) -> None:
         """Ask for the conjunction of goals that stand in one context."""
         left = [d for d in decisions if not d.is_proved and d.seconds < until]
-        if not left:
-            return
-        started = time.process_time()
-        goals = [d.goal for d in left]
-        facts = self.slices.facts(goals, attempt.level, self._lemmas(goals) if attempt.lemmas else ())
+        if left:
+            started = time.process_time()
+            goals = [d.goal for d in left]
+            facts = self.slices.facts(goals, attempt.level, self._lemmas(goals) if attempt.lemmas else ())
+            self._ask(left, facts, attempt.way, started)
+
+    def _attempt_again(self, decisions: Sequence[Decision]) -> None:
+        """Ask for the conjunction of goals that stand in one context with what was needed for them elsewhere."""
+        left = [d for d in decisions if not d.is_proved]
+        names = self.hints.of([d.goal for d in left])
+        if names:
+            started = time.process_time()
+            self._ask(left, self.slices.named([d.goal for d in left], names), AGAIN, started)
+
+    def _ask(self, decisions: Sequence[Decision], facts: Sequence[Fact], way: Way, started: float) -> None:
+        """Ask whether these goals, which stand in one context, follow from these facts."""
+        goals = [d.goal for d in decisions]
         question = Question([f.formula for f in facts], land(*[g.formula for g in goals]), goals[0].branches)
-        way = replace(attempt.way, seed=attempt.way.seed + 1000 * self.perturbed)
-        core = ask(question, way, seconds=self.seconds)
-        spent = (time.process_time() - started) / len(left)
-        for d in left:
+        core = ask(question, replace(way, seed=way.seed + 1000 * self.perturbed), seconds=self.seconds)
+        spent = (time.process_time() - started) / len(decisions)
+        for d in decisions:
             d.seconds += spent
             if core is not None:
                 d.is_proved, d.core = True, self._without_lemmas([facts[i] for i in core])
+                self.hints.learn(d.goal, d.core or ())
 
     def _lemmas(self, goals: Sequence[Goal]) -> list[Fact]:
         """What was proved in the same context before."""

@@ -8,7 +8,7 @@ hardly ever lost.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from ..machine.execution import Goal
 from ..machine.knowledge import Fact
@@ -64,11 +64,20 @@ class Slices:
     def facts(self, goals: Sequence[Goal], level: int, lemmas: Sequence[Fact] = ()) -> list[Fact]:
         """What is shown, for these goals, which stand in one context, of what is known there and of the lemmas."""
         known = [*self.known(goals[0]), *lemmas]
-        wanted = frozenset().union(*[g.symbols for g in goals])
+        wanted = _wanted(goals)
         chosen = (self._own, self._one_step, self._about, self._two_steps, self._nearby, lambda known, _: known)[level]
-        shown = chosen(known, wanted)
-        spoken = wanted.union(*[f.symbols for f in shown])
-        return [*self.problems.ends_in(spoken), *shown]
+        return self._with_ends(chosen(known, wanted), wanted)
+
+    def named(self, goals: Sequence[Goal], names: Set[str]) -> list[Fact]:
+        """What is known under these names where the goals stand, and what was learned on the way of what they say."""
+        wanted = _wanted(goals)
+        shown = [
+            f for f in self.known(goals[0]) if not f.symbols or f.name in names or (f.is_local and f.about & wanted)
+        ]
+        return self._with_ends(shown, wanted)
+
+    def _with_ends(self, shown: list[Fact], wanted: frozenset[str]) -> list[Fact]:
+        return [*self.problems.ends_in(wanted.union(*[f.symbols for f in shown])), *shown]
 
     def _own(self, known: list[Fact], wanted: frozenset[str]) -> list[Fact]:
         shown = wanted | self._parameters
@@ -105,3 +114,8 @@ class Slices:
         names = wanted - self._parameters
         near = wanted.union(*[f.symbols for f in known if f.about & names])
         return [f for f in known if f.about & names or f.symbols <= near or (f.subjects and f.subjects <= near)]
+
+
+def _wanted(goals: Sequence[Goal]) -> frozenset[str]:
+    """What the goals speak of."""
+    return frozenset().union(*[g.symbols for g in goals])

@@ -594,7 +594,7 @@ class Run:
         self.now, self.start = now, now.copy()
         self._learn(*self._known_of(now.copy(), moment))
         self._learn(
-            *[Fact(f"{n}{moment}", self._symbols(f), self._later(f), is_local=True) for n, f in s.facts.items()]
+            *[Fact(n, self._symbols(f), self._later(f), is_local=True, moment=moment) for n, f in s.facts.items()]
         )
 
     def _framed(self, s: Loop, name: str, function: str, old: Function, new: Function) -> Function:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from .formulas import Formula, Function, add, land, leq, less, limplies, lnot, lor
 from .model import CountOf, Property
@@ -40,11 +40,12 @@ __all__ = [
 class Fact:
     """Something that is known.
 
-    ``label`` says what, and is the same whenever the same step of the same machine is proved; ``symbols`` are the
-    uninterpreted functions that it may speak of.
+    ``name`` says what is known, ``moment`` of which of the states on the way, such as " after"; both are the same
+    whenever the same step of the same machine is proved. ``symbols`` are the uninterpreted functions that it may speak
+    of.
     """
 
-    label: str
+    name: str
     symbols: frozenset[str]
     build: Callable[[], Formula]
     is_local: bool = False
@@ -52,11 +53,17 @@ class Fact:
     subjects: frozenset[str] = frozenset()
     """For a law, those of its symbols that it is about: a law about the number of holders says something of a table
     only to who asks for that number."""
+    moment: str = ""
 
     @staticmethod
-    def of(label: str, symbols: frozenset[str], formula: Formula, *, is_local: bool = False) -> Fact:
+    def of(name: str, symbols: frozenset[str], formula: Formula, *, is_local: bool = False) -> Fact:
         """A fact whose formula is there already."""
-        return Fact(label, symbols, lambda: formula, is_local=is_local)
+        return Fact(name, symbols, lambda: formula, is_local=is_local)
+
+    @property
+    def label(self) -> str:
+        """What is known, and of which state."""
+        return self.name + self.moment
 
     @property
     def about(self) -> frozenset[str]:
@@ -116,7 +123,7 @@ def _typed(symbolic: Symbolic, name: str, function: Function, moment: str) -> Fa
     def build() -> Formula:
         return u.quantify("forall", mapping.kinds, typed, of_values=True)
 
-    return Fact(f"type of {name}{moment}", function.symbols, build)
+    return Fact(f"type of {name}", function.symbols, build, moment=moment)
 
 
 # ------------------------------------------------------------------------------------------------ states
@@ -152,9 +159,12 @@ def _ranks(symbolic: Symbolic, name: str, state: Snapshot, moment: str) -> list[
     order, ranks = has.symbols | rank.symbols, rank.symbols & symbolic.subjects
     one, two = (*queue.kinds, queue.of), (*queue.kinds, queue.of, queue.of)
     return [
-        Fact(f"{name} within{moment}", order, lambda: u.quantify("forall", one, within), subjects=ranks),
-        Fact(f"{name} apart{moment}", order, lambda: u.quantify("forall", two, apart), subjects=ranks),
-        Fact(f"{name} bounds{moment}", lo.symbols | hi.symbols, lambda: u.quantify("forall", queue.kinds, bounds)),
+        Fact(f"{name} {said}", about, partial(u.quantify, "forall", kinds, law), subjects=subjects, moment=moment)
+        for said, about, kinds, law, subjects in (
+            ("within", order, one, within, ranks),
+            ("apart", order, two, apart, ranks),
+            ("bounds", lo.symbols | hi.symbols, queue.kinds, bounds, frozenset()),
+        )
     ]
 
 
@@ -166,9 +176,10 @@ def invariants(symbolic: Symbolic, state: Snapshot, moment: str) -> list[Fact]:
 def _claims(symbolic: Symbolic, prop: Property, state: Snapshot, moment: str) -> Iterator[Fact]:
     for number, clause in enumerate(symbolic.clauses(prop.binders, prop.formula), 1):
         yield Fact(
-            f"{prop.name} ({number}){moment}",
+            f"{prop.name} ({number})",
             symbolic.symbols(clause[1], state),
             lambda clause=clause: symbolic.claim(clause, state),  # type: ignore[misc]
+            moment=moment,
         )
 
 
@@ -186,7 +197,7 @@ def rested(symbolic: Symbolic, state: Snapshot, moment: str) -> list[tuple[str, 
                 return symbolic.universe.quantify("forall", kinds, same)
 
             symbols = state.functions[name].symbols | symbolic.symbols(term, state)
-            facts.append((name, Fact(f"{name} at rest{moment}", symbols, build)))
+            facts.append((name, Fact(f"{name} at rest", symbols, build, moment=moment)))
     return facts
 
 
@@ -274,7 +285,7 @@ def _counting(symbolic: Symbolic, count: CountOf, state: Snapshot, moment: str) 
         "some": some,
     }
     symbols, subjects = total.symbols | _counted(symbolic, count, state), total.symbols & symbolic.subjects
-    return [Fact(f"{count.name}: {law}{moment}", symbols, laws[law], subjects=subjects) for law in laws]
+    return [Fact(f"{count.name}: {law}", symbols, laws[law], subjects=subjects, moment=moment) for law in laws]
 
 
 def _counted(symbolic: Symbolic, count: CountOf, state: Snapshot) -> frozenset[str]:

@@ -71,9 +71,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     ask = prove_module._asked
 
-    def noted(model: Model, number: int, place: str, how: prove_module.How) -> Any:
+    def noted(model: Model, number: int, place: str, work: prove_module._Work) -> Any:
         found.append(place)
-        return ask(model, number, place, how)
+        return ask(model, number, place, work)
 
     monkeypatch.setattr(prove_module, "_asked", noted)
     return found
