@@ -1,0 +1,5 @@
+"""``python -m kvproof``: the command line."""
+
+from .cli import main
+
+main()
