@@ -37,6 +37,7 @@ test: $(STAMP)
 lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 types: $(STAMP)
 	@$(BIN)/mypy kvproof

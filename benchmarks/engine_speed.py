@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kvproof.checkers.fuzz import heap_at_rest
+from kvproof.checkers.heap import heap_at_rest
+from kvproof.cli.hunting import more_oracles, open_engine
 from kvproof.engines.engine import Engine
 from kvproof.engines.hunt import hunt
-from kvproof.engines.record import Case
 from kvproof.engines.session import WORKER, Session
-from kvproof.hunting import more_oracles, open_engine
+from kvproof.judge.record import Case
 
 HUNTS = (
     ("scheduler alone", "scheduler", ("hybrid", "unequal", "stages", "priority", "mamba")),

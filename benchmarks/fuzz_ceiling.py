@@ -18,12 +18,13 @@ from typing import Any
 from hypothesis import seed as seeded
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from kvproof.checkers.fuzz import FuzzReport, heap_at_rest, profile, rules, state_machine
+from kvproof.checkers.fuzz import FuzzReport, profile, rules, state_machine
+from kvproof.checkers.heap import heap_at_rest
 from kvproof.checkers.lockstep import Specs
+from kvproof.harness.pool.target import PoolTarget
+from kvproof.harness.worlds import worlds
 from kvproof.machine import Model
-from kvproof.pool_target import PoolTarget
 from kvproof.spec.pool import Pool
-from kvproof.worlds import worlds
 
 MODEL = Model.of(Pool)
 SPECS = Specs(MODEL, PoolTarget)

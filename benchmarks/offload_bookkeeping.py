@@ -315,7 +315,7 @@ class Vllm:
                "request_finished_all_groups", "update_connector_output")  # fmt: skip
 
     def __init__(self, clock: Clock) -> None:
-        sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engines" / "worker"))
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "kvproof" / "engines" / "worker"))
         # By name: the modules are the engine's, which is not installed beside the kit.
         self._common = importlib.import_module("vllm_common")
         self._system_of = importlib.import_module("vllm_simple_system")
@@ -461,7 +461,7 @@ def measure(target: str, requests: int, rounds: int) -> dict[str, Any]:
     Raises:
         UsageError: the release is not installed.
     """
-    from kvproof.hunting import open_engine
+    from kvproof.cli.hunting import open_engine
 
     engine = open_engine(target)
     there = engine.environment() | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "VLLM_LOGGING_LEVEL": "ERROR"}

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from kvproof.checkers.prove import How, ProveReport, prove_machines
-from kvproof.machines import KNOWN, find_machine
+from kvproof.harness.machines import KNOWN, find_machine
 
 
 def measure(names: list[str], runs: int) -> tuple[list[dict[str, Any]], float]:

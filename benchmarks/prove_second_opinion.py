@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from kvproof.checkers.prove import How, prove_machines
-from kvproof.machines import KNOWN, find_machine
+from kvproof.harness.machines import KNOWN, find_machine
 
 
 def main() -> None:

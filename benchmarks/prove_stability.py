@@ -13,7 +13,7 @@ import statistics
 from collections import Counter
 
 from kvproof.checkers.prove import How, prove_machines
-from kvproof.machines import KNOWN, find_machine
+from kvproof.harness.machines import KNOWN, find_machine
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from kvproof.checkers.trace import read_trace
-from kvproof.cli import run
-from kvproof.engine_fuzzing import Result, fuzz_engine
-from kvproof.engine_replay import outcome_on
+from kvproof.cli.engine_fuzzing import Result, fuzz_engine
+from kvproof.cli.engine_replay import outcome_on
+from kvproof.cli.findings import case_of, violation_of
+from kvproof.cli.hunting import LEVELS, Plan, more_oracles, open_engine
+from kvproof.cli.main import run
+from kvproof.cli.output import Output
 from kvproof.errors import ExitStatus
-from kvproof.findings import case_of, violation_of
-from kvproof.hunting import LEVELS, Plan, more_oracles, open_engine
-from kvproof.output import Output
 
 SECONDS = 120.0
 """What ``kvproof fuzz`` takes when nothing is said."""

@@ -5,7 +5,6 @@ those that are possible in the state at hand; some steps try what must be refuse
 actions, others each time (swarm testing). Hypothesis shrinks what fails. `fuzz` runs it and reports.
 """
 
-import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from ..machine import Machine, Model
 from .activity import Activity, Run
+from .heap import heap_at_rest
 from .lockstep import Call, Divergence, Lockstep, Specs
 from .replay import shortened
 from .script import to_script, to_trace
@@ -366,19 +366,6 @@ def profile(examples: int, steps: int) -> settings:
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-
-
-@contextmanager
-def heap_at_rest() -> Iterator[None]:
-    """Keep the garbage collector from walking, over and over, all that was made before: modules, mostly torch's."""
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @contextmanager

@@ -7,14 +7,12 @@ A proof about a machine that cannot move proves nothing, so that is asked too (`
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from ..machine import Machine, Model
 from ..machine.universe import Unbounded
 from .counterexample import Counterexample, Search
 from .deciding import Deciding, Decision
+from .heap import heap_at_rest
 from .hints import Hints
 from .leads import lead
 from .obligations import COROLLARIES, INITIALLY, problems_of
@@ -116,7 +115,7 @@ def prove_machines(
 
     ``jobs`` is the number of processes (the default: one for each core).
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, heap_at_rest():
         proofs = how.proofs or (Proofs(Path(folder, "proofs.sqlite")) if how.solver == "z3" else None)
         work = _Work([*machines], replace(how, proofs=proofs), only)
         reports = [_begun(Model.of(machine)) for machine in machines]
@@ -214,22 +213,6 @@ def _at_shared(number: int, place: str) -> _Found:
     return _at_place(_shared, number, place)
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage is looked for: of the hundred thousand formulas of a place none is any before the place is done.
-
-    It would take a fifth of the time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_uncollected()
 def _at_place(work: _Work, number: int, place: str) -> _Found:
     """All obligations of one action, of the first state, or of any state: recalled as they are, or asked."""
     started = time.process_time()

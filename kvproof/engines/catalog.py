@@ -6,7 +6,7 @@ from typing import Protocol
 
 from packaging.version import Version
 
-from . import dynamo_releases
+from .dynamo import releases as dynamo_releases
 from .vllm import releases as vllm_releases
 from .vllm.releases import Recipe
 

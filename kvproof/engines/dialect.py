@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from .record import Case
+from ..judge.record import Case
 from .session import Session
 
 __all__ = ["Dialect", "DialectError", "check_dialect", "dialect"]

@@ -16,14 +16,14 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
-from .activity import Activity
-from .judge import judge
-from .oracles.words import garbage
-from .record import Answer, Case
+from ..judge.activity import Activity
+from ..judge.judging import judge
+from ..judge.oracles.words import garbage
+from ..judge.record import Answer, Case
+from ..judge.sight import Sight
+from ..judge.violation import Verdict, Violation
 from .reduce import reduced
 from .session import Failure, Session
-from .sight import Sight
-from .violation import Verdict, Violation
 
 __all__ = ["CLOSING", "Finding", "Report", "close", "hunt", "verdict"]
 

@@ -19,11 +19,11 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from ..judge.record import Case
+from ..judge.violation import Violation
 from ..untrusted import limits
 from ..untrusted.reading import UnreadableError, read_bounded
 from ..untrusted.text import one_line
-from .record import Case
-from .violation import Violation
 
 __all__ = ["Known", "KnownError", "expectation", "read_known"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from .record import Case
-from .violation import Verdict
+from ..judge.record import Case
+from ..judge.violation import Verdict
 
 __all__ = ["reduced"]
 

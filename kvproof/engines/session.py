@@ -18,12 +18,12 @@ from typing import IO, Any, Self
 
 import msgspec
 
+from ..judge.record import PROTOCOL, Answer, Case, Hello, Step
 from ..untrusted import limits
 from ..untrusted.reading import UnreadableError, check_json, decode_json
 from ..untrusted.text import one_line
-from .driver import Driver
+from .driver.command import Driver
 from .engine import Engine
-from .record import PROTOCOL, Answer, Case, Hello, Step
 from .store import location
 
 __all__ = ["Exchange", "Failure", "Limits", "Run", "Session", "WorkerError"]

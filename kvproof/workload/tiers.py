@@ -18,8 +18,7 @@ from ..refimpl.shared_access import SharedAccess
 from ..refimpl.shared_tier import SharedTier
 from ..refimpl.tier_replay import RequestRecord, StallError, TierReplay, TimedRequest, run
 from .replay import SAMPLED_BLOCKS, Check, Finding
-from .requests import BLOCK_TOKENS, Request, Workload
-from .timed_options import Rate
+from .requests import BLOCK_TOKENS, Rate, Request, Workload
 from .timed_story import Link, Story, judge_link, judge_requests, judge_shared, links_of
 from .timed_watch import WatchedTiers
 from .violation import Violation

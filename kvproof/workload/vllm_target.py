@@ -4,8 +4,8 @@ from collections import defaultdict
 from typing import Any
 
 from ..engines.dialect import check_dialect
-from ..engines.record import Case, Step
 from ..engines.session import Run, Session
+from ..judge.record import Case, Step
 from .requests import BLOCK_TOKENS, Request, Workload
 from .target import Started, View
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import Phase, find, settings
 
-from kvproof import cli
-from kvproof.levels import LEVELS
+from kvproof.cli import main as cli
+from kvproof.harness.levels import LEVELS
 
 SECONDS = 120
 """How long a guarded body may take: no measurement, only an end."""

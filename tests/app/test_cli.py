@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kvproof import cli
 from kvproof.checkers.trace import TraceError
+from kvproof.cli import main as cli
 from kvproof.errors import UsageError
-from kvproof.options import parse_capacities, parse_sizes
+from kvproof.untrusted.numbers import parse_capacities, parse_sizes
 from kvproof.workload.target import RefimplTarget, View
 
 from .test_workload import make_lines, write_lines
@@ -137,7 +137,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_command_starts_without_the_heavy_libraries() -> None:
-    code = "import sys, kvproof.cli; print({'torch', 'z3', 'hypothesis', 'numpy'} & sys.modules.keys())"
+    code = "import sys, kvproof.cli.main; print({'torch', 'z3', 'hypothesis', 'numpy'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -5,18 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from kvproof import cli
 from kvproof.checkers.lockstep import Call
 from kvproof.checkers.script import to_trace
 from kvproof.checkers.trace import read_trace, write_trace
+from kvproof.cli import main as cli
+from kvproof.harness.tiers.targets import TARGETS
+from kvproof.harness.worlds import World
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.spec.keys import Keys
 from kvproof.spec.tiered import Tiered
-from kvproof.tiered_targets import TARGETS
-from kvproof.worlds import World
-
-from .test_workload import make_lines, write_lines
 
 ROOT = Path(__file__).parents[2]
 ALLOC = f"{ROOT}/tests/explore/alloc.py:Alloc"
@@ -151,14 +149,6 @@ def test_fuzz_reports_coverage(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["findings"] == []
     assert all(c["applied"] > 0 for c in report["coverage"].values())
     assert {"target", "level", "examples", "steps", "seconds"} <= report.keys()
-
-
-@pytest.mark.slow
-def test_verify_does_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace = write_lines(tmp_path / "small.jsonl", make_lines(1))
-    assert cli.run(["verify", "--trace", str(trace), "--json", str(tmp_path / "report.json")]) == 0
-    assert "Everything holds." in capsys.readouterr().out
-    assert {"prove", "explore", "fuzz", "workload", "gaps"} == json.loads((tmp_path / "report.json").read_text()).keys()
 
 
 def test_errors_are_one_sentence_that_says_how_to_mend_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kvproof.harness.machines import KNOWN, find_machine
 from kvproof.machine import Model
-from kvproof.machines import KNOWN, find_machine
 
 ROOT = Path(__file__).parents[2]
 TESTS = {name for path in ROOT.glob("tests/**/test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())}
@@ -77,3 +77,42 @@ def test_what_keeps_a_requirement_exists(required: str, kept: str) -> None:
     properties = {name.split(".")[1] for name in PROPERTIES}
     assert cited, required
     assert [c for c in cited if c not in TESTS | properties | CODE | {"kvproof workload --tiers"}] == []
+
+
+# ------------------------------------------------------------------------------------------------ pages and paths
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PLACES = ("kvproof", "spec", "refimpl", "kernels", "tests", "benchmarks", "docs")
+PATH = re.compile(rf"(?<![\w/.-])((?:{'|'.join(PLACES)})/[\w./-]*[\w/])")
+
+
+def linked(page: Path) -> set[Path]:
+    """The files of the repository that a page links."""
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    return {(page.parent / target).resolve() for target in targets if "://" not in target}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_page_links_or_names_is_there(page: Path) -> None:
+    assert [str(target) for target in linked(page) if not target.exists()] == []
+    named = {path for path in PATH.findall(page.read_text()) if "..." not in path}
+    made = {"spec/yours.py"}  # what a reader is told to write
+    assert sorted(path for path in named - made if not (ROOT / path).exists()) == []
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    reached, found = set[Path](), [ROOT / "docs" / "index.md"]
+    while found:
+        page = found.pop()
+        if page.suffix == ".md" and page not in reached:
+            reached.add(page)
+            found += linked(page)
+    assert {page for page in PAGES if page not in reached} == set()
+
+
+def test_the_rooms_of_the_architecture_name_files_that_are_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    files = {path.name for place in PLACES for path in (ROOT / place).rglob("*.py")}
+    named = set(re.findall(r"`([a-z_]\w*\.py)`", text))
+    assert len(named) > 50
+    assert named - files == set()

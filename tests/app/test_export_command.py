@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kvproof import cli
 from kvproof.checkers.export import smt2, write_obligations
 from kvproof.checkers.prove import prove
 from kvproof.checkers.trace import write_atomically
+from kvproof.cli import main as cli
+from kvproof.harness.machines import find_machine
 from kvproof.machine import Model
-from kvproof.machines import find_machine
 
 SMALL = ["--size", "Hash=1"]
 

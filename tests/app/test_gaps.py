@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from kvproof import cli, gaps
 from kvproof.checkers.trace import read_trace, write_trace
-from kvproof.engine_replay import Outcome
+from kvproof.cli import gaps
+from kvproof.cli import main as cli
+from kvproof.cli.engine_replay import Outcome
+from kvproof.cli.output import Output
 from kvproof.engines.engine import Engine
 from kvproof.engines.hunt import Finding, Report
-from kvproof.engines.record import Answer, Case
-from kvproof.engines.sight import Sight
-from kvproof.engines.violation import Verdict, Violation
 from kvproof.errors import ExitStatus
-from kvproof.output import Output
+from kvproof.judge.record import Answer, Case
+from kvproof.judge.sight import Sight
+from kvproof.judge.violation import Verdict, Violation
 
 from .test_workload import make_lines, write_lines
 

@@ -14,18 +14,18 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kvproof import cli
 from kvproof.checkers.lockstep import Call
 from kvproof.checkers.script import to_trace
 from kvproof.checkers.trace import TraceError, decode_trace, encode_trace, to_itf
+from kvproof.cli import main as cli
+from kvproof.cli.findings import case_of, violation_of
 from kvproof.engines.known import KnownError, read_known
-from kvproof.engines.record import Answer
 from kvproof.engines.session import _hello
 from kvproof.errors import UsageError
-from kvproof.findings import case_of, violation_of
-from kvproof.levels import LEVELS
+from kvproof.harness.levels import LEVELS
+from kvproof.harness.scopes import scope_of_params
+from kvproof.judge.record import Answer
 from kvproof.machine.concrete import Concrete
-from kvproof.scopes import scope_of_params
 from kvproof.spec.links import Links
 from kvproof.untrusted import limits
 from kvproof.untrusted.reading import UnreadableError, check_json, decode_json, read_bounded, small_fraction

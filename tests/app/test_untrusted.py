@@ -14,23 +14,24 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from kvproof import cli, output
 from kvproof.checkers.bounds import check_state
 from kvproof.checkers.lockstep import Call, Divergence
 from kvproof.checkers.replay import replay
 from kvproof.checkers.script import to_script
 from kvproof.checkers.trace import Trace, TraceError, read_trace, to_itf
+from kvproof.cli import main as cli
+from kvproof.cli import output
+from kvproof.cli.findings import file_name
 from kvproof.engines.hunt import Finding
-from kvproof.engines.record import Answer, Case
-from kvproof.engines.violation import Verdict, Violation
-from kvproof.findings import file_name
-from kvproof.levels import LEVELS
+from kvproof.harness.levels import LEVELS
+from kvproof.harness.pool.target import PoolTarget
+from kvproof.harness.worlds import World
+from kvproof.judge.record import Answer, Case
+from kvproof.judge.violation import Verdict, Violation
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import ScopeError
-from kvproof.pool_target import PoolTarget
 from kvproof.spec.pool import Pool
-from kvproof.worlds import World
 
 from .hostile import ESCAPES, POOL_PARAMS, POOL_SIZES, SETUP, a_world, admit, refusal, run, trace_text
 from .test_workload import make_lines, write_lines

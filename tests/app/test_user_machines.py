@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kvproof import cli
-from kvproof.machines import find_machine
+from kvproof.cli import main as cli
+from kvproof.harness.machines import find_machine
 from kvproof.spec.pool import Pool
 
 from .hostile import refusal, run, trace_text
@@ -127,7 +127,7 @@ def test_a_mistake_in_what_the_file_uses_is_named_there(tmp_path: Path, capsys: 
 def test_an_interruption_is_the_user_s_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, "raise KeyboardInterrupt\n")
     done = subprocess.run(
-        [sys.executable, "-c", "import kvproof.cli; kvproof.cli.main()", "prove", f"{path}:Counter"],
+        [sys.executable, "-c", "import kvproof.cli.main; kvproof.cli.main()", "prove", f"{path}:Counter"],
         capture_output=True,
         text=True,
         check=False,
@@ -174,7 +174,7 @@ def test_a_machine_of_the_kit_may_be_named_by_an_own_file(tmp_path: Path) -> Non
 def test_a_fault_of_the_kit_beside_a_good_machine_is_still_the_kit_s(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvproof.commands.explore.show", None)
+    monkeypatch.setattr("kvproof.cli.commands.explore.show", None)
     assert (
         cli.run(["explore", f"{written(tmp_path, GOOD)}:Counter", "--size", "Cell=1,Int=1", "--max-states", "1"]) == 2
     )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvproof import cli
-from kvproof.workload import plot
+from kvproof.cli import main as cli
+from kvproof.cli.workload import plot
 from kvproof.workload.replay import Replay, Result
 from kvproof.workload.requests import Request, Workload, read_workload
 from kvproof.workload.target import HostCounts, Key, MirrorTarget, RefimplTarget, Started

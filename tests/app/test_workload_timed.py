@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvproof import cli
+from kvproof.cli import main as cli
+from kvproof.cli.workload import plot
+from kvproof.cli.workload.timed_options import parse_bytes, parse_rate
+from kvproof.cli.workload.timed_report import show_time
 from kvproof.errors import UsageError
 from kvproof.refimpl import tier_replay
 from kvproof.refimpl.host_cache import HostCache
@@ -20,13 +23,10 @@ from kvproof.refimpl.shared_access import SharedAccess
 from kvproof.refimpl.shared_tier import SharedTier
 from kvproof.refimpl.tier_replay import RequestRecord, TierReplay
 from kvproof.refimpl.timed_tiers import TimedTiers
-from kvproof.workload import plot
 from kvproof.workload.replay import Replay
 from kvproof.workload.requests import Workload, read_workload
 from kvproof.workload.target import RefimplTarget
 from kvproof.workload.tiers import TierResult, TierSetting, replay_tiers, summarize
-from kvproof.workload.timed_options import parse_bytes, parse_rate
-from kvproof.workload.timed_report import show_time
 from kvproof.workload.timed_story import Link, judge_link
 from kvproof.workload.timed_watch import WatchedTiers
 from kvproof.workload.violation import Violation

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kvproof import dynamo_mirror
-from kvproof.dynamo_differential import FAMILIES, Trace, broken_laws, cases, compare, content_hits
-from kvproof.dynamo_mirror import Mirror
-from kvproof.engines.dynamo_replay import (
+from kvproof.differential.dynamo import mirror as dynamo_mirror
+from kvproof.differential.dynamo.compare import FAMILIES, Trace, broken_laws, cases, compare, content_hits
+from kvproof.differential.dynamo.mirror import Mirror
+from kvproof.engines.dynamo.replay import (
     Admission,
     HostTierConfig,
     MockerConfig,

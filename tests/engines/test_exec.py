@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from kvproof import cli
-from kvproof.engines import conformance
-from kvproof.engines.driver import Driver
+from kvproof.cli import main as cli
+from kvproof.cli.hunting import Plan, hunt_levels
+from kvproof.engines.driver import conformance
+from kvproof.engines.driver.command import Driver
 from kvproof.engines.engine import StoreError
-from kvproof.engines.ghost import Ghost
 from kvproof.engines.hunt import Report, verdict
 from kvproof.engines.known import Known
 from kvproof.engines.levels import requests
-from kvproof.engines.oracles.requests import RequestsOracle
-from kvproof.engines.record import Capabilities, Case, Group, PoolState, State, Step, Tier, World
-from kvproof.engines.rules import RULES
 from kvproof.engines.session import Limits, Session, WorkerError
-from kvproof.engines.violation import Violation
-from kvproof.hunting import Plan, hunt_levels
+from kvproof.judge.ghost import Ghost
+from kvproof.judge.oracles.requests import RequestsOracle
+from kvproof.judge.record import Capabilities, Case, Group, PoolState, State, Step, Tier, World
+from kvproof.judge.violation import Violation
+from kvproof.spec.rules import RULES
 
 from .toys import FAKES
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kvproof.checkers.trace import read_trace
-from kvproof.engine_replay import outcome_in
+from kvproof.cli.engine_replay import outcome_in
+from kvproof.cli.findings import case_of, violation_of
 from kvproof.engines.known import expectation, read_known
-from kvproof.findings import case_of, violation_of
 
 from .installed import engine, session
 

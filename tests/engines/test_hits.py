@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kvproof.engines.ghost import Ghost
-from kvproof.engines.oracles.hits import HitsOracle
-from kvproof.engines.record import Effect, Group, PoolState, State, Step, Tier, World
-from kvproof.engines.violation import Violation
+from kvproof.judge.ghost import Ghost
+from kvproof.judge.oracles.hits import HitsOracle
+from kvproof.judge.record import Effect, Group, PoolState, State, Step, Tier, World
+from kvproof.judge.violation import Violation
 
 FULL = Group("full", 2)
 TOKENS = [0, 1, 2, 0, 1, 2, 0, 1, 2]

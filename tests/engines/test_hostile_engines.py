@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kvproof.engines.ghost import Ghost
-from kvproof.engines.judge import judge
-from kvproof.engines.record import Answer, Case, Group, Step, Tier, World
 from kvproof.engines.session import Limits, Session, WorkerError
-from kvproof.engines.shapes import problem_of_world
+from kvproof.judge.ghost import Ghost
+from kvproof.judge.judging import judge
+from kvproof.judge.record import Answer, Case, Group, Step, Tier, World
+from kvproof.judge.shapes import problem_of_world
 from kvproof.untrusted import limits
 
 from ..app.hostile import ESCAPES, guarded, refusal, run

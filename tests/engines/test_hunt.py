@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.cli.findings import case_of, file_name, report_to_json, tell, trace_of, violation_of
 from kvproof.engines.hunt import Report, hunt, verdict
 from kvproof.engines.known import Known, KnownError, expectation, read_known
 from kvproof.engines.session import Limits, Session
-from kvproof.engines.violation import Violation
-from kvproof.findings import case_of, file_name, report_to_json, tell, trace_of, violation_of
+from kvproof.judge.violation import Violation
 
 from .toys import cases, toy
 

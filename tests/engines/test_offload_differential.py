@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.record import Case
-from kvproof.offload_differential import PROFILES, Outcome, cases, compare
+from kvproof.differential.vllm.offload import PROFILES, Outcome, cases, compare
+from kvproof.judge.record import Case
 
 from .installed import session
 

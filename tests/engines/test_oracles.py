@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kvproof.engines.hunt import close, verdict
-from kvproof.engines.record import Case
-from kvproof.engines.rules import RULES
 from kvproof.engines.session import Session
+from kvproof.judge.record import Case
+from kvproof.spec.rules import RULES
 
 from .toys import toy
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kvproof import cli
-from kvproof.engines import conformance
-from kvproof.engines.driver import Driver
+from kvproof.cli import main as cli
+from kvproof.engines.driver import conformance
+from kvproof.engines.driver.command import Driver
 from kvproof.engines.session import Limits, Session
 
 from .toys import FAKES

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kvproof import cli
+from kvproof.cli import main as cli
 from kvproof.engines import installation, store
 from kvproof.engines.engine import Engine, StoreError
 from kvproof.engines.folder import Folder

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.judge import judge
 from kvproof.engines.levels.connectors import MORE, asked, connectors
-from kvproof.engines.record import Answer, Case, Effect, Step
+from kvproof.judge.judging import judge
+from kvproof.judge.record import Answer, Case, Effect, Step
 
 from .installed import session
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kvproof.engines.hunt import close, verdict
 from kvproof.engines.levels.manager import profiles
-from kvproof.engines.record import Answer, Case
+from kvproof.judge.record import Answer, Case
 
 from .installed import session
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kvproof.engines.hunt import close, verdict
 from kvproof.engines.levels.offload import more_oracles, profiles
-from kvproof.engines.oracles.offload_manager import OffloadManagerOracle
-from kvproof.engines.record import Answer, Case, Step, World
+from kvproof.judge.oracles.offload_manager import OffloadManagerOracle
+from kvproof.judge.record import Answer, Case, Step, World
 
 from .installed import session
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from kvproof.differential.vllm.pool_fuzzing import SIZES, fuzz_pool
+from kvproof.differential.vllm.pool_target import PoolLink, VllmPoolTarget
 from kvproof.engines.dialect import check_dialect, dialect
-from kvproof.engines.record import Case
-from kvproof.vllm_pool_fuzzing import SIZES, fuzz_pool
-from kvproof.vllm_pool_target import PoolLink, VllmPoolTarget
-from kvproof.worlds import World
+from kvproof.harness.worlds import World
+from kvproof.judge.record import Case
 
 from .installed import engine, session
 

@@ -9,8 +9,8 @@ import pytest
 
 from kvproof.engines.engine import Engine
 from kvproof.engines.hunt import verdict
-from kvproof.engines.record import Case
 from kvproof.engines.session import Limits, Session, WorkerError
+from kvproof.judge.record import Case
 
 from .toys import FAKES, toy
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kvproof.engines.engine import Engine
-from kvproof.engines.record import Case
 from kvproof.engines.session import Limits, Session
+from kvproof.judge.record import Case
 
 FAKES = Path(__file__).with_name("fakes")
 

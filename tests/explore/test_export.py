@@ -10,13 +10,13 @@ import z3
 
 from kvproof.checkers.explore import explore, transitions
 from kvproof.checkers.export import Setting, promela, tla, write_obligations
+from kvproof.harness.machines import KNOWN, find_machine
+from kvproof.harness.scopes import find_scope
 from kvproof.machine import Machine, Model
 from kvproof.machine.scope import Scope
-from kvproof.machines import KNOWN, find_machine
-from kvproof.options import parse_sizes
-from kvproof.scopes import find_scope
 from kvproof.spec.keys import Keys
 from kvproof.spec.pool import Pool
+from kvproof.untrusted.numbers import parse_sizes
 
 from . import parts, pools
 from .alloc import Alloc

@@ -10,6 +10,7 @@ import pytest
 
 from kvproof.checkers.explore import explore
 from kvproof.errors import UsageError
+from kvproof.harness.scopes import connector_params, find_scope, group_params
 from kvproof.machine import (
     Bool,
     Machine,
@@ -24,7 +25,6 @@ from kvproof.machine import (
     none,
 )
 from kvproof.machine.scope import Scope
-from kvproof.scopes import connector_params, find_scope, group_params
 from kvproof.spec.aligned_split import AlignedSplit
 from kvproof.spec.connectors import Connector, Connectors
 from kvproof.spec.file_store import FileStore

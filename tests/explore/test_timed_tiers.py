@@ -11,9 +11,9 @@ import pytest
 
 from kvproof.checkers.explore import explore, transitions
 from kvproof.errors import UsageError
+from kvproof.harness.scopes import find_scope
 from kvproof.machine import Bool, Machine, Model, Real, any_of, can, exists, implies, invariant
 from kvproof.machine.scope import Scope, ScopeError
-from kvproof.scopes import find_scope
 from kvproof.spec.links import Links, Transfer
 from kvproof.spec.planner import Planner, ProposedPlanner
 from kvproof.spec.shared_tier import SharedTier, Worker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvproof.harness.machines import find_machine
 from kvproof.machine import Model
 from kvproof.machine.scope import Scope
-from kvproof.machines import find_machine
 
 PLAIN: dict[str, Any] = {
     "capacity": 1,

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import z3
 
-from kvproof import cli
 from kvproof.checkers import deciding, records
 from kvproof.checkers import proofs as proofs_module
 from kvproof.checkers import prove as prove_module
@@ -19,6 +18,8 @@ from kvproof.checkers.obligations import COROLLARIES, INITIALLY, problems_of
 from kvproof.checkers.proofs import Proofs, StoreError, digest_of, place_digest
 from kvproof.checkers.prove import ProveReport, prove
 from kvproof.checkers.records import Record
+from kvproof.cli import main as cli
+from kvproof.harness.machines import find_machine
 from kvproof.machine import (
     Bool,
     Count,
@@ -43,7 +44,6 @@ from kvproof.machine import (
 )
 from kvproof.machine.canonical import Contents
 from kvproof.machine.universe import Unbounded
-from kvproof.machines import find_machine
 from kvproof.spec.statistics import Statistics
 
 SHARE = "SAMPLE"

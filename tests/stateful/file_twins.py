@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from kvproof.files_target import CAPACITY, LAYOUT, FileStoreTarget
-from kvproof.memory_disk import MemoryProcess
+from kvproof.harness.hybrid.files_target import CAPACITY, LAYOUT, FileStoreTarget
+from kvproof.harness.hybrid.memory_disk import MemoryProcess
 from kvproof.refimpl.block_file import encode_file, remove_file
 from kvproof.refimpl.file_store import FileStore
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kvproof.connectors_target import ConnectorsTarget
+from kvproof.harness.hybrid.connectors_target import ConnectorsTarget
 from kvproof.refimpl.hybrid_planner import HybridPlanner
 from kvproof.refimpl.multi_connector import MultiConnector
 

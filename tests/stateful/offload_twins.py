@@ -7,7 +7,7 @@ single steps: `tests/refimpl/test_refimpl_offload.py` has them.
 
 from typing import Any
 
-from kvproof.offload_target import OffloadTarget
+from kvproof.harness.offload.target import OffloadTarget
 from kvproof.refimpl.offload import OffloadManager
 from kvproof.refimpl.offload_worker import SteppedWorker
 from kvproof.refimpl.transfers import Report, Store

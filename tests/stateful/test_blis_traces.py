@@ -14,11 +14,11 @@ from msgspec import UNSET
 
 from kvproof.checkers.replay import calls_of, replay, replay_calls, scope_of
 from kvproof.checkers.trace import read_trace
+from kvproof.harness.tiers.targets import MirrorTarget
+from kvproof.harness.worlds import World
 from kvproof.machine import Machine, Model
 from kvproof.spec.blis_mirror import BlisMirror
 from kvproof.spec.mirror import Mirror
-from kvproof.tiered_targets import MirrorTarget
-from kvproof.worlds import World
 
 TRACES = sorted(Path(__file__).with_name("traces").glob("blis-*.jsonl"))
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kvproof.checkers.fuzz import fuzz
 from kvproof.checkers.lockstep import Divergence, Specs, interpreter, walk_in_lockstep
 from kvproof.checkers.target import Target
-from kvproof.connectors_target import ConnectorsTarget
-from kvproof.files_target import FileStoreTarget
-from kvproof.hybrid_worlds import HybridWorld, hybrid_worlds, model_of
+from kvproof.harness.hybrid.connectors_target import ConnectorsTarget
+from kvproof.harness.hybrid.files_target import FileStoreTarget
+from kvproof.harness.hybrid.worlds import HybridWorld, hybrid_worlds, model_of
 from kvproof.machine import Machine, Model
 from kvproof.machine.concrete import Concrete, State
 from kvproof.machine.scope import Scope

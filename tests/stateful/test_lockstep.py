@@ -7,11 +7,11 @@ import pytest
 
 from kvproof.checkers.lockstep import Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay_calls
+from kvproof.harness.pool.target import PoolTarget
+from kvproof.harness.worlds import World
 from kvproof.machine import Model
 from kvproof.machine.scope import Scope
-from kvproof.pool_target import PoolTarget
 from kvproof.spec.pool import Pool
-from kvproof.worlds import World
 
 MODEL = Model.of(Pool)
 SPECS = Specs(MODEL, PoolTarget)

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 
 from kvproof.checkers.fuzz import fuzz
 from kvproof.checkers.lockstep import Divergence, Specs, walk_in_lockstep
-from kvproof.levels import level_for
+from kvproof.harness.levels import level_for
+from kvproof.harness.offload.target import OffloadTarget
+from kvproof.harness.tiers.targets import TARGETS
+from kvproof.harness.worlds import World, worlds
 from kvproof.machine.concrete import Concrete
-from kvproof.offload_target import OffloadTarget
 from kvproof.spec.offload import Offload
-from kvproof.tiered_targets import TARGETS
-from kvproof.worlds import World, worlds
 
 from ..explore.tiers import scope
 from .offload_twins import TWINS

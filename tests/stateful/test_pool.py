@@ -14,12 +14,12 @@ from kvproof.checkers.fuzz import fuzz
 from kvproof.checkers.lockstep import Call, Lockstep, Specs
 from kvproof.checkers.replay import replay_calls
 from kvproof.checkers.target import Answer, Args, Fields, Setting, Target
+from kvproof.harness.pool.target import PoolTarget
+from kvproof.harness.worlds import SIZES, World, worlds
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
-from kvproof.pool_target import PoolTarget
 from kvproof.spec.pool import Pool
-from kvproof.worlds import SIZES, World, worlds
 
 MODEL = Model.of(Pool)
 
@@ -112,7 +112,7 @@ def test_worlds_are_instances_of_the_machine(world: World) -> None:
 
 
 def test_worlds_are_the_same_everywhere() -> None:
-    text = "from kvproof.worlds import World; print(World.from_seed(5).describe())"
+    text = "from kvproof.harness.worlds import World; print(World.from_seed(5).describe())"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == str(World.from_seed(5).describe())
     assert {World.from_seed(s).scope.sizes["Block"] for s in range(60)} >= {2, 3, 4, 5, 7}

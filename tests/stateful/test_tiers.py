@@ -9,13 +9,13 @@ from kvproof.checkers.fuzz import Finding, fuzz
 from kvproof.checkers.lockstep import Call, Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import decode_trace, encode_trace
-from kvproof.levels import level_for
+from kvproof.harness.levels import level_for
+from kvproof.harness.machines import find_machine
+from kvproof.harness.tiers.targets import TARGETS
+from kvproof.harness.worlds import TIER_SIZES, World, worlds
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
-from kvproof.machines import find_machine
-from kvproof.tiered_targets import TARGETS
-from kvproof.worlds import TIER_SIZES, World, worlds
 
 from ..explore.tiers import scope
 from .tier_twins import TWINS

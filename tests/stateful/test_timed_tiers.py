@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvproof import cli
 from kvproof.checkers.explore import explore
 from kvproof.checkers.fuzz import Finding, fuzz
 from kvproof.checkers.lockstep import Divergence, Lockstep, Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import decode_trace, encode_trace, write_trace
-from kvproof.levels import LEVELS, level_for
+from kvproof.cli import main as cli
+from kvproof.harness.levels import LEVELS, level_for
+from kvproof.harness.timed.worlds import TimedWorld, timed_worlds
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
@@ -31,7 +32,6 @@ from kvproof.spec.planner import Planner
 from kvproof.spec.pool import Pool
 from kvproof.spec.shared_tier import SharedTier
 from kvproof.spec.timed_tiers import TimedTiers
-from kvproof.timed_worlds import TimedWorld, timed_worlds
 
 from . import timed_twins
 from .timed_twins import do, links, no, shared, tiers

@@ -11,10 +11,10 @@ from kvproof.checkers.fuzz import Finding, fuzz
 from kvproof.checkers.replay import calls_of, replay, setting_of
 from kvproof.checkers.target import Target
 from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.harness.pool.target import PoolTarget
+from kvproof.harness.worlds import World, worlds
 from kvproof.machine import Model
-from kvproof.pool_target import PoolTarget
 from kvproof.spec.pool import Pool
-from kvproof.worlds import World, worlds
 
 TWINS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__file__).with_name("twins.py")))["TWINS"]
 MODEL = Model.of(Pool)
@@ -74,7 +74,7 @@ def test_the_script_fails_again(name: str, tmp_path: Path) -> None:
     found = finding(name)
     assert _run(found.script, tmp_path).returncode == 1
     sound = found.script.replace(f"twins[{name!r}]", "PoolTarget")
-    sound = sound.replace("import runpy\n", "from kvproof.pool_target import PoolTarget\nimport runpy\n")
+    sound = sound.replace("import runpy\n", "from kvproof.harness.pool.target import PoolTarget\nimport runpy\n")
     repaired = _run(sound, tmp_path)
     assert repaired.returncode == 0, repaired.stderr
     assert f"manager.{found.rule}(" in repaired.stdout

@@ -7,14 +7,14 @@ Those named S1 to S9 are faults that the documents behind machines M and D recor
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kvproof.harness.pool.target import PoolTarget
+from kvproof.harness.tiers.targets import MirrorTarget, PinnedTarget, TieredTarget
 from kvproof.kernels.copy import copy_blocks
-from kvproof.pool_target import PoolTarget
 from kvproof.refimpl.block_pool import BlockPool
 from kvproof.refimpl.host_tier import HostTier
 from kvproof.refimpl.manager import KVCacheManager
 from kvproof.refimpl.mirror import MirrorManager
 from kvproof.refimpl.pinned_pool import PinnedPool
-from kvproof.tiered_targets import MirrorTarget, PinnedTarget, TieredTarget
 
 RELEASES = ("trim", "finish", "preempt")
 DEMOTIONS = ("demote", "open_gate", "allocate")
@@ -36,7 +36,7 @@ class _Scripted(PoolTarget):
 
     def preamble(self) -> str:
         return (
-            "import runpy\nfrom kvproof.worlds import World\n\n"
+            "import runpy\nfrom kvproof.harness.worlds import World\n\n"
             f"twins = runpy.run_path({__file__!r})\n"
             f"target = twins[{type(self).__name__!r}](World.load(setting))"
         )

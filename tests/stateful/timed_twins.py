@@ -12,16 +12,16 @@ from heapq import heappop, heappush
 from typing import Any
 
 from kvproof.checkers.lockstep import Call
-from kvproof.levels import LEVELS
-from kvproof.links_target import LinksTarget
+from kvproof.harness.levels import LEVELS
+from kvproof.harness.timed.links_target import LinksTarget
+from kvproof.harness.timed.shared_target import SharedTarget
+from kvproof.harness.timed.target import TimedTarget
+from kvproof.harness.timed.worlds import TimedWorld
 from kvproof.machine.scope import Scope
 from kvproof.refimpl.links import LinkModel, _Link
 from kvproof.refimpl.shared_tier import SharedTier
 from kvproof.refimpl.tier_records import Removed, Stored
 from kvproof.refimpl.timed_tiers import TimedTiers
-from kvproof.shared_target import SharedTarget
-from kvproof.timed_target import TimedTarget
-from kvproof.timed_worlds import TimedWorld
 
 PACKED = {"Real": 12, "Int": 20}
 """For the explorer: all times and bytes of these worlds are multiples of 1/12, and at most 20."""
@@ -101,7 +101,7 @@ class _Twin(LinksTarget):
     def preamble(self) -> str:
         # Not part of the package: a script finds it by its file.
         return (
-            "import runpy\nfrom kvproof.timed_worlds import TimedWorld\n\n"
+            "import runpy\nfrom kvproof.harness.timed.worlds import TimedWorld\n\n"
             f"twins = runpy.run_path({__file__!r})\n"
             f"target = twins[{type(self).__name__!r}](TimedWorld.load(setting))"
         )

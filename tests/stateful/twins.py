@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kvproof.checkers.target import Answer, Args
-from kvproof.pool_target import PoolTarget
+from kvproof.harness.pool.target import PoolTarget
 from kvproof.refimpl.block_pool import BlockPool
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.events import BlockRemoved, BlockStored, Event
@@ -24,7 +24,7 @@ class Twin(PoolTarget):
     def preamble(self) -> str:
         # Not part of the package: a script finds it by its file.
         return (
-            "import runpy\nfrom kvproof.worlds import World\n\n"
+            "import runpy\nfrom kvproof.harness.worlds import World\n\n"
             f"twins = runpy.run_path({__file__!r})\n"
             f"target = twins[{type(self).__name__!r}](World.load(setting))"
         )

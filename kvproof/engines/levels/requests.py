@@ -10,9 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ..oracles.requests import RequestsOracle
-from ..oracles.words import WordsOracle
-from ..record import Capabilities, Case, World
+from ...judge.oracles.requests import RequestsOracle
+from ...judge.oracles.words import WordsOracle
+from ...judge.record import Capabilities, Case, World
 from .geometry import Op, Setup
 
 __all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "closing", "draw", "more_oracles", "profiles", "setups"]

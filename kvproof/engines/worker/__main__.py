@@ -1,6 +1,6 @@
 """The worker: run by the engine's own interpreter, it drives the engine and tells what happened.
 
-``python engines/worker vllm`` reads cases and writes answers, one line of JSON each, as `docs/protocol.md` says. It
+``python kvproof/engines/worker vllm`` reads cases and writes answers, one line of JSON each (`docs/protocol.md`). It
 needs the standard library and the engine, nothing of the kit. What the engine prints goes to standard error.
 """
 

@@ -198,7 +198,8 @@ class _Author:
             elif change == 2:
                 block.insert(at, copy.deepcopy(block[at]))
             elif change == 3:
-                block[at].text = re.sub(r"\b[012]\b", lambda _: draw.pick(("0", "1", "2")), block[at].text, count=1)
+                number = r"(?<!\d, )\b[012]\b"  # but no denominator, which must not become 0
+                block[at].text = re.sub(number, lambda _: draw.pick(("0", "1", "2")), block[at].text, count=1)
             else:
                 same = [(a, b) for a, x in params.items() for b, y in params.items() if a != b and x == y]
                 if same:

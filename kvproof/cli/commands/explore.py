@@ -1,0 +1,167 @@
+"""``kvproof explore``: every reachable state of a machine in one scope."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import UsageError
+from ..options import (
+    CachingOption,
+    FreeOrderOption,
+    JsonOption,
+    MachineArgument,
+    NullBlockOption,
+    ParamsOption,
+    SeedOption,
+    SetOption,
+    SizeOption,
+)
+from ..output import Output
+
+if TYPE_CHECKING:
+    from ...checkers.explore import ExploreReport
+    from ...checkers.trace import Trace
+
+
+def explore(
+    machine: MachineArgument,
+    size: SizeOption = None,
+    device: Annotated[str, typer.Option(help="Where states are computed: cpu or cuda.")] = "cpu",
+    free_order: FreeOrderOption = "split",
+    null_block: NullBlockOption = None,
+    caching: CachingOption = True,
+    seed: SeedOption = 0,
+    given: SetOption = None,
+    params: ParamsOption = None,
+    max_states: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Stop after so many states (then the answer is 3).")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the trace of the first violation there.")
+    ] = None,
+    json: JsonOption = None,
+) -> int:
+    """Visit every reachable state; a violation comes with a shortest trace."""
+    output = Output(json)
+    from ...harness.machines import find_machine
+    from ...harness.scopes import asked_scope
+    from .. import gaps
+
+    kind = find_machine(machine)
+    scope = asked_scope(
+        kind,
+        size=size,
+        given=given,
+        params=params,
+        free_order=free_order,
+        null_block=null_block,
+        caching=caching,
+        seed=seed,
+    )
+    report = run(output, machine, kind, scope, device=device, max_states=max_states)
+    show(output, [report])
+    if trace is not None and report.violations:
+        from ...checkers.trace import write_trace
+
+        write_trace(trace, to_trace(report, scope.params))
+        output.tables.print(f"trace: {trace}", markup=False)
+    missing = list(gaps.of_exploration(report, machine))
+    output.report(to_json(report) | {"gaps": gaps.to_json(missing)})
+    return gaps.conclude(output, found=bool(report.violations), gaps=missing)
+
+
+def run(
+    output: Output, label: str, machine: Any, scope: Any, *, device: str = "cpu", max_states: int | None = None
+) -> "ExploreReport":
+    """Explore with progress.
+
+    Raises:
+        UsageError: the scope is too small for what the machine does, or the device is not there.
+    """
+    import torch
+
+    from ...checkers.explore import explore as explore_machine
+    from ...machine.scope import ScopeError
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError(f"--device {device}: torch sees no CUDA device here; use --device cpu")
+    if device.split(":")[0] not in ("cpu", "cuda"):
+        raise UsageError(f"--device {device} is unknown; use cpu or cuda")
+    with output.progress(f"exploring {label}") as advance:
+
+        def on_progress(states: int, transitions: int, depth: int) -> None:
+            advance(states, None, f"exploring {label}: {states:,} states, {transitions:,} transitions, depth {depth}")
+
+        try:
+            return explore_machine(machine, scope, device=device, max_states=max_states, on_progress=on_progress)
+        except ScopeError as error:
+            raise UsageError(str(error)) from error
+
+
+def show(output: Output, reports: "list[ExploreReport]", labels: list[str] | None = None) -> None:
+    """Print a line a scope, under these labels if there are any, and each violation with its trace."""
+    from rich import box
+    from rich.table import Table
+
+    output.tables.print("Every reachable state of a small scope, every property in each:")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("machine")
+    for column in ("states", "transitions", "depth", "violations", "memory", "seconds"):
+        table.add_column(column, justify="right")
+    for label, r in zip(labels or [r.machine for r in reports], reports, strict=True):
+        memory = f"{r.peak_bytes / 2**20:,.1f} MiB"
+        states = f"{r.states:,}" + ("" if r.complete else "+")
+        table.add_row(
+            label, states, f"{r.transitions:,}", str(r.depth), str(len(r.violations)), memory, f"{r.seconds:.2f}"
+        )
+    output.tables.print(table)
+    for r in reports:
+        for found in r.violations:
+            output.tables.print(
+                f"{r.machine}: {found.kind} {found.rule} {found.name} {found.values or ''}", markup=False
+            )
+            for number, s in enumerate(found.trace, 1):
+                call = f"{s.action}({', '.join(f'{k}={v}' for k, v in s.args.items())})"
+                output.tables.print(f"  {number}. {call}", markup=False, highlight=False)
+        if r.unreached and r.complete:
+            output.tables.print(f"{r.machine}: not reached in this scope: {', '.join(r.unreached)}", markup=False)
+
+
+def to_trace(report: "ExploreReport", params: dict[str, Any]) -> "Trace":
+    """Return the trace of the first violation."""
+    from ...checkers.trace import Operation, Trace
+
+    found = report.violations[0]
+    operations = [
+        Operation(op=s.action, args=dict(s.args), **({} if s.state is None else {"snapshot": s.state}))
+        for s in found.trace
+    ]
+    note = f"breaks {found.rule} {found.name}"
+    return Trace(report.machine, "machine", operations, dict(report.sizes), params, note=note, initial=found.initial)
+
+
+def to_json(report: "ExploreReport") -> dict[str, Any]:
+    """Return the report for programs."""
+    return {
+        "machine": report.machine,
+        "sizes": report.sizes,
+        "states": report.states,
+        "transitions": report.transitions,
+        "properties": report.properties,
+        "depth": report.depth,
+        "violations": [
+            {
+                "kind": v.kind,
+                "name": v.name,
+                "rule": v.rule,
+                "values": v.values,
+                "trace": [[s.action, s.args] for s in v.trace],
+            }
+            for v in report.violations
+        ],
+        "unreached": report.unreached,
+        "complete": report.complete,
+        "peak_bytes": report.peak_bytes,
+        "seconds": report.seconds,
+    }

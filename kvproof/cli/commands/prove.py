@@ -1,0 +1,190 @@
+"""``kvproof prove``: every property of a machine, for any number of blocks, requests and hashes."""
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ...errors import UsageError
+from .. import gaps
+from ..options import JsonOption
+from ..output import Output
+
+if TYPE_CHECKING:
+    from ...checkers.prove import ProveReport
+    from ...checkers.solvers import Verdict
+
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Believe nothing that an earlier run has proved.")]
+
+VERDICTS: "tuple[Verdict, ...]" = ("proved", "refuted", "unknown")
+
+
+def prove(
+    machine: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MACHINE]...", help="Machines by name, or FILE.py:CLASS; all if none is named."),
+    ] = None,
+    solver: Annotated[Literal["z3", "cvc5"], typer.Option(help="Who decides the obligations.")] = "z3",
+    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="For one obligation.")] = 10.0,
+    smt2: Annotated[Path | None, typer.Option(metavar="DIR", help="Write every obligation there, as SMT-LIB.")] = None,
+    traces: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write each counterexample there, as a trace.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
+    fresh: FreshOption = False,
+    json: JsonOption = None,
+) -> int:
+    """Prove a machine for any size; show the smallest counterexample to what does not hold."""
+    output = Output(json)
+    reports = prove_all(output, machine or [], solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, fresh=fresh)
+    show(output, reports)
+    if traces is not None:
+        _write_traces(output, reports, traces)
+    missing = [gap for report in reports for gap in gaps.of_proof(report)]
+    output.report(to_json(reports) | {"gaps": gaps.to_json(missing)})
+    return verdict(output, reports, missing)
+
+
+def prove_all(
+    output: Output,
+    names: list[str],
+    *,
+    solver: Literal["z3", "cvc5"] = "z3",
+    timeout: float = 10.0,
+    smt2: Path | None = None,
+    jobs: int | None = None,
+    fresh: bool = False,
+) -> "list[ProveReport]":
+    """Prove the machines of these names (all known ones if there are none), with progress.
+
+    ``fresh``: nothing is believed that an earlier run has proved.
+
+    Raises:
+        UsageError: a machine, the folder, the solver or the store of proofs cannot be used.
+    """
+    from ...checkers.proofs import Proofs, StoreError
+    from ...checkers.prove import How, prove_machines
+    from ...harness.machines import KNOWN, find_machine
+
+    if smt2 is not None and smt2.exists() and not smt2.is_dir():
+        raise UsageError(f"--smt2 {smt2} is a file; name a folder")
+    if solver == "cvc5" and importlib.util.find_spec("cvc5") is None:
+        raise UsageError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'")
+    machines = [find_machine(name) for name in names or list(KNOWN)]
+    try:
+        how = How(solver, timeout, smt2, None if fresh or solver != "z3" else Proofs(_store()))
+        with output.progress("proving") as advance:
+            return prove_machines(machines, how, jobs=jobs, on_progress=advance)
+    except StoreError as error:
+        raise UsageError(f"{error}; or ask everything anew with --fresh") from error
+
+
+def _store() -> Path:
+    """Where proofs are kept from run to run."""
+    import platformdirs
+
+    return Path(os.environ.get("KVPROOF_PROOFS") or Path(platformdirs.user_cache_dir("kvproof"), "proofs.sqlite"))
+
+
+def show(output: Output, reports: "list[ProveReport]") -> None:
+    """Print a line a machine, and what was not proved in full."""
+    from rich import box
+    from rich.table import Table
+
+    output.tables.print(_heading(reports))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("machine")
+    for column in ("actions", "properties", "obligations", "proved", "refuted", "unknown", "slowest", "computing"):
+        table.add_column(column, justify="right")
+    for r in reports:
+        asked = (r.actions, r.properties, len(r.obligations), *(r.count(v) for v in VERDICTS))
+        table.add_row(r.machine, *map(str, asked), f"{r.slowest:.2f} s", f"{r.seconds:.2f} s")
+    output.tables.print(table)
+    for line in _asides(reports):
+        output.tables.print(line, highlight=False, soft_wrap=True)
+    for r in reports:
+        for o in r.obligations:
+            if o.verdict != "proved":
+                output.line(f"{o.verdict}: {r.machine}.{o.action}: {o.rule} {o.goal} ({o.line})")
+                for line in o.note.splitlines():
+                    output.line(f"  {line}")
+                if o.counterexample is not None:
+                    output.tables.print(o.counterexample.render(), markup=False, highlight=False)
+
+
+def _heading(reports: "list[ProveReport]") -> str:
+    """What the table shows: that something holds for any size is said only where all of it does."""
+    held = sum(r.holds for r in reports)
+    if held == len(reports):
+        return "Proved for any number of blocks, requests and hashes, in every dialect:"
+    if not any(r.count("refuted") for r in reports):
+        return f"{held} of {len(reports)} machines are proved for any size; the others are not decided:"
+    return f"{held} of {len(reports)} machines are proved for any size; what is refuted has a counterexample below:"
+
+
+def _asides(reports: "list[ProveReport]") -> Iterator[str]:
+    """What the numbers do not say by themselves."""
+    left = sum(r.left_to_exploration for r in reports)
+    if left:
+        yield f"{left} more properties say what must be reachable: those are judged by kvproof explore, not by a proof"
+    recalled = sum(r.recalled for r in reports)
+    if recalled:
+        total = sum(len(r.obligations) for r in reports)
+        yield f"{recalled:,} of {total:,} were known: the same goal beside the same facts had been proved before"
+
+
+def to_json(reports: "list[ProveReport]") -> dict[str, Any]:
+    """Return the reports as DESIGN lays them out for programs."""
+    return {
+        "obligations": sum(len(r.obligations) for r in reports),
+        "proved": sum(r.count("proved") for r in reports),
+        "refuted": sum(r.count("refuted") for r in reports),
+        "unknown": sum(r.count("unknown") for r in reports),
+        "seconds": sum(r.seconds for r in reports),
+        "machines": [
+            {
+                "machine": r.machine,
+                "seconds": r.seconds,
+                "actions": r.actions,
+                "properties": r.properties,
+                "left_to_exploration": r.left_to_exploration,
+                "untouched": r.untouched,
+                "recalled": r.recalled,
+                "obligations": [
+                    {
+                        "action": o.action,
+                        "goal": o.goal,
+                        "rule": o.rule,
+                        "verdict": o.verdict,
+                        "seconds": o.seconds,
+                        "line": o.line,
+                        "note": o.note,
+                        "counterexample": None if o.counterexample is None else o.counterexample.render(),
+                    }
+                    for o in r.obligations
+                ],
+            }
+            for r in reports
+        ],
+    }
+
+
+def verdict(output: Output, reports: "list[ProveReport]", missing: "list[gaps.Gap]") -> int:
+    """Say what was not judged, and return the exit status: a refutation outweighs an open question."""
+    refuted = any(r.count("refuted") for r in reports)
+    return gaps.conclude(output, found=refuted, gaps=missing, undecided=not all(r.holds for r in reports))
+
+
+def _write_traces(output: Output, reports: "list[ProveReport]", folder: Path) -> None:
+    from ...checkers.trace import write_trace
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for r in reports:
+        for number, o in enumerate(o for o in r.obligations if o.counterexample is not None):
+            assert o.counterexample is not None
+            path = folder / f"{r.machine}-{o.action.replace(' ', '_')}-{number}.jsonl"
+            write_trace(path, o.counterexample.trace)
+            output.tables.print(f"  trace: {path}", markup=False)

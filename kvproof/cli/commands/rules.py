@@ -1,0 +1,94 @@
+"""``kvproof rules``: what must hold, where that comes from, and what keeps it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import ExitStatus, UsageError
+from ..options import JsonOption
+from ..output import Output
+
+if TYPE_CHECKING:
+    from ...spec.rules import Rule
+    from ..keepers import Keepers
+
+
+def rules(
+    codes: Annotated[
+        list[str] | None, typer.Argument(metavar="[CODE]...", help="Rules as P6, or all of a subject as P.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a page: all that is known of them.")] = False,
+    json: JsonOption = None,
+) -> int:
+    """Show the rules by name: all of them in a sentence each, or those that are named with what keeps them."""
+    output = Output(json)
+    from ...spec.rules import RULES, SUBJECTS
+
+    wanted = _wanted(codes or [])
+    if markdown:
+        from ..rules_page import page
+
+        for line in page(wanted).splitlines():
+            output.line(line)
+    elif not codes:
+        for subject, title in SUBJECTS.items():
+            output.line(f"{title}:")
+            for rule in wanted:
+                if rule.subject == subject:
+                    output.line(f"  {rule.code:4} {rule.sentence}")
+        output.line("kvproof rules CODE says more of one, and what keeps it.")
+    if codes or json is not None:
+        from ..keepers import keepers
+
+        kept = keepers()
+        if codes and not markdown:
+            for rule in wanted:
+                _show(output, rule, kept[rule.code])
+        output.report({"rules": [_plain(rule, kept[rule.code]) for rule in wanted], "of": len(RULES)})
+    return ExitStatus.HOLDS
+
+
+def _wanted(codes: list[str]) -> list["Rule"]:
+    """The rules that are named; all, where none is.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    from ...spec.rules import RULES, SUBJECTS
+
+    found: dict[str, Rule] = {}
+    for code in (c.upper() for c in codes):
+        named = [r for r in RULES.values() if code in (r.code, r.subject)]
+        if not named:
+            subjects = ", ".join(f"{letter} ({title.lower()})" for letter, title in SUBJECTS.items())
+            raise UsageError(f"there is no rule {code}; name one as P6, or all of a subject: {subjects}")
+        found |= {rule.code: rule for rule in named}
+    return list(found.values()) if codes else list(RULES.values())
+
+
+def _show(output: Output, rule: "Rule", kept: "Keepers") -> None:
+    output.line(f"{rule.code}: {rule.sentence}")
+    if rule.more:
+        output.line(f"  {rule.more}")
+    output.line(f"  from: {rule.origin.name}{f', {rule.origin.link}' if rule.origin.link else ''}")
+    for title, rows in (("proved", kept.proved), ("reached", kept.reached), ("assumed", kept.assumed)):
+        for machine, names in rows.items():
+            output.line(f"  {title} of {machine}: {', '.join(names)}")
+    if kept.levels:
+        output.line(f"  fuzzed at the levels {', '.join(kept.levels)} of the reference implementation")
+    if kept.oracles:
+        output.line(f"  judged on engines by the oracles {', '.join(kept.oracles)}")
+
+
+def _plain(rule: "Rule", kept: "Keepers") -> dict[str, Any]:
+    return {
+        "code": rule.code,
+        "sentence": rule.sentence,
+        "more": rule.more or None,
+        "origin": {"name": rule.origin.name, "link": rule.origin.link or None},
+        "proved": kept.proved,
+        "reached": kept.reached,
+        "assumed": kept.assumed,
+        "levels": kept.levels,
+        "oracles": kept.oracles,
+    }

@@ -1,0 +1,186 @@
+"""``kvproof fuzz`` on a real engine: what comes of a plan, and how it is shown."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+
+from ..checkers.trace import write_trace
+from ..engines.hunt import Finding, Report
+from ..engines.known import Known, KnownError, read_known
+from ..errors import UsageError
+from ..judge.sight import Sight
+from .activity_table import activity_table
+from .findings import file_name, report_to_json, tell, trace_of
+from .gaps import Gap, of_fuzz, of_hunt, to_json
+from .hunting import POOL, Plan, hunt_levels, levels_of
+from .output import Output
+
+if TYPE_CHECKING:
+    from ..checkers.fuzz import FuzzReport
+
+__all__ = ["Result", "fuzz_engine", "read_list"]
+
+
+_NAMED = 6
+"""So many families of cases that had no turn are named."""
+
+
+@dataclass
+class Result:
+    """What came of it."""
+
+    target: str
+    reports: list[Report] = field(default_factory=list)
+    pool: "FuzzReport | None" = None
+
+    @property
+    def news(self) -> bool:
+        """Whether something was found that no list of known findings has."""
+        found = any(f.expected is None for report in self.reports for f in report.findings)
+        return found or bool(self.pool is not None and self.pool.findings)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The levels at which nothing was judged, and why."""
+        found = [gap for report in self.reports for gap in of_hunt(report)]
+        return found + ([] if self.pool is None else [*of_fuzz(self.pool, f"level {POOL}")])
+
+    def to_json(self) -> dict[str, Any]:
+        """The result for programs: the totals, and a report per level."""
+        levels = [report_to_json(report) for report in self.reports]
+        if self.pool is not None:
+            levels.append(self.pool.to_json())
+        return {
+            "target": self.target,
+            "level": ",".join(str(level["level"]) for level in levels),
+            "examples": sum(level["examples"] for level in levels),
+            "steps": sum(level["steps"] for level in levels),
+            "coverage": {str(level["level"]): level["coverage"] for level in levels},
+            "findings": [finding for level in levels for finding in level["findings"]],
+            "seconds": max((level["seconds"] for level in levels), default=0.0),
+            "levels": levels,
+            "gaps": to_json(self.gaps),
+        }
+
+
+def read_list(path: Path | None) -> tuple[Known, ...]:
+    """The known findings that a file lists; none without a file.
+
+    Raises:
+        UsageError: the file cannot be used.
+    """
+    try:
+        return () if path is None else tuple(read_known(path))
+    except KnownError as error:
+        raise UsageError(str(error)) from error
+
+
+def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Result:
+    """Fuzz as planned, show what was found, and write the trace of each finding to ``traces``.
+
+    Raises:
+        UsageError: the engine or a level cannot be used.
+    """
+    levels = levels_of(plan.engine)
+    unknown = sorted(set(plan.levels) - set(levels))
+    if unknown:
+        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join(levels)}")
+    result = Result(plan.target)
+    seen: dict[str, Report] = {}
+    with output.progress(f"fuzzing {plan.target}") as advance:
+
+        def on_progress(report: Report) -> None:
+            seen[report.level] = report
+            steps = ", ".join(f"{name} {r.steps:,}" for name, r in seen.items())
+            done = max(r.seconds for r in seen.values())
+            advance(round(done), round(plan.seconds), f"fuzzing {plan.target}: steps of {steps}")
+
+        for report in hunt_levels(plan, on_progress):
+            if isinstance(report, Report):
+                result.reports.append(report)
+            else:
+                result.pool = report
+    _show(output, plan, traces, result)
+    return result
+
+
+def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> None:
+    """Print a line per level, and every finding."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("level")
+    for column in ("cases", "steps", "steps/s", "setups refused", "findings", "expected", "seconds"):
+        table.add_column(column, justify="right")
+    for report in result.reports:
+        expected = sum(f.expected is not None for f in report.findings)
+        speed = report.speed or 0.0
+        new = len(report.findings) - expected
+        table.add_row(
+            report.level, f"{report.examples:,}", f"{report.steps:,}", f"{speed:,.0f}", f"{report.refused:,}",
+            f"{new}", f"{expected}", f"{report.seconds:.0f}",
+        )  # fmt: skip
+    if (pool := result.pool) is not None:
+        speed = pool.steps / pool.seconds if pool.seconds else 0.0
+        table.add_row(
+            POOL, f"{pool.examples:,}", f"{pool.steps:,}", f"{speed:,.0f}", "", f"{len(pool.findings)}", "0",
+            f"{pool.seconds:.0f}",
+        )  # fmt: skip
+    output.tables.print(table)
+    output.tables.print(activity_table(_activity(result)))
+    for report in result.reports:
+        _show_families(output, report)
+        if report.sight is not None:
+            _show_sight(output, report.sight)
+    for report in result.reports:
+        for finding in report.findings:
+            _show_finding(output, plan, traces, finding)
+    if result.pool is not None and result.pool.findings:
+        from .commands.fuzz import show
+
+        show(output, result.pool, traces)
+
+
+def _activity(result: Result) -> list[tuple[str, dict[str, int | None]]]:
+    """What happened at each level. A block of the level `pool` has one token."""
+    rows = [(report.level, report.activity.to_json()) for report in result.reports]
+    if result.pool is not None:
+        counts: dict[str, int | None] = {**result.pool.activity.to_json()}
+        as_tokens = {"hit_tokens": counts.pop("hit_blocks"), "wanted_evicted": counts.pop("stored_again")}
+        rows.append((POOL, counts | as_tokens))
+    return rows
+
+
+def _show_families(output: Output, report: Report) -> None:
+    """Name the families of cases that had no turn, or of which the engine took none."""
+    idle = [name for name, taken in report.profiles.items() if not taken]
+    if idle:
+        named = ", ".join(idle[:_NAMED]) + (f" and {len(idle) - _NAMED} more" if len(idle) > _NAMED else "")
+        text = f"level {report.level}: no case of {named} ({len(idle)} of {len(report.profiles)} families of cases)"
+        output.tables.print(f"{text}; --time gives more turns", markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_sight(output: Output, sight: Sight) -> None:
+    """Say which rules were judged, and which were not and why."""
+    lines = [f"rules judged: {', '.join(sight.judged)}"]
+    lines += [f"not judged: {rule}: {why}" for rule, why in sight.unjudged.items()]
+    for line in lines:
+        output.line(line)
+    output.tables.print("")
+
+
+def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Finding) -> None:
+    path = None
+    if traces is not None:
+        traces.mkdir(parents=True, exist_ok=True)
+        path = traces / file_name(plan.target, finding)
+        write_trace(path, trace_of(plan.target, finding.case, finding.verdict, plan.seed))
+    if finding.expected is not None:
+        output.line(f"expected: {finding.violation.rule} {finding.violation.oracle}: {finding.expected}")
+        return
+    for line in tell(plan.target, finding.case, finding.verdict, None if path is None else str(path)):
+        output.line(line)
+    found = f"  found after {finding.seconds:.1f} s ({finding.steps_until:,} steps) in profile {finding.profile}"
+    output.line(found + ("" if path else "; --traces DIR writes its trace"))
+    output.tables.print("")

@@ -1,0 +1,166 @@
+"""A trace of a real engine once more: on one release (``kvproof replay``), or on many (``kvproof bisect``).
+
+A trace never chooses what is run, beyond an installed release: commands and interpreters come from the command line.
+"""
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from ..checkers.trace import Trace, write_itf
+from ..engines.driver.command import PREFIX, Driver
+from ..engines.engine import Engine
+from ..engines.hunt import MoreOracles, verdict
+from ..engines.session import Session, WorkerError
+from ..engines.store import names_release
+from ..errors import ExitStatus, UsageError
+from ..judge.judging import HARMLESS
+from ..judge.record import Case
+from ..judge.violation import Verdict, Violation
+from .findings import case_of, tell, violation_of
+from .hunting import more_oracles, open_target
+from .output import Output
+
+__all__ = ["UNDRIVEN", "Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
+
+
+UNDRIVEN = ("refused", "idle")
+"""Kinds of outcomes that say nothing about a release."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a case does on a release."""
+
+    engine: Engine | Driver
+    kind: str
+    """``same`` fault as recorded, ``other`` fault, ``none``; ``refused``: the release does not take the setup;
+    ``idle``: it takes the setup, and none of the operations has anything to act on."""
+    violation: Violation | None = None
+    verdict: Verdict | None = None
+    why: str = ""
+    """Why nothing can be said."""
+
+    @property
+    def words(self) -> str:
+        """The outcome in a few words."""
+        if self.violation is not None:
+            return f"{self.violation.rule} {self.violation.oracle}: {self.violation.text}"
+        return f"not driven: {self.why}" if self.kind in UNDRIVEN else "nothing is wrong"
+
+
+def outcome_on(
+    engine: Engine | Driver, case: Case, recorded: Violation | None, more: MoreOracles | None = None
+) -> Outcome:
+    """Run a case on a release, in a worker of its own.
+
+    Raises:
+        UsageError: the release cannot be driven at all.
+    """
+    try:
+        with Session.of(engine) as session:
+            return outcome_in(session, engine, case, recorded, more)
+    except WorkerError as error:
+        raise UsageError(f"{engine.label} cannot be driven: {error}") from error
+
+
+def outcome_in(
+    session: Session,
+    engine: Engine | Driver,
+    case: Case,
+    recorded: Violation | None,
+    more: MoreOracles | None = None,
+) -> Outcome:
+    """Run a case in a session with a release.
+
+    Raises:
+        WorkerError: no worker can be started.
+    """
+    if case.level not in session.hello.levels:
+        return Outcome(engine, "refused", why=f"there is no level {case.level}")
+    found, answer = verdict(session, case, more)
+    passed: set[tuple[str, ...]] = set()
+    # What was recorded may stand behind faults that do no harm to it, as it did when it was found.
+    while found is not None and recorded is not None and _hides(found.violation, recorded):
+        passed.add(found.violation.signature)
+        later, _ = verdict(session, case, more, passed)
+        if later is None:
+            break
+        found = later
+    if answer.refused is not None:
+        return Outcome(engine, "refused", why=answer.refused)
+    if found is None and all(step.skipped for step in answer.steps):
+        return Outcome(engine, "idle", why=f"none of its {len(case.ops)} operations had anything to act on")
+    if found is None:
+        return Outcome(engine, "none")
+    # An exception may move within the source from release to release: its rule and type are what stays.
+    same = recorded is None or (found.violation.rule, found.violation.oracle) == (recorded.rule, recorded.oracle)
+    return Outcome(engine, "same" if same else "other", found.violation, found)
+
+
+def _hides(violation: Violation, recorded: Violation) -> bool:
+    return violation.rule in HARMLESS and violation.signature != recorded.signature
+
+
+def replay_engine(output: Output, name: str, recorded: Trace, target: str | None, itf: Path | None) -> int:
+    """Replay an engine's trace and tell what is wrong now.
+
+    Raises:
+        UsageError: the engine cannot be used, or the trace names one that only the command line may name.
+    """
+    case, wanted = case_of(recorded), violation_of(recorded)
+    target = _own_target(name, recorded.subject) if target is None else target
+    if itf is not None:
+        write_itf(itf, recorded)
+    outcome = outcome_on(open_target(target), case, wanted, more_oracles(case.level))
+    if outcome.verdict is not None:
+        for line in tell(target, case, outcome.verdict):
+            output.line(line)
+        if outcome.kind == "other" and wanted is not None:
+            output.line(f"  the trace was recorded for another fault: {wanted.rule} {wanted.oracle}: {wanted.text}")
+    else:
+        output.line(f"{name}: {len(case.ops)} operations on {target}: {outcome.words}")
+    output.report({"trace": name, "target": target, "operations": len(case.ops), **_plain(outcome)})
+    if outcome.kind in UNDRIVEN:
+        return ExitStatus.UNDECIDED
+    return ExitStatus.HOLDS if outcome.violation is None else ExitStatus.REFUTED
+
+
+def _own_target(name: str, subject: str) -> str:
+    """The target that a trace may choose by itself: a release, of which only installed ones are run.
+
+    Raises:
+        UsageError: it names anything else; the message says what to give on the command line.
+    """
+    if names_release(subject):
+        return subject
+    if subject.startswith(PREFIX) or "@" in subject:
+        raise UsageError(
+            f"{name} was recorded on {subject}, and a trace never starts a program of its own choice; if you know that "
+            f"program and trust it, name it yourself: --target {shlex.quote(subject)}"
+        )
+    raise UsageError(
+        f"{name} was recorded on {subject}, which is no release; name what it is replayed on: --target vllm==VERSION, "
+        "--target vllm@PYTHON or --target exec:COMMAND"
+    )
+
+
+def bisect(
+    case: Case, recorded: Violation | None, engines: Sequence[Engine], tell: Callable[[Outcome], None]
+) -> list[Outcome]:
+    """Run a case on releases, the oldest first, and return what it does on each."""
+    outcomes: list[Outcome] = []
+    for engine in sorted(engines, key=lambda e: Version(e.version)):
+        outcomes.append(outcome_on(engine, case, recorded, more_oracles(case.level)))
+        tell(outcomes[-1])
+    return outcomes
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    found = outcome.violation
+    problem = None if found is None else {"rule": found.rule, "oracle": found.oracle, "text": found.text}
+    return {"outcome": outcome.kind, "problem": problem, "why": outcome.why or None}

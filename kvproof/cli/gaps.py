@@ -1,0 +1,139 @@
+"""Gaps: parts of a run in which nothing was judged. A command that has one says which and why, and never answers 0."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ExitStatus
+from .output import Output
+
+if TYPE_CHECKING:
+    from ..checkers.explore import ExploreReport
+    from ..checkers.fuzz import FuzzReport
+    from ..checkers.prove import ProveReport
+    from ..engines.driver.conformance import Report as Conformance
+    from ..engines.hunt import Report
+    from .engine_replay import Outcome
+
+__all__ = [
+    "Gap",
+    "conclude",
+    "of_bisect",
+    "of_conformance",
+    "of_exploration",
+    "of_fuzz",
+    "of_hunt",
+    "of_proof",
+    "of_replay",
+    "to_json",
+]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A part of a run that judged nothing."""
+
+    part: str
+    """Which: ``level scheduler``, ``capacity 10``."""
+    why: str
+    mend: str
+    """What to do about it."""
+
+    def __str__(self) -> str:
+        return f"not judged: {self.part}: {self.why}; {self.mend}"
+
+
+def conclude(output: Output, *, found: bool, gaps: Sequence[Gap], undecided: bool = False) -> ExitStatus:
+    """Say what was not judged, and return the exit status: what was found outweighs what was not looked at."""
+    for gap in gaps:
+        output.tables.print(str(gap), markup=False, highlight=False, soft_wrap=True)
+    if found:
+        return ExitStatus.REFUTED
+    return ExitStatus.UNDECIDED if gaps or undecided else ExitStatus.HOLDS
+
+
+def to_json(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
+    """The gaps for programs."""
+    return [asdict(gap) for gap in gaps]
+
+
+def of_hunt(report: "Report") -> Iterator[Gap]:
+    """What a hunt at one level of an engine did not judge."""
+    part, activity = f"level {report.level}", report.activity
+    taken = report.examples - report.refused
+    if report.findings and not report.steps:
+        return  # An engine that fails at once was judged by that.
+    if not report.examples:
+        yield Gap(part, "no case was run in the time that there was", "give it more with --time")
+    elif not taken:
+        why = f"all {report.examples:,} setups were refused, the last because: {report.refusal}"
+        yield Gap(part, why, "let it take them, or name another --level or --profile")
+    elif not report.steps:
+        why = f"no step was done in {taken:,} cases: of {report.skipped:,} operations each was skipped"
+        yield Gap(part, why, "see with kvproof protocol-check what the driver makes of them")
+    elif report.sight is not None and not report.sight.judged:
+        missing = "; ".join(sorted(set(report.sight.unjudged.values())))
+        yield Gap(part, f"no rule could be judged: {missing}", "let the driver tell more (docs/protocol.md)")
+    elif report.sight is None and not activity.states:
+        yield Gap(part, "no state was told, so no rule could be judged", "let the worker tell states")
+    elif activity.asked_again and not activity.hits:
+        why = f"{activity.asked_again:,} lookups asked for what had been computed before, and none found anything"
+        mend = 'mend the lookup, or say {"dialect": {"keep": "none"}} in the notes of a world that caches nothing'
+        yield Gap(f"{part}, prefix hits", why, mend)
+
+
+def of_fuzz(report: "FuzzReport", part: str) -> Iterator[Gap]:
+    """What random runs beside a machine did not judge: actions that were never applied."""
+    more = "give more --examples or --time, or another --seed"
+    if not report.examples:
+        yield Gap(part, "no run was made", more)
+    elif not report.steps:
+        yield Gap(part, f"no step was done in {report.examples:,} runs", "allow more --steps")
+    elif report.untested and not report.findings:
+        yield Gap(part, f"never applied: {', '.join(report.untested)}", more)
+
+
+def of_proof(report: "ProveReport") -> Iterator[Gap]:
+    """What a proof did not judge: a machine that promises nothing, or does nothing."""
+    if not report.properties:
+        yield Gap(report.machine, "the machine has no property to prove", "give it an @invariant or a @step")
+    elif not report.actions:
+        yield Gap(report.machine, "the machine has no action, so it never leaves its first state", "give it an @action")
+
+
+def of_exploration(report: "ExploreReport", label: str) -> Iterator[Gap]:
+    """What an exploration did not judge."""
+    if report.violations:
+        return
+    if not report.properties:
+        yield Gap(label, "the machine has no property to judge", "give it an @invariant or a @step")
+    if report.complete and not report.transitions:
+        yield Gap(label, "no action is possible in the first state", "give larger sizes, or other parameters")
+    elif not report.complete:
+        yield Gap(label, f"it stopped after {report.states:,} states", "give a larger --max-states, or smaller sizes")
+
+
+def of_replay(part: str, requests: int, turned_away: int, found: bool) -> Iterator[Gap]:
+    """What a replay of a workload did not judge, by how many of its requests are larger than the device."""
+    if turned_away >= requests and not found:
+        why = f"all {requests:,} requests are larger than the device, so that none was let in"
+        yield Gap(part, why, "give a larger --capacity")
+
+
+def of_conformance(report: "Conformance") -> Iterator[Gap]:
+    """What the checks of a driver did not look at."""
+    if not any(outcome.verdict == "passed" for outcome in report.outcomes):
+        yield Gap("the protocol", "no check concerned the driver", "name its operations in the hello")
+    elif not report.sight.judged:
+        missing = "; ".join(sorted(set(report.sight.unjudged.values())))
+        yield Gap("the engine", f"no rule can be judged by what the driver tells: {missing}", "let it tell more")
+
+
+def of_bisect(outcomes: "Sequence[Outcome]") -> Iterator[Gap]:
+    """What a trace over releases did not show: where every release refuses it, or nothing is done."""
+    from .engine_replay import UNDRIVEN
+
+    if any(outcome.kind not in UNDRIVEN for outcome in outcomes):
+        return
+    why = "; ".join(f"{outcome.engine.label}: {outcome.why}" for outcome in outcomes)
+    yield Gap("the trace", f"no release drove it ({why})", "name others with --releases")

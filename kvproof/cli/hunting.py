@@ -1,0 +1,214 @@
+"""Fuzzing a real engine: its levels, each hunted in a process of its own, side by side."""
+
+import importlib
+import math
+import multiprocessing
+import os
+import queue
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis.configuration import set_hypothesis_home_dir
+from platformdirs import user_cache_path
+
+from ..checkers.fuzz import FuzzReport
+from ..checkers.heap import heap_at_rest
+from ..engines.driver.command import PREFIX, Driver
+from ..engines.engine import Engine, StoreError
+from ..engines.hunt import CLOSING, MoreOracles, Report, hunt
+from ..engines.known import Known, expectation
+from ..engines.levels import requests
+from ..engines.session import Session, WorkerError
+from ..engines.store import resolve
+from ..errors import UsageError
+from ..judge.record import Hello
+from ..judge.sight import Sight
+
+__all__ = ["LEVELS", "Plan", "hunt_levels", "levels_of", "more_oracles", "open_engine", "open_target"]
+
+POOL = "pool"
+"""The level that is fuzzed in lockstep with machine P; the others are hunted with generated cases."""
+
+LEVELS = ("scheduler", "manager", "offload", POOL)
+"""The levels of the engines that the kit has workers for."""
+
+
+def open_engine(target: str) -> Engine:
+    """The engine that a target names.
+
+    Raises:
+        UsageError: there is none, or it is not installed.
+    """
+    try:
+        return resolve(target)
+    except StoreError as error:
+        raise UsageError(str(error)) from error
+
+
+def open_target(target: str) -> Engine | Driver:
+    """The engine or the driver that a target names.
+
+    Raises:
+        UsageError: there is no such engine, or the driver's command cannot be read.
+    """
+    try:
+        return Driver.of(target) if target.startswith(PREFIX) else resolve(target)
+    except StoreError as error:
+        raise UsageError(str(error)) from error
+
+
+def levels_of(engine: Engine | Driver) -> tuple[str, ...]:
+    """The levels that an engine may have."""
+    return (requests.LEVEL,) if isinstance(engine, Driver) else LEVELS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be hunted."""
+
+    engine: Engine | Driver
+    target: str
+    levels: tuple[str, ...]
+    seed: int
+    seconds: float
+    """In all, whatever the number of levels."""
+    examples: int | None = None
+    """Per level."""
+    known: tuple[Known, ...] = ()
+    profiles: tuple[str, ...] = ()
+    """Only these families of cases; all when empty."""
+    steps: int = 50
+    """The most steps of a run of the level `pool`."""
+    jobs: int = 0
+    """Levels that are hunted at once; 0: one for each processor."""
+
+
+def hunt_levels(plan: Plan, on_progress: Callable[[Report], None]) -> list[Report | FuzzReport]:
+    """Fuzz all levels of a plan and return their reports, in its order.
+
+    Raises:
+        UsageError: the engine cannot be driven.
+    """
+    jobs = min(plan.jobs or os.cpu_count() or 1, len(plan.levels))
+    seconds = plan.seconds / math.ceil(len(plan.levels) / jobs)
+    if jobs == 1:
+        return [_run(plan, level, seconds, on_progress) for level in plan.levels]
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        progress = manager.Queue()
+        futures = [pool.submit(_run_aside, plan, level, seconds, progress) for level in plan.levels]
+        _show(futures, progress, on_progress)
+        return [future.result() for future in futures]
+
+
+def _show(
+    futures: Sequence["Future[Report | FuzzReport]"], progress: Any, on_progress: Callable[[Report], None]
+) -> None:
+    """Pass reports on until all futures are done."""
+    pending = set(futures)
+    while pending:
+        _, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+        try:
+            while True:
+                report = progress.get_nowait()
+                on_progress(report)
+        except queue.Empty:
+            continue
+
+
+def _run_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report | FuzzReport:
+    said = time.monotonic()
+
+    def tell(report: Report) -> None:
+        nonlocal said
+        if time.monotonic() - said > 0.5:
+            said = time.monotonic()
+            progress.put(Report(report.target, report.level, report.examples, report.steps, seconds=report.seconds))
+
+    return _run(plan, level, seconds, tell)
+
+
+def _run(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report | FuzzReport:
+    if level != POOL or isinstance(plan.engine, Driver):
+        return _hunt(plan, level, seconds, tell)
+    from ..differential.vllm.pool_fuzzing import fuzz_pool
+
+    began = time.monotonic()
+
+    def told(examples: int, steps: int) -> None:
+        tell(Report(plan.target, POOL, examples, steps, seconds=time.monotonic() - began))
+
+    return fuzz_pool(plan.engine, plan.target, plan.seed, plan.examples, plan.steps, seconds, told)
+
+
+def _module(level: str) -> Any:
+    return importlib.import_module(f"kvproof.engines.levels.{level}")
+
+
+def more_oracles(level: str) -> MoreOracles | None:
+    """The oracles that a level has of its own.
+
+    Raises:
+        UsageError: there is no such level.
+    """
+    if level not in (*LEVELS, requests.LEVEL):
+        raise UsageError(f"there is no level {level}; the levels are {', '.join((*LEVELS, requests.LEVEL))}")
+    if level == POOL:
+        return None
+    found: MoreOracles | None = getattr(_module(level), "more_oracles", None)
+    return found
+
+
+def _hunt(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report:
+    try:
+        set_hypothesis_home_dir(user_cache_path("kvproof") / "hypothesis")  # and not a folder where the user stands
+        with heap_at_rest(), Session.of(plan.engine) as session:
+            hello = session.hello
+            if level not in hello.levels:
+                raise UsageError(f"{plan.target} has no level {level}; it has {', '.join(hello.levels)}")
+            capabilities = hello.capabilities.get(level)
+            return hunt(
+                session,
+                plan.target,
+                level,
+                _profiles(plan, level, hello),
+                seed=plan.seed,
+                seconds=seconds,
+                examples=plan.examples,
+                more=more_oracles(level),
+                closing=CLOSING if capabilities is None else requests.closing(capabilities),
+                sight=None if capabilities is None else Sight(),
+                expected=expectation(plan.known, hello.engine, hello.version),
+                on_progress=lambda report, _profile: tell(report),
+            )
+    except WorkerError as error:
+        raise UsageError(f"{plan.target} cannot be driven: {error}") from error
+
+
+def _profiles(plan: Plan, level: str, hello: Hello) -> dict[str, Any]:
+    """The families of cases that are wanted.
+
+    Raises:
+        UsageError: there are none, or the driver does not say what it can do.
+    """
+    if level == requests.LEVEL:
+        can = hello.capabilities.get(level)
+        if can is None or not {"start", "finish"} <= set(can.operations):
+            raise UsageError(
+                f"{plan.target} does not say that it can start and finish requests; let its hello name the operations "
+                "in capabilities.requests"
+            )
+        if min(can.block_tokens, default=0) < 1 or can.tokens_per_grow < 1:
+            raise UsageError(f"{plan.target} says no block_tokens, or sizes below 1; mend its hello")
+        found = requests.profiles(can)
+    else:
+        found = _module(level).profiles(hello.version)
+    if plan.profiles:
+        wanted = {name: cases for name, cases in found.items() if name in plan.profiles}
+        if not wanted:
+            raise UsageError(f"level {level} has no profile {', '.join(plan.profiles)}; it has {', '.join(found)}")
+        return wanted
+    return found

@@ -1,0 +1,75 @@
+"""What keeps each rule: which machines prove and explore it, at which levels it is fuzzed, who judges engines by it."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from ..harness.levels import LEVELS
+from ..harness.machines import KNOWN, find_machine
+from ..judge import oracles
+from ..machine import Model
+from ..spec.rules import RULES
+
+__all__ = ["Keepers", "codes_in", "keepers"]
+
+_CODE = re.compile(r"\b[A-Z]\d{1,2}\b")
+
+
+@dataclass
+class Keepers:
+    """What keeps one rule."""
+
+    proved: dict[str, list[str]] = field(default_factory=dict)
+    """By machine: the invariants and properties of steps that write it down."""
+    reached: dict[str, list[str]] = field(default_factory=dict)
+    """By machine: what must be reachable, so that the rule is about something."""
+    assumed: dict[str, list[str]] = field(default_factory=dict)
+    """By machine: what it takes for granted of its parameters, which others have to see to."""
+    levels: list[str] = field(default_factory=list)
+    """The levels at which the reference implementation is fuzzed beside such a machine."""
+    oracles: list[str] = field(default_factory=list)
+    """The oracles that judge engines by it."""
+
+    def row(self, kind: str) -> dict[str, list[str]]:
+        """Where properties of a kind stand."""
+        return {"sometimes": self.reached, "assume": self.assumed, "initially": self.assumed}.get(kind, self.proved)
+
+    def __bool__(self) -> bool:
+        """Whether anything does."""
+        return bool(self.proved or self.oracles)
+
+
+def codes_in(text: str) -> list[str]:
+    """The codes of rules that a text names, in its order."""
+    return list(dict.fromkeys(_CODE.findall(text)))
+
+
+def keepers() -> Mapping[str, Keepers]:
+    """For every rule what keeps it. A machine that extends another is named only for what it adds."""
+    found = {code: Keepers() for code in RULES}
+    for name in KNOWN:
+        model = Model.of(find_machine(name))
+        for prop in model.properties.values():
+            if prop.name in vars(model.machine):
+                for code in codes_in(prop.rule):
+                    found[code].row(prop.kind).setdefault(name, []).append(prop.name)
+    for label, level in LEVELS.items():
+        for code in _said_by(level.model):
+            found[code].levels.append(label)
+    for module in pkgutil.iter_modules(oracles.__path__):
+        text = inspect.getsource(import_module(f"{oracles.__name__}.{module.name}"))
+        for code in re.findall(r'"([A-Z]\d{1,2})"', text):
+            if module.name not in found[code].oracles:
+                found[code].oracles.append(module.name)
+    return found
+
+
+def _said_by(model: Model) -> Iterable[str]:
+    """The rules that a machine writes down, those of the machine that it extends among them."""
+    said = [code for prop in model.properties.values() for code in codes_in(prop.rule)]
+    return dict.fromkeys(said)

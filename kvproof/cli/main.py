@@ -1,0 +1,114 @@
+"""The command line: ``kvproof COMMAND``. Errors are one sentence, exit statuses those of ``ExitStatus``."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from ..checkers.trace import TraceError
+from ..errors import ExitStatus, UsageError
+from ..harness.blame import blamed, forget_files
+from ..untrusted.text import one_line, visible
+from ..version import kit_version
+from .commands.bisect import bisect
+from .commands.engines import engines
+from .commands.explore import explore
+from .commands.export import export
+from .commands.fuzz import fuzz
+from .commands.protocol_check import protocol_check
+from .commands.prove import prove
+from .commands.replay import replay
+from .commands.rules import rules
+from .commands.verify import verify
+from .commands.workload import workload
+
+app = typer.Typer(
+    name="kvproof",
+    help="Proves, explores, fuzzes and replays the block managers of LLM inference engines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (verify, prove, explore, export, fuzz, replay, bisect, protocol_check, workload, rules):
+    app.command()(command)
+app.add_typer(engines)
+
+
+def _show_version(asked: bool) -> None:
+    """Print the version and leave, if that was asked."""
+    if asked:
+        typer.echo(f"kvproof {kit_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Take the options that stand before the command."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status.
+
+    A fault of kvproof itself is status 2, never 1: it must not pass for a refutation. Nor may an exception in a file of
+    the user's, whatever it is: one that ends the program would pass for success.
+    """
+    forget_files()
+    try:
+        status = app(args=arguments, prog_name="kvproof", standalone_mode=False)
+        return int(status or ExitStatus.HOLDS)
+    except (UsageError, TraceError) as error:
+        return _fail(str(error))
+    except typer.TyperException as error:
+        return _fail(_sentence(error))
+    except BrokenPipeError:
+        # The reader left early (`| head`): silence the flush at exit too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.UNUSABLE
+    except KeyboardInterrupt:
+        raise
+    except MemoryError:
+        return _fail("out of memory; try smaller sizes")
+    except BaseException as error:
+        if sentence := blamed(error) or _of_machine(error):
+            return _fail(sentence)
+        if not isinstance(error, Exception):
+            raise
+        print(visible(traceback.format_exc()), file=sys.stderr, end="")
+        return _fail(f"a fault of kvproof itself ({type(error).__name__}); please report it with the lines above")
+
+
+def main() -> None:
+    """Run the command line as a program."""
+    sys.exit(run())
+
+
+def _fail(sentence: str) -> int:
+    """Say what is wrong, as one line, and return the status for it."""
+    if sentence:
+        print(f"kvproof: {one_line(sentence)}", file=sys.stderr)
+    return ExitStatus.UNUSABLE
+
+
+def _of_machine(error: BaseException) -> str | None:
+    """Return what is wrong with a machine, if that is it."""
+    from ..machine import MachineError
+
+    return str(error) if isinstance(error, MachineError) else None
+
+
+def _sentence(error: typer.TyperException) -> str:
+    """Return what the parser has to say as one sentence that tells where to look; nothing when it showed the help."""
+    message = " ".join(error.format_message().replace("Value error, ", "").split())
+    if not message:
+        return ""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "kvproof"
+    return f"{message[0].lower()}{message[1:].rstrip('.')}; see {path} --help"

@@ -1,0 +1,147 @@
+"""What a command shows: tables for people, JSON for programs, progress meanwhile.
+
+All that reaches a terminal passes here, and is made harmless here: texts come from files, engines and machines of
+others, and nothing in them is an escape sequence, a control character or markup that is obeyed.
+"""
+
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+from rich.text import Text
+
+from ..checkers.trace import write_atomically
+from ..errors import UsageError
+from ..untrusted.text import json_text, one_line, visible
+
+STANDARD_OUTPUT = "-"
+"""The name that ``--json`` takes for standard output."""
+
+
+PIPE_WIDTH = 120
+"""Columns of a table where there is no terminal."""
+
+
+class Output:
+    """Where a command writes. Tables go to standard output, or aside when standard output is for JSON."""
+
+    def __init__(self, json: str | None) -> None:
+        """Prepare output; ``json`` is the value of ``--json``.
+
+        Raises:
+            UsageError: no file can be written there. Found out before the work, not after it.
+        """
+        self._json = json
+        self.notes = _console(stderr=True)
+        self.tables = self.notes if json == STANDARD_OUTPUT else _console(stderr=False)
+        if json is not None and json != STANDARD_OUTPUT:
+            path = Path(json)
+            if path.is_dir() or (path.exists() and not path.is_file()):
+                raise UsageError(f"--json {json} is not a file; give the path of a file, or - for standard output")
+            if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+                raise UsageError(f"--json {json} cannot be written; give a path in a folder that exists and is yours")
+
+    def line(self, text: str) -> None:
+        """Show text of others, or text that may hold some, as one line: it writes no line of the kit's own."""
+        self.tables.print(one_line(text), highlight=False, soft_wrap=True)
+
+    def report(self, report: dict[str, Any]) -> None:
+        """Give programs the report, if they asked for it: a file whole or not at all, or one line.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        if self._json is None:
+            return
+        line = json_text(msgspec.json.encode(_plain(report)) + b"\n")
+        if self._json == STANDARD_OUTPUT:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            return
+        try:
+            write_atomically(self._json, line.encode())
+        except OSError as error:
+            raise UsageError(
+                f"--json {self._json} cannot be written ({error.strerror or error}); give another path"
+            ) from error
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator["Advance"]:
+        """Show a bar on standard error while the body runs; nothing where that is not a terminal."""
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self.notes, transient=True, disable=not self.notes.is_terminal) as bars:
+            yield Advance(bars, label)
+
+
+def alarm(text: str) -> Text:
+    """Text that says that something is wrong."""
+    return Text(visible(text), "red")
+
+
+def show_violation(output: "Output", rule: str, message: str, where: str, again: str) -> None:
+    """Show a rule that was broken, what was seen and where, and the command that shows it again."""
+    text = Text.assemble((rule, "bold red"), f" at {where}: {one_line(message)}")
+    output.notes.print(text)
+    output.notes.print(one_line(f"  again: {again}"), highlight=False, soft_wrap=True)
+
+
+class Advance:
+    """Moves a progress bar. Called as the checkers call ``on_progress``."""
+
+    def __init__(self, bars: Progress, label: str) -> None:
+        """Start a bar of unknown length."""
+        self._bars = bars
+        self._task = bars.add_task(label, total=None)
+
+    def __call__(self, done: int, total: int | None, label: str | None = None) -> None:
+        """Say that ``done`` of ``total`` steps are done (``None``: unknown), and what is going on now."""
+        self._bars.update(self._task, completed=done, total=total)
+        if label is not None:
+            self._bars.update(self._task, description=label)
+
+
+class _HarmlessConsole(Console):
+    """A console that obeys nothing in what it is given to print. Styles come as `Text`, never as markup."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Make text of a string: here, before it is laid out, so that columns are as wide as what stands in them."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render anything. All that is printed comes through here, however it was made."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def _console(*, stderr: bool) -> Console:
+    """Return a console. In a file or a pipe a table has the room that it needs, whatever the terminal's width is."""
+    console = _HarmlessConsole(stderr=stderr, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = max(console.width, PIPE_WIDTH)
+    return console
+
+
+def _plain(value: Any) -> Any:
+    """Return ``value`` with what JSON lacks replaced: numbers that are not finite by null, no characters by escapes."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

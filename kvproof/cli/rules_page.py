@@ -1,0 +1,64 @@
+"""The rules as a page: what docs/rules.md is."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..spec.rules import ORIGINS, RULES, SUBJECTS, Origin, Rule
+from ..spec.rules import __doc__ as INTRODUCTION
+from .keepers import Keepers, keepers
+
+__all__ = ["page"]
+
+_COLUMNS = "| rule | proved | reached | assumed | fuzzed beside it | oracles |"
+
+
+def page(rules: Sequence[Rule]) -> str:
+    """The page of these rules."""
+    kept = keepers()
+    lines = ["# The rules of KV caching", ""]
+    for paragraph in str(INTRODUCTION).strip().split("\n\n"):
+        lines += [*textwrap.wrap(" ".join(paragraph.split()), 100), ""]
+    lines += [
+        "`kvproof rules CODE` shows one with the names of all properties. `kvproof rules --markdown` writes this page.",
+        "",
+    ]
+    for subject, title in SUBJECTS.items():
+        mine = [rule for rule in rules if rule.subject == subject]
+        if mine:
+            lines += [f"## {title}", ""]
+            if subject in ORIGINS:
+                lines += [f"From {_linked(ORIGINS[subject])}.", ""]
+            for rule in mine:
+                lines += [*_item(rule), ""]
+    lines += ["## What keeps them", "", *_table(rules, kept)]
+    return "\n".join(lines) + "\n"
+
+
+def _linked(origin: Origin) -> str:
+    return f"[{origin.name}]({origin.link})" if origin.link else origin.name
+
+
+def _item(rule: Rule) -> list[str]:
+    own = "" if rule.origin == ORIGINS.get(rule.subject) else f" *({rule.origin.name})*"
+    more = f" {rule.more}" if rule.more else ""
+    return textwrap.wrap(f"- **{rule.code}** {rule.sentence}{more}{own}", 100, subsequent_indent="  ")
+
+
+def _table(rules: Sequence[Rule], kept: Mapping[str, Keepers]) -> Iterator[str]:
+    yield _COLUMNS
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for rule in rules:
+        row = kept[rule.code]
+        counted = map(_counted, (row.proved, row.reached, row.assumed))
+        cells = (*counted, ", ".join(row.levels), ", ".join(row.oracles))
+        yield f"| {rule.code} | " + " | ".join(cells) + " |"
+    yield ""
+    yield f"Of {len(RULES)} rules. A machine that extends another is named for what it adds; a number is that of its"
+    yield "properties: those that are proved, those that say what must be reachable, those that are taken for"
+    yield "granted. What the tests keep besides is found by searching them for the code."
+
+
+def _counted(rows: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{machine} {len(names)}" for machine, names in rows.items())

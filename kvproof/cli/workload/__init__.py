@@ -1,0 +1,1 @@
+"""What `kvproof workload --tiers` and its charts need beside the replay itself."""

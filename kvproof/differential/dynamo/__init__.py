@@ -1,0 +1,1 @@
+"""Dynamo's mocker beside its scheduler around the reference implementation."""

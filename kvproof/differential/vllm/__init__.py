@@ -1,0 +1,1 @@
+"""Parts of vLLM beside machine P and beside the reference implementation."""

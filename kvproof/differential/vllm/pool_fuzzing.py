@@ -1,0 +1,80 @@
+"""Fuzzing vLLM's block pool in lockstep with machine P, in the dialect of its release."""
+
+import dataclasses
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from ...checkers.fuzz import FuzzReport, fuzz
+from ...engines.dialect import DialectError, check_dialect
+from ...engines.engine import Engine
+from ...engines.session import Session, WorkerError
+from ...errors import UsageError
+from ...harness.worlds import Size, World
+from ...spec.pool import Pool
+from .pool_target import PoolLink, VllmPoolTarget
+
+__all__ = ["fuzz_pool", "pool_worlds"]
+
+SIZES = (
+    Size(blocks=2, requests=2, positions=2, slots=1, prefixes=3, hashes=3),
+    Size(blocks=4, requests=3, positions=3, slots=1, prefixes=5, hashes=5),
+    Size(blocks=6, requests=3, positions=4, slots=1, prefixes=7, hashes=7),
+)
+"""Blocks of one token: vLLM takes the hashes of a partly filled block away when it is full, the machine keeps them."""
+
+
+def pool_worlds(split: bool) -> st.SearchStrategy[World]:
+    """Worlds in a release's dialect. In some a prompt names one block twice: two holds that one call gives back."""
+    return st.builds(
+        lambda size, cache, twice, seed: _world(size, cache > 0, twice == 0, split, seed),
+        st.sampled_from(SIZES),
+        st.sampled_from([1, 2, 3, 4, 5, 6, 7, 0]),
+        st.integers(0, 3),
+        st.integers(0, 2**12 - 1),
+    )
+
+
+def _world(size: Size, caching: bool, twice: bool, split: bool, seed: int) -> World:
+    world = World.make(size, caching=caching, split=split, null=True, seed=seed)
+    if not twice:
+        return world
+    scope = world.scope
+    prompts = [row[:1] * len(row) for row in scope.params["prompt"]]
+    params = {**scope.params, "prompt": prompts}
+    return dataclasses.replace(world, scope=dataclasses.replace(scope, params=params))
+
+
+def fuzz_pool(
+    engine: Engine,
+    target: str,
+    seed: int,
+    examples: int | None,
+    steps: int,
+    seconds: float | None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> FuzzReport:
+    """Fuzz a release's block pool.
+
+    Raises:
+        UsageError: it cannot be driven, or does not behave as its release is known to.
+    """
+    try:
+        with Session.of(engine) as session:
+            split = check_dialect(session).split
+            link = PoolLink(session)
+            report = fuzz(
+                Pool,
+                lambda world: VllmPoolTarget(world, link),
+                pool_worlds(split),
+                seed=seed,
+                examples=10**6 if examples is None else examples,
+                steps=steps,
+                seconds=seconds,
+                on_progress=on_progress,
+                kind=VllmPoolTarget,
+            )
+    except (WorkerError, DialectError) as error:
+        raise UsageError(f"{target} cannot be driven: {error}") from error
+    report.target = target
+    return report

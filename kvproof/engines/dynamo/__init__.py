@@ -1,0 +1,1 @@
+"""What the kit knows about Dynamo and its mocker."""

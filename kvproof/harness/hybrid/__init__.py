@@ -1,0 +1,1 @@
+"""Connectors and the file store."""

@@ -1,0 +1,1 @@
+"""The host tiers: mirror, pinned queue, both."""

@@ -1,0 +1,1 @@
+"""Links and tiers in virtual time."""

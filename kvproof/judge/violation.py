@@ -1,0 +1,38 @@
+"""What an oracle says when a rule is broken, and what is said of a whole case."""
+
+from dataclasses import dataclass, field
+
+from .record import Answer
+
+__all__ = ["Verdict", "Violation"]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule."""
+
+    rule: str
+    """The rule's code in `spec/rules.py`: ``P6``."""
+    oracle: str
+    """What noticed it, in a word or two: ``content of a cached block``."""
+    text: str
+    """What is wrong, with numbers, in one sentence."""
+    key: tuple[str, ...] = field(default=())
+    """What tells this fault from others that break the same rule: a kind of group, a tier, a place in the source."""
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """Equal for violations that are taken for one fault."""
+        return (self.rule, self.oracle, *self.key)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong with a case."""
+
+    violation: Violation
+    at: int
+    """The operation after which it shows, counted from 0."""
+    answer: Answer
+    also: tuple[Violation, ...] = ()
+    """Other rules that the same step breaks."""
