@@ -1,11 +1,16 @@
-"""Numbers by name, as a user writes them on the command line."""
+"""Numbers as a user writes them on the command line."""
+
+from typing import Literal
 
 from ..errors import UsageError
 
-__all__ = ["UNLIMITED", "parse_capacities", "parse_params", "parse_sizes"]
+__all__ = ["UNLIMITED", "Rate", "parse_capacities", "parse_params", "parse_sizes"]
 
 UNLIMITED = "unlimited"
 """The capacity at which nothing is ever evicted."""
+
+Rate = float | Literal["unlimited"]
+"""Bytes per second of a link; an unlimited one takes no time (G2)."""
 
 
 def parse_sizes(text: str) -> dict[str, int]:

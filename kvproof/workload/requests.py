@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO, Annotated
 
 import msgspec
 import numpy as np
@@ -23,9 +23,6 @@ BLOCK_TOKENS = 512
 
 MAX_HASH_IDS = 2**32 // BLOCK_TOKENS
 """How many different hash ids there may be, so that every token is a number of its own in 32 bits."""
-
-Rate = float | Literal["unlimited"]
-"""Bytes per second of a link; an unlimited one takes no time (G2)."""
 
 _Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 

@@ -17,8 +17,9 @@ from ..refimpl.links import LinkModel
 from ..refimpl.shared_access import SharedAccess
 from ..refimpl.shared_tier import SharedTier
 from ..refimpl.tier_replay import RequestRecord, StallError, TierReplay, TimedRequest, run
+from ..untrusted.numbers import Rate
 from .replay import SAMPLED_BLOCKS, Check, Finding
-from .requests import BLOCK_TOKENS, Rate, Request, Workload
+from .requests import BLOCK_TOKENS, Request, Workload
 from .timed_story import Link, Story, judge_link, judge_requests, judge_shared, links_of
 from .timed_watch import WatchedTiers
 from .violation import Violation

@@ -127,7 +127,7 @@ def test_a_mistake_in_what_the_file_uses_is_named_there(tmp_path: Path, capsys: 
 def test_an_interruption_is_the_user_s_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, "raise KeyboardInterrupt\n")
     done = subprocess.run(
-        [sys.executable, "-c", "import kvproof.cli.main; kvproof.cli.main()", "prove", f"{path}:Counter"],
+        [sys.executable, "-c", "from kvproof.cli.main import main; main()", "prove", f"{path}:Counter"],
         capture_output=True,
         text=True,
         check=False,

@@ -233,7 +233,7 @@ def test_torch_is_the_cpu_build_where_there_is_one(
 DRIVER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background job ignores it.
-from kvproof import cli
+from kvproof.cli import main as cli
 from kvproof.engines import installation
 from kvproof.engines.process import run
 from tests.engines.fake_tools import FakeTools, step_of

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from ...errors import UsageError
-from ...untrusted.numbers import UNLIMITED
-from ...workload.requests import Rate
+from ...untrusted.numbers import UNLIMITED, Rate
 
 _UNITS = {prefix + "B": 1000.0**power for power, prefix in enumerate(("", "K", "M", "G", "T"))}
 _UNITS |= {prefix + "iB": 1024.0**power for power, prefix in enumerate(("K", "M", "G", "T"), start=1)}

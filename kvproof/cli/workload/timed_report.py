@@ -10,9 +10,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ...untrusted.numbers import UNLIMITED
+from ...untrusted.numbers import UNLIMITED, Rate
 from ...untrusted.text import one_line
-from ...workload.requests import Rate, Workload
+from ...workload.requests import Workload
 from ...workload.tiers import TierResult, TierSetting, Waiting
 from ..gaps import Gap, conclude, of_replay, to_json
 from ..output import Output, alarm, show_violation
