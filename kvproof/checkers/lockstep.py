@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..machine import Action, Model
+from ..machine import Action, Machine, Model
 from ..machine.concrete import Concrete, IllFormed, State
 from ..machine.program import Let, Require, Statement
 from ..machine.scope import Scope
@@ -21,7 +21,7 @@ from ..machine.terms import Term, walk
 from ..untrusted.text import one_line
 from .target import Args, Fields, Target, nested, observable
 
-__all__ = ["Call", "Divergence", "Lockstep", "Specs", "WalkReport", "interpreter", "walk_in_lockstep"]
+__all__ = ["Call", "Divergence", "Lockstep", "Specs", "WalkReport", "interpreter", "lockstep", "walk_in_lockstep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +359,18 @@ class _Visited:
             calls.append(node.call)
             node = node.came_from
         return calls[::-1]
+
+
+def lockstep(
+    machine: type[Machine] | Model,
+    target: Target,
+    *,
+    max_states: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> WalkReport:
+    """Drive a target, in its initial state, through every transition of its scope (`walk_in_lockstep`)."""
+    model = machine if isinstance(machine, Model) else Model.of(machine)
+    return walk_in_lockstep(Specs(model, type(target)), target, max_states=max_states, on_progress=on_progress)
 
 
 def walk_in_lockstep(

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
+from ..machine import Machine, Model
 from ..machine.concrete import State
 from ..machine.scope import NONE, Scope
 
-__all__ = ["NONE", "UNKNOWN", "Answer", "Args", "Setting", "Target", "nested", "observable"]
+__all__ = ["NONE", "UNKNOWN", "Answer", "Args", "Instance", "Setting", "Target", "nested", "observable"]
 
 Args = tuple[int, ...]
 """Arguments of an action: elements by number, integers, truth values."""
@@ -54,6 +55,28 @@ class Setting(Protocol):
     @staticmethod
     def load(described: Any, /) -> Any:
         """The opposite of `describe`."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A setting that is a scope and nothing more. A subclass names its machine; any step is as good as another."""
+
+    machine: ClassVar[type[Machine]]
+
+    scope: Scope
+
+    def worthwhile(self, state: State, action: str, possible: list[Args]) -> list[Args]:  # noqa: ARG002
+        """All of the possible arguments."""
+        return possible
+
+    def describe(self) -> dict[str, Any]:
+        """The sizes and the parameters."""
+        return {"sizes": dict(self.scope.sizes), "params": dict(self.scope.params)}
+
+    @classmethod
+    def load(cls, described: Mapping[str, Any], /) -> Self:
+        """The opposite of `describe`."""
+        return cls(Scope(Model.of(cls.machine), dict(described["sizes"]), dict(described["params"])))
 
 
 class Target(ABC):

@@ -1,0 +1,53 @@
+"""The public door: its names, and an example of each that runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kvproof
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLES = BLOCK.findall((DOCS / "api.md").read_text())
+
+
+def test_the_examples_run(tmp_path: Path) -> None:
+    for name, text in EXAMPLES:
+        (tmp_path / name).write_text(text)
+    for name, _ in EXAMPLES:
+        done = subprocess.run(
+            [sys.executable, name],
+            cwd=tmp_path,
+            env={**os.environ, "KVPROOF_PROOFS": str(tmp_path / "proofs.sqlite")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, (name, done.stderr)
+
+
+def test_every_name_of_the_door_is_used_in_an_example() -> None:
+    used = set(re.findall(r"\b\w+\b", " ".join(text for _, text in EXAMPLES)))
+    assert set(kvproof.__all__) - used == set()
+
+
+def test_every_name_is_there_and_in_order() -> None:
+    assert kvproof.__all__ == sorted(kvproof.__all__)
+    assert all(getattr(kvproof, name) is not None for name in kvproof.__all__)
+    assert set(kvproof.__all__) <= set(dir(kvproof))
+
+
+def test_the_door_imports_nothing_heavy() -> None:
+    text = (
+        "import sys, kvproof\n"
+        "assert 'kvproof.machine' not in sys.modules\n"
+        "from kvproof import Machine, invariant\n"
+        "assert 'torch' not in sys.modules and 'hypothesis' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
