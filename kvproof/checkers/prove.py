@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -108,12 +110,14 @@ def prove_machines(
     how: How,
     *,
     jobs: int | None = None,
+    apart: bool = False,
     only: Collection[str] | None = None,
     on_progress: Progress | None = None,
 ) -> list[ProveReport]:
     """Prove everything that the machines promise; ``only``: of these actions (or ``initially``, or ``every state``).
 
-    ``jobs`` is the number of processes (the default: one for each core).
+    ``jobs`` is the number of processes (the default: one for each core). A single one is this one, unless it is to be
+    ``apart``: then an interruption ends it at once. (Here Python may lose it, in a destructor of a formula.)
     """
     with tempfile.TemporaryDirectory() as folder, heap_at_rest():
         proofs = how.proofs or (Proofs(Path(folder, "proofs.sqlite")) if how.solver == "z3" else None)
@@ -121,7 +125,7 @@ def prove_machines(
         reports = [_begun(Model.of(machine)) for machine in machines]
         tasks = [(number, place) for number in range(len(machines)) for place in work.places(number)]
         asked: set[tuple[int, str, str]] = set()
-        for done, found in enumerate(_each_place(work, tasks, jobs), 1):
+        for done, found in enumerate(_each_place(work, tasks, jobs, apart=apart), 1):
             report = reports[found.machine]
             report.obligations += found.obligations
             report.untouched += len(found.untouched)
@@ -188,21 +192,40 @@ class _Found:
     recalled: int = 0
 
 
-def _each_place(work: _Work, tasks: list[tuple[int, str]], jobs: int | None) -> Iterator[_Found]:
+def _each_place(work: _Work, tasks: list[tuple[int, str]], jobs: int | None, *, apart: bool) -> Iterator[_Found]:
     """What comes of each place, in several processes where there are several cores."""
     workers = min(jobs or os.cpu_count() or 1, len(tasks))
-    if workers < 2 or "fork" not in multiprocessing.get_all_start_methods():
+    if (workers < 2 and not apart) or not tasks or "fork" not in multiprocessing.get_all_start_methods():
         for number, place in tasks:
             yield _at_place(work, number, place)
         return
     # Forked processes share the machines' classes, which need not be importable (a test's own machine), and their text.
-    context = multiprocessing.get_context("fork")
     global _shared
     _shared = work
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with _processes(workers) as pool:
         futures = [pool.submit(_at_shared, number, place) for number, place in tasks]
         for future in as_completed(futures):
             yield future.result()
+
+
+@contextmanager
+def _processes(number: int) -> Iterator[ProcessPoolExecutor]:
+    """Forked processes. Who interrupts the proof, or is done with it early, does not wait for what they still ask."""
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(number, multiprocessing.get_context("fork"), initializer=_leave_it_to_the_parent)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - others:
+            child.kill()
+        raise
+    pool.shutdown()
+
+
+def _leave_it_to_the_parent() -> None:
+    """An interruption goes to all processes of a terminal; the parent ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 _shared: _Work | None = None

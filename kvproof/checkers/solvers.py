@@ -112,6 +112,7 @@ def _parameters(way: Way) -> z3.ParamsRef:
     parameters = z3.ParamsRef()
     # Quantified hypotheses are instantiated at terms that occur; to build infinite models is seldom worth a try.
     parameters.set("auto_config", False)
+    parameters.set("ctrl_c", False)  # an interruption is Python's, and ends the run; Z3 would take it for itself
     parameters.set("smt.mbqi", way.models)
     parameters.set("smt.qi.eager_threshold", float(way.depth))
     parameters.set("smt.qi.lazy_threshold", float(way.depth))

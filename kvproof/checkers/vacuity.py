@@ -70,6 +70,7 @@ class _Clock:
             return self._check_by_cvc5(known)
         answer = z3.unknown
         for solver in (_for_sums(), z3.Solver()):
+            solver.set("ctrl_c", False)
             left = self.seconds - self.spent
             if answer == z3.unknown and left > 0:
                 solver.set("timeout", max(1, int(1000 * left)))

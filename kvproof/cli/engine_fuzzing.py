@@ -17,6 +17,7 @@ from .findings import file_name, report_to_json, tell, trace_of
 from .gaps import Gap, of_fuzz, of_hunt, to_json
 from .hunting import POOL, Plan, hunt_levels, levels_of
 from .output import Output
+from .written import writing
 
 if TYPE_CHECKING:
     from ..checkers.fuzz import FuzzReport
@@ -173,9 +174,10 @@ def _show_sight(output: Output, sight: Sight) -> None:
 def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Finding) -> None:
     path = None
     if traces is not None:
-        traces.mkdir(parents=True, exist_ok=True)
         path = traces / file_name(plan.target, finding)
-        write_trace(path, trace_of(plan.target, finding.case, finding.verdict, plan.seed))
+        with writing(path):
+            traces.mkdir(parents=True, exist_ok=True)
+            write_trace(path, trace_of(plan.target, finding.case, finding.verdict, plan.seed))
     if finding.expected is not None:
         output.line(f"expected: {finding.violation.rule} {finding.violation.oracle}: {finding.expected}")
         return

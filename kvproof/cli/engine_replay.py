@@ -24,6 +24,7 @@ from ..judge.violation import Verdict, Violation
 from .findings import case_of, tell, violation_of
 from .hunting import more_oracles, open_target
 from .output import Output
+from .written import writing
 
 __all__ = ["UNDRIVEN", "Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
 
@@ -115,7 +116,8 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
     case, wanted = case_of(recorded), violation_of(recorded)
     target = _own_target(name, recorded.subject) if target is None else target
     if itf is not None:
-        write_itf(itf, recorded)
+        with writing(itf):
+            write_itf(itf, recorded)
     outcome = outcome_on(open_target(target), case, wanted, more_oracles(case.level))
     if outcome.verdict is not None:
         for line in tell(target, case, outcome.verdict):

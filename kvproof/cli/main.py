@@ -13,6 +13,7 @@ from ..errors import ExitStatus, UsageError
 from ..harness.blame import blamed, forget_files
 from ..untrusted.text import one_line, visible
 from ..version import kit_version
+from . import written
 from .commands.bisect import bisect
 from .commands.engines import engines
 from .commands.explore import explore
@@ -24,6 +25,9 @@ from .commands.replay import replay
 from .commands.rules import rules
 from .commands.verify import verify
 from .commands.workload import workload
+
+INTERRUPTED = 130
+"""The status of a program that ended by an interruption, as shells have it."""
 
 app = typer.Typer(
     name="kvproof",
@@ -61,9 +65,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     the user's, whatever it is: one that ends the program would pass for success.
     """
     forget_files()
+    written.begin()
     try:
         status = app(args=arguments, prog_name="kvproof", standalone_mode=False)
-        return int(status or ExitStatus.HOLDS)
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt  # typer has made a status of it
+        return written.status_with(ExitStatus(status or ExitStatus.HOLDS))
     except (UsageError, TraceError) as error:
         return _fail(str(error))
     except typer.TyperException as error:
@@ -87,7 +94,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Run the command line as a program."""
-    sys.exit(run())
+    try:
+        sys.exit(run())
+    except KeyboardInterrupt:
+        print("kvproof: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 def _fail(sentence: str) -> int:

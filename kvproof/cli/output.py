@@ -5,7 +5,6 @@ others, and nothing in them is an escape sequence, a control character or markup
 """
 
 import math
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from ..checkers.trace import write_atomically
-from ..errors import UsageError
 from ..untrusted.text import json_text, one_line, visible
+from .written import check_file, writing
 
 STANDARD_OUTPUT = "-"
 """The name that ``--json`` takes for standard output."""
@@ -43,22 +42,14 @@ class Output:
         self.notes = _console(stderr=True)
         self.tables = self.notes if json == STANDARD_OUTPUT else _console(stderr=False)
         if json is not None and json != STANDARD_OUTPUT:
-            path = Path(json)
-            if path.is_dir() or (path.exists() and not path.is_file()):
-                raise UsageError(f"--json {json} is not a file; give the path of a file, or - for standard output")
-            if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-                raise UsageError(f"--json {json} cannot be written; give a path in a folder that exists and is yours")
+            check_file("--json", Path(json))
 
     def line(self, text: str) -> None:
         """Show text of others, or text that may hold some, as one line: it writes no line of the kit's own."""
         self.tables.print(one_line(text), highlight=False, soft_wrap=True)
 
     def report(self, report: dict[str, Any]) -> None:
-        """Give programs the report, if they asked for it: a file whole or not at all, or one line.
-
-        Raises:
-            UsageError: the file cannot be written.
-        """
+        """Give programs the report, if they asked for it: a file whole or not at all, or one line."""
         if self._json is None:
             return
         line = json_text(msgspec.json.encode(_plain(report)) + b"\n")
@@ -66,12 +57,8 @@ class Output:
             sys.stdout.write(line)
             sys.stdout.flush()
             return
-        try:
+        with writing(self._json):
             write_atomically(self._json, line.encode())
-        except OSError as error:
-            raise UsageError(
-                f"--json {self._json} cannot be written ({error.strerror or error}); give another path"
-            ) from error
 
     @contextmanager
     def progress(self, label: str) -> Iterator["Advance"]:

@@ -18,6 +18,7 @@ from ..options import (
     SizeOption,
 )
 from ..output import Output
+from ..written import check_file, writing
 
 if TYPE_CHECKING:
     from ...checkers.explore import ExploreReport
@@ -44,6 +45,7 @@ def explore(
 ) -> int:
     """Visit every reachable state; a violation comes with a shortest trace."""
     output = Output(json)
+    check_file("--trace", trace)
     from ...harness.machines import find_machine
     from ...harness.scopes import asked_scope
     from .. import gaps
@@ -64,8 +66,9 @@ def explore(
     if trace is not None and report.violations:
         from ...checkers.trace import write_trace
 
-        write_trace(trace, to_trace(report, scope.params))
-        output.tables.print(f"trace: {trace}", markup=False)
+        with writing(trace):
+            write_trace(trace, to_trace(report, scope.params))
+            output.tables.print(f"trace: {trace}", markup=False)
     missing = list(gaps.of_exploration(report, machine))
     output.report(to_json(report) | {"gaps": gaps.to_json(missing)})
     return gaps.conclude(output, found=bool(report.violations), gaps=missing)

@@ -9,6 +9,7 @@ import typer
 from ...errors import UsageError
 from ..options import JsonOption
 from ..output import Output
+from ..written import check_folder, writing
 
 if TYPE_CHECKING:
     from ...checkers.fuzz import FuzzReport
@@ -55,6 +56,7 @@ def fuzz(
 ) -> int:
     """Drive a target through random runs; what is wrong comes with the shortest run that shows it."""
     output = Output(json)
+    check_folder("--traces", traces)
     from .. import gaps
 
     if target == "refimpl":
@@ -154,8 +156,9 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
             from ...checkers.trace import write_atomically, write_trace
             from ...untrusted.text import file_stem
 
-            traces.mkdir(parents=True, exist_ok=True)
             path = traces / f"{file_stem(report.target)}-{number}"
-            write_trace(f"{path}.jsonl", finding.trace)
-            write_atomically(f"{path}.py", finding.script.encode())
-            output.line(f"trace and script: {path}.jsonl, .py")
+            with writing(path):
+                traces.mkdir(parents=True, exist_ok=True)
+                write_trace(f"{path}.jsonl", finding.trace)
+                write_atomically(f"{path}.py", finding.script.encode())
+                output.line(f"trace and script: {path}.jsonl, .py")

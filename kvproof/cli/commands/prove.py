@@ -12,6 +12,7 @@ from ...errors import UsageError
 from .. import gaps
 from ..options import JsonOption
 from ..output import Output
+from ..written import check_folder, writing
 
 if TYPE_CHECKING:
     from ...checkers.prove import ProveReport
@@ -39,6 +40,8 @@ def prove(
 ) -> int:
     """Prove a machine for any size; show the smallest counterexample to what does not hold."""
     output = Output(json)
+    check_folder("--traces", traces)
+    check_folder("--smt2", smt2)
     reports = prove_all(output, machine or [], solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, fresh=fresh)
     show(output, reports)
     if traces is not None:
@@ -77,7 +80,7 @@ def prove_all(
     try:
         how = How(solver, timeout, smt2, None if fresh or solver != "z3" else Proofs(_store()))
         with output.progress("proving") as advance:
-            return prove_machines(machines, how, jobs=jobs, on_progress=advance)
+            return prove_machines(machines, how, jobs=jobs, apart=True, on_progress=advance)
     except StoreError as error:
         raise UsageError(f"{error}; or ask everything anew with --fresh") from error
 
@@ -181,10 +184,11 @@ def verdict(output: Output, reports: "list[ProveReport]", missing: "list[gaps.Ga
 def _write_traces(output: Output, reports: "list[ProveReport]", folder: Path) -> None:
     from ...checkers.trace import write_trace
 
-    folder.mkdir(parents=True, exist_ok=True)
     for r in reports:
         for number, o in enumerate(o for o in r.obligations if o.counterexample is not None):
             assert o.counterexample is not None
             path = folder / f"{r.machine}-{o.action.replace(' ', '_')}-{number}.jsonl"
-            write_trace(path, o.counterexample.trace)
-            output.tables.print(f"  trace: {path}", markup=False)
+            with writing(path):
+                folder.mkdir(parents=True, exist_ok=True)
+                write_trace(path, o.counterexample.trace)
+                output.tables.print(f"  trace: {path}", markup=False)

@@ -10,6 +10,7 @@ import typer
 from ...errors import ExitStatus, UsageError
 from ..options import JsonOption
 from ..output import Output
+from ..written import check_file, writing
 
 if TYPE_CHECKING:
     from ...checkers.target import Target
@@ -37,6 +38,7 @@ def replay(
 ) -> int:
     """Run a trace again and report the first thing that is wrong."""
     output = Output(json)
+    check_file("--itf", itf)
     from ...checkers.replay import replay as replay_trace
     from ...checkers.replay import scope_of, setting_of
     from ...checkers.trace import read_trace, write_itf
@@ -78,7 +80,8 @@ def replay(
             why = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
             raise UsageError(f"{trace}: the reference implementation cannot be made for this trace: {why}") from error
     if itf is not None:
-        write_itf(itf, recorded)
+        with writing(itf):
+            write_itf(itf, recorded)
     with _target(target, model) as make_target:
         done = replay_trace(model, recorded, make_target, setting)
     where = model.name if target is None else f"{model.name} and {target}"

@@ -1,0 +1,111 @@
+"""What commands write: looked at before the work, and no reason to hide what was found."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kvproof.checkers import trace as traces
+from kvproof.cli import main as cli
+
+ROOT = Path(__file__).parents[2]
+BROKEN = """
+from kvproof import Bool, Machine, Scalar, action, invariant
+
+class Broken(Machine):
+    lit = Scalar(to=Bool)
+
+    @action("X1")
+    def switch(self) -> None:
+        self.lit.value = True
+
+    @invariant("X1")
+    def it_is_dark(self) -> Bool:
+        return ~self.lit.value
+"""
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> str:
+    file = tmp_path / "broken.py"
+    file.write_text(BROKEN)
+    return f"{file}:Broken"
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that has become full since the command began."""
+
+    def write(path: str | os.PathLike[str], data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    from kvproof.cli import output
+    from kvproof.cli.commands import fuzz
+
+    assert fuzz
+    for module in (traces, output):
+        monkeypatch.setattr(module, "write_atomically", write)
+
+
+Asked = Callable[[Path, str], list[str]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "option"),
+    [
+        (lambda there, machine: ["prove", machine, "--traces", str(there)], "--traces"),
+        (lambda there, machine: ["prove", machine, "--smt2", str(there)], "--smt2"),
+        (lambda there, machine: ["explore", machine, "--trace", str(there / "t.jsonl")], "--trace"),
+        (lambda there, machine: ["explore", machine, "--json", str(there / "t.json")], "--json"),
+        (lambda there, machine: ["fuzz", "refimpl", "--traces", str(there)], "--traces"),
+        (lambda there, machine: ["fuzz", "exec:nothing", "--traces", str(there)], "--traces"),
+    ],
+)
+def test_where_nothing_can_be_written_no_work_begins(
+    tmp_path: Path, broken: str, capsys: pytest.CaptureFixture[str], asked: Asked, option: str
+) -> None:
+    there = tmp_path / "file"
+    there.write_text("mine")
+    assert cli.run(asked(there, broken)) == 2
+    said = capsys.readouterr()
+    assert option in said.err
+    assert said.out == ""
+    assert there.read_text() == "mine"
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda there, machine: ["prove", machine, "--fresh", "--traces", str(there)],
+        lambda there, machine: ["explore", machine, "--trace", str(there / "t.jsonl")],
+        lambda there, machine: ["explore", machine, "--json", str(there / "t.json")],
+    ],
+)
+def test_a_verdict_is_told_though_its_file_cannot_be_written(
+    tmp_path: Path, broken: str, capsys: pytest.CaptureFixture[str], asked: Asked
+) -> None:
+    assert cli.run(asked(tmp_path, broken)) == 1
+    said = capsys.readouterr()
+    assert "it_is_dark" in said.out
+    assert "kvproof: not written: " in said.err
+    assert "No space left on device" in said.err
+
+
+@pytest.mark.usefixtures("full")
+def test_what_was_asked_for_and_not_written_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["prove", "statistics", "--json", str(tmp_path / "report.json")]
+    assert cli.run(asked) == 2
+    assert "not written" in capsys.readouterr().err
+    assert cli.run(["rules", "P6"]) == 0  # and the next command begins anew
+
+
+def test_a_folder_is_made_where_there_is_something_to_write(tmp_path: Path, broken: str) -> None:
+    folder = tmp_path / "new" / "traces"
+    assert cli.run(["prove", broken, "--fresh", "--traces", str(folder)]) == 1
+    (trace,) = folder.glob("*.jsonl")
+    assert cli.run(["replay", str(trace), "--machine", broken]) == 1
