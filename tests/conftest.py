@@ -1,4 +1,4 @@
-"""For all tests: Hypothesis profiles, and a store of proofs of their own.
+"""For all tests: Hypothesis profiles, runs that depend on their seed alone, and a store of proofs of their own.
 
 ``quick`` is for a desk, ``thorough`` for where ``CI`` is set (as ``.ci/run`` does). No test believes what a user has
 proved before, nor adds to it.
@@ -10,9 +10,18 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from kvproof.checkers.fuzz import nothing_from_modules
+
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("thorough", max_examples=400, deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("thorough" if os.environ.get("CI") in ("true", "1") else "quick")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def same_runs() -> Iterator[None]:
+    """What a test draws must not depend on which tests came before it in the same worker."""
+    with nothing_from_modules():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

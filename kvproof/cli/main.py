@@ -68,8 +68,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     written.begin()
     try:
         status = app(args=arguments, prog_name="kvproof", standalone_mode=False)
-        if status == INTERRUPTED:
-            raise KeyboardInterrupt  # typer has made a status of it
+        if status == INTERRUPTED:  # typer has made a status of it
+            return _interrupted()
         return written.status_with(ExitStatus(status or ExitStatus.HOLDS))
     except (UsageError, TraceError) as error:
         return _fail(str(error))
@@ -80,7 +80,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.UNUSABLE
     except KeyboardInterrupt:
-        raise
+        return _interrupted()
     except MemoryError:
         return _fail("out of memory; try smaller sizes")
     except BaseException as error:
@@ -96,9 +96,14 @@ def main() -> None:
     """Run the command line as a program."""
     try:
         sys.exit(run())
-    except KeyboardInterrupt:
-        print("kvproof: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt:  # before the command began, or behind its end
+        sys.exit(_interrupted())
+
+
+def _interrupted() -> int:
+    """Say that the command was interrupted, and return the status for it."""
+    print("kvproof: interrupted", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _fail(sentence: str) -> int:

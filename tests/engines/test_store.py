@@ -376,7 +376,7 @@ def test_the_store_lies_in_the_users_cache_unless_told_otherwise(monkeypatch: py
     ("target", "sentence"),
     [
         ("vllm==0.33.0", "vllm==0.33.0 is not installed; run: kvproof engines install vllm==0.33.0"),
-        ("vllm", "'vllm' names no engine; write vllm==0.33.0, or vllm@PYTHON"),
+        ("vllm", "'vllm' names no engine; write vllm==0.33.0, vllm@PYTHON for an interpreter"),
         ("", "'' names no engine"),
         ("vllm>=0.33", "names no engine"),
         ("vllm==", "names no engine"),

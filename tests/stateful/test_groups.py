@@ -345,4 +345,4 @@ def is_caught(kind: type[HybridCache], world: str, examples: int) -> bool:
 
 @pytest.mark.parametrize("kind", CACHES)
 def test_each_fault_of_a_cache_is_noticed(kind):
-    assert any(is_caught(kind, world, examples) for examples in (40, 400) for world in WORLDS)
+    assert any(is_caught(kind, world, examples) for examples in (40, 400, 1600) for world in WORLDS)
