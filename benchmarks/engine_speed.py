@@ -8,7 +8,6 @@ snapshots, in turns; only the ratio counts.
 """
 
 import argparse
-import importlib
 import json
 import random
 import statistics
@@ -19,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from kvproof.checkers.heap import heap_at_rest
-from kvproof.cli.hunting import more_oracles, open_engine
-from kvproof.engines.engine import Engine
+from kvproof.cli.hunting import more_oracles, open_build
+from kvproof.engines.build import Build
+from kvproof.engines.catalog import ENGINES
 from kvproof.engines.hunt import hunt
 from kvproof.engines.session import WORKER, Session
 from kvproof.judge.record import Case
@@ -33,8 +33,8 @@ HUNTS = (
 )
 
 IN_PROCESS = """
-import importlib.util, json, sys, time
-sys.path.insert(0, sys.argv[1])
+import importlib.util, json, os, sys, time
+sys.path[:0] = sys.argv[1], os.path.dirname(sys.argv[4])
 spec = importlib.util.spec_from_file_location("worker", sys.argv[1] + "/__main__.py")
 worker = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(worker)
@@ -56,12 +56,13 @@ def main() -> None:
     parser.add_argument("target")
     parser.add_argument("--seconds", type=float, default=20.0, help="per row of the first table")
     given = parser.parse_args()
-    engine = open_engine(given.target)
+    build = open_build(given.target)
     print("| what is hunted | profiles | steps/s |\n|---|---|---:|")
     for what, level, names in HUNTS:
-        module = importlib.import_module(f"kvproof.engines.levels.{level}")
-        profiles = {name: cases for name, cases in module.profiles(engine.version).items() if name in names}
-        with heap_at_rest(), Session.of(engine) as session:
+        found = ENGINES[build.name].cases(level)
+        assert found is not None
+        profiles = {name: cases for name, cases in found.profiles(build.version).items() if name in names}
+        with heap_at_rest(), Session.of(build) as session:
             more = more_oracles(level)
             warm = hunt(session, given.target, level, profiles, seconds=given.seconds, examples=80, more=more)
             report = hunt(
@@ -70,23 +71,23 @@ def main() -> None:
         print(f"| {what} | {', '.join(names)} | {report.speed or 0:,.0f} |", flush=True)
     print("\n| level | in process, steps/s | through the worker, steps/s | ratio |\n|---|---:|---:|---:|")
     with heap_at_rest():
-        through, inside, steps = _pool(engine)
+        through, inside, steps = _pool(build)
     print(f"| pool | {steps / inside:,.0f} | {steps / through:,.0f} | {inside / through:.2f} |")
 
 
-def _pool(engine: Engine, rounds: int = 5) -> tuple[float, float, int]:
+def _pool(build: Build, rounds: int = 5) -> tuple[float, float, int]:
     """Seconds through the worker, seconds in process, and steps: of the same cases of the level `pool`."""
     cases = [_case(random.Random(number)) for number in range(300)]
     messages: list[dict[str, Any]] = [
         {"id": 0, "level": case.level, "setup": case.setup, "ops": case.ops, "snapshots": "full"} for case in cases
     ]
-    with tempfile.TemporaryDirectory() as folder, Session.of(engine) as session:
+    with tempfile.TemporaryDirectory() as folder, Session.of(build) as session:
         path = Path(folder, "messages.json")
         path.write_text(json.dumps(messages))
         session.run(cases[0])
         inner = subprocess.Popen(
-            [str(engine.python), "-c", IN_PROCESS, str(WORKER), str(path), str(rounds)],
-            env=engine.environment() | {"OMP_NUM_THREADS": "1"},
+            [str(build.python), "-c", IN_PROCESS, str(WORKER), str(path), str(rounds), str(ENGINES[build.name].WORKER)],
+            env=build.environment(),
             stdout=subprocess.PIPE,
             text=True,
         )

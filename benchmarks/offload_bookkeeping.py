@@ -33,7 +33,7 @@ import statistics
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter_ns
@@ -315,7 +315,8 @@ class Vllm:
                "request_finished_all_groups", "update_connector_output")  # fmt: skip
 
     def __init__(self, clock: Clock) -> None:
-        sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "kvproof" / "engines" / "worker"))
+        engines = Path(__file__).resolve().parents[1] / "kvproof" / "engines"
+        sys.path[:0] = [str(engines / "worker"), str(engines / "vllm" / "worker")]
         # By name: the modules are the engine's, which is not installed beside the kit.
         self._common = importlib.import_module("vllm_common")
         self._system_of = importlib.import_module("vllm_simple_system")
@@ -427,7 +428,7 @@ def be_side(name: str, requests: int) -> None:
 
 
 @contextmanager
-def running(python: str, environment: dict[str, str], side: str, requests: int) -> Iterator[subprocess.Popen[str]]:
+def running(python: str, environment: Mapping[str, str], side: str, requests: int) -> Iterator[subprocess.Popen[str]]:
     """Start a side in an interpreter of its own."""
     command = [python, str(Path(__file__).resolve()), "--side", side, "--requests", str(requests)]
     with subprocess.Popen(
@@ -461,15 +462,15 @@ def measure(target: str, requests: int, rounds: int) -> dict[str, Any]:
     Raises:
         UsageError: the release is not installed.
     """
-    from kvproof.cli.hunting import open_engine
+    from kvproof.cli.hunting import open_build
 
-    engine = open_engine(target)
-    there = engine.environment() | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "VLLM_LOGGING_LEVEL": "ERROR"}
+    build = open_build(target)
+    there = build.environment()
     here = dict(os.environ) | {"OMP_NUM_THREADS": "1"}
     told: dict[str, list[dict[str, Any]]] = {"refimpl": [], "vllm": []}
     with (
         running(sys.executable, here, "refimpl", requests) as ours,
-        running(str(engine.python), there, "vllm", requests) as theirs,
+        running(str(build.python), there, "vllm", requests) as theirs,
     ):
         for _ in range(rounds):
             told["refimpl"].append(ask(ours))

@@ -20,7 +20,7 @@ from kvproof.checkers.trace import read_trace
 from kvproof.cli.engine_fuzzing import Result, fuzz_engine
 from kvproof.cli.engine_replay import outcome_on
 from kvproof.cli.findings import case_of, violation_of
-from kvproof.cli.hunting import LEVELS, Plan, more_oracles, open_engine
+from kvproof.cli.hunting import Plan, levels_of, more_oracles, open_build
 from kvproof.cli.main import run
 from kvproof.cli.output import Output
 from kvproof.errors import ExitStatus
@@ -81,7 +81,8 @@ def main() -> None:
 def _fuzz(folder: Path, release: str, seconds: float, seed: int) -> Result:
     print(f"vllm=={release}", flush=True)
     target = f"vllm=={release}"
-    plan = Plan(open_engine(target), target, LEVELS, seed, seconds)
+    build = open_build(target)
+    plan = Plan(build, target, levels_of(build), seed, seconds)
     result = fuzz_engine(Output(None), plan, folder / release)
     (folder / f"{release}.json").write_text(json.dumps(result.to_json()))
     return result
@@ -121,7 +122,7 @@ def _without(folder: Path, fault: Fault, finding: dict[str, Any]) -> str | None:
         return f"{fault.absent}: nothing is wrong" if status == ExitStatus.HOLDS else None
     trace = read_trace(kept)
     case = case_of(trace)
-    outcome = outcome_on(open_engine(f"vllm=={fault.absent}"), case, violation_of(trace), more_oracles(case.level))
+    outcome = outcome_on(open_build(f"vllm=={fault.absent}"), case, violation_of(trace), more_oracles(case.level))
     return None if outcome.kind == "same" else f"{fault.absent}: {outcome.words[:60]}"
 
 

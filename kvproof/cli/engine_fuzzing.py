@@ -85,7 +85,7 @@ def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Resul
     Raises:
         UsageError: the engine or a level cannot be used.
     """
-    levels = levels_of(plan.engine)
+    levels = levels_of(plan.build)
     unknown = sorted(set(plan.levels) - set(levels))
     if unknown:
         raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join(levels)}")

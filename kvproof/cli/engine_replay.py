@@ -12,9 +12,10 @@ from typing import Any
 from packaging.version import Version
 
 from ..checkers.trace import Trace, write_itf
+from ..engines.build import Build
+from ..engines.cases import MoreOracles
 from ..engines.driver.command import PREFIX, Driver
-from ..engines.engine import Engine
-from ..engines.hunt import MoreOracles, verdict
+from ..engines.hunt import verdict
 from ..engines.session import Session, WorkerError
 from ..engines.store import names_release
 from ..errors import ExitStatus, UsageError
@@ -37,7 +38,7 @@ UNDRIVEN = ("refused", "idle")
 class Outcome:
     """What a case does on a release."""
 
-    engine: Engine | Driver
+    build: Build | Driver
     kind: str
     """``same`` fault as recorded, ``other`` fault, ``none``; ``refused``: the release does not take the setup;
     ``idle``: it takes the setup, and none of the operations has anything to act on."""
@@ -55,7 +56,7 @@ class Outcome:
 
 
 def outcome_on(
-    engine: Engine | Driver, case: Case, recorded: Violation | None, more: MoreOracles | None = None
+    build: Build | Driver, case: Case, recorded: Violation | None, more: MoreOracles | None = None
 ) -> Outcome:
     """Run a case on a release, in a worker of its own.
 
@@ -63,15 +64,15 @@ def outcome_on(
         UsageError: the release cannot be driven at all.
     """
     try:
-        with Session.of(engine) as session:
-            return outcome_in(session, engine, case, recorded, more)
+        with Session.of(build) as session:
+            return outcome_in(session, build, case, recorded, more)
     except WorkerError as error:
-        raise UsageError(f"{engine.label} cannot be driven: {error}") from error
+        raise UsageError(f"{build.label} cannot be driven: {error}") from error
 
 
 def outcome_in(
     session: Session,
-    engine: Engine | Driver,
+    build: Build | Driver,
     case: Case,
     recorded: Violation | None,
     more: MoreOracles | None = None,
@@ -82,7 +83,7 @@ def outcome_in(
         WorkerError: no worker can be started.
     """
     if case.level not in session.hello.levels:
-        return Outcome(engine, "refused", why=f"there is no level {case.level}")
+        return Outcome(build, "refused", why=f"there is no level {case.level}")
     found, answer = verdict(session, case, more)
     passed: set[tuple[str, ...]] = set()
     # What was recorded may stand behind faults that do no harm to it, as it did when it was found.
@@ -93,14 +94,14 @@ def outcome_in(
             break
         found = later
     if answer.refused is not None:
-        return Outcome(engine, "refused", why=answer.refused)
+        return Outcome(build, "refused", why=answer.refused)
     if found is None and all(step.skipped for step in answer.steps):
-        return Outcome(engine, "idle", why=f"none of its {len(case.ops)} operations had anything to act on")
+        return Outcome(build, "idle", why=f"none of its {len(case.ops)} operations had anything to act on")
     if found is None:
-        return Outcome(engine, "none")
+        return Outcome(build, "none")
     # An exception may move within the source from release to release: its rule and type are what stays.
     same = recorded is None or (found.violation.rule, found.violation.oracle) == (recorded.rule, recorded.oracle)
-    return Outcome(engine, "same" if same else "other", found.violation, found)
+    return Outcome(build, "same" if same else "other", found.violation, found)
 
 
 def _hides(violation: Violation, recorded: Violation) -> bool:
@@ -152,12 +153,12 @@ def _own_target(name: str, subject: str) -> str:
 
 
 def bisect(
-    case: Case, recorded: Violation | None, engines: Sequence[Engine], tell: Callable[[Outcome], None]
+    case: Case, recorded: Violation | None, builds: Sequence[Build], tell: Callable[[Outcome], None]
 ) -> list[Outcome]:
     """Run a case on releases, the oldest first, and return what it does on each."""
     outcomes: list[Outcome] = []
-    for engine in sorted(engines, key=lambda e: Version(e.version)):
-        outcomes.append(outcome_on(engine, case, recorded, more_oracles(case.level)))
+    for build in sorted(builds, key=lambda build: Version(build.version)):
+        outcomes.append(outcome_on(build, case, recorded, more_oracles(case.level)))
         tell(outcomes[-1])
     return outcomes
 

@@ -135,5 +135,5 @@ def of_bisect(outcomes: "Sequence[Outcome]") -> Iterator[Gap]:
 
     if any(outcome.kind not in UNDRIVEN for outcome in outcomes):
         return
-    why = "; ".join(f"{outcome.engine.label}: {outcome.why}" for outcome in outcomes)
+    why = "; ".join(f"{outcome.build.label}: {outcome.why}" for outcome in outcomes)
     yield Gap("the trace", f"no release drove it ({why})", "name others with --releases")

@@ -1,12 +1,11 @@
 """Fuzzing a real engine: its levels, each hunted in a process of its own, side by side."""
 
-import importlib
 import math
 import multiprocessing
 import os
 import queue
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -16,28 +15,28 @@ from platformdirs import user_cache_path
 
 from ..checkers.fuzz import FuzzReport
 from ..checkers.heap import heap_at_rest
+from ..engines.build import Build, StoreError
+from ..engines.cases import Cases, MoreOracles
+from ..engines.catalog import ENGINES, driven
+from ..engines.driver import requests
 from ..engines.driver.command import PREFIX, Driver
-from ..engines.engine import Engine, StoreError
-from ..engines.hunt import CLOSING, MoreOracles, Report, hunt
+from ..engines.hunt import CLOSING, Report, hunt
 from ..engines.known import Known, expectation
-from ..engines.levels import requests
 from ..engines.session import Session, WorkerError
 from ..engines.store import resolve
 from ..errors import UsageError
 from ..judge.record import Hello
 from ..judge.sight import Sight
 
-__all__ = ["LEVELS", "Plan", "hunt_levels", "levels_of", "more_oracles", "open_engine", "open_target"]
+__all__ = ["Plan", "hunt_levels", "levels_of", "more_oracles", "open_build", "open_target"]
+
 
 POOL = "pool"
-"""The level that is fuzzed in lockstep with machine P; the others are hunted with generated cases."""
-
-LEVELS = ("scheduler", "manager", "offload", POOL)
-"""The levels of the engines that the kit has workers for."""
+"""The level that goes beside machine P, step by step."""
 
 
-def open_engine(target: str) -> Engine:
-    """The engine that a target names.
+def open_build(target: str) -> Build:
+    """The build that a target names.
 
     Raises:
         UsageError: there is none, or it is not installed.
@@ -48,8 +47,8 @@ def open_engine(target: str) -> Engine:
         raise UsageError(str(error)) from error
 
 
-def open_target(target: str) -> Engine | Driver:
-    """The engine or the driver that a target names.
+def open_target(target: str) -> Build | Driver:
+    """The build or the driver that a target names.
 
     Raises:
         UsageError: there is no such engine, or the driver's command cannot be read.
@@ -60,16 +59,16 @@ def open_target(target: str) -> Engine | Driver:
         raise UsageError(str(error)) from error
 
 
-def levels_of(engine: Engine | Driver) -> tuple[str, ...]:
-    """The levels that an engine may have."""
-    return (requests.LEVEL,) if isinstance(engine, Driver) else LEVELS
+def levels_of(build: Build | Driver) -> tuple[str, ...]:
+    """The levels that a target may have."""
+    return (requests.LEVEL,) if isinstance(build, Driver) else ENGINES[build.name].LEVELS
 
 
 @dataclass(frozen=True)
 class Plan:
     """What is to be hunted."""
 
-    engine: Engine | Driver
+    build: Build | Driver
     target: str
     levels: tuple[str, ...]
     seed: int
@@ -132,20 +131,21 @@ def _run_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report 
 
 
 def _run(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report | FuzzReport:
-    if level != POOL or isinstance(plan.engine, Driver):
-        return _hunt(plan, level, seconds, tell)
-    from ..differential.vllm.pool_fuzzing import fuzz_pool
+    if isinstance(plan.build, Driver):
+        return _hunt(plan, level, None, seconds, tell)
+    cases = ENGINES[plan.build.name].cases(level)
+    return _lockstep(plan, plan.build, seconds, tell) if cases is None else _hunt(plan, level, cases, seconds, tell)
+
+
+def _lockstep(plan: Plan, build: Build, seconds: float, tell: Callable[[Report], None]) -> FuzzReport:
+    from ..differential.catalog import LOCKSTEPS
 
     began = time.monotonic()
 
     def told(examples: int, steps: int) -> None:
         tell(Report(plan.target, POOL, examples, steps, seconds=time.monotonic() - began))
 
-    return fuzz_pool(plan.engine, plan.target, plan.seed, plan.examples, plan.steps, seconds, told)
-
-
-def _module(level: str) -> Any:
-    return importlib.import_module(f"kvproof.engines.levels.{level}")
+    return LOCKSTEPS[build.name].fuzz_pool(build, plan.target, plan.seed, plan.examples, plan.steps, seconds, told)
 
 
 def more_oracles(level: str) -> MoreOracles | None:
@@ -154,18 +154,20 @@ def more_oracles(level: str) -> MoreOracles | None:
     Raises:
         UsageError: there is no such level.
     """
-    if level not in (*LEVELS, requests.LEVEL):
-        raise UsageError(f"there is no level {level}; the levels are {', '.join((*LEVELS, requests.LEVEL))}")
-    if level == POOL:
-        return None
-    found: MoreOracles | None = getattr(_module(level), "more_oracles", None)
-    return found
+    if level == requests.LEVEL:
+        return requests.more_oracles
+    engines = [ENGINES[name] for name in driven()]
+    known = dict.fromkeys(name for engine in engines for name in engine.LEVELS)
+    if level not in known:
+        raise UsageError(f"there is no level {level}; the levels are {', '.join((*known, requests.LEVEL))}")
+    found = [engine.cases(level) for engine in engines if level in engine.LEVELS]
+    return next((cases.more_oracles for cases in found if cases is not None), None)
 
 
-def _hunt(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report:
+def _hunt(plan: Plan, level: str, cases: Cases | None, seconds: float, tell: Callable[[Report], None]) -> Report:
     try:
         set_hypothesis_home_dir(user_cache_path("kvproof") / "hypothesis")  # and not a folder where the user stands
-        with heap_at_rest(), Session.of(plan.engine) as session:
+        with heap_at_rest(), Session.of(plan.build) as session:
             hello = session.hello
             if level not in hello.levels:
                 raise UsageError(f"{plan.target} has no level {level}; it has {', '.join(hello.levels)}")
@@ -174,11 +176,11 @@ def _hunt(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]
                 session,
                 plan.target,
                 level,
-                _profiles(plan, level, hello),
+                _profiles(plan, level, cases, hello),
                 seed=plan.seed,
                 seconds=seconds,
                 examples=plan.examples,
-                more=more_oracles(level),
+                more=requests.more_oracles if cases is None else cases.more_oracles,
                 closing=CLOSING if capabilities is None else requests.closing(capabilities),
                 sight=None if capabilities is None else Sight(),
                 expected=expectation(plan.known, hello.engine, hello.version),
@@ -188,13 +190,13 @@ def _hunt(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]
         raise UsageError(f"{plan.target} cannot be driven: {error}") from error
 
 
-def _profiles(plan: Plan, level: str, hello: Hello) -> dict[str, Any]:
+def _profiles(plan: Plan, level: str, cases: Cases | None, hello: Hello) -> Mapping[str, Any]:
     """The families of cases that are wanted.
 
     Raises:
         UsageError: there are none, or the driver does not say what it can do.
     """
-    if level == requests.LEVEL:
+    if cases is None:
         can = hello.capabilities.get(level)
         if can is None or not {"start", "finish"} <= set(can.operations):
             raise UsageError(
@@ -203,9 +205,9 @@ def _profiles(plan: Plan, level: str, hello: Hello) -> dict[str, Any]:
             )
         if min(can.block_tokens, default=0) < 1 or can.tokens_per_grow < 1:
             raise UsageError(f"{plan.target} says no block_tokens, or sizes below 1; mend its hello")
-        found = requests.profiles(can)
+        found: Mapping[str, Any] = requests.profiles(can)
     else:
-        found = _module(level).profiles(hello.version)
+        found = cases.profiles(hello.version)
     if plan.profiles:
         wanted = {name: cases for name, cases in found.items() if name in plan.profiles}
         if not wanted:

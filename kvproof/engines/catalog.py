@@ -1,47 +1,26 @@
-"""The engines that the store can hold, and what it has to know of each."""
+"""The engines by name: the kit's own, and those of installed packages (entry points of the group kvproof.engines)."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Protocol
+from ..registry import Registry
+from .engine import Engine
 
-from packaging.version import Version
-
-from .dynamo import releases as dynamo_releases
-from .vllm import releases as vllm_releases
-from .vllm.releases import Recipe
-
-__all__ = ["DRIVEN", "ENGINES", "Releases"]
+__all__ = ["ENGINES", "driven"]
 
 
-class Releases(Protocol):
-    """The releases of an engine. A module is one: its constants and its function."""
+def _vllm() -> Engine:
+    from .vllm import engine
 
-    @property
-    def DISTRIBUTIONS(self) -> tuple[str, ...]:
-        """The names under which package indexes have releases; the first one knows all versions."""
-
-    @property
-    def OLDEST(self) -> Version:
-        """The oldest release that is of use."""
-
-    @property
-    def TORCH(self) -> str | None:
-        """The torch that every release imports, if any."""
-
-    @property
-    def RUNTIME(self) -> Path | None:
-        """A file with everything that releases import, one pinned requirement a line; none if they import nothing."""
-
-    @property
-    def MODULES(self) -> tuple[str, ...]:
-        """What must import before a release counts as installed."""
-
-    def recipes(self, version: str) -> tuple[Recipe, ...]:
-        """Return the ways to build a release, the best first."""
+    return engine
 
 
-ENGINES: Mapping[str, Releases] = {"vllm": vllm_releases, "dynamo": dynamo_releases}
-"""The engines by name."""
+def _dynamo() -> Engine:
+    from .dynamo import engine
 
-DRIVEN = "vllm"
-"""The engine that commands drive, operation by operation. Others can be installed, and compared as a whole."""
+    return engine
+
+
+ENGINES: Registry[Engine] = Registry("kvproof.engines", {"vllm": _vllm, "dynamo": _dynamo})
+
+
+def driven() -> tuple[str, ...]:
+    """Return the engines that `kvproof fuzz` drives, operation by operation. Others are compared as a whole."""
+    return tuple(name for name, engine in ENGINES.items() if engine.LEVELS)

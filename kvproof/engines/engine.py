@@ -1,54 +1,79 @@
-"""An engine that can be run: which release, by which interpreter, in which environment."""
+"""What the kit has to know of an engine: a module `kvproof/engines/NAME/engine.py`, or an installed package's."""
 
-import os
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from .vllm import releases
+from packaging.version import Version
 
-__all__ = ["Engine", "StoreError", "without_python"]
+if TYPE_CHECKING:
+    from .cases import Cases
 
-
-class StoreError(Exception):
-    """An engine cannot be had. The message is one sentence that says what is wrong and how to mend it."""
-
-    def __init__(self, message: str, said: str = "") -> None:
-        """Say what is wrong; ``said`` is the end of what the tool that failed had to say."""
-        super().__init__(message)
-        self.said = said
+__all__ = ["Engine", "Recipe"]
 
 
 @dataclass(frozen=True)
-class Engine:
-    """A release of an engine and the interpreter that runs it."""
+class Recipe:
+    """A way to build a release."""
 
-    name: str
-    """``vllm``."""
-    version: str
-    """``0.33.0``."""
-    python: Path
-    """The interpreter."""
-    path: tuple[Path, ...] = ()
-    """Folders to put on ``PYTHONPATH``; none for an environment of the user's own."""
+    what: str
+    """What is built or taken, as progress and errors name it."""
+    arguments: tuple[str, ...]
+    """What ``pip install --no-deps --target FOLDER`` is told besides."""
+    environment: dict[str, str]
+    """What the build is told besides."""
+
+
+class Engine(Protocol):
+    """An engine. A module is one: its constants and its functions."""
+
+    # Which releases there are, and how they come into the store.
 
     @property
-    def label(self) -> str:
-        """The engine as the command line names it: ``vllm==0.33.0``."""
-        return f"{self.name}=={self.version}"
+    def DISTRIBUTIONS(self) -> tuple[str, ...]:
+        """The names under which package indexes have releases; the first one knows all versions."""
 
-    def environment(self) -> dict[str, str]:
-        """Return the environment variables to start ``python`` with.
+    @property
+    def OLDEST(self) -> Version:
+        """The oldest release that is of use."""
 
-        A release of the store sees nothing of the user's Python; an environment of the user's own sees all of it, and
-        nothing is written into it.
+    @property
+    def TORCH(self) -> str | None:
+        """The torch that every release imports, if any."""
+
+    @property
+    def RUNTIME(self) -> Path | None:
+        """A file with everything that releases import, one pinned requirement a line; none if they import nothing."""
+
+    @property
+    def MODULES(self) -> tuple[str, ...]:
+        """What must import before a release counts as installed."""
+
+    def recipes(self, version: str) -> tuple[Recipe, ...]:
+        """Return the ways to build a release, the best first."""
+
+    # How a build of it is driven.
+
+    @property
+    def VARIABLES(self) -> tuple[str, ...]:
+        """How the environment variables begin that change what it is or does. Those of the user's are kept from it."""
+
+    @property
+    def WORKER(self) -> Path:
+        """The file ``NAME_engine.py`` that the worker imports: its ``LEVELS`` and its ``version()``."""
+
+    @property
+    def LEVELS(self) -> tuple[str, ...]:
+        """The levels that `kvproof fuzz` drives, in the order in which it shows them; none if only comparisons do."""
+
+    def environment(self, cache: Path) -> Mapping[str, str]:
+        """Return the environment variables with which it is the same in every run.
+
+        ``cache`` is a folder for what a release keeps from one run to the next.
         """
-        variables = without_python() if self.path else dict(os.environ)
-        if self.path:
-            variables["PYTHONPATH"] = os.pathsep.join(map(str, self.path))
-        # The current folder is no place to import from: it may hold anything.
-        return variables | releases.QUIET | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
 
-
-def without_python() -> dict[str, str]:
-    """Return the environment variables without those that change what Python imports or how vLLM is built."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VLLM_"))}
+    def cases(self, level: str) -> Cases | None:
+        """Return what a level is hunted with; none for one that is compared with a machine step by step."""

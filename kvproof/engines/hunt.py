@@ -22,6 +22,7 @@ from ..judge.oracles.words import garbage
 from ..judge.record import Answer, Case
 from ..judge.sight import Sight
 from ..judge.violation import Verdict, Violation
+from .cases import MoreOracles
 from .reduce import reduced
 from .session import Failure, Session
 
@@ -36,8 +37,6 @@ _BATCH = 40
 _SHRINK = 1 / 30
 """The part of a hunt's time for which Hypothesis may shrink what a batch found, and twice that for leaving out
 operations and arguments afterwards."""
-
-MoreOracles = Callable[[Case], Callable[[Any], list[Any]] | None]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 from packaging.version import Version
 
-from .catalog import ENGINES, Releases
-from .engine import Engine, StoreError, without_python
+from .build import Build, StoreError, without_python
+from .catalog import ENGINES
+from .engine import Engine
 from .folder import Folder
 from .process import ProcessError, run
 
@@ -42,11 +43,11 @@ def interpreter(runtime: Path) -> Path:
     return runtime / "bin" / "python"
 
 
-def runtime_name(releases: Releases) -> str:
+def runtime_name(engine: Engine) -> str:
     """Return the name of the runtime that new releases get: another one for other contents or another Python."""
-    if releases.RUNTIME is None:
+    if engine.RUNTIME is None:
         return f"runtime-{PYTHON}-empty"
-    return f"runtime-{PYTHON}-{hashlib.sha256(releases.RUNTIME.read_bytes()).hexdigest()[:8]}"
+    return f"runtime-{PYTHON}-{hashlib.sha256(engine.RUNTIME.read_bytes()).hexdigest()[:8]}"
 
 
 def log_of(root: Path, name: str, version: str) -> Path:
@@ -62,7 +63,7 @@ class Installation:
         self._folder = folder
         self._stage = stage
         self._name = name
-        self._releases = ENGINES[name]
+        self._engine = ENGINES[name]
         self._version = version
         self._on_progress = on_progress
         self._label = f"{name}=={version}"
@@ -72,14 +73,14 @@ class Installation:
         self._temporary = stage / "tmp"
         self._temporary.mkdir()
 
-    def finish(self) -> Engine:
+    def finish(self) -> Build:
         """Do all of it.
 
         Raises:
             StoreError: the release is unknown, or cannot be built or run here.
             OSError: the store cannot be used.
         """
-        runtime = runtime_name(self._releases)
+        runtime = runtime_name(self._engine)
         python = interpreter(self._folder.root / runtime)
         if python.exists():
             version = self._look_up(python)
@@ -92,7 +93,7 @@ class Installation:
             python = interpreter(self._folder.put(staged, runtime))
         built = self._build(python, version)
         (built / RECORD).write_bytes(msgspec.json.encode(Record(self._name, version, runtime)))
-        return Engine(self._name, version, python, (self._folder.put(built, f"{self._name}-{version}"),))
+        return Build(self._name, version, python, (self._folder.put(built, f"{self._name}-{version}"),))
 
     def _make_environment(self, place: Path) -> None:
         """Make an empty virtual environment."""
@@ -107,7 +108,7 @@ class Installation:
 
     def _look_up(self, python: Path) -> str:
         """Return the version as the package index writes it."""
-        package = self._releases.DISTRIBUTIONS[0]
+        package = self._engine.DISTRIBUTIONS[0]
         try:
             said = self._pip(f"looking up {self._label}", python, "index", "versions", "--pre", package)
         except ProcessError as error:
@@ -126,7 +127,7 @@ class Installation:
 
     def _fill(self, python: Path) -> None:
         """Install what releases import, if anything."""
-        runtime, torch = self._releases.RUNTIME, self._releases.TORCH
+        runtime, torch = self._engine.RUNTIME, self._engine.TORCH
         if runtime is None:
             return
         try:
@@ -157,7 +158,7 @@ class Installation:
     def _build(self, python: Path, version: str) -> Path:
         """Return a folder with the release in it, which has been seen to import."""
         failures: list[str] = []
-        recipes = self._releases.recipes(version)
+        recipes = self._engine.recipes(version)
         for recipe in recipes:
             place = self._stage / f"release-{len(failures)}"
             again = ", for want of a better one" if failures else ""
@@ -172,8 +173,8 @@ class Installation:
                 )
                 self._run(
                     f"trying {self._label}",
-                    [python, "-c", f"import {', '.join(self._releases.MODULES)}"],
-                    environment=Engine(self._name, version, python, (place,)).environment(),
+                    [python, "-c", f"import {', '.join(self._engine.MODULES)}"],
+                    environment=Build(self._name, version, python, (place,)).environment(),
                 )
                 return place
             except ProcessError as error:
@@ -186,7 +187,7 @@ class Installation:
     ) -> list[str]:
         """Run pip as the user has configured it, but for what would lead it out of the store."""
         own = {"TMPDIR": str(self._temporary), "PIP_USER": "0", "PIP_NO_INPUT": "1"}
-        variables = without_python() | own | dict(environment or {})
+        variables = without_python(self._name) | own | dict(environment or {})
         return self._run(task, [python, "-m", "pip", *arguments], environment=variables)
 
     def _run(self, task: str, command: list[str | Path], environment: Mapping[str, str] | None = None) -> list[str]:
@@ -198,5 +199,5 @@ class Installation:
             said.append(line)
             self._on_progress(task, line)
 
-        run(command, without_python() if environment is None else environment, self._log, on_line)
+        run(command, without_python(self._name) if environment is None else environment, self._log, on_line)
         return said

@@ -22,9 +22,9 @@ from ..judge.record import PROTOCOL, Answer, Case, Hello, Step
 from ..untrusted import limits
 from ..untrusted.reading import UnreadableError, check_json, decode_json
 from ..untrusted.text import one_line
+from .build import Build
+from .catalog import ENGINES
 from .driver.command import Driver
-from .engine import Engine
-from .store import location
 
 __all__ = ["Exchange", "Failure", "Limits", "Run", "Session", "WorkerError"]
 
@@ -99,7 +99,7 @@ class Session:
     """A worker for one engine. Starts when first asked, again after each failure; a context manager that ends it."""
 
     command: Sequence[str]
-    """What starts the worker: ``[PYTHON, WORKER, "vllm"]``, or any program that speaks the protocol."""
+    """What starts the worker: ``[PYTHON, WORKER, ADAPTER, LIMITS]``, or any program that speaks the protocol."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """All of its environment variables."""
     limits: Limits = field(default_factory=Limits)
@@ -126,19 +126,17 @@ class Session:
         self._looked = 0.0
 
     @staticmethod
-    def of(engine: Engine | Driver, limits: Limits | None = None) -> "Session":
-        """A worker for an engine of the store or of the user's own, or the user's own driver."""
-        if isinstance(engine, Driver):
-            return Session(engine.command, limits=limits or _OF_DRIVERS, folder=Path.cwd(), watched=True)
-        limits = limits or Limits()
+    def of(build: Build | Driver, limits: Limits | None = None) -> "Session":
+        """A worker for a build of the store or of the user's own, or the user's own driver."""
+        if isinstance(build, Driver):
+            return Session(build.command, limits=limits or _OF_DRIVERS, folder=Path.cwd(), watched=True)
+        return Session.around(ENGINES[build.name].WORKER, build.python, build.environment(), limits or Limits())
+
+    @staticmethod
+    def around(adapter: Path, python: Path, environment: Mapping[str, str], limits: Limits) -> "Session":
+        """The kit's worker around an adapter: a file ``NAME_engine.py`` that makes the levels of an engine."""
         said = msgspec.json.encode({"operation": limits.operation, "memory": limits.memory}).decode()
-        cache = location() / "work" / f"{engine.name}-{engine.version}"
-        environment = engine.environment() | {
-            "VLLM_CACHE_ROOT": str(cache),  # What it learns of its models, by release; not in the user's own cache.
-            "CUDA_VISIBLE_DEVICES": "",
-            "OMP_NUM_THREADS": "1",
-        }
-        return Session([str(engine.python), str(WORKER), engine.name, said], environment, limits)
+        return Session([str(python), str(WORKER), str(adapter), said], environment, limits)
 
     def __enter__(self) -> Self:
         return self

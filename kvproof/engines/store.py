@@ -9,7 +9,6 @@
 It lies in the user's cache folder, or where ``KVPROOF_ENGINES`` says. Nothing of it is ever imported by the kit.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -18,22 +17,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
 from packaging.version import InvalidVersion, Version
 
 from ..untrusted import limits
 from ..untrusted.reading import UnreadableError, decode_json, read_bounded
-from .catalog import DRIVEN, ENGINES
-from .engine import Engine, StoreError
+from .build import VARIABLE, Build, StoreError, location
+from .catalog import ENGINES, driven
 from .folder import Folder
 from .installation import RECORD, Installation, Progress, Record, interpreter, log_of
 
 __all__ = [
-    "Engine",
+    "Build",
     "Holding",
     "StoreError",
     "check",
     "clear",
+    "engine_of",
     "holdings",
     "install",
     "installed",
@@ -43,9 +42,6 @@ __all__ = [
     "resolve",
     "tidy",
 ]
-
-_VARIABLE = "KVPROOF_ENGINES"
-"""The environment variable that says where the store is."""
 
 _SECONDS_TO_ANSWER = 60
 """How long an interpreter may take to say which release it has."""
@@ -66,7 +62,7 @@ print(next((d.version for name in sys.argv[1:] for d in distributions(name=name)
 class Holding:
     """A folder of the store."""
 
-    engine: Engine | None
+    build: Build | None
     """The release in it; none for a runtime."""
     path: Path
     runtime: Path
@@ -80,41 +76,45 @@ class Holding:
         return self.runtime.name.split("-")[1]
 
 
-def location() -> Path:
-    """Return the folder of the store, which need not exist."""
-    return Path(os.environ.get(_VARIABLE) or Path(platformdirs.user_cache_dir("kvproof"), "engines")).absolute()
+def resolve(target: str, names: Collection[str] | None = None) -> Build:
+    """Return the build of ``vllm==0.33.0``, from the store, or of ``vllm@PYTHON``, an environment of the user's own.
 
-
-def resolve(target: str, name: str = DRIVEN) -> Engine:
-    """Return the engine of ``vllm==0.33.0``, from the store, or of ``vllm@PYTHON``, an environment of the user's own.
-
-    ``name`` is which engine the caller can use: no other is returned.
+    ``names`` are the engines that the caller can use; by default those that can be driven operation by operation.
 
     Raises:
-        StoreError: there is no such engine, or it cannot be driven.
+        StoreError: there is no such build, or it cannot be driven.
     """
-    _, sign, rest = _parse(target, (name,))
+    names = driven() if names is None else names
+    name, sign, rest = _parse(target, names)
     if sign == "@":
         return _own(target, name, rest)
-    name, version = _release(target, (name,))
-    engine = _find(name, version)
-    if engine is None:
+    name, version = _release(target, names)
+    build = _find(name, version)
+    if build is None:
         raise StoreError(f"{name}=={version} is not installed; run: kvproof engines install {name}=={version}")
-    if not engine.python.exists():
-        raise StoreError(f"the Python that ran {engine.label} is gone; run: kvproof engines install {engine.label}")
-    return engine
+    if not build.python.exists():
+        raise StoreError(f"the Python that ran {build.label} is gone; run: kvproof engines install {build.label}")
+    return build
 
 
-def names_release(target: str, name: str = DRIVEN) -> bool:
+def names_release(target: str) -> bool:
     """Tell whether a target is ``vllm==0.33.0``: no path, no interpreter, no command, and nothing is looked up."""
     try:
-        _release(target, (name,))
+        _release(target, driven())
     except StoreError:
         return False
     return True
 
 
-def installed(name: str = DRIVEN) -> list[Engine]:
+def engine_of(target: str) -> str | None:
+    """Return which of the engines that can be driven a target names, if it names one; nothing is looked up."""
+    try:
+        return _parse(target, driven())[0]
+    except StoreError:
+        return None
+
+
+def installed(name: str) -> list[Build]:
     """Return the releases of an engine that are in the store, the oldest first.
 
     Raises:
@@ -123,7 +123,7 @@ def installed(name: str = DRIVEN) -> list[Engine]:
     root = location()
     with _sentences():
         found = [_read(root, record) for record in root.glob(f"{name}-*/{RECORD}")]
-    return sorted((engine for engine in found if engine is not None), key=lambda engine: Version(engine.version))
+    return sorted((build for build in found if build is not None), key=lambda build: Version(build.version))
 
 
 def check(requirement: str) -> tuple[str, Version]:
@@ -140,17 +140,17 @@ def check(requirement: str) -> tuple[str, Version]:
     return name, version
 
 
-def install(requirement: str, on_progress: Progress) -> Engine:
-    """Return the engine of ``vllm==0.33.0``, installed first if need be: whole, or not at all.
+def install(requirement: str, on_progress: Progress) -> Build:
+    """Return the build of ``vllm==0.33.0``, installed first if need be: whole, or not at all.
 
     Raises:
         StoreError: it cannot be installed, or does not work here.
     """
     name, version = check(requirement)
     with _changing(on_progress) as folder:
-        engine = _find(name, version)
-        if engine is not None and engine.python.exists():
-            return engine
+        build = _find(name, version)
+        if build is not None and build.python.exists():
+            return build
         with folder.staging() as stage:
             return Installation(folder, stage, name, version, on_progress).finish()
 
@@ -163,11 +163,11 @@ def remove(requirement: str, on_progress: Progress) -> None:
     """
     name, version = _release(requirement, ENGINES)
     with _changing(on_progress) as folder:
-        engine = _find(name, version)
-        if engine is None:
+        build = _find(name, version)
+        if build is None:
             raise StoreError(f"{name}=={version} is not installed; kvproof engines list shows what is")
-        folder.discard(engine.path[0].name)
-        log_of(folder.root, engine.name, engine.version).unlink(missing_ok=True)
+        folder.discard(build.path[0].name)
+        log_of(folder.root, build.name, build.version).unlink(missing_ok=True)
         needed = {_runtime_of(left) for left in _all_installed()}
         for runtime in _runtimes(folder.root):
             if runtime not in needed:
@@ -211,9 +211,9 @@ def holdings() -> list[Holding]:
         StoreError: the store cannot be read.
     """
     with _sentences():
-        held = [(engine, engine.path[0], _runtime_of(engine)) for engine in _all_installed()]
+        held = [(build, build.path[0], _runtime_of(build)) for build in _all_installed()]
         shared = [(None, runtime, runtime) for runtime in _runtimes(location())]
-        return [Holding(engine, path, runtime, _size(path)) for engine, path, runtime in [*held, *shared]]
+        return [Holding(build, path, runtime, _size(path)) for build, path, runtime in [*held, *shared]]
 
 
 @contextmanager
@@ -232,7 +232,7 @@ def _sentences() -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"the engine store {location()} cannot be used ({error.strerror or error}); "
-            f"mend that, or set {_VARIABLE} to a folder of yours with some gigabytes of room"
+            f"mend that, or set {VARIABLE} to a folder of yours with some gigabytes of room"
         ) from error
 
 
@@ -266,18 +266,18 @@ def _refuse_old(target: str, name: str, version: Version) -> None:
         raise StoreError(f"{target}: {name} {version} is too old; kvproof drives {oldest} and newer")
 
 
-def _find(name: str, version: Version) -> Engine | None:
+def _find(name: str, version: Version) -> Build | None:
     """Return the release if it is installed."""
-    return next((engine for engine in installed(name) if Version(engine.version) == version), None)
+    return next((build for build in installed(name) if Version(build.version) == version), None)
 
 
-def _all_installed() -> list[Engine]:
+def _all_installed() -> list[Build]:
     """Return the releases of all engines."""
-    return [engine for name in ENGINES for engine in installed(name)]
+    return [build for name in ENGINES for build in installed(name)]
 
 
-def _read(root: Path, path: Path) -> Engine | None:
-    """Return the engine whose record is at ``path``, if it is one.
+def _read(root: Path, path: Path) -> Build | None:
+    """Return the build whose record is at ``path``, if it is one.
 
     A record decides which interpreter is run: it may name a runtime of this store, and no other place.
     """
@@ -288,11 +288,11 @@ def _read(root: Path, path: Path) -> Engine | None:
         return None
     if path.parent.name != f"{record.name}-{record.version}" or not _RUNTIME.fullmatch(record.runtime):
         return None
-    return Engine(record.name, record.version, interpreter(root / record.runtime), (path.parent,))
+    return Build(record.name, record.version, interpreter(root / record.runtime), (path.parent,))
 
 
-def _own(target: str, name: str, place: str) -> Engine:
-    """Return the engine of an environment of the user's own, which is asked for its version and left as it is."""
+def _own(target: str, name: str, place: str) -> Build:
+    """Return the build of an environment of the user's own, which is asked for its version and left as it is."""
     found = shutil.which(Path(place).expanduser())
     if found is None:
         raise StoreError(
@@ -307,7 +307,7 @@ def _own(target: str, name: str, place: str) -> Engine:
             encoding="utf-8",
             timeout=_SECONDS_TO_ANSWER,
             check=True,
-            env=Engine(name, "", python).environment(),
+            env=Build(name, "", python).environment(),
         )
         text = answer.stdout.splitlines()[-1]
     except (subprocess.SubprocessError, OSError, ValueError, IndexError) as error:
@@ -318,13 +318,13 @@ def _own(target: str, name: str, place: str) -> Engine:
         raise StoreError(f"{target}: {name} is not installed there; give the path of a Python interpreter that has it")
     with suppress(InvalidVersion):
         _refuse_old(target, name, Version(text))
-        return Engine(name, text, python)
+        return Build(name, text, python)
     raise StoreError(f"{target}: the {name} there calls itself '{text}', which is no version; install a release there")
 
 
-def _runtime_of(engine: Engine) -> Path:
+def _runtime_of(build: Build) -> Path:
     """Return the virtual environment that runs a release of the store."""
-    return engine.python.parent.parent
+    return build.python.parent.parent
 
 
 def _runtimes(root: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .registry import Registry
+from ..registry import Registry
 
 if TYPE_CHECKING:
     from hypothesis import strategies as st

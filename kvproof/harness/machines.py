@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
+from ..registry import Registry
 from .blame import mistakes_of
-from .registry import Registry
 
 if TYPE_CHECKING:
     from ..machine import Machine

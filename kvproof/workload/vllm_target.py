@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import Any
 
-from ..engines.dialect import check_dialect
 from ..engines.session import Run, Session
+from ..engines.vllm.dialect import check_dialect
 from ..judge.record import Case, Step
 from .requests import BLOCK_TOKENS, Request, Workload
 from .target import Started, View

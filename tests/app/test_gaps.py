@@ -13,7 +13,7 @@ from kvproof.cli import gaps
 from kvproof.cli import main as cli
 from kvproof.cli.engine_replay import Outcome
 from kvproof.cli.output import Output
-from kvproof.engines.engine import Engine
+from kvproof.engines.build import Build
 from kvproof.engines.hunt import Finding, Report
 from kvproof.errors import ExitStatus
 from kvproof.judge.record import Answer, Case
@@ -181,7 +181,7 @@ def test_a_workload_of_which_nothing_fits_is_undecided(
 
 def test_a_bisection_that_no_release_drives_is_undecided() -> None:
     def outcome(kind: str) -> Outcome:
-        return Outcome(Engine("vllm", "1.0", Path(sys.executable), ()), kind, why="no such option")
+        return Outcome(Build("vllm", "1.0", Path(sys.executable), ()), kind, why="no such option")
 
     (gap,) = gaps.of_bisect([outcome("refused"), outcome("idle")])
     assert gap.why == "no release drove it (vllm==1.0: no such option; vllm==1.0: no such option)"

@@ -13,7 +13,7 @@ from kvproof.cli import main as cli
 from kvproof.harness import machines
 from kvproof.harness.levels import LEVELS
 from kvproof.harness.machines import KNOWN
-from kvproof.harness.registry import Registry
+from kvproof.registry import Registry
 
 MACHINE = """
 from kvproof.machine import Bool, Machine, Scalar, action, invariant

@@ -5,12 +5,12 @@ from functools import cache
 
 import pytest
 
-from kvproof.engines.engine import Engine
+from kvproof.engines.build import Build
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.store import StoreError, resolve
 
 
-def engine(version: str) -> Engine:
+def engine(version: str) -> Build:
     """A release of the store."""
     try:
         return resolve(f"vllm=={version}")

@@ -35,7 +35,7 @@ CONFIG = MockerConfig(blocks=4, block_tokens=4, host=HostTierConfig(blocks=8, do
 @pytest.fixture(scope="module")
 def mocker() -> Iterator[Session]:
     try:
-        engine = resolve(RELEASE, "dynamo")
+        engine = resolve(RELEASE, ["dynamo"])
     except StoreError as error:
         pytest.skip(str(error))
     with Session.of(engine, Limits(start=60, operation=20, answer=60)) as session:

@@ -13,12 +13,11 @@ import pytest
 
 from kvproof.cli import main as cli
 from kvproof.cli.hunting import Plan, hunt_levels
-from kvproof.engines.driver import conformance
+from kvproof.engines.build import StoreError
+from kvproof.engines.driver import conformance, requests
 from kvproof.engines.driver.command import Driver
-from kvproof.engines.engine import StoreError
 from kvproof.engines.hunt import Report, verdict
 from kvproof.engines.known import Known
-from kvproof.engines.levels import requests
 from kvproof.engines.session import Limits, Session, WorkerError
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.requests import RequestsOracle

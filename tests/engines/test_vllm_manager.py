@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvproof.engines.hunt import close, verdict
-from kvproof.engines.levels.manager import profiles
+from kvproof.engines.vllm.levels.manager import profiles
 from kvproof.judge.record import Answer, Case
 
 from .installed import session

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvproof.engines.hunt import close, verdict
-from kvproof.engines.levels.offload import more_oracles, profiles
+from kvproof.engines.vllm.levels.offload import more_oracles, profiles
 from kvproof.judge.oracles.offload_manager import OffloadManagerOracle
 from kvproof.judge.record import Answer, Case, Step, World
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kvproof.differential.vllm.pool_fuzzing import SIZES, fuzz_pool
+from kvproof.differential.vllm.pool import SIZES, fuzz_pool
 from kvproof.differential.vllm.pool_target import PoolLink, VllmPoolTarget
-from kvproof.engines.dialect import check_dialect, dialect
+from kvproof.engines.vllm.dialect import check_dialect, dialect
 from kvproof.harness.worlds import World
 from kvproof.judge.record import Case
 

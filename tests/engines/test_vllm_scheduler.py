@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvproof.engines.hunt import close, verdict
-from kvproof.engines.levels.scheduler import profiles
+from kvproof.engines.vllm.levels.scheduler import profiles
 from kvproof.judge.record import Answer, Case, Step
 
 from .installed import engine, session
@@ -130,7 +130,7 @@ def test_what_the_release_would_not_start_with_is_refused(version: str, setup: d
 
 def test_numbers_set_on_a_copy_make_the_configuration_that_is_made_of_them() -> None:
     code = (
-        "import sys; sys.path.insert(0, 'kvproof/engines/worker')\n"
+        "import sys; sys.path[:0] = ['kvproof/engines/worker', 'kvproof/engines/vllm/worker']\n"
         "import vllm_settings as s\n"
         "for spec in (0, 2):\n"
         "    o = s.Options(max_len=24, budget=12, max_seqs=2, long_prefill=3, priority=True, watermark=10, spec=spec,"

@@ -1,5 +1,6 @@
 """The worker and its session against an engine that misbehaves in every way."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kvproof.engines.engine import Engine
 from kvproof.engines.hunt import verdict
 from kvproof.engines.session import Limits, Session, WorkerError
 from kvproof.judge.record import Case
@@ -125,7 +125,7 @@ def test_a_worker_that_cannot_start_says_why() -> None:
     with pytest.raises(WorkerError, match="cannot be run"):
         _ = Session(["/nonexistent/python"]).hello
     with pytest.raises(WorkerError, match=r"did not start.*No module named"):
-        _ = Session.of(Engine("absent", "1", Path(sys.executable), (FAKES,)), LIMITS).hello
+        _ = Session.around(FAKES / "absent_engine.py", Path(sys.executable), os.environ, LIMITS).hello
     with pytest.raises(WorkerError, match="protocol 99"):
         _ = Session(
             [sys.executable, "-c", 'print(\'{"hello":{"protocol":99,"engine":"x","version":"1","levels":[]}}\')']

@@ -1,12 +1,12 @@
 """The toy engine as tests use it."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from kvproof.engines.engine import Engine
 from kvproof.engines.session import Limits, Session
 from kvproof.judge.record import Case
 
@@ -15,7 +15,7 @@ FAKES = Path(__file__).with_name("fakes")
 
 def toy(limits: Limits | None = None) -> Session:
     """A session with the toy engine."""
-    return Session.of(Engine("fake", "1.0", Path(sys.executable), (FAKES,)), limits)
+    return Session.around(FAKES / "fake_engine.py", Path(sys.executable), os.environ, limits or Limits())
 
 
 def cases(**setup: Any) -> st.SearchStrategy[Case]:

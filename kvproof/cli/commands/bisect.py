@@ -28,6 +28,7 @@ def bisect(
 
     from ...checkers.trace import read_trace
     from ...engines import store
+    from ...engines.catalog import driven
     from ...untrusted.text import one_line
     from ..engine_replay import UNDRIVEN, Outcome
     from ..engine_replay import bisect as run
@@ -36,11 +37,12 @@ def bisect(
 
     recorded = read_trace(trace)
     case, wanted = case_of(recorded), violation_of(recorded)
+    name = store.engine_of(recorded.subject) or driven()[0]
     try:
         if releases is None:
-            engines = store.installed()
+            engines = store.installed(name)
         else:
-            targets = [f"vllm=={version.strip()}" for version in releases.split(",")]
+            targets = [f"{name}=={version.strip()}" for version in releases.split(",")]
             if install:
                 with output.progress("installing") as advance:
                     for target in targets:
@@ -49,36 +51,36 @@ def bisect(
     except store.StoreError as error:
         raise UsageError(str(error)) from error
     if not engines:
-        raise UsageError("no release is installed; run kvproof engines install vllm==VERSION, or name --releases")
+        raise UsageError(f"no release is installed; run kvproof engines install {name}==VERSION, or name --releases")
     with output.progress("bisecting") as advance:
 
         def tell(outcome: Outcome) -> None:
-            advance(0, len(engines), f"bisecting: {outcome.engine.label}")
+            advance(0, len(engines), f"bisecting: {outcome.build.label}")
 
         outcomes = run(case, wanted, engines, tell)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("release", no_wrap=True)
     table.add_column("the trace shows")
     for outcome in outcomes:
-        table.add_row(outcome.engine.label, one_line(outcome.words))
+        table.add_row(outcome.build.label, one_line(outcome.words))
     output.tables.print(table)
     # Releases that do not take the setup, or do nothing with it, say nothing about when it changed.
-    driven = [outcome for outcome in outcomes if outcome.kind not in UNDRIVEN]
+    told = [outcome for outcome in outcomes if outcome.kind not in UNDRIVEN]
     missing = list(of_bisect(outcomes))
-    changes = [(a, b) for a, b in pairwise(driven) if a.kind != b.kind]
+    changes = [(a, b) for a, b in pairwise(told) if a.kind != b.kind]
     for before, after in changes:
         what = {"same": "shows it", "other": "shows another fault", "none": "does not show it"}
         text = (
-            f"changed between {before.engine.label} ({what[before.kind]}) and {after.engine.label} ({what[after.kind]})"
+            f"changed between {before.build.label} ({what[before.kind]}) and {after.build.label} ({what[after.kind]})"
         )
         output.tables.print(text, markup=False, highlight=False)
-    if driven and not changes:
+    if told and not changes:
         output.tables.print("the same on all releases that take its setup", markup=False, highlight=False)
     output.report(
         {
             "trace": str(trace),
-            "releases": [{"release": o.engine.label, "outcome": o.kind, "what": o.words} for o in outcomes],
-            "changes": [[a.engine.label, b.engine.label] for a, b in changes],
+            "releases": [{"release": o.build.label, "outcome": o.kind, "what": o.words} for o in outcomes],
+            "changes": [[a.build.label, b.build.label] for a, b in changes],
             "gaps": to_json(missing),
         }
     )

@@ -63,11 +63,11 @@ def list_(json: JsonOption = None) -> int:
         {
             "store": str(store.location()),
             "engines": [
-                {"engine": h.engine.label, "python": h.python, "path": str(h.path), "bytes": h.size}
+                {"engine": h.build.label, "python": h.python, "path": str(h.path), "bytes": h.size}
                 for h in held
-                if h.engine is not None
+                if h.build is not None
             ],
-            "runtimes": [{"python": h.python, "path": str(h.path), "bytes": h.size} for h in held if h.engine is None],
+            "runtimes": [{"python": h.python, "path": str(h.path), "bytes": h.size} for h in held if h.build is None],
             "bytes": sum(h.size for h in held),
         }
     )
@@ -98,7 +98,7 @@ def remove(
         left = {h.path for h in store.holdings()}
     gone = [h for path, h in before.items() if path not in left]
     freed = sum(h.size for h in gone)
-    names = [h.engine.label if h.engine else h.path.name for h in gone]
+    names = [h.build.label if h.build else h.path.name for h in gone]
     output.tables.print(
         f"{', '.join(names) if names else 'nothing'} removed, {freed / 2**20:,.0f} MiB freed", highlight=False
     )
@@ -120,7 +120,7 @@ def show(output: Output, held: "list[Holding]") -> None:
     table.add_column("disk", justify="right")
     table.add_column("where", overflow="fold")
     for h in held:
-        name = h.engine.label if h.engine else "what they share"
+        name = h.build.label if h.build else "what they share"
         table.add_row(name, h.python, f"{h.size / 2**20:,.0f} MiB", str(h.path))
     output.tables.print(table)
 

@@ -74,11 +74,11 @@ def fuzz(
     from ..engine_fuzzing import fuzz_engine, read_list
     from ..hunting import Plan, levels_of, open_target
 
-    engine = open_target(target)
+    build = open_target(target)
     plan = Plan(
-        engine=engine,
+        build=build,
         target=target,
-        levels=tuple(level or levels_of(engine)),
+        levels=tuple(level or levels_of(build)),
         seed=seed,
         seconds=time or ENGINE_SECONDS,
         examples=examples,

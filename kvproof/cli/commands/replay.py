@@ -108,10 +108,11 @@ def _in_dialect_of(target: str, setting: dict[str, Any], recorded: "Trace") -> N
     """
     from msgspec import UNSET
 
-    from ...engines.dialect import dialect
-    from ..hunting import open_engine
+    from ...differential.catalog import LOCKSTEPS
+    from ..hunting import open_build
 
-    split = dialect(open_engine(target).version).split
+    build = open_build(target)
+    split = LOCKSTEPS[build.name].splits(build.version)
     if setting.get("params", {}).get("split") != split:
         setting["params"]["split"] = split
         for operation in recorded.operations:
@@ -132,18 +133,14 @@ def _target(name: str | None, model: "Model") -> "Iterator[Callable[[Any], Targe
 
         yield level_for(model.machine).target
     else:
-        from ...differential.vllm.pool_target import EngineLostError, PoolLink, VllmPoolTarget
-        from ...engines.session import Session, WorkerError
-        from ..hunting import open_engine
+        from ...differential.catalog import LOCKSTEPS
+        from ..hunting import open_build
 
         if model.name != "Pool":
             raise UsageError(f"{name} is compared with machine Pool, not with {model.name}; use --target refimpl")
-        try:
-            with Session.of(open_engine(name)) as session:
-                link = PoolLink(session)
-                yield lambda world: VllmPoolTarget(world, link)
-        except (EngineLostError, WorkerError) as error:
-            raise UsageError(f"{name} cannot be driven: {error}") from error
+        build = open_build(name)
+        with LOCKSTEPS[build.name].targets(build) as make_target:
+            yield make_target
 
 
 def _first(model: "Model", recorded: "Trace") -> dict[str, Any]:

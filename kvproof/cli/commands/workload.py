@@ -141,8 +141,8 @@ def workload(
     if target != "refimpl" and hosts_asked != [0]:
         raise UsageError(f"--target {target} has no host tier to replay with; leave out --host-blocks")
 
-    from ...engines.dialect import DialectError
     from ...engines.session import WorkerError
+    from ...engines.vllm.dialect import DialectError
     from ...workload.replay import replay_at
     from ...workload.requests import read_workload
     from ...workload.target import MirrorTarget, RefimplTarget, Target
@@ -264,10 +264,10 @@ def open_session(target: str) -> "Session":
         UsageError: there is no such target, or it is not installed.
     """
     from ...engines.session import Limits, Session
-    from ..hunting import open_engine
+    from ..hunting import open_build
 
     # A large pool takes its time to be made, and to be shown.
-    return Session.of(open_engine(target), Limits(operation=120.0, answer=300.0))
+    return Session.of(open_build(target), Limits(operation=120.0, answer=300.0))
 
 
 def show(output: Output, work: "Workload", results: "list[Result]", *, unlimited: int | None, overlap: bool) -> None:

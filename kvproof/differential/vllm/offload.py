@@ -54,12 +54,11 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
-from packaging.version import Version
 
-from ...engines.dialect import dialect
 from ...engines.hunt import of_failure
-from ...engines.levels.offload import more_oracles, profiles
 from ...engines.session import Session
+from ...engines.vllm.dialect import dialect
+from ...engines.vllm.levels.offload import more_oracles, profiles
 from ...judge.judging import Judge
 from ...judge.record import Answer, Case, PoolState, Step
 from ...judge.violation import Violation
@@ -133,10 +132,10 @@ class Outcome:
 
 def compare(session: Session, case: Case) -> Outcome:
     """Play a case on a release and on the reference implementation, and compare them after each operation."""
-    version = Version(session.hello.version)
+    known = dialect(session.hello.version)
     case, answer, broken = _played(session, case)
     outcome = Outcome(case, sum(not step.skipped for step in answer.steps), broken=broken)
-    mirror = Mirror(case.setup, split=dialect(str(version)).split, stores_wait=version >= Version("0.24"))
+    mirror = Mirror(case.setup, split=known.split, stores_wait=known.stores_wait)
     told = _Told(mirror)
     for at, step in enumerate(answer.steps):
         try:

@@ -1,4 +1,4 @@
-"""The small scheduler of `kvproof/engines/worker/vllm_simple_offload.py` once more, over the reference implementation.
+"""The small scheduler of the worker's `vllm_simple_offload.py` once more, over the reference implementation.
 
 It takes every decision by itself, from the same operations: who is scheduled, preempted, admitted, looked up, stored
 and loaded. Of what the engine did it reads which request an operation picked, and two things that no rule decides: in

@@ -12,10 +12,10 @@ from ...judge.record import Answer, Capabilities, Case, PoolState, Step
 from ...judge.shapes import problem_of_dialect, problem_of_world, problems
 from ...judge.sight import Sight
 from ...judge.story import Story, asked
+from ..cases import Op
 from ..hunt import close
-from ..levels.geometry import Op
-from ..levels.requests import LEVEL, OPERATIONS, OPTIONS, closing, draw
 from ..session import Exchange, Session
+from .requests import LEVEL, OPERATIONS, OPTIONS, closing, draw
 
 __all__ = ["Battery", "HangError", "NotApplicableError"]
 

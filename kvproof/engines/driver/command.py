@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from ..engine import StoreError
+from ..build import StoreError
 
 __all__ = ["PREFIX", "Driver"]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from ..vllm.releases import Recipe
+from ..engine import Recipe
 
 DISTRIBUTIONS: Final = ("ai-dynamo-runtime",)
 """The names under which the package index has releases."""

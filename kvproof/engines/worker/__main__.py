@@ -1,7 +1,8 @@
 """The worker: run by the engine's own interpreter, it drives the engine and tells what happened.
 
-``python kvproof/engines/worker vllm`` reads cases and writes answers, one line of JSON each (`docs/protocol.md`). It
-needs the standard library and the engine, nothing of the kit. What the engine prints goes to standard error.
+``python kvproof/engines/worker ADAPTER [LIMITS]`` reads cases and writes answers, one line of JSON each
+(`docs/protocol.md`); the adapter is a file such as ``kvproof/engines/vllm/worker/vllm_engine.py``. It needs the
+standard library and the engine, nothing of the kit. What the engine prints goes to standard error.
 """
 
 import gc
@@ -34,10 +35,13 @@ def main() -> None:
     """Answer cases until standard input ends."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    name = sys.argv[1]
+    folder, _, file = os.path.abspath(sys.argv[1]).rpartition(os.sep)
+    module = file.removesuffix(".py")
+    name = module.removesuffix("_engine")
     limits = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
-    # The folder of this file must not shadow what the engine imports: it is a package's worth of short names.
-    adapter = importlib.import_module(f"{name}_engine")
+    # Its folder must not shadow what the engine imports: all names in it begin with the engine's.
+    sys.path.insert(1, folder)
+    adapter = importlib.import_module(module)
     hello = {"protocol": PROTOCOL, "engine": name, "version": adapter.version(), "levels": list(adapter.LEVELS)}
     signal.signal(signal.SIGALRM, _hang)
     _limit_memory(limits.get("memory"))
@@ -134,8 +138,8 @@ def _limit_memory(megabytes: int | None) -> None:
 
 def _told(error: BaseException) -> dict:
     """An exception as plain data: its type, its words and the engine's calls that led to it."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not os.path.abspath(f.filename).startswith(here)]
+    ours = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (__file__, sys.argv[1]))
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not os.path.abspath(f.filename).startswith(ours)]
     where = [[_short(f.filename), f.lineno or 0, f.name] for f in frames]
     return {"type": type(error).__name__, "message": str(error)[:2000], "where": where[-30:]}
 

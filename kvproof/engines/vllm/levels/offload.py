@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ...judge.oracles.host_pool import HostPoolOracle
-from ...judge.oracles.offload_manager import OffloadManagerOracle
-from ...judge.record import Case, World
+from ....judge.oracles.host_pool import HostPoolOracle
+from ....judge.oracles.offload_manager import OffloadManagerOracle
+from ....judge.record import Case, World
 from .geometry import Op
 
 __all__ = ["more_oracles", "profiles"]

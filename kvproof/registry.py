@@ -1,6 +1,6 @@
 """What has a name on the command line: the kit's own, and what installed packages add to it by entry points.
 
-A package of yours adds a machine or a level in its pyproject.toml::
+A package of yours adds a machine (a level, an engine, a comparison) in its pyproject.toml::
 
     [project.entry-points."kvproof.machines"]
     my-pool = "my_package.machines:MyPool"

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ...judge.record import Case
+from ....judge.record import Case
 from .connectors import MORE, Play, asked, with_connectors
 from .geometry import Choice, Op, Setup, chunk, plain, window, windowed
 

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ...judge.record import Case
+from ....judge.record import Case
 from .geometry import BLOCKS, Op, Setup, chunk, plain, window, windowed
 
 __all__ = ["profiles"]

@@ -1,20 +1,21 @@
 """Fuzzing vLLM's block pool in lockstep with machine P, in the dialect of its release."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from hypothesis import strategies as st
 
 from ...checkers.fuzz import FuzzReport, fuzz
-from ...engines.dialect import DialectError, check_dialect
-from ...engines.engine import Engine
+from ...engines.build import Build
 from ...engines.session import Session, WorkerError
+from ...engines.vllm.dialect import DialectError, check_dialect, dialect
 from ...errors import UsageError
 from ...harness.worlds import Size, World
 from ...spec.pool import Pool
-from .pool_target import PoolLink, VllmPoolTarget
+from .pool_target import EngineLostError, PoolLink, VllmPoolTarget
 
-__all__ = ["fuzz_pool", "pool_worlds"]
+__all__ = ["fuzz_pool", "pool_worlds", "splits", "targets"]
 
 SIZES = (
     Size(blocks=2, requests=2, positions=2, slots=1, prefixes=3, hashes=3),
@@ -45,8 +46,28 @@ def _world(size: Size, caching: bool, twice: bool, split: bool, seed: int) -> Wo
     return dataclasses.replace(world, scope=dataclasses.replace(scope, params=params))
 
 
+def splits(version: str) -> bool:
+    """Return whether a release frees blocks without a hash to the head of the queue (P10)."""
+    return dialect(version).split
+
+
+@contextmanager
+def targets(build: Build) -> Iterator[Callable[[World], VllmPoolTarget]]:
+    """Give what makes targets of a build.
+
+    Raises:
+        UsageError: it cannot be driven.
+    """
+    try:
+        with Session.of(build) as session:
+            link = PoolLink(session)
+            yield lambda world: VllmPoolTarget(world, link)
+    except (EngineLostError, WorkerError) as error:
+        raise UsageError(f"{build.label} cannot be driven: {error}") from error
+
+
 def fuzz_pool(
-    engine: Engine,
+    build: Build,
     target: str,
     seed: int,
     examples: int | None,
@@ -60,7 +81,7 @@ def fuzz_pool(
         UsageError: it cannot be driven, or does not behave as its release is known to.
     """
     try:
-        with Session.of(engine) as session:
+        with Session.of(build) as session:
             split = check_dialect(session).split
             link = PoolLink(session)
             report = fuzz(

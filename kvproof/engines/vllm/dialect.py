@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from ..judge.record import Case
-from .session import Session
+from ...judge.record import Case
+from ..session import Session
 
 __all__ = ["Dialect", "DialectError", "check_dialect", "dialect"]
 
@@ -22,12 +22,15 @@ class Dialect:
     """P10: freed blocks without a hash join the head of the free queue; with caching off, all of them do."""
     null: bool = True
     """P4: the engine keeps a null block, and it is block 0."""
+    stores_wait: bool = True
+    """Copies to the host come behind the forward pass of their step: what a step writes it may store."""
 
 
 _CHANGES = (
     # From which release on, and what a release does since then.
-    (Version("0.0"), Dialect(split=False)),
-    (Version("0.23"), Dialect(split=True)),
+    (Version("0.0"), Dialect(split=False, stores_wait=False)),
+    (Version("0.23"), Dialect(split=True, stores_wait=False)),
+    (Version("0.24"), Dialect(split=True)),
 )
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ...cases import Op, Setup
+
 __all__ = ["BLOCKS", "Choice", "Op", "Setup", "chunk", "plain", "window", "windowed"]
 
-Op = tuple[str, dict[str, Any]]
-Setup = dict[str, Any]
 Choice = st.SearchStrategy[Any]
 
 BLOCKS = st.sampled_from([2, 3, 4, 8])

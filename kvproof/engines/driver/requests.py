@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import Capabilities, Case, World
-from .geometry import Op, Setup
+from ..cases import Op, Setup
 
 __all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "closing", "draw", "more_oracles", "profiles", "setups"]
 
