@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from kvproof.checkers.heap import heap_at_rest
-from kvproof.cli.hunting import more_oracles, open_build
+from kvproof.cli.hunting import open_build
 from kvproof.engines.build import Build
 from kvproof.engines.catalog import ENGINES
-from kvproof.engines.hunt import hunt
+from kvproof.engines.hunt import hunt, judged_in
 from kvproof.engines.session import WORKER, Session
 from kvproof.judge.record import Case
 
@@ -63,11 +63,9 @@ def main() -> None:
         assert found is not None
         profiles = {name: cases for name, cases in found.profiles(build.version).items() if name in names}
         with heap_at_rest(), Session.of(build) as session:
-            more = more_oracles(level)
-            warm = hunt(session, given.target, level, profiles, seconds=given.seconds, examples=80, more=more)
-            report = hunt(
-                session, given.target, level, profiles, seed=1, seconds=given.seconds + warm.seconds, more=more
-            )
+            judged = judged_in(session, found.more_oracles)
+            warm = hunt(judged, given.target, level, profiles, seconds=given.seconds, examples=80)
+            report = hunt(judged, given.target, level, profiles, seed=1, seconds=given.seconds + warm.seconds)
         print(f"| {what} | {', '.join(names)} | {report.speed or 0:,.0f} |", flush=True)
     print("\n| level | in process, steps/s | through the worker, steps/s | ratio |\n|---|---:|---:|---:|")
     with heap_at_rest():

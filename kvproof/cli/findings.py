@@ -15,7 +15,17 @@ from ..spec.rules import RULES
 from ..untrusted.text import file_stem
 from ..version import kit_version
 
-__all__ = ["case_of", "file_name", "replay_line", "report_to_json", "tell", "trace_of", "violation_of"]
+__all__ = [
+    "case_of",
+    "file_name",
+    "played",
+    "replay_line",
+    "report_to_json",
+    "short",
+    "tell",
+    "trace_of",
+    "violation_of",
+]
 
 
 def trace_of(target: str, case: Case, found: Verdict, seed: int | None = None) -> Trace:
@@ -105,15 +115,20 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
         yield f"  also: {other.rule} {other.oracle}: {other.text}"
     rule = RULES.get(violation.rule)
     yield f"  rule {violation.rule}: {rule.sentence if rule is not None else ''}"
-    yield f"  setup: {_short(case.setup)}"
+    yield f"  setup: {short(case.setup)}"
+    yield from played(case, found)
+    yield from _around(found.answer.steps, found.at)
+    if path is not None:
+        yield f"  again: {replay_line(target, path)}"
+
+
+def played(case: Case, found: Verdict) -> Iterator[str]:
+    """A line for each operation, up to the one after which it shows."""
     steps = found.answer.steps
     for number, (op, asked) in enumerate(case.ops[: found.at + 1]):
         step = steps[number] if number < len(steps) else None
-        args = _short(asked if step is None else step.args, brackets=False)
+        args = short(asked if step is None else step.args, brackets=False)
         yield f"  {number + 1:3} {op} {args}".rstrip() + _outcome(step)
-    yield from _around(steps, found.at)
-    if path is not None:
-        yield f"  again: {replay_line(target, path)}"
 
 
 def _outcome(step: Step | None) -> str:
@@ -123,7 +138,7 @@ def _outcome(step: Step | None) -> str:
         return "   (nothing to do)"
     if step.error is not None:
         return f"   <- {step.error.type}"
-    return "" if step.result is None else f"  -> {_short(step.result)}"
+    return "" if step.result is None else f"  -> {short(step.result)}"
 
 
 def _around(steps: list[Step], at: int) -> Iterator[str]:
@@ -146,23 +161,23 @@ def _around(steps: list[Step], at: int) -> Iterator[str]:
 def _lines(state: State) -> Iterator[str]:
     for tier, pool in state.pools.items():
         if pool.ref is not None:
-            yield f"{tier} ref_cnt: {_short(pool.ref)}"
+            yield f"{tier} ref_cnt: {short(pool.ref)}"
         if pool.free is not None:
-            yield f"{tier} free queue: {_short(pool.free)}"
+            yield f"{tier} free queue: {short(pool.free)}"
         cached = {f"{key}/{group}": blocks for key, group, blocks in pool.cached or ()}
-        yield f"{tier} cached (blocks by key/group): {_short(cached)}"
+        yield f"{tier} cached (blocks by key/group): {short(cached)}"
     for request, tables in state.tables.items():
-        yield f"block tables of {request}: {_short(tables)}"
+        yield f"block tables of {request}: {short(tables)}"
     for tier, blocks in state.holds.items():
         if blocks:
-            yield f"{tier} blocks held by transfers and pins: {_short(blocks)}"
+            yield f"{tier} blocks held by transfers and pins: {short(blocks)}"
     yield f"requests and transfers: {state.waiting} waiting, {state.running} running, {state.pending} transfers"
 
 
-def _short(value: Any, *, brackets: bool = True) -> str:
+def short(value: Any, *, brackets: bool = True) -> str:
     """Plain data in few characters."""
     if isinstance(value, dict):
-        inside = ", ".join(f"{key}={_short(item)}" for key, item in value.items() if item not in (None, [], {}))
+        inside = ", ".join(f"{key}={short(item)}" for key, item in value.items() if item not in (None, [], {}))
         return f"{{{inside}}}" if brackets else inside
     return msgspec.json.encode(value).decode().replace(",", ", ").replace('"', "")
 

@@ -20,7 +20,7 @@ from ..engines.cases import Cases, MoreOracles
 from ..engines.catalog import ENGINES, driven
 from ..engines.driver import requests
 from ..engines.driver.command import PREFIX, Driver
-from ..engines.hunt import CLOSING, Report, hunt
+from ..engines.hunt import CLOSING, Report, hunt, judged_in
 from ..engines.known import Known, expectation
 from ..engines.session import Session, WorkerError
 from ..engines.store import resolve
@@ -28,7 +28,7 @@ from ..errors import UsageError
 from ..judge.record import Hello
 from ..judge.sight import Sight
 
-__all__ = ["Plan", "hunt_levels", "levels_of", "more_oracles", "open_build", "open_target"]
+__all__ = ["Plan", "hunt_levels", "levels_of", "more_oracles", "open_build", "open_target", "use_cache_of_drawings"]
 
 
 POOL = "pool"
@@ -164,23 +164,28 @@ def more_oracles(level: str) -> MoreOracles | None:
     return next((cases.more_oracles for cases in found if cases is not None), None)
 
 
+def use_cache_of_drawings() -> None:
+    """Let Hypothesis keep what it keeps in the user's cache, and not in a folder where the user stands."""
+    set_hypothesis_home_dir(user_cache_path("kvproof") / "hypothesis")
+
+
 def _hunt(plan: Plan, level: str, cases: Cases | None, seconds: float, tell: Callable[[Report], None]) -> Report:
     try:
-        set_hypothesis_home_dir(user_cache_path("kvproof") / "hypothesis")  # and not a folder where the user stands
+        use_cache_of_drawings()
         with heap_at_rest(), Session.of(plan.build) as session:
             hello = session.hello
             if level not in hello.levels:
                 raise UsageError(f"{plan.target} has no level {level}; it has {', '.join(hello.levels)}")
             capabilities = hello.capabilities.get(level)
+            more = requests.more_oracles if cases is None else cases.more_oracles
             return hunt(
-                session,
+                judged_in(session, more),
                 plan.target,
                 level,
                 _profiles(plan, level, cases, hello),
                 seed=plan.seed,
                 seconds=seconds,
                 examples=plan.examples,
-                more=requests.more_oracles if cases is None else cases.more_oracles,
                 closing=CLOSING if capabilities is None else requests.closing(capabilities),
                 sight=None if capabilities is None else Sight(),
                 expected=expectation(plan.known, hello.engine, hello.version),

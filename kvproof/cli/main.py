@@ -15,6 +15,7 @@ from ..untrusted.text import one_line, visible
 from ..version import kit_version
 from . import written
 from .commands.bisect import bisect
+from .commands.compare import compare
 from .commands.engines import engines
 from .commands.explore import explore
 from .commands.export import export
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (verify, prove, explore, export, fuzz, replay, bisect, protocol_check, workload, rules):
+for command in (verify, prove, explore, export, fuzz, compare, replay, bisect, protocol_check, workload, rules):
     app.command()(command)
 app.add_typer(engines)
 

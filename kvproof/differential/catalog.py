@@ -5,18 +5,23 @@ An installed package adds its own by entry points of the groups ``kvproof.lockst
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..registry import Registry
 
 if TYPE_CHECKING:
+    from hypothesis import strategies as st
+
     from ..checkers.fuzz import FuzzReport
     from ..checkers.target import Target
     from ..engines.build import Build
+    from ..engines.session import Session
+    from ..judge.record import Case
+    from .outcome import Outcome
 
-__all__ = ["LOCKSTEPS", "Lockstep"]
+__all__ = ["COMPARISONS", "LOCKSTEPS", "Comparison", "Lockstep"]
 
 
 class Lockstep(Protocol):
@@ -49,11 +54,42 @@ class Lockstep(Protocol):
         """
 
 
+class Comparison(Protocol):
+    """How a part of an engine goes beside the reference implementation, case by case. A module is one."""
+
+    @property
+    def LEVEL(self) -> str:
+        """The level of the worker that plays the cases."""
+
+    def profiles(self, release: str) -> Mapping[str, st.SearchStrategy[Case]]:
+        """Return families of cases, by name: those that a release can do."""
+
+    def compare(self, session: Session, case: Case) -> Outcome:
+        """Let both do a case, and compare them."""
+
+
 def _vllm_pool() -> Lockstep:
     from .vllm import pool
 
     return pool
 
 
+def _vllm_offload() -> Comparison:
+    from .vllm import offload
+
+    return offload
+
+
+def _dynamo_mocker() -> Comparison:
+    from .dynamo import compare
+
+    return compare
+
+
 LOCKSTEPS: Registry[Lockstep] = Registry("kvproof.locksteps", {"vllm": _vllm_pool})
 """By engine."""
+
+COMPARISONS: Registry[Comparison] = Registry(
+    "kvproof.comparisons", {"vllm/offload": _vllm_offload, "dynamo/mocker": _dynamo_mocker}
+)
+"""By engine and subject."""

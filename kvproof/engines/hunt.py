@@ -26,7 +26,7 @@ from .cases import MoreOracles
 from .reduce import reduced
 from .session import Failure, Session
 
-__all__ = ["CLOSING", "Finding", "Report", "close", "hunt", "verdict"]
+__all__ = ["CLOSING", "Finding", "Judged", "Report", "close", "hunt", "judged_in", "verdict"]
 
 CLOSING: list[tuple[str, dict[str, Any]]] = [("drain", {}), ("reset", {})]
 """How a sequence ends: everything must come to rest, and rest must be empty."""
@@ -37,6 +37,10 @@ _BATCH = 40
 _SHRINK = 1 / 30
 """The part of a hunt's time for which Hypothesis may shrink what a batch found, and twice that for leaving out
 operations and arguments afterwards."""
+
+
+Judged = Callable[[Case, Collection[tuple[str, ...]]], tuple[Verdict | None, Answer]]
+"""Runs a case and says what is wrong with it, passing over what has a known signature; and what the engine told."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +150,13 @@ def _found_by(_signature: tuple[str, ...]) -> type[_FoundError]:
     return type("Found", (_FoundError,), {})
 
 
+def judged_in(session: Session, more: MoreOracles | None = None) -> Judged:
+    """Cases run in a session, and judged by the oracles and ``more``."""
+    return lambda case, known: verdict(session, case, more, known)
+
+
 def hunt(
-    session: Session,
+    judged: Judged,
     target: str,
     level: str,
     profiles: Mapping[str, st.SearchStrategy[Case]],
@@ -155,27 +164,27 @@ def hunt(
     seed: int = 0,
     seconds: float = 60.0,
     examples: int | None = None,
-    more: MoreOracles | None = None,
     closing: Sequence[tuple[str, dict[str, Any]]] = CLOSING,
     sight: Sight | None = None,
     expected: Callable[[Violation, Case], str | None] = lambda _v, _c: None,
     on_progress: Callable[[Report, str], None] = lambda _r, _p: None,
+    on_case: Callable[[Answer], None] = lambda _: None,
 ) -> Report:
     """Hunt for faults.
 
     Args:
-        session: the engine's worker.
+        judged: runs a case and says what is wrong with it.
         target: what the engine is called in reports.
         level: which of its levels is driven.
         profiles: families of cases, by name; they take turns.
         seed: chooses the cases; the same seed draws the same ones, until the clock or a finding changes the turns.
         seconds: for how long.
         examples: how many cases at most.
-        more: further oracles for a case, where the level has some of its own.
         closing: how each sequence ends.
         sight: sees what is told, where that depends on the target.
         expected: says why a violation is no news, or None.
         on_progress: called after each batch.
+        on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
     """
     report = Report(target, level, sight=sight)
     seen: set[tuple[str, ...]] = set()
@@ -189,13 +198,13 @@ def hunt(
     while profiles and not over():
         for name, cases in profiles.items():
             steps, taken = report.steps, report.examples - report.refused
-            hunter = _Hunter(session, report, seen, more, closing, over, min(6.0, seconds * _SHRINK))
+            hunter = _Hunter(judged, report, seen, closing, over, min(6.0, seconds * _SHRINK), on_case)
             for found in hunter.batch((seed << 32) + batch, cases):
                 first = hunter.first[found.verdict.violation.signature]
                 small = reduced(
                     close(found.case, closing),
                     found.verdict,
-                    lambda case: verdict(session, case, more, seen)[0],
+                    lambda case: judged(case, seen)[0],
                     min(10.0, seconds * _SHRINK * 2),
                 )
                 why = expected(small[1].violation, small[0])
@@ -220,16 +229,17 @@ class _Hunter:
 
     def __init__(
         self,
-        session: Session,
+        judged: Judged,
         report: Report,
         seen: set[tuple[str, ...]],
-        more: MoreOracles | None,
         closing: Sequence[tuple[str, dict[str, Any]]],
         over: Callable[[], bool],
         shrinking: float,
+        on_case: Callable[[Answer], None],
     ) -> None:
+        self._on_case = on_case
         self._shrinking, self._closing = shrinking, closing
-        self.session, self.report, self.seen, self.more, self.over = session, report, seen, more, over
+        self.judged, self.report, self.seen, self.over = judged, report, seen, over
         self.first: dict[tuple[str, ...], tuple[float, int]] = {}
         self.searching = 0.0
         self._failed: dict[bytes, _FoundError] = {}
@@ -261,9 +271,10 @@ class _Hunter:
         late = shrinking and time.monotonic() - self._began - self.searching > self._shrinking
         if late or (not shrinking and self.over()):
             return
-        found, answer = verdict(self.session, close(case, self._closing), self.more, self.seen)
+        found, answer = self.judged(close(case, self._closing), self.seen)
         if not shrinking:
             self._count(answer)
+            self._on_case(answer)
         if found is None or found.violation.signature in self.seen:
             return
         signature = found.violation.signature

@@ -7,7 +7,7 @@ import pytest
 
 from kvproof.checkers.trace import decode_trace, encode_trace
 from kvproof.cli.findings import case_of, file_name, report_to_json, tell, trace_of, violation_of
-from kvproof.engines.hunt import Report, hunt, verdict
+from kvproof.engines.hunt import Report, hunt, judged_in, verdict
 from kvproof.engines.known import Known, KnownError, expectation, read_known
 from kvproof.engines.session import Limits, Session
 from kvproof.judge.violation import Violation
@@ -22,7 +22,7 @@ def session() -> Iterator[Session]:
 
 
 def hunted(session: Session, examples: int = 200, **setup: object) -> Report:
-    return hunt(session, "fake==1.0", "toy", {"toy": cases(**setup)}, seconds=60, examples=examples)
+    return hunt(judged_in(session), "fake==1.0", "toy", {"toy": cases(**setup)}, seconds=60, examples=examples)
 
 
 def test_the_right_toy_is_left_in_peace(session: Session) -> None:
@@ -76,7 +76,9 @@ KNOWN = Known("fake", "P13", "salts are ignored", "https://example.org/1", ">=1,
 
 def test_known_findings_are_told_apart(session: Session) -> None:
     why = expectation([KNOWN], "fake", "1.0")
-    report = hunt(session, "fake==1.0", "toy", {"toy": cases(fault="P13")}, seconds=60, examples=300, expected=why)
+    report = hunt(
+        judged_in(session), "fake==1.0", "toy", {"toy": cases(fault="P13")}, seconds=60, examples=300, expected=why
+    )
     expected = {f.violation.rule: f.expected for f in report.findings}
     assert expected["P13"] == "salts are ignored (https://example.org/1)"
     assert all(reason is None for rule, reason in expected.items() if rule != "P13")

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from kvproof.differential.vllm.offload import PROFILES, Outcome, cases, compare
+from kvproof.differential.outcome import Outcome
+from kvproof.differential.vllm.offload import PROFILES, cases, compare
 from kvproof.judge.record import Case
 
 from .installed import session
@@ -66,8 +67,8 @@ def test_the_newest_release_agrees(profile: str) -> None:
     assert {(v.rule, v.oracle) for outcome in found for v in outcome.broken[:1]} <= KNOWN
     # Nothing of this is worth much if little was compared.
     assert sum(outcome.compared for outcome in found) > 0.5 * sum(outcome.steps for outcome in found)
-    assert sum(outcome.stored for outcome in found) > 200
-    assert sum(outcome.loaded for outcome in found) > 20
+    assert sum(outcome.counts["blocks stored"] for outcome in found) > 200
+    assert sum(outcome.counts["blocks loaded"] for outcome in found) > 20
 
 
 def test_old_releases_disagree() -> None:
@@ -103,7 +104,7 @@ def test_a_whole_life_agrees() -> None:
     assert found.parted is None
     assert found.broken == []
     assert found.compared == found.steps
-    assert (found.stored, found.loaded) == (5, 3)
+    assert (found.counts["blocks stored"], found.counts["blocks loaded"]) == (5, 3)
 
 
 FAR = [add(10, 2, most=1), STEP, STEP, WORK, STEP, DRAIN, reset(False)]

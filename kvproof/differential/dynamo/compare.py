@@ -12,10 +12,11 @@ or close together.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import takewhile
 from math import isclose
 
+import msgspec
 from hypothesis import strategies as st
 
 from ...engines.dynamo.replay import (
@@ -28,16 +29,35 @@ from ...engines.dynamo.replay import (
     replay,
 )
 from ...engines.session import Session
+from ...judge.record import Answer, Case, Step
+from ...judge.violation import Violation
 from ...refimpl.blocks import blocks_for
+from ..outcome import Disagreement, Outcome
 from .mirror import Mirror
-from .state import Outcome, PartedError, StallError
+from .state import Outcome as Served
+from .state import PartedError, StallError
 
-__all__ = ["FAMILIES", "Comparison", "Trace", "broken_laws", "cases", "compare", "content_hits"]
+__all__ = [
+    "FAMILIES",
+    "LEVEL",
+    "Trace",
+    "broken_laws",
+    "cases",
+    "compare",
+    "content_hits",
+    "of_case",
+    "profiles",
+    "to_case",
+]
 
 Trace = tuple[TraceRequest, ...]
 
+LEVEL = "replay"
+
 FAMILIES = ("device", "private", "shared")
 """The mockers that are compared, by their host tier."""
+
+_REPORT = "report"
 
 _CLOSE = 1e-6
 """Milliseconds by which times may differ that were rounded differently."""
@@ -47,20 +67,6 @@ _STALL = "effect-free zero-duration pass"
 
 # Speeds with which transfers that share a link rarely end when a pass does: then rounding would decide.
 _SPEEDS = {"private": (0.0, 250.0, 500.0, 1000.0, 2000.0), "shared": (251.0, 997.0, 1993.0)}
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What came of a trace."""
-
-    disagreement: str | None = None
-    """What the two have differently: the first request, and what each has of it."""
-    parted: str | None = None
-    """Why nothing was compared."""
-    stalled: bool = False
-    """Whether both say that requests wait for ever (G1)."""
-    broken: tuple[str, ...] = ()
-    """The laws that the mocker's report breaks."""
 
 
 @st.composite
@@ -95,42 +101,81 @@ def cases(draw: st.DrawFn, family: str, *, apart: bool) -> tuple[MockerConfig, T
     return config, tuple(trace)
 
 
-def compare(session: Session, config: MockerConfig, trace: Trace) -> Comparison:
-    """Let both serve a trace.
+def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Families of cases, by name; close together, and each request by itself."""
+    return {
+        f"{family}{' apart' if apart else ''}": cases(family, apart=apart).map(lambda case: to_case(*case))
+        for family in FAMILIES
+        for apart in (False, True)
+    }
+
+
+def to_case(config: MockerConfig, trace: Trace) -> Case:
+    """A configuration and a trace as a case: each request is an operation, so that some can be left out."""
+    return Case(LEVEL, msgspec.to_builtins(config), [("request", msgspec.to_builtins(request)) for request in trace])
+
+
+def of_case(case: Case) -> tuple[MockerConfig, Trace]:
+    """The configuration and the trace of a case; the first of its requests arrives at 0.
 
     Raises:
-        MockerError: the mocker fails otherwise than by a stall, which is compared.
+        msgspec.ValidationError: it is none of this level.
     """
+    requests = [msgspec.convert(args, TraceRequest) for _, args in case.ops]
+    first = requests[0].arrival if requests else 0.0
+    trace = tuple(replace(request, arrival=request.arrival - first) for request in requests)
+    return msgspec.convert(case.setup, MockerConfig), trace
+
+
+def compare(session: Session, case: Case) -> Outcome:
+    """Let both serve a trace. A mocker that fails disagrees, but for a stall, which both may have."""
+    config, trace = of_case(case)
+    outcome = Outcome(case, Answer(0, steps=[Step(op, args) for op, args in case.ops]), len(trace))
+    if not trace:
+        return outcome
     mirror = Mirror(config)
     try:
         replayed = replay(session, config, trace)
     except MockerError as error:
-        if _STALL not in str(error):
-            raise
-        return _compare_stall(mirror, trace)
-    broken = tuple(broken_laws(config, trace, replayed))
+        if _STALL in str(error):
+            return _compare_stall(outcome, mirror, trace)
+        outcome.disagreement = Disagreement(len(trace) - 1, "request", "outcome", f"an error: {error}", "not run")
+        return outcome
+    outcome.broken = list(broken_laws(config, trace, replayed))
     try:
         outcomes = mirror.run(trace, replayed.names)
     except PartedError as error:
-        return Comparison(parted=str(error), broken=broken)
+        outcome.parted = str(error)
+        return outcome
     except StallError as error:
-        return Comparison(disagreement=f"the mocker serves all, the reference implementation stalls: {error}")
-    return Comparison(next(_differences(replayed, mirror, outcomes), None), broken=broken)
+        outcome.disagreement = Disagreement(len(trace) - 1, "request", "progress", "served all", f"a stall: {error}")
+        return outcome
+    outcome.disagreement = next(_differences(replayed, mirror, outcomes), None)
+    if outcome.disagreement is None:
+        outcome.compared = len(trace)
+        outcome.counts["tokens reused"] = sum(request.reused_input_tokens for request in replayed.requests)
+        outcome.counts["tokens from the host"] = sum(
+            request.first_admission_host_reused_input_tokens or 0 for request in replayed.requests
+        )
+    return outcome
 
 
-def _compare_stall(mirror: Mirror, trace: Trace) -> Comparison:
+def _compare_stall(outcome: Outcome, mirror: Mirror, trace: Trace) -> Outcome:
     """See whether the reference implementation stalls too. The mocker has named no blocks: any names do."""
     names = [range(100 * number, 100 * number + len(request.blocks)) for number, request in enumerate(trace)]
     try:
         mirror.run(trace, names)
     except StallError:
-        return Comparison(stalled=True)
+        outcome.compared = len(trace)
+        outcome.counts["stalls of both"] = 1
     except PartedError as error:
-        return Comparison(parted=str(error))
-    return Comparison(disagreement="the mocker stalls, the reference implementation serves all")
+        outcome.parted = str(error)
+    else:
+        outcome.disagreement = Disagreement(len(trace) - 1, "request", "progress", "a stall", "served all")
+    return outcome
 
 
-def _differences(replayed: Replay, mirror: Mirror, outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _differences(replayed: Replay, mirror: Mirror, outcomes: Sequence[Served]) -> Iterator[Disagreement]:
     """Yield what the two have differently."""
     for number, (mocker, own) in enumerate(zip(replayed.requests, outcomes, strict=True)):
         admissions = [(a.at_ms, a.reused_input_tokens) for a in mocker.admission_history]
@@ -138,16 +183,12 @@ def _differences(replayed: Replay, mirror: Mirror, outcomes: Sequence[Outcome]) 
         theirs = [*_flat(admissions), host, mocker.first_token_ms, mocker.terminal_time_ms]
         ours = [*_flat([(a.at, a.reused) for a in own.admissions]), own.admissions[0].host, own.first_token, own.end]
         if not _alike(theirs, ours):
-            yield (
-                f"request {number}, (admitted, reused) ..., from host, first token, end: "
-                f"the mocker has {theirs}, the reference implementation {ours}"
-            )
+            what = "(admitted, reused) ..., from host, first token, end"
+            yield Disagreement(number, "request", what, theirs, ours)
     _, last = replayed.occupancy[-1]
     if (last.active_blocks, last.inactive_blocks) != mirror.device.occupancy():
-        yield (
-            f"at the end, blocks held and blocks to be hit: the mocker has {last}, "
-            f"the reference implementation {mirror.device.occupancy()}"
-        )
+        what = "blocks held and blocks to be hit at the end"
+        yield Disagreement(len(outcomes) - 1, "request", what, last, mirror.device.occupancy())
 
 
 def _flat(pairs: Sequence[tuple[float, int]]) -> list[float | None]:
@@ -161,41 +202,43 @@ def _alike(theirs: Sequence[float | None], ours: Sequence[float | None]) -> bool
     return len(theirs) == len(ours) and all(map(same, theirs, ours))
 
 
-def broken_laws(config: MockerConfig, trace: Trace, replayed: Replay) -> Iterator[str]:
-    """Yield the laws that a report breaks, whatever the policies are: the rule, and how."""
+def broken_laws(config: MockerConfig, trace: Trace, replayed: Replay) -> Iterator[Violation]:
+    """Yield the laws that a report breaks, whatever the policies are."""
     known: list[tuple[int, ...]] = []
     for number, (request, told) in enumerate(zip(trace, replayed.requests, strict=True)):
-        for law in _broken_by(request, told):
-            yield f"request {number}: {law}"
+        for rule, text in _broken_by(request, told):
+            yield Violation(rule, _REPORT, f"{text} (request {number})")
         first = told.admission_history[0].reused_input_tokens if told.admission_history else 0
         reused = first // config.block_tokens
         if reused > max((_common(request.blocks, other) for other in known), default=0):
-            yield f"request {number}: P6: {reused} blocks are reused, but no earlier request had as many in common"
+            text = f"{reused} blocks are reused, but no earlier request had as many in common (request {number})"
+            yield Violation("P6", _REPORT, text)
         known.append(request.blocks)
     if config.host is not None:
         yield from _broken_by_links(config, config.host, replayed)
     for at, told_occupancy in replayed.occupancy:
         if told_occupancy.active_blocks + told_occupancy.inactive_blocks > told_occupancy.total_blocks:
-            yield f"at {at} ms: P1: more blocks are held or can be hit than there are: {told_occupancy}"
+            text = f"more blocks are held or can be hit than there are: {told_occupancy} at {at} ms"
+            yield Violation("P1", _REPORT, text)
 
 
-def _broken_by(request: TraceRequest, told: ReplayedRequest) -> Iterator[str]:
+def _broken_by(request: TraceRequest, told: ReplayedRequest) -> Iterator[tuple[str, str]]:
     """What a request's own figures break."""
     if told.terminal_status != "completed" or told.output_length != request.output:
-        yield f"L1: it ends as {told.terminal_status} with {told.output_length} of {request.output} tokens"
+        yield "L1", f"it ends as {told.terminal_status} with {told.output_length} of {request.output} tokens"
         return
     reused = told.admission_history[0].reused_input_tokens
     if reused > request.length - 1:
-        yield f"P14: {reused} of {request.length} tokens are reused, the last one with them"
+        yield "P14", f"{reused} of {request.length} tokens are reused, the last one with them"
     device, host = told.first_admission_g1_reused_input_tokens, told.first_admission_host_reused_input_tokens
     if device is not None and device + (host or 0) != reused:
-        yield f"P15: {reused} tokens are reused, but {device} from the device and {host} from the host"
+        yield "P15", f"{reused} tokens are reused, but {device} from the device and {host} from the host"
     times = [told.arrival_time_ms, told.first_admit_ms, told.first_token_ms, told.terminal_time_ms]
     if None in times or times != sorted(time for time in times if time is not None):
-        yield f"G3: arrival, admission, first token and end are not in order: {times}"
+        yield "G3", f"arrival, admission, first token and end are not in order: {times}"
 
 
-def _broken_by_links(config: MockerConfig, host: HostTierConfig, replayed: Replay) -> Iterator[str]:
+def _broken_by_links(config: MockerConfig, host: HostTierConfig, replayed: Replay) -> Iterator[Violation]:
     """What a link did that it cannot (G2): a load done earlier than bytes / bandwidth, or more than it moves in all."""
     if not host.up:
         return
@@ -206,9 +249,10 @@ def _broken_by_links(config: MockerConfig, host: HostTierConfig, replayed: Repla
         size = tokens // config.block_tokens * config.block_bytes
         loaded += size
         if at + _CLOSE < request.arrival_time_ms + size / host.up:
-            yield f"G2: {size} bytes are loaded from {request.arrival_time_ms} to {at} ms, at {host.up} bytes/ms"
+            text = f"{size} bytes are loaded from {request.arrival_time_ms} to {at} ms, at {host.up} bytes/ms"
+            yield Violation("G2", _REPORT, text)
         if at + _CLOSE < loaded / host.up:
-            yield f"G2: {loaded} bytes are loaded by {at} ms, at {host.up} bytes/ms"
+            yield Violation("G2", _REPORT, f"{loaded} bytes are loaded by {at} ms, at {host.up} bytes/ms")
 
 
 def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:

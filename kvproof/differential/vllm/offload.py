@@ -49,7 +49,6 @@ last step of a request completed is never stored (O9).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -58,15 +57,17 @@ from hypothesis import strategies as st
 from ...engines.hunt import of_failure
 from ...engines.session import Session
 from ...engines.vllm.dialect import dialect
-from ...engines.vllm.levels.offload import more_oracles, profiles
+from ...engines.vllm.levels.offload import more_oracles
+from ...engines.vllm.levels.offload import profiles as families
 from ...judge.judging import Judge
 from ...judge.record import Answer, Case, PoolState, Step
 from ...judge.violation import Violation
 from ...refimpl.block_pool import PoolSnapshot
 from ...refimpl.errors import RefusedError
+from ..outcome import Disagreement, Outcome
 from .offload_mirror import SKIPPED, Mirror, PartedError
 
-__all__ = ["PROFILES", "Disagreement", "Outcome", "cases", "compare"]
+__all__ = ["LEVEL", "PROFILES", "cases", "compare", "profiles"]
 
 Op = tuple[str, dict[str, Any]]
 
@@ -76,13 +77,20 @@ _ROUNDS = 8
 PROFILES = ("simple-eager", "simple-workers", "simple-lazy")
 """Those of the level's families of cases that have one group, of full attention: all that the mirror knows."""
 
+LEVEL = "offload"
+
 _FORGET: list[Op] = [("drain", {}), ("reset", {"connector": False, "running": 1})]
 """What makes the device forget and the host not: behind it there is something to load."""
 
 
+def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Families of cases, by name: those that the release can do."""
+    return {name: cases(release, name) for name in PROFILES if name in families(release)}
+
+
 def cases(release: str, profile: str) -> st.SearchStrategy[Case]:
     """Cases of a family, several of them in a row: the setup is the first one's, and what it cannot do is skipped."""
-    parts = st.lists(st.tuples(profiles(release)[profile], st.booleans()), min_size=1, max_size=4)
+    parts = st.lists(st.tuples(families(release)[profile], st.booleans()), min_size=1, max_size=4)
     return parts.map(_joined)
 
 
@@ -91,50 +99,11 @@ def _joined(parts: list[tuple[Case, bool]]) -> Case:
     return msgspec.structs.replace(parts[0][0], ops=ops)
 
 
-@dataclass(frozen=True)
-class Disagreement:
-    """What both sides should agree on after an operation, and do not."""
-
-    at: int
-    op: str
-    what: str
-    """Names the part of the state or of the answer: ``host.free``."""
-    engine: Any
-    reference: Any
-
-    def __str__(self) -> str:
-        return (
-            f"operation {self.at} ({self.op}): {self.what}: the engine has {self.engine}, "
-            f"the reference implementation {self.reference}"
-        )
-
-
-@dataclass
-class Outcome:
-    """What came of a case."""
-
-    case: Case
-    """As it was played, with its end."""
-    steps: int
-    """Operations that did something."""
-    compared: int = 0
-    """Those of them after which both states were compared and agreed."""
-    stored: int = 0
-    """Blocks in the stores that were compared."""
-    loaded: int = 0
-    """Blocks in the loads that were compared."""
-    parted: str | None = None
-    """Why nothing was compared behind these."""
-    disagreement: Disagreement | None = None
-    broken: list[Violation] = field(default_factory=list)
-    """What the universal oracles say of the engine, up to its last operation."""
-
-
 def compare(session: Session, case: Case) -> Outcome:
     """Play a case on a release and on the reference implementation, and compare them after each operation."""
     known = dialect(session.hello.version)
     case, answer, broken = _played(session, case)
-    outcome = Outcome(case, sum(not step.skipped for step in answer.steps), broken=broken)
+    outcome = Outcome(case, answer, sum(not step.skipped for step in answer.steps), broken=broken)
     mirror = Mirror(case.setup, split=known.split, stores_wait=known.stores_wait)
     told = _Told(mirror)
     for at, step in enumerate(answer.steps):
@@ -148,8 +117,8 @@ def compare(session: Session, case: Case) -> Outcome:
             break
         outcome.compared += not step.skipped
         for copy in mirror.copies:
-            outcome.stored += sum(pair[0] == "store" for pair in copy)
-            outcome.loaded += sum(pair[0] == "load" for pair in copy)
+            outcome.counts["blocks stored"] += sum(pair[0] == "store" for pair in copy)
+            outcome.counts["blocks loaded"] += sum(pair[0] == "load" for pair in copy)
     return outcome
 
 
