@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..spec.faults import FAULTS, Fault
+from ..spec.faults import __doc__ as FAULTY
 from ..spec.rules import ORIGINS, RULES, SUBJECTS, Origin, Rule
 from ..spec.rules import __doc__ as INTRODUCTION
 from .keepers import Keepers, keepers
@@ -32,7 +34,10 @@ def page(rules: Sequence[Rule]) -> str:
                 lines += [f"From {_linked(ORIGINS[subject])}.", ""]
             for rule in mine:
                 lines += [*_item(rule), ""]
-    lines += ["## What keeps them", "", *_table(rules, kept)]
+    lines += ["## What keeps them", "", *_table(rules, kept), "", "## Known faults", ""]
+    lines += [*textwrap.wrap(" ".join(str(FAULTY).split()), 100), ""]
+    for fault in FAULTS.values():
+        lines += _fault(fault)
     return "\n".join(lines) + "\n"
 
 
@@ -44,6 +49,14 @@ def _item(rule: Rule) -> list[str]:
     own = "" if rule.origin == ORIGINS.get(rule.subject) else f" *({rule.origin.name})*"
     more = f" {rule.more}" if rule.more else ""
     return textwrap.wrap(f"- **{rule.code}** {rule.sentence}{more}{own}", 100, subsequent_indent="  ")
+
+
+def _fault(fault: Fault) -> list[str]:
+    where = f"`{fault.where}`" if fault.releases else f"{fault.where}"
+    link = f" ([report]({fault.link}))" if fault.link else ""
+    releases = f", {fault.releases}" if fault.releases else ""
+    text = f"- **{fault.code}** {fault.sentence} Breaks {', '.join(fault.rules)}. *{where}{releases}*{link}"
+    return textwrap.wrap(text, 100, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _table(rules: Sequence[Rule], kept: Mapping[str, Keepers]) -> Iterator[str]:

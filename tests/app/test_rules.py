@@ -13,6 +13,7 @@ from kvproof.cli.keepers import codes_in, keepers
 from kvproof.cli.rules_page import page
 from kvproof.harness.machines import KNOWN, REFUTED, find_machine
 from kvproof.machine import Model
+from kvproof.spec.faults import FAULTS
 from kvproof.spec.rules import ORIGINS, RULES, SUBJECTS
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,42 @@ def test_every_code_that_is_cited_is_a_rule() -> None:
     # Machines of tests have rules of their own, and other things have such names too: ruff's D1, Z3's P7 of a row.
     of_the_kit = {path: codes for path, codes in unknown.items() if codes and not path.startswith("tests/")}
     assert of_the_kit == {}
+
+
+def test_every_known_fault_that_is_cited_has_its_place() -> None:
+    """Which of the machines' and of the engines' faults are meant: other things have such names too."""
+    of_faults = re.compile(r"\b[BS]\d{1,2}\b")
+    outside = ("docs/api.md", "tests/machine", "tests/app")
+    cited_in = {
+        str(path.relative_to(ROOT)): set(of_faults.findall(path.read_text())) - FAULTS.keys()
+        for path in TEXTS
+        if not str(path.relative_to(ROOT)).startswith(outside)
+    }
+    assert {path: codes for path, codes in cited_in.items() if codes} == {}
+
+
+def test_every_known_fault_breaks_rules_and_is_tried_by_some_test() -> None:
+    tested = "".join(
+        path.read_text()
+        for path in TEXTS
+        if path.is_relative_to(ROOT / "tests") or path.is_relative_to(ROOT / "benchmarks")
+    )
+    for code, fault in FAULTS.items():
+        assert set(fault.rules) <= RULES.keys(), code
+        assert fault.sentence.endswith("."), code
+        assert re.search(rf"\b{code}\b", tested), f"{code}: nothing has this fault"
+    assert [c for c in FAULTS if c[0] == "B"] == [f"B{n}" for n in range(1, 17)]
+    assert [c for c in FAULTS if c[0] == "S"] == [f"S{n}" for n in range(1, 20)]
+
+
+def test_known_faults_are_shown_with_the_rules_that_they_break(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["rules", "b5", "P13"]) == 0
+    shown = capsys.readouterr().out
+    assert "B5: An adapter's name and a cache salt" in shown
+    assert "breaks: P13, P6" in shown
+    assert "\nP13: " in shown
+    assert cli.run(["rules", "S"]) == 0
+    assert len(re.findall(r"^S\d+: ", capsys.readouterr().out, re.M)) == 19
 
 
 def test_every_property_of_the_specification_cites_rules() -> None:

@@ -1,5 +1,6 @@
 """``kvproof rules``: what must hold, where that comes from, and what keeps it."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,22 +10,31 @@ from ..options import JsonOption
 from ..output import Output
 
 if TYPE_CHECKING:
+    from ...spec.faults import Fault
     from ...spec.rules import Rule
     from ..keepers import Keepers
 
 
 def rules(
     codes: Annotated[
-        list[str] | None, typer.Argument(metavar="[CODE]...", help="Rules as P6, or all of a subject as P.")
+        list[str] | None,
+        typer.Argument(metavar="[CODE]...", help="Rules as P6, all of a subject as P, known faults as B5 or S."),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="As a page: all that is known of them.")] = False,
     json: JsonOption = None,
 ) -> int:
     """Show the rules by name: all of them in a sentence each, or those that are named with what keeps them."""
     output = Output(json)
+    from ...spec.faults import FAULTS
     from ...spec.rules import RULES, SUBJECTS
 
-    wanted = _wanted(codes or [])
+    faults, codes = _faults(codes or [])
+    for fault in faults:
+        _show_fault(output, fault)
+    if faults and not codes:
+        output.report({"rules": [], "faults": [asdict(fault) for fault in faults], "of": len(RULES)})
+        return ExitStatus.HOLDS
+    wanted = _wanted(codes)
     if markdown:
         from ..rules_page import page
 
@@ -36,7 +46,7 @@ def rules(
             for rule in wanted:
                 if rule.subject == subject:
                     output.line(f"  {rule.code:4} {rule.sentence}")
-        output.line("kvproof rules CODE says more of one, and what keeps it.")
+        output.line("kvproof rules CODE says more of one, and what keeps it; kvproof rules B S tells of known faults.")
     if codes or json is not None:
         from ..keepers import keepers
 
@@ -44,8 +54,30 @@ def rules(
         if codes and not markdown:
             for rule in wanted:
                 _show(output, rule, kept[rule.code])
-        output.report({"rules": [_plain(rule, kept[rule.code]) for rule in wanted], "of": len(RULES)})
+        output.report(
+            {
+                "rules": [_plain(rule, kept[rule.code]) for rule in wanted],
+                "faults": [asdict(fault) for fault in faults or ([] if codes else FAULTS.values())],
+                "of": len(RULES),
+            }
+        )
     return ExitStatus.HOLDS
+
+
+def _faults(codes: list[str]) -> tuple[list["Fault"], list[str]]:
+    """The known faults that are named, and the codes that name none."""
+    from ...spec.faults import FAULTS
+
+    named = {c: [f for f in FAULTS.values() if c.upper() in (f.code, f.code[0])] for c in codes}
+    return [fault for found in named.values() for fault in found], [c for c, found in named.items() if not found]
+
+
+def _show_fault(output: Output, fault: "Fault") -> None:
+    output.line(f"{fault.code}: {fault.sentence}")
+    output.line(f"  in: {fault.where}{f' ({fault.releases})' if fault.releases else ''}")
+    output.line(f"  breaks: {', '.join(fault.rules)}")
+    if fault.link:
+        output.line(f"  link: {fault.link}")
 
 
 def _wanted(codes: list[str]) -> list["Rule"]:
@@ -61,7 +93,9 @@ def _wanted(codes: list[str]) -> list["Rule"]:
         named = [r for r in RULES.values() if code in (r.code, r.subject)]
         if not named:
             subjects = ", ".join(f"{letter} ({title.lower()})" for letter, title in SUBJECTS.items())
-            raise UsageError(f"there is no rule {code}; name one as P6, or all of a subject: {subjects}")
+            raise UsageError(
+                f"there is no rule {code}; name one as P6, or all of a subject: {subjects}; or a known fault as B5"
+            )
         found |= {rule.code: rule for rule in named}
     return list(found.values()) if codes else list(RULES.values())
 
