@@ -59,26 +59,6 @@ from .pool import Block, Content, Hash, Pool, Position, Request, Slot
 __all__ = ["HostBlock", "Offload", "Worker"]
 
 
-UNRELATED = (
-    "admit",
-    "hit",
-    "allocate",
-    "skip",
-    "write",
-    "process",
-    "register",
-    "trim",
-    "finish",
-    "preempt",
-    "evict",
-    "reset",
-    "look",
-    "unpin",
-    "load",
-)
-"""What offers nothing."""
-
-
 class HostBlock(Sort):
     """One unit of host KV memory, as large as a device block."""
 
@@ -875,7 +855,7 @@ class Offload(Pool):
             ),
         )
 
-    @step("O9", of=UNRELATED)
+    @step("O9", unless=("offer", "scan"))
     def only_offers_are_met(self, before: Offload, h: Hash) -> Bool:
         """Nothing else makes a hash count as met."""
         return implies(self.met[h], before.met[h])
@@ -918,6 +898,11 @@ class Offload(Pool):
     def a_failed_load_leaves_what_is_really_there(self, before: Offload, r: Request, i: Position, k: Position) -> Bool:
         """The table ends where the load failed; what stands before is as it was."""
         return (self.length[r] == i) & implies(k < i, self.table[r, k] == before.table[r, k])
+
+    @step("P9, P10", unless=("hit", "allocate", "skip", "load", "scan"))
+    def the_free_queue_keeps_its_order(self, before: Pool, b: Block, c: Block) -> Bool:
+        """As in P; beside requests, loads and scans take from it."""
+        return self._kept_in_order(before)(b, c)
 
     @step("P9, P10", of=("offer", "process", "look", "unpin", "copy_out", "copy_in"))
     def the_device_queue_is_left_alone(self, before: Offload, a: Block, b: Block) -> Bool:

@@ -498,7 +498,7 @@ class Pinned(Pool):
         """Nothing while there are free blocks; then the oldest pinned ones, as P7 says of both queues together."""
         return all_of(*self._taken_so_far(before, n).values(), self._room() == before._room() - n)
 
-    @step("D3", of=("admit", "hit", "skip", "write", "register", "trim", "finish", "preempt", "schedule", "process"))
+    @step("D3", unless=("allocate", "evict", "reset", "demote", "open_gate", "drop"))
     def marks_survive_users(self, before: Pinned, b: Block) -> Bool:
         """Who hits a marked block and lets it go again changes nothing about its mark."""
         return iff(self.marked[b], before.marked[b])

@@ -746,7 +746,7 @@ class Pool(Machine):
         """A lookup returns no more than its limit, and blocks leave the queue only for a holder."""
         return (self.length[r] <= self.limit[r]) & (self.length[r] < self.need[r])
 
-    @step("P9, P10", of=("trim", "finish", "preempt", "evict", "reset", "write", "register"))
+    @step("P9, P10", unless=("hit", "allocate", "skip"))
     def the_free_queue_keeps_its_order(self, before: Pool, b: Block, c: Block) -> Bool:
         """Who was free stays free, in the same order, whatever is given back."""
         return self._kept_in_order(before)(b, c)
@@ -761,7 +761,7 @@ class Pool(Machine):
         """An event names a parent only after the parent's own event."""
         return implies(self.parent[h] == p, before.reported[p])
 
-    @step("P12", of=("admit", "hit", "allocate", "skip", "write", "register"))
+    @step("P12", unless=("evict", "reset"))
     def a_held_block_keeps_its_hashes(self, before: Pool, b: Block, h: Hash) -> Bool:
         """Only evict and reset take hashes from a block that is held."""
         return implies(before.hashes[b, h] & (before.ref_cnt[b] > 0), self.hashes[b, h])

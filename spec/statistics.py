@@ -53,7 +53,7 @@ class Statistics(Pool):
         found = self.hits.total - before.hits.total
         return (found >= 0) & (found <= asked)
 
-    @step("P15", of=("admit", "allocate", "skip", "write", "register", "trim", "finish", "preempt", "evict", "reset"))
+    @step("P15", unless="hit")
     def only_a_lookup_counts(self, before: Statistics) -> Bool:
         """No other action changes a counter."""
         return (self.queries.total == before.queries.total) & (self.hits.total == before.hits.total)
@@ -70,7 +70,7 @@ class Statistics(Pool):
             implies(~is_first, self.hits.total == before.hits.total),
         )
 
-    @step("P15", of=("admit", "hit", "allocate", "skip", "write", "register", "trim", "preempt", "evict", "reset"))
+    @step("P15", unless="finish")
     def a_life_ends_with_finish_only(self, before: Statistics, r: Request) -> Bool:
         """Who was counted stays counted; above all a preempted request, which comes back."""
         return implies(before.counted[r], self.counted[r])

@@ -460,21 +460,7 @@ class TimedTiers(Links):
             implies((was != none) & (was != t), (self.carrier[b] != none) & (self.carrier[b] == was)),
         )
 
-    @step(
-        "G1",
-        of=(
-            "start",
-            "advance",
-            "advance_to_deadline",
-            "allocate",
-            "register",
-            "release",
-            "touch",
-            "evict",
-            "ship",
-            "swap_in",
-        ),
-    )
+    @step("G1", unless="complete")
     def a_copying_block_stays(self, before: TimedTiers, b: Block) -> Bool:
         """Until then nothing happens to it."""
         was = before.carrier[b]

@@ -19,8 +19,8 @@ from .terms import Line, Sort, Term
 
 __all__ = ["Content", "Contents"]
 
-_ASIDE = {"doc"}
-"""Fields that say nothing of what is proved."""
+_ASIDE = {"doc", "of"}
+"""Fields that say nothing of what is proved at a place: ``of`` says only at which places a property is asked at all."""
 
 
 @dataclass

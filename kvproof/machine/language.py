@@ -294,13 +294,20 @@ def corollary(rule: str) -> Callable[[F], F]:
     return mark("corollary", "invariant", rule, derived=True)
 
 
-def step(rule: str, *, of: tuple[str, ...] | str = ()) -> Callable[[F], F]:
-    """What holds of every step, or of the actions named in ``of``.
+def step(rule: str, *, of: tuple[str, ...] | str = (), unless: tuple[str, ...] | str = ()) -> Callable[[F], F]:
+    """What holds of every step; of those of the actions named in ``of``; or of all but those named in ``unless``.
 
     The method takes the state before as its first argument; it may also take, by name and sort, parameters that all the
-    named actions have, and ``result``, what they return. Its other parameters are universally quantified.
+    actions named in ``of`` have, and ``result``, what they return. Its other parameters are universally quantified.
+
+    ``unless`` is for what stays as it is: an action that comes later, here or in a machine that extends this one, has
+    to keep it, or be named.
     """
-    return mark("step", "step", rule, of=(of,) if isinstance(of, str) else tuple(of))
+    return mark("step", "step", rule, of=_names(of), unless=_names(unless))
+
+
+def _names(names: tuple[str, ...] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def sometimes(rule: str) -> Callable[[F], F]:

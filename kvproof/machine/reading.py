@@ -317,6 +317,7 @@ def _check_body(model: Model, body: list[Statement]) -> None:
 def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[str, Any]) -> Property:
     kind, line, of = mark["kind"], mark["line"], mark.get("of", ())
     is_step = kind == "step"
+    concerned = _all_but(model, name, mark["unless"], of, line) if mark.get("unless") else of
     kinds = parameters_of(function, name, line, skip=2 if is_step else 1)
     _sorts(model, kinds.values(), line)
     variables = {n: variable(k, n) for n, k in kinds.items()}
@@ -339,7 +340,20 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
             _check_reading(model, name, kind, part, line)
     doc, derived = inspect.getdoc(function) or "", mark.get("derived", False)
     bound = {n: v for n, v in variables.items() if n in given}
-    return Property(name, kind, mark["rule"], doc, binders, formula, line, of, bound, derived)
+    return Property(name, kind, mark["rule"], doc, binders, formula, line, concerned, bound, derived)
+
+
+def _all_but(model: Model, name: str, unless: tuple[str, ...], of: tuple[str, ...], line: Line) -> tuple[str, ...]:
+    """The actions of a property that holds of all but some."""
+    if of:
+        raise MachineError(f"{name} has both of= and unless=: name the actions that it speaks of, or the others", line)
+    for act in unless:
+        if act not in model.actions:
+            raise MachineError(f"{name} leaves out an action {act} that the machine does not have", line)
+    concerned = tuple(act for act in model.actions if act not in unless)
+    if not concerned:
+        raise MachineError(f"{name} leaves out every action, and says nothing", line)
+    return concerned
 
 
 def _may_return_none(act: Action) -> bool:
