@@ -21,11 +21,6 @@ same `limit`; and a call that offers many blocks (O12) is here that many offers 
 
 from __future__ import annotations
 
-import inspect
-import types
-from collections.abc import Callable
-from typing import Any
-
 from ..machine import (
     Bool,
     Count,
@@ -33,6 +28,7 @@ from ..machine import (
     Int,
     Map,
     Param,
+    Part,
     Queue,
     Scalar,
     Sort,
@@ -65,26 +61,6 @@ class HostBlock(Sort):
 
 class Worker(Sort):
     """A process that owns a part of every block, and copies it."""
-
-
-class HostPool:
-    """The host's pool under the names that P's text uses, so that this text is the host's as well (O1).
-
-    State is looked for as ``host_…`` first; what actions are made of is P's; the rest (dialect, hashes and what they
-    name) both pools share. The host keeps no null block.
-    """
-
-    null = types.SimpleNamespace(value=none)
-
-    def __init__(self, machine: Offload) -> None:
-        self._machine = machine
-
-    def __getattr__(self, name: str) -> Any:
-        own = getattr(self._machine, f"host_{name}", None)
-        if own is not None:
-            return own
-        text = inspect.getattr_static(Pool, name)
-        return types.MethodType(text, self) if inspect.isfunction(text) else getattr(self._machine, name)
 
 
 class Offload(Pool):
@@ -130,6 +106,9 @@ class Offload(Pool):
 
     host_removed = Event(Hash)
     """A hash can no longer be found on the host."""
+
+    host = Part(Pool, null=none)
+    """All of these: a pool by P's own text. Dialect and hashes are the device's; there is no null block."""
 
     # -------------------------------------------------------------------------------- transfers
 
@@ -203,15 +182,6 @@ class Offload(Pool):
 
     all_pins = Count((Request, Position), where=lambda m, r, i: m.pins[r, i] != none)
     """Everything that lookups hold on the host."""
-
-    @property
-    def _host(self) -> HostPool:
-        """The host pool as P sees a pool."""
-        return HostPool(self)
-
-    def _on_host(self, rule: Callable[..., Bool], *elements: Any) -> Bool:
-        """What P's rule says, said of the host pool."""
-        return rule(self._host, *elements)
 
     # -------------------------------------------------------------------------------- requests
 
@@ -349,8 +319,8 @@ class Offload(Pool):
 
     def _begin_store(self, b: Block, h: Hash) -> None:
         """The head of the host's queue loses its hashes; it and the device block are held until the store ends (O2)."""
-        c = self._host._take_head()
-        self._host._forget(c)
+        c = self.host._take_head()
+        self.host._forget(c)
         self.host_ref_cnt[c] = self.host_ref_cnt[c] + 1
         self._lend(b)
         self.source[c] = b
@@ -425,7 +395,7 @@ class Offload(Pool):
 
     def _take_host_back(self, c: HostBlock) -> None:
         """A transfer holds a host block no longer."""
-        host = self._host
+        host = self.host
         host._begin_free_call()
         host._release(c)
         host._end_free_call()
@@ -462,7 +432,7 @@ class Offload(Pool):
     def _pin(self, r: Request, i: Int, c: HostBlock) -> None:
         """The lookup holds the host block, which cannot be taken for a store now."""
         with when(self.host_ref_cnt[c] == 0):
-            self._host._leave_queue(c)
+            self.host._leave_queue(c)
         self.host_ref_cnt[c] = self.host_ref_cnt[c] + 1
         self.pins[r, i] = c
 
@@ -474,7 +444,7 @@ class Offload(Pool):
 
     def _unpin(self, r: Request) -> None:
         """One free call for all pins of a request, last position first."""
-        self._host._begin_free_call()
+        self.host._begin_free_call()
         with self.loop(
             self.limit[r],
             facts=lambda i, entry: {
@@ -494,8 +464,8 @@ class Offload(Pool):
             c = self.pins[r, last]
             with when(c != none):
                 self.pins[r, last] = none
-                self._host._release(c)
-        self._host._end_free_call()
+                self.host._release(c)
+        self.host._end_free_call()
 
     @action("O5, O2, P7")
     def load(self, r: Request, n: Int) -> None:
@@ -628,7 +598,7 @@ class Offload(Pool):
     @invariant("O1, P1")
     def every_host_block_is_free_or_referenced(self) -> Bool:
         """Conservation on the host."""
-        return self._on_host(Pool.every_block_is_free_or_referenced)
+        return self.host.keeps(Pool.every_block_is_free_or_referenced)
 
     @invariant("O1, P2")
     def host_ref_cnt_counts_holders(self, c: HostBlock) -> Bool:
@@ -639,22 +609,22 @@ class Offload(Pool):
     @invariant("O1, P3")
     def a_host_block_is_free_exactly_when_unreferenced(self, c: HostBlock) -> Bool:
         """As on the device."""
-        return self._on_host(Pool.free_exactly_when_unreferenced, c)
+        return self.host.keeps(Pool.free_exactly_when_unreferenced, c)
 
     @invariant("O1, P5")
     def the_host_map_and_its_blocks_agree(self, c: HostBlock, h: Hash) -> Bool:
         """As on the device."""
-        return self._on_host(Pool.the_map_and_the_blocks_agree, c, h)
+        return self.host.keeps(Pool.the_map_and_the_blocks_agree, c, h)
 
     @invariant("O1, P6")
     def a_hash_names_what_is_on_the_host(self, c: HostBlock, h: Hash, s: Slot) -> Bool:
         """Whatever the moment at which the copy read: what can be found is what its hash says."""
-        return self._on_host(Pool.a_hash_names_what_is_there, c, h, s)
+        return self.host.keeps(Pool.a_hash_names_what_is_there, c, h, s)
 
     @invariant("P12")
     def listeners_know_what_is_on_the_host(self, h: Hash) -> Bool:
         """Replaying the events of the host's medium gives what a lookup there finds."""
-        return self._on_host(Pool.listeners_know_what_is_cached, h)
+        return self.host.keeps(Pool.listeners_know_what_is_cached, h)
 
     # -------------------------------------------------------------------------------- invariants: transfers
 

@@ -28,6 +28,7 @@ from .language import (
     when,
 )
 from .model import Action, Model, Property
+from .part import Part
 from .terms import Bool, Index, Int, MachineError, Real, Sort, all_of, any_of, iff, implies, ite, none, optional
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Map",
     "Model",
     "Param",
+    "Part",
     "Property",
     "Queue",
     "Real",

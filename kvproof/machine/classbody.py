@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 from .declarations import Declaration
+from .part import Part
 from .recorder import is_kind
 from .terms import Line, MachineError, Term, caller
 
@@ -78,7 +79,7 @@ def _name_in(body: Mapping[str, Any], value: Declaration) -> str:
 
 def _is_part(value: object) -> bool:
     """A method, or a part of the state."""
-    return isinstance(value, Declaration | staticmethod | classmethod | property) or (
+    return isinstance(value, Declaration | Part | staticmethod | classmethod | property) or (
         callable(value) and not isinstance(value, type)
     )
 

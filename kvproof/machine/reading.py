@@ -14,6 +14,7 @@ from .declarations import Count, Event, Map, Queue, Sum
 from .language import Machine
 from .members import members_of
 from .model import RESULT, Action, CountOf, Model, Property
+from .part import Part, check_part
 from .program import Assign, Each, Loop, Push, Remove, Statement, statements, terms
 from .recorder import Recorder, recording, variable
 from .rounds import check_each
@@ -64,6 +65,9 @@ def read(machine: type[Machine]) -> Model:
     )
     members = members_of(machine)
     _declare(model, members)
+    for member in members.values():
+        if isinstance(member, Part):
+            check_part(machine, member)
     for name, member in members.items():
         check_override(machine, name, member)
     marked = {n: (m, mark) for n, m in members.items() if callable(m) and (mark := mark_of(machine, n, m))}

@@ -212,7 +212,7 @@ class RefusesAndEvicts(Offload):
         is_missing = self.hashes[b, h] & ~self._is_stored(b, h)
         is_new = ~exists(HostBlock, lambda c: self.named[c] == h)
         with when((self.host_free.size > 0) & ~is_missing & is_new):
-            self._host._forget(self.host_free.head())
+            self.host._forget(self.host_free.head())
         super()._offer(b, h)
 
 
@@ -220,7 +220,7 @@ class ForgetsTheListeners(Offload):
     """P12: a host block that makes room is not reported as removed."""
 
     def _begin_store(self, b: Block, h: Hash) -> None:
-        c = self._host._take_head()
+        c = self.host._take_head()
         with self.each(Hash) as g, when(self.host_hashes[c, g]):
             self.host_hashes[c, g] = False
             self.host_cached[g].remove(c)

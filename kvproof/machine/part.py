@@ -1,0 +1,110 @@
+"""A machine as a part of another: its text, run on a part of the other one's state.
+
+::
+
+    class Offload(Pool):
+        host_free = Queue(HostBlock, init=True)
+        host_ref_cnt = Map(HostBlock, to=Int)
+        host = Part(Pool, null=none)
+
+    self.host._take_head()                                # what Pool does with free, done with host_free
+    self.host.keeps(Pool.free_exactly_when_unreferenced, c)  # what Pool promises, said of the host
+
+What the other machine's text calls ``free`` is ``host_free`` here, where the state has a part of that name; what is
+given a value, as ``null``, is that; all else (parameters, what both share) is this machine's own. Sorts may differ, the
+form may not: a queue stands for a queue, a map of one key for a map of one key.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import TYPE_CHECKING, Any
+
+from .declarations import Declaration, Event, Map, Queue
+from .terms import Line, MachineError, caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .language import Machine
+    from .terms import Bool, Term
+
+__all__ = ["Part", "check_part"]
+
+
+class Part:
+    """A machine as a part of the machine in whose body it stands, on the state whose names begin with its own."""
+
+    def __init__(self, machine: type[Machine], **constants: Any) -> None:
+        self.machine = machine
+        self.constants = constants
+        """What has a fixed value in this part: a scalar of the other machine by its name."""
+        self.name = "?"
+        self.line: Line = caller()
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Machine, owner: type | None = None) -> Seen:
+        return Seen(self, instance)
+
+
+class Seen:
+    """A part as the text of its machine sees it."""
+
+    def __init__(self, part: Part, machine: Machine) -> None:
+        self._part, self._machine = part, machine
+
+    def keeps(self, rule: Callable[..., Bool], *elements: Term) -> Bool:
+        """What an invariant of the part's machine says, said of the part."""
+        return rule(self, *elements)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._part.constants:
+            return types.SimpleNamespace(value=self._part.constants[name])
+        own = getattr(type(self._machine), f"{self._part.name}_{name}", None)
+        if own is not None:
+            return getattr(self._machine, f"{self._part.name}_{name}")
+        text = inspect.getattr_static(self._part.machine, name, None)
+        return types.MethodType(text, self) if inspect.isfunction(text) else getattr(self._machine, name)
+
+
+def check_part(machine: type[Machine], part: Part) -> None:
+    """What stands for something of the part's machine has its form; constants stand for scalars, and name some.
+
+    Raises:
+        MachineError: the part's text would mean something else here.
+    """
+    named, meant = part.machine.__name__, _state(part.machine)
+    for name in part.constants:
+        scalar = meant.get(name)
+        if not isinstance(scalar, Map) or scalar.kinds:
+            raise MachineError(f"{part.name} gives {name} a value, which is no scalar of {named}", part.line)
+    own = _state(machine)
+    for name, declared in meant.items():
+        here = own.get(f"{part.name}_{name}")
+        if here is None and name not in part.constants and name not in own:
+            raise MachineError(
+                f"{part.name} is a {named} and has no {part.name}_{name}: declare it, or give it a value", part.line
+            )
+        if here is not None and _form(here) != _form(declared):
+            raise MachineError(
+                f"{part.name}_{name} is {_form(here)} and stands for {named}.{name}, {_form(declared)}: "
+                "give it that form",
+                here.line,
+            )
+
+
+def _state(machine: type[Machine]) -> dict[str, Declaration]:
+    found: dict[str, Declaration] = {}
+    for base in reversed(machine.__mro__):
+        found |= {name: value for name, value in vars(base).items() if isinstance(value, Declaration)}
+    return found
+
+
+def _form(declared: Declaration) -> str:
+    """A declaration without its sorts. A map may be fixed where the other one changes; what events carry may differ."""
+    if isinstance(declared, Map | Queue):
+        return f"a {'map' if isinstance(declared, Map) else 'queue'} of {len(declared.kinds)} keys"
+    return f"a{'n' if isinstance(declared, Event) else ''} {type(declared).__name__.lower()}"

@@ -1,0 +1,182 @@
+"""A machine as a part of another: its text, run on the other one's state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kvproof.checkers.prove import prove
+from kvproof.machine import (
+    Bool,
+    Int,
+    Machine,
+    MachineError,
+    Map,
+    Model,
+    Param,
+    Part,
+    Queue,
+    Scalar,
+    Sort,
+    action,
+    invariant,
+)
+from kvproof.machine.concrete import Concrete
+from kvproof.machine.scope import Scope
+
+
+class Cup(Sort):
+    """What stands on a shelf."""
+
+
+class Jug(Sort):
+    """What stands on the other one."""
+
+
+class Shelf(Machine):
+    """Things stand in a queue, and each is as full as it was made."""
+
+    most = Param(to=Int)
+    row = Queue(Cup, init=True)
+    level = Map(Cup, to=Int)
+    limit = Scalar(to=Int)
+
+    @action("X1")
+    def fill(self, c: Cup) -> None:
+        """Up to the limit."""
+        self.require(self.row.has(c) & (self.level[c] < self.limit.value))
+        self._pour(c)
+
+    def _pour(self, c: Cup) -> None:
+        self.level[c] = self.level[c] + 1
+
+    @invariant("X1")
+    def nothing_flows_over(self, c: Cup) -> Bool:
+        return self.level[c] <= self.limit.value
+
+
+class Kitchen(Shelf):
+    """A second shelf, of jugs, that hold three."""
+
+    upper_row = Queue(Jug, init=True)
+    upper_level = Map(Jug, to=Int)
+    upper = Part(Shelf, limit=3)
+
+    @action("X2")
+    def fill_jug(self, j: Jug) -> None:
+        """What a shelf does with a cup."""
+        self.require(self.upper.row.has(j) & (self.upper.level[j] < self.upper.limit.value))
+        self.upper._pour(j)
+
+    @invariant("X2")
+    def no_jug_flows_over(self, j: Jug) -> Bool:
+        """What a shelf promises."""
+        return self.upper.keeps(Shelf.nothing_flows_over, j)
+
+
+class Careless(Kitchen):
+    """The text of the part is that of the machine: what is wrong there is wrong here."""
+
+    def _pour(self, c: Cup) -> None:
+        self.level[c] = self.level[c] + 1
+
+
+class Spills(Shelf):
+    def _pour(self, c: Cup) -> None:
+        self.level[c] = self.level[c] + 2
+
+
+class SpillingKitchen(Shelf):
+    upper_row = Queue(Jug, init=True)
+    upper_level = Map(Jug, to=Int)
+    upper = Part(Spills, limit=3)
+
+    @action("X2")
+    def fill_jug(self, j: Jug) -> None:
+        self.require(self.upper.row.has(j) & (self.upper.level[j] < self.upper.limit.value))
+        self.upper._pour(j)
+
+    @invariant("X2")
+    def no_jug_flows_over(self, j: Jug) -> Bool:
+        return self.upper.keeps(Shelf.nothing_flows_over, j)
+
+
+def test_the_text_of_a_part_works_on_its_own_state() -> None:
+    model = Model.of(Kitchen)
+    machine = Concrete(model, Scope(model, {"Cup": 1, "Jug": 2, "Int": 4}, {"most": 1}))
+    state = machine.initial()
+    machine.apply(state, "fill_jug", (1,))
+    assert (machine.describe(state)["upper_level"], machine.describe(state)["level"]) == ([0, 1], [0])
+
+
+def test_what_it_promises_is_proved_of_the_part() -> None:
+    report = prove(Kitchen)
+    assert report.holds
+    assert any(o.goal == "no_jug_flows_over" for o in report.obligations)
+
+
+def test_a_mistake_in_its_text_is_one_in_the_part() -> None:
+    verdicts = {(o.action, o.goal): o.verdict for o in prove(SpillingKitchen).obligations}
+    assert verdicts["fill_jug", "no_jug_flows_over"] == "refuted"
+
+
+def missing() -> type[Machine]:
+    class Wrong(Machine):
+        upper_row = Queue(Jug, init=True)
+        upper = Part(Shelf, limit=3, most=2)
+
+    return Wrong
+
+
+def misshapen() -> type[Machine]:
+    class Wrong(Shelf):
+        upper_row = Map(Jug, to=Bool)
+        upper = Part(Shelf)
+
+    return Wrong
+
+
+def unequal() -> type[Machine]:
+    class Wrong(Shelf):
+        upper_level = Map(Jug, Cup, to=Int)
+        upper = Part(Shelf)
+
+    return Wrong
+
+
+def constant_of_nothing() -> type[Machine]:
+    class Wrong(Shelf):
+        upper = Part(Shelf, level=3)
+
+    return Wrong
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (missing, "upper is a Shelf and has no upper_level: declare it, or give it a value"),
+        (misshapen, "upper_row is a map of 1 keys and stands for Shelf.row, a queue of 0 keys: give it that form"),
+        (unequal, "upper_level is a map of 2 keys and stands for Shelf.level, a map of 1 keys: give it that form"),
+        (constant_of_nothing, "upper gives level a value, which is no scalar of Shelf"),
+    ],
+)
+def test_what_does_not_fit_is_a_mistake(make: Callable[[], type[Machine]], sentence: str) -> None:
+    with pytest.raises(MachineError, match=sentence):
+        Model.of(make())
+
+
+def test_a_part_stands_once_and_is_not_replaced() -> None:
+    with pytest.raises(MachineError, match="upper stands twice in Twice"):
+
+        class Twice(Shelf):
+            upper = Part(Shelf)
+            upper = Part(Shelf)  # type: ignore[assignment]
+
+    class Replaces(Kitchen):
+        @action("X1")
+        def replace(self) -> None:
+            self.upper = 3  # type: ignore[assignment]
+
+    with pytest.raises(MachineError, match="has no upper that could be written"):
+        Model.of(Replaces)
