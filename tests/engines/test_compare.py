@@ -11,6 +11,7 @@ import pytest
 from kvproof.cli import main as cli
 from kvproof.differential.outcome import Disagreement, Outcome
 from kvproof.engines.catalog import ENGINES
+from kvproof.engines.session import Session
 from kvproof.engines.store import StoreError, resolve
 from kvproof.judge.record import Answer, Case, Step
 
@@ -108,7 +109,7 @@ def test_a_comparison_that_compares_nothing_says_so(
     from .toys import toy
 
     monkeypatch.setattr(comparing, "subject_of", lambda *_: (None, "toy", Parting(differs)))
-    monkeypatch.setattr(comparing.Session, "of", lambda *_: toy())
+    monkeypatch.setattr(Session, "of", lambda *_: toy())
     code, report, said = compared(capsys, "toy==1.0", "--examples", "30", "--time", "5")
     assert code == status
     assert report["parted"] == {"policies": report["examples"]}

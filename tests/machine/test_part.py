@@ -171,7 +171,7 @@ def test_a_part_stands_once_and_is_not_replaced() -> None:
 
         class Twice(Shelf):
             upper = Part(Shelf)
-            upper = Part(Shelf)  # type: ignore[assignment]
+            upper = Part(Shelf)
 
     class Replaces(Kitchen):
         @action("X1")
