@@ -1,6 +1,6 @@
 """How fast the fuzzer is, in CPU time, against the ceiling that Hypothesis sets.
 
-The ceiling is the same state machine with the same rules, argument strategies and worlds, but empty bodies: what
+The ceiling is the same state machine with the same rules, argument strategies and instances, but empty bodies: what
 Hypothesis itself costs. The two are measured in turns, in one process. The ratio, checked steps per second over
 empty steps per second, is the median over the rounds: other load on the machine meets both. It should be at least 0.5.
 
@@ -21,8 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from kvproof.checkers.fuzz import FuzzReport, profile, rules, state_machine
 from kvproof.checkers.heap import heap_at_rest
 from kvproof.checkers.lockstep import Specs
+from kvproof.harness.instances import instances
 from kvproof.harness.pool.target import PoolTarget
-from kvproof.harness.worlds import worlds
 from kvproof.machine import Model
 from kvproof.spec.pool import Pool
 
@@ -34,14 +34,14 @@ def empty(seed: int, examples: int, steps: int) -> tuple[int, float]:
     """Steps, and seconds, of the rules with nothing in them."""
     count = 0
 
-    def begin(self: Any, world: Any, swarm: int) -> None:
+    def begin(self: Any, instance: Any, swarm: int) -> None:
         pass
 
     def do(_self: Any, _action: str, _pick: int) -> None:
         nonlocal count
         count += 1
 
-    space = rules(MODEL, PoolTarget.weights, worlds(), begin, do)
+    space = rules(MODEL, PoolTarget.weights, instances(), begin, do)
     kind = seeded(seed)(type("Empty", (RuleBasedStateMachine,), space))
     began = time.process_time()
     with heap_at_rest():
@@ -52,7 +52,7 @@ def empty(seed: int, examples: int, steps: int) -> tuple[int, float]:
 def checked(seed: int, examples: int, steps: int) -> tuple[int, float]:
     """Steps, and seconds, of the fuzzer."""
     report = FuzzReport()
-    kind = seeded(seed)(state_machine(MODEL, PoolTarget, worlds(), specs=SPECS, report=report))
+    kind = seeded(seed)(state_machine(MODEL, PoolTarget, instances(), specs=SPECS, report=report))
     began = time.process_time()
     with heap_at_rest():
         run_state_machine_as_test(kind, settings=profile(examples, steps))

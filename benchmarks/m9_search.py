@@ -1,10 +1,10 @@
 """M9: does a host tier ever lower the hits of a trace? A search over small pools, for requests without end.
 
-Usage: python benchmarks/m9_search.py [all | small | twins | random | trace FILE ...]
+Usage: python benchmarks/m9_search.py [all | small | mutants | random | trace FILE ...]
 
 A run with a host tier and one without are led through the same events, side by side. ``small`` visits every pair of
 states that any number of requests over a few hashes can lead to, up to the names of blocks, and so answers for traces
-of any length; ``twins`` does the same for policies that break a condition of M9 and prints the shortest trace that
+of any length; ``mutants`` does the same for policies that break a condition of M9 and prints the shortest trace that
 loses hits; ``random`` tries larger pools; ``trace`` follows real requests on the reference implementation.
 
 Hashes are chained (P13): they form a forest, and the full blocks of a request are a path from a root. A hash is a
@@ -35,7 +35,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules of machine M, and what twins do instead."""
+    """The rules of machine M, and what mutants do instead."""
 
     split: bool = True
     """The dialect of P10."""
@@ -392,7 +392,7 @@ SMALL = (
 )
 """Where nothing may be lost, not even by a single request."""
 
-TWINS = (
+MUTANTS = (
     Scope("blis, P14 aside", Policy(blis=True), 3, 2, 2, ("none",), each=False),
     Scope("blis, with P14", Policy(blis=True), 3, 4, 2, each=False),
     Scope("a walk past P14's limit", Policy(past_limit=True), 3, 3, 2, ("exact",), each=False),
@@ -441,11 +441,11 @@ def report_small() -> bool:
     return fine
 
 
-def report_twins() -> bool:
+def report_mutants() -> bool:
     """Search where something must be lost, and print the shortest trace; tell whether all lose."""
-    print("Twins, and the shortest trace that loses hits (hashes of full blocks, + for a partly filled last one):")
+    print("Mutants, and the shortest trace that loses hits (hashes of full blocks, + for a partly filled last one):")
     losing = 0
-    for scope in TWINS:
+    for scope in MUTANTS:
         losses = [
             (setting, loss) for setting in settings(scope) if (loss := search_in(scope, setting).loss) is not None
         ]
@@ -461,7 +461,7 @@ def report_twins() -> bool:
             f"  {scope.name}: device {blocks}, host {capacity}, {dialect}, parents {parents}:\n    {show(loss)}",
             flush=True,
         )
-    return losing == len(TWINS)
+    return losing == len(MUTANTS)
 
 
 def show(trace: list[Event]) -> str:
@@ -554,7 +554,7 @@ def report_trace(path: str, capacities: list[int], hosts: list[int], limit: int 
 def main() -> None:
     """Search and print; exit status 1 when something is not as it must be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["all", "small", "twins", "random", "trace"], nargs="?", default="all")
+    parser.add_argument("what", choices=["all", "small", "mutants", "random", "trace"], nargs="?", default="all")
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--seconds", type=float, default=30.0, help="how long to try random traces")
     parser.add_argument("--seed", type=int, default=0)
@@ -565,8 +565,8 @@ def main() -> None:
     fine = True
     if options.what in ("all", "small"):
         fine = report_small() and fine
-    if options.what in ("all", "twins"):
-        fine = report_twins() and fine
+    if options.what in ("all", "mutants"):
+        fine = report_mutants() and fine
     if options.what in ("all", "random"):
         fine = report_random(options.seconds, options.seed) and fine
     for path in options.files:

@@ -140,15 +140,15 @@ class _Runner(RuleBasedStateMachine):
         self.left_out: set[str] = set()
         self.missing = [name for name, reached in self.report.reached.items() if not reached]
 
-    def begin(self, world: Setting, swarm: int) -> None:
+    def begin(self, instance: Setting, swarm: int) -> None:
         """A fresh target, the machine in its initial state, and the actions that this run does without."""
         optional = [name for name in self.model.actions if name not in self.specs.essential]
         count, swarm = swarm % min(4, len(optional) + 1), swarm // 4
         for _ in range(count):
             swarm, number = divmod(swarm, len(optional))
             self.left_out.add(optional.pop(number))
-        self.world = world
-        target = self.make_target(world)
+        self.instance = instance
+        target = self.make_target(instance)
         self.run = Lockstep(self.specs, target)
         report = self.report
         report.target, report.level = target.name, target.level
@@ -177,7 +177,7 @@ class _Runner(RuleBasedStateMachine):
 
     def _worthwhile(self, action: str) -> list[Args]:
         possible = self.run.enabled(action)
-        return self.world.worthwhile(self.run.state, action, possible) if possible else possible
+        return self.instance.worthwhile(self.run.state, action, possible) if possible else possible
 
     def _apply(self, action: str, args: Args) -> None:
         report = self.report
@@ -214,7 +214,7 @@ class _Runner(RuleBasedStateMachine):
 
     def _judge(self, found: Divergence | None) -> None:
         if found is not None:
-            raise _diverged_in(found.oracle)(found, self.world, self.calls)
+            raise _diverged_in(found.oracle)(found, self.instance, self.calls)
 
     def _notice(self) -> None:
         for name in self.missing:
@@ -226,17 +226,17 @@ class _Runner(RuleBasedStateMachine):
 def state_machine(
     machine: type[Machine] | Model,
     make_target: Callable[[Any], Target],
-    worlds: st.SearchStrategy[Any],
+    instances: st.SearchStrategy[Any],
     *,
     specs: Specs,
     report: FuzzReport | None = None,
 ) -> type[RuleBasedStateMachine]:
-    """A Hypothesis state machine that drives the machine and a target in each world that ``worlds`` draws.
+    """A Hypothesis state machine that drives the machine and a target in each instance that ``instances`` draws.
 
     Args:
         machine: the specification.
-        make_target: makes a fresh target for a world.
-        worlds: draws the instances of the machine's parameters.
+        make_target: makes a fresh target for an instance.
+        instances: draws the instances of the machine's parameters.
         specs: the machine's interpreters for this kind of target.
         report: where steps and coverage are counted.
     """
@@ -248,7 +248,7 @@ def state_machine(
         "specs": specs,
         "report": report,
         "make_target": staticmethod(make_target),
-        **rules(model, specs.weights, worlds, _Runner.begin, _Runner.do),
+        **rules(model, specs.weights, instances, _Runner.begin, _Runner.do),
     }
     return type(f"{model.name}Fuzz", (_Runner,), space)
 
@@ -256,7 +256,7 @@ def state_machine(
 def rules(
     model: Model,
     weights: Mapping[str, int],
-    worlds: st.SearchStrategy[Any],
+    instances: st.SearchStrategy[Any],
     begin: Callable[[Any, Any, int], None],
     do: Callable[[Any, str, int], None],
 ) -> dict[str, Any]:
@@ -272,10 +272,10 @@ def rules(
 
         return rule(pick=PICK)(step)
 
-    def start(self: Any, world: Any, swarm: int) -> None:
-        begin(self, world, swarm)
+    def start(self: Any, instance: Any, swarm: int) -> None:
+        begin(self, instance, swarm)
 
-    made: dict[str, Any] = {"begin_in": initialize(world=worlds, swarm=PICK)(start)}
+    made: dict[str, Any] = {"begin_in": initialize(instance=instances, swarm=PICK)(start)}
     for name in model.actions:
         for number in range(weights.get(name, 1)):
             made[f"do_{name}_{number}"] = rule_of(name)
@@ -285,7 +285,7 @@ def rules(
 def fuzz(
     machine: type[Machine] | Model,
     make_target: Callable[[Any], Target],
-    worlds: st.SearchStrategy[Any],
+    instances: st.SearchStrategy[Any],
     *,
     seed: int = 0,
     examples: int = 100,
@@ -300,8 +300,8 @@ def fuzz(
 
     Args:
         machine: the specification.
-        make_target: makes a fresh target for a world: the class of the target, or any function with ``kind`` given.
-        worlds: draws the instances of the machine's parameters.
+        make_target: makes a fresh target for an instance: the class of the target, or any function with ``kind`` given.
+        instances: draws the instances of the machine's parameters.
         seed: chooses the runs.
         examples: how many runs.
         steps: how many steps a run has at most.
@@ -321,7 +321,7 @@ def fuzz(
     for batch in range(-(-examples // _BATCH)):
         count = min(_BATCH, examples - batch * _BATCH)
         scratch = FuzzReport()
-        kind_of_run = state_machine(model, make_target, worlds, specs=specs, report=scratch)
+        kind_of_run = state_machine(model, make_target, instances, specs=specs, report=scratch)
         failures = _run(seeded((seed << 32) + batch)(kind_of_run), count, steps)
         _add(report, scratch)
         report.findings = [_finding(specs, make_target, failure, seed) for failure in failures]

@@ -298,9 +298,9 @@ class Lockstep:
 
     def fork(self) -> "Lockstep":
         """A second run in the same state."""
-        twin = copy.copy(self)
-        twin.state, twin.target, twin._enabled = self.spec.copy(self.state), self.target.fork(), {}
-        return twin
+        forked = copy.copy(self)
+        forked.state, forked.target, forked._enabled = self.spec.copy(self.state), self.target.fork(), {}
+        return forked
 
     def _difference(self, call: Call, actual: Fields) -> Divergence | None:
         expected = self.expected()

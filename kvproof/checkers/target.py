@@ -153,9 +153,9 @@ class Target(ABC):
 
     def preamble(self) -> str:
         """Python text that makes a fresh run of this target, ``target``, from its setting as described, ``setting``."""
-        kind, world = type(self), type(self.setting)
-        imports = (f"from {needed.__module__} import {needed.__qualname__}\n" for needed in (world, kind))
-        return f"{''.join(imports)}\ntarget = {kind.__qualname__}({world.__qualname__}.load(setting))"
+        kind, instance = type(self), type(self.setting)
+        imports = (f"from {needed.__module__} import {needed.__qualname__}\n" for needed in (instance, kind))
+        return f"{''.join(imports)}\ntarget = {kind.__qualname__}({instance.__qualname__}.load(setting))"
 
 
 def observable(kind: type[Target], scope: Scope, state: State) -> Fields:

@@ -1,4 +1,4 @@
-"""The levels at which the reference implementation is driven: for each a machine, a target, and worlds for both."""
+"""The levels at which the reference implementation is driven: for each a machine, a target, and instances for both."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from ..checkers.target import Target
     from ..machine import Machine, Model
-    from .hybrid.worlds import HybridWorld
-    from .timed.worlds import TimedWorld
-    from .worlds import World
+    from .hybrid.instances import HybridInstance
+    from .instances import Instance
+    from .timed.instances import TimedInstance
 
 __all__ = ["LEVELS", "Level", "level_for"]
 
@@ -29,36 +29,36 @@ class Level:
     """The machine that the implementation is compared with."""
     target: type[Target]
     """How it is driven."""
-    worlds: Callable[[], st.SearchStrategy[Any]]
+    instances: Callable[[], st.SearchStrategy[Any]]
     """Draws instances of the machine's parameters."""
-    setting: type[World] | type[TimedWorld] | type[HybridWorld]
+    setting: type[Instance] | type[TimedInstance] | type[HybridInstance]
     """What these are: made again from a description (``load``), or from any scope of the machine (``of_scope``)."""
 
 
 def _plain(name: str) -> Level:
     from ..machine import Model
+    from .instances import Instance, instances
     from .machines import find_machine
     from .tiers.targets import TARGETS
-    from .worlds import World, worlds
 
     machine = find_machine(name)
-    return Level(Model.of(machine), TARGETS[name], lambda: worlds(machine=machine), World)
+    return Level(Model.of(machine), TARGETS[name], lambda: instances(machine=machine), Instance)
 
 
 def _timed(name: str, find: Callable[[], type[Target]]) -> Level:
     from .machines import find_machine
-    from .timed.worlds import TimedWorld, model_of, timed_worlds
+    from .timed.instances import TimedInstance, model_of, timed_instances
 
     machine = find_machine(name)
-    return Level(model_of(machine), find(), lambda: timed_worlds(machine), TimedWorld)
+    return Level(model_of(machine), find(), lambda: timed_instances(machine), TimedInstance)
 
 
 def _hybrid(name: str, find: Callable[[], type[Target]]) -> Level:
-    from .hybrid.worlds import HybridWorld, hybrid_worlds, model_of
+    from .hybrid.instances import HybridInstance, hybrid_instances, model_of
     from .machines import find_machine
 
     machine = find_machine(name)
-    return Level(model_of(machine), find(), lambda: hybrid_worlds(machine), HybridWorld)
+    return Level(model_of(machine), find(), lambda: hybrid_instances(machine), HybridInstance)
 
 
 def _links() -> type[Target]:

@@ -1,4 +1,4 @@
-"""Finite scopes for machines that have parameters: real token sequences give machine P's (see `worlds`).
+"""Finite scopes for machines that have parameters: real token sequences give machine P's (see `instances`).
 
 Those of machines in virtual time and of the planner are made up: a few sizes and times, so that everything happens.
 """
@@ -326,7 +326,7 @@ def _pool_scope(
     seed: int,
 ) -> Scope:
     from ..machine.scope import Scope
-    from .worlds import Size, World, host_params, host_sizes
+    from .instances import Instance, Size, host_params, host_sizes
 
     asked = Size(
         blocks=sizes["Block"],
@@ -338,12 +338,12 @@ def _pool_scope(
         host_blocks=sizes.get("HostBlock", 1),
         workers=sizes.get("Worker", 1),
     )
-    world = World.make(asked, caching=caching, split=split, null=null, seed=seed)
+    instance = Instance.make(asked, caching=caching, split=split, null=null, seed=seed)
     given = {k: v for k, v in sizes.items() if k == "Int"}
-    params = world.scope.params | more
-    counts = sizes | world.scope.sizes
+    params = instance.scope.params | more
+    counts = sizes | instance.scope.sizes
     if "first_next" in model.params:
-        params |= _first_links(world.scope.sizes["Block"], params["null"])
+        params |= _first_links(instance.scope.sizes["Block"], params["null"])
     if "owner" in model.params:
         params |= host_params(asked)
         counts |= host_sizes(asked)

@@ -52,10 +52,10 @@ def trace_text(header: Mapping[str, Any] = {}, operations: Sequence[Op] = (), **
 
 
 @cache
-def a_world(level: str) -> Any:
+def an_instance(level: str) -> Any:
     """Some setting of a level, the same one in every run."""
     quick = settings(database=None, max_examples=1, phases=[Phase.generate], derandomize=True)
-    return find(LEVELS[level].worlds(), lambda _: True, settings=quick)
+    return find(LEVELS[level].instances(), lambda _: True, settings=quick)
 
 
 def admit(r: int = 0) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from kvproof.checkers.lockstep import Call
 from kvproof.checkers.script import to_trace
 from kvproof.checkers.trace import read_trace, write_trace
 from kvproof.cli import main as cli
+from kvproof.harness.instances import Instance
 from kvproof.harness.tiers.targets import TARGETS
-from kvproof.harness.worlds import World
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.spec.keys import Keys
@@ -120,10 +120,10 @@ def test_fuzz_drives_the_reference_implementation_at_each_level(level: str, caps
 def test_a_trace_of_tiers_replays_beside_the_reference_implementation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world = World.from_seed(2, machine=Tiered)
-    target = TARGETS["tiered"](world)
+    instance = Instance.from_seed(2, machine=Tiered)
+    target = TARGETS["tiered"](instance)
     calls = [Call("admit", (0,)), Call("mirror", (0,)), Call("demote", (1,)), Call("mirror", (1,), probe=True)]
-    trace = to_trace(Concrete(world.scope.model, world.scope), target, calls, seed=None, note="nothing much")
+    trace = to_trace(Concrete(instance.scope.model, instance.scope), target, calls, seed=None, note="nothing much")
     write_trace(tmp_path / "trace.jsonl", trace)
     assert cli.run(["replay", str(tmp_path / "trace.jsonl"), "--target", "refimpl"]) == 0
     assert "4 operations on Tiered and refimpl: nothing is wrong" in " ".join(capsys.readouterr().out.split())

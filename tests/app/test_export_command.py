@@ -183,13 +183,13 @@ def answer_of_cvc5(text: str) -> str:
 
 
 def test_an_obligation_that_does_not_hold_is_not_answered_as_expected(tmp_path: Path) -> None:
-    """The files ask what they say: that of a twin with a fault is satisfiable, or at least not refuted."""
+    """The files ask what they say: that of a mutant with a fault is satisfiable, or at least not refuted."""
     z3 = pytest.importorskip("z3")
-    machine = tmp_path / "twin.py"
+    machine = tmp_path / "mutant.py"
     machine.write_text(
         "from kvproof.machine import *\n"
         "class Thing(Sort): pass\n"
-        "class Twin(Machine):\n"
+        "class Mutant(Machine):\n"
         "    on = Map(Thing, to=Bool)\n"
         "    @action('1')\n"
         "    def flip(self, a: Thing) -> None:\n"
@@ -198,7 +198,7 @@ def test_an_obligation_that_does_not_hold_is_not_answered_as_expected(tmp_path: 
         "    def never(self, a: Thing) -> Bool:\n"
         "        return ~self.on[a]\n"
     )
-    assert cli.run(["export", f"{machine}:Twin", "--to", "smt2", "-o", str(tmp_path / "out")]) == 0
+    assert cli.run(["export", f"{machine}:Mutant", "--to", "smt2", "-o", str(tmp_path / "out")]) == 0
     answers = {}
     for line in (tmp_path / "out" / "index.jsonl").read_text().splitlines():
         entry = json.loads(line)

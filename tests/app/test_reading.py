@@ -32,7 +32,7 @@ from kvproof.untrusted.reading import UnreadableError, check_json, decode_json, 
 from kvproof.untrusted.text import file_stem, json_text, one_line, visible
 from kvproof.workload.requests import read_workload
 
-from .hostile import a_world, guarded, trace_text
+from .hostile import an_instance, guarded, trace_text
 from .test_workload import make_lines
 
 ROOT = Path(__file__).parents[2]
@@ -254,7 +254,7 @@ def test_changed_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
 def _recorded(level: str) -> bytes:
     """A trace as the fuzzer writes it, of a few calls that are possible."""
     chosen, dice = LEVELS[level], random.Random(level)
-    setting = a_world(level)
+    setting = an_instance(level)
     spec = Concrete(chosen.model, setting.scope)
     state, calls = spec.initial(), []
     for _ in range(6):

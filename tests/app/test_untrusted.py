@@ -23,9 +23,9 @@ from kvproof.cli import main as cli
 from kvproof.cli import output
 from kvproof.cli.findings import file_name
 from kvproof.engines.hunt import Finding
+from kvproof.harness.instances import Instance
 from kvproof.harness.levels import LEVELS
 from kvproof.harness.pool.target import PoolTarget
-from kvproof.harness.worlds import World
 from kvproof.judge.record import Answer, Case
 from kvproof.judge.violation import Verdict, Violation
 from kvproof.machine import Model
@@ -33,7 +33,7 @@ from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import ScopeError
 from kvproof.spec.pool import Pool
 
-from .hostile import ESCAPES, POOL_PARAMS, POOL_SIZES, SETUP, a_world, admit, refusal, run, trace_text
+from .hostile import ESCAPES, POOL_PARAMS, POOL_SIZES, SETUP, admit, an_instance, refusal, run, trace_text
 from .test_workload import make_lines, write_lines
 
 ROOT = Path(__file__).parents[2]
@@ -160,12 +160,12 @@ def test_the_record_of_a_release_names_a_runtime_of_the_store_alone(
 
 def test_no_text_of_others_becomes_a_script() -> None:
     """What a target says stands in a finding's script; it is a literal there, and no more."""
-    world = World.from_seed(1)
-    target = PoolTarget(world)
+    instance = Instance.from_seed(1)
+    target = PoolTarget(instance)
     marked = '"""\nimport os; os.abort()  # \\'
     for text in (marked, "\x00", "coding: utf-7", "\u2028import os", "{0.__class__}", "'''\\"):
         found = Divergence("crash", Call("reset", ()), text, text)
-        script = to_script(Concrete(Model.of(Pool), world.scope), target, world, [Call("reset", ())], found)
+        script = to_script(Concrete(Model.of(Pool), instance.scope), target, instance, [Call("reset", ())], found)
         assert [line for line in script.split("\n") if line.startswith("import")] == []
         space: dict[str, Any] = {}
         head = script.partition("\ndef call(")[0]
@@ -267,7 +267,7 @@ def test_an_exact_number_is_never_written_out(tmp_path: Path, capsys: pytest.Cap
         ({"sizes": POOL_SIZES, "params": POOL_PARAMS | {"need": [10**9]}}, "the parameter need"),
         ({"sizes": POOL_SIZES, "params": POOL_PARAMS | {"need": ["1e9"]}}, "an exact number"),
         ({"sizes": [["Block", 3]], "params": POOL_PARAMS}, "no sizes or no params"),
-        ({"sizes": POOL_SIZES, "params": {"evil": 1}}, "no worlds for a machine with the parameters evil"),
+        ({"sizes": POOL_SIZES, "params": {"evil": 1}}, "no instances for a machine with the parameters evil"),
         ({"sizes": POOL_SIZES, "params": POOL_PARAMS, "keys": ["zz"]}, "non-hexadecimal"),
         ({"sizes": POOL_SIZES, "params": POOL_PARAMS, "keys": []}, "a key of its own for each hash"),
         ({"sizes": POOL_SIZES, "params": POOL_PARAMS, "keys": [[1]]}, "argument must be str"),
@@ -324,7 +324,7 @@ def test_where_nothing_can_be_written_a_sentence_says_so(
 def test_every_variable_of_a_state_is_held_against_the_scope(level: str) -> None:
     """Tallies were left out at first: one that is too short ended in an IndexError."""
     chosen = LEVELS[level]
-    setting = a_world(level)
+    setting = an_instance(level)
     spec = Concrete(chosen.model, setting.scope)
     state = spec.describe(spec.initial())
     check_state(chosen.model, setting.scope, state)

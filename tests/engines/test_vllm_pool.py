@@ -7,7 +7,7 @@ import pytest
 from kvproof.differential.vllm.pool import SIZES, fuzz_pool
 from kvproof.differential.vllm.pool_target import PoolLink, VllmPoolTarget
 from kvproof.engines.vllm.dialect import check_dialect, dialect
-from kvproof.harness.worlds import World
+from kvproof.harness.instances import Instance
 from kvproof.judge.record import Case
 
 from .installed import engine, session
@@ -43,13 +43,13 @@ def test_a_kept_pool_goes_on() -> None:
 
 def test_two_runs_take_turns() -> None:
     link = PoolLink(session(NEWEST))
-    world = World.make(SIZES[1], split=True, null=True)
-    target = VllmPoolTarget(world, link)
+    instance = Instance.make(SIZES[1], split=True, null=True)
+    target = VllmPoolTarget(instance, link)
     target.apply("allocate", (0, 2))
-    twin = target.fork()
-    twin.apply("trim", (0, 1))
+    mutant = target.fork()
+    mutant.apply("trim", (0, 1))
     target.apply("allocate", (1, 1))
-    assert twin.flat()["ref_cnt"] == [0, 1, 0, 0, 0]
+    assert mutant.flat()["ref_cnt"] == [0, 1, 0, 0, 0]
     assert target.flat()["ref_cnt"] == [0, 1, 1, 1, 0]
 
 

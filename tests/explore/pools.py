@@ -1,4 +1,4 @@
-"""Scopes of machine P, and twins of it with one thing wrong."""
+"""Scopes of machine P, and mutants of it with one thing wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What catches the twins of M and D with a fault, BLIS's lookup among them; and the right machines, in small scopes."""
+"""What catches the mutants of M and D, BLIS's lookup among them; and the right machines, in small scopes."""
 
 from __future__ import annotations
 

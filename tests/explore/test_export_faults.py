@@ -73,7 +73,7 @@ class Careless(parts.Loops):
             self.filled.value = self.filled.value + 1
 
 
-TWINS: dict[str, tuple[type[Machine], Scope]] = {
+MUTANTS: dict[str, tuple[type[Machine], Scope]] = {
     "an invariant at once": (AllocBug, alloc_scope(AllocBug, 3, 2, 2)),
     "an invariant after some steps": (Forgetful, Scope(Model.of(Forgetful), {"Item": 2, "Box": 2})),
     "a property of steps": (pools.AllocateWithoutRemoving, pools.scope(pools.AllocateWithoutRemoving)),
@@ -90,13 +90,13 @@ LONG = {
 
 
 def but_slow(quick: set[str]) -> list[object]:
-    """The names of all twins, these without the mark of what is slow."""
-    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in (*TWINS, *LONG)]
+    """The names of all mutants, these without the mark of what is slow."""
+    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in (*MUTANTS, *LONG)]
 
 
 def check(name: str, run: Run) -> None:
     """The checker found what the explorer finds, after as many steps."""
-    report = explore(*(TWINS | LONG)[name])
+    report = explore(*(MUTANTS | LONG)[name])
     assert report.violations
     assert run.broken is not None
     assert len(run.steps) == min(len(f.trace) for f in report.violations)
@@ -109,18 +109,18 @@ def check(name: str, run: Run) -> None:
 @needs_spin
 @pytest.mark.parametrize("name", but_slow(SOONEST))
 def test_spin_finds_the_fault_as_near(name: str, tmp_path: Path) -> None:
-    run = run_spin(promela(Setting(*(TWINS | LONG)[name])), tmp_path, shortest=True)
+    run = run_spin(promela(Setting(*(MUTANTS | LONG)[name])), tmp_path, shortest=True)
     check(name, run)
     path = [s.split("(")[0] for s in run.steps]
-    assert path[-1:] in [[s.action for s in f.trace][-1:] for f in explore(*(TWINS | LONG)[name]).violations]
+    assert path[-1:] in [[s.action for s in f.trace][-1:] for f in explore(*(MUTANTS | LONG)[name]).violations]
 
 
 @needs_tlc
 @pytest.mark.parametrize("name", but_slow({"the head of an empty queue"}))
 def test_tlc_finds_the_fault_as_near(name: str, tmp_path: Path) -> None:
-    run = run_tlc(tla(Setting(*(TWINS | LONG)[name])), tmp_path)
+    run = run_tlc(tla(Setting(*(MUTANTS | LONG)[name])), tmp_path)
     check(name, run)
-    assert run.steps[-1:] in [[s.action for s in f.trace][-1:] for f in explore(*(TWINS | LONG)[name]).violations]
+    assert run.steps[-1:] in [[s.action for s in f.trace][-1:] for f in explore(*(MUTANTS | LONG)[name]).violations]
 
 
 # ------------------------------------------------------------------------------------- names

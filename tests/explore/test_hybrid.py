@@ -1,5 +1,5 @@
 """Machines H, exhaustively in small scopes: their counts of states; that a question always has one answer; and what
-finds their twins with a fault."""
+finds their mutants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine O, exhaustively in small scopes: its counts of states; and what finds its twins with a fault."""
+"""Machine O, exhaustively in small scopes: its counts of states; and what finds its mutants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine P, exhaustively in small scopes: its own counts of states, and what its twins with a fault are caught by."""
+"""Machine P, exhaustively in small scopes: its own counts of states, and what its mutants are caught by."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_one_state_at_a_time_the_counts_are_the_same(name: str) -> None:
 
 ALLOCATED = [("admit", (0,)), ("allocate", (0, 1))]
 REGISTERED = [*ALLOCATED, ("write", (0, 0, 0, 0)), ("register", (0, 0, 0))]
-TWINS: list[tuple[type[Machine], str, str, list[tuple[str, tuple[int, ...]]]]] = [
+MUTANTS: list[tuple[type[Machine], str, str, list[tuple[str, tuple[int, ...]]]]] = [
     (pools.ForgetKeepsTheMap, "invariant", "the_map_and_the_blocks_agree", [*REGISTERED, ("evict", (0,))]),
     (pools.AllocateWithoutRemoving, "step", "allocation_takes_the_head_in_order", ALLOCATED),
     (pools.TakeFromTheTail, "step", "allocation_takes_the_head_in_order", ALLOCATED),
@@ -66,11 +66,11 @@ TWINS: list[tuple[type[Machine], str, str, list[tuple[str, tuple[int, ...]]]]] =
 ]
 
 
-@pytest.mark.parametrize(("twin", "kind", "name", "path"), TWINS, ids=lambda x: getattr(x, "__name__", None))
-def test_twins_are_caught_with_a_shortest_trace(
-    twin: type[Machine], kind: str, name: str, path: list[tuple[str, tuple[int, ...]]]
+@pytest.mark.parametrize(("mutant", "kind", "name", "path"), MUTANTS, ids=lambda x: getattr(x, "__name__", None))
+def test_mutants_are_caught_with_a_shortest_trace(
+    mutant: type[Machine], kind: str, name: str, path: list[tuple[str, tuple[int, ...]]]
 ) -> None:
-    report = explore(twin, pools.scope(twin))
+    report = explore(mutant, pools.scope(mutant))
     assert not report.complete
     (finding,) = report.violations
     assert (finding.kind, finding.name, finding.path) == (kind, name, path)
@@ -98,15 +98,15 @@ def test_a_released_block_in_the_wrong_place_is_caught(join: str) -> None:
         "_join_tail": lambda self, b: self.free.push_front(b),
         "_join_head": lambda self, b: self.free.push_back(b),
     }
-    twin = type("Misplaced", (Pool,), {join: wrong[join]})
-    report = explore(twin, pools.scope(twin, blocks=3, split=True))
+    mutant = type("Misplaced", (Pool,), {join: wrong[join]})
+    report = explore(mutant, pools.scope(mutant, blocks=3, split=True))
     assert "released_blocks_go_where_the_dialect_says" in {f.name for f in report.violations}
 
 
 def test_without_checks_a_fault_is_not_looked_for() -> None:
-    twin = pools.AllocateWithoutRemoving
-    by_steps = explore(twin, pools.scope(twin))
-    without = explore(twin, pools.scope(twin), steps=False)
+    mutant = pools.AllocateWithoutRemoving
+    by_steps = explore(mutant, pools.scope(mutant))
+    without = explore(mutant, pools.scope(mutant), steps=False)
     assert [f.kind for f in by_steps.violations] == ["step"]
     assert {f.kind for f in without.violations} == {"invariant"}
 

@@ -100,10 +100,10 @@ def test_parameters_that_break_an_assumption_are_refused() -> None:
 
 
 def test_a_fault_of_an_interpreter_is_not_reported_as_one_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    twin = pools.ForgetKeepsTheMap
+    mutant = pools.ForgetKeepsTheMap
     monkeypatch.setattr(Concrete, "violations", lambda *_: [])
     with pytest.raises(Disagreement, match="holds in the concrete interpreter"):
-        explore(twin, pools.scope(twin))
+        explore(mutant, pools.scope(mutant))
 
 
 def test_every_visit_can_be_replayed() -> None:

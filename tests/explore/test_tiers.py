@@ -1,6 +1,6 @@
 """Machines M and D and both together, exhaustively in small scopes: their counts of states.
 
-The lockstep walks of `tests/stateful/test_tiers.py` go through the same scopes. `test_broken_tiers.py` has the twins;
+The lockstep walks of `tests/stateful/test_tiers.py` go through the same scopes. `test_broken_tiers.py` has the mutants;
 here are two more.
 """
 
@@ -112,15 +112,15 @@ class GateDemotesTheWholeDemand(Pinned):
         super()._demote(n + self.free.size)
 
 
-TWINS: list[tuple[type[Machine], str, dict[str, Any], set[str]]] = [
+MUTANTS: list[tuple[type[Machine], str, dict[str, Any], set[str]]] = [
     (EvictsMostRecent, "mirror", {**TWO, **STRANGERS}, {"the_host_keeps_what_was_mirrored"}),
     (GateDemotesTheWholeDemand, "pin", {**ONE, "hashes": 2, "null": True}, {"a_gate_demotes_exactly_what_is_missing"}),
 ]
 
 
-@pytest.mark.parametrize(("twin", "machine", "sizes", "names"), TWINS, ids=lambda x: getattr(x, "__name__", None))
-def test_twins_are_caught(twin: type[Machine], machine: str, sizes: dict[str, Any], names: set[str]) -> None:
+@pytest.mark.parametrize(("mutant", "machine", "sizes", "names"), MUTANTS, ids=lambda x: getattr(x, "__name__", None))
+def test_mutants_are_caught(mutant: type[Machine], machine: str, sizes: dict[str, Any], names: set[str]) -> None:
     sound = scope(machine, **sizes)
-    model = Model.of(twin)
+    model = Model.of(mutant)
     report = explore(model, Scope(model, sound.sizes, sound.params))
     assert names <= {finding.name for finding in report.violations}, report.violations

@@ -1,4 +1,4 @@
-"""Machine G, exhaustively in small scopes: its counts of states, that nothing stalls; and what finds its twins.
+"""Machine G, exhaustively in small scopes: its counts of states, that nothing stalls; and what finds its mutants.
 
 Each scope says how fine its numbers are (``Real``); one that is too coarse is refused.
 """
@@ -204,7 +204,7 @@ def test_a_stall_is_noticed() -> None:
     assert {v.name for v in report.violations} == {"a_copy_can_end"}
 
 
-# ------------------------------------------------------------------------------------------------ twins
+# ------------------------------------------------------------------------------------------------ mutants
 
 
 OTHER: dict[str, tuple[dict[str, int], dict[str, Any]]] = {

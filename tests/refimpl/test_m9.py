@@ -1,4 +1,4 @@
-"""M9: a host tier loses no hits. The theorem on random traces, the twins that lose some, and where the theorem ends.
+"""M9: a host tier loses no hits. The theorem on random traces, the mutants that lose some, and where the theorem ends.
 
 ``docs/mirror-and-pin.md`` has the proof. A hash is a small number here; hashes are chained: ``PARENTS`` names the one
 before each, 0 for a root.
@@ -298,7 +298,7 @@ def test_the_search_is_the_reference_implementation(seed: int, kind: str):
         assert contents(side) == contents_of(run)
 
 
-# The twins of M9: hits are lost.
+# The mutants of M9: hits are lost.
 
 
 def lookup_of_both(side: Side, path: Sequence[int], limit: int) -> int:

@@ -263,12 +263,12 @@ class TestExact:
 
     @given(STEPS, STEPS)
     def test_equal_snapshots_behave_alike(self, first, then):
-        links, twin = (LinkModel(BANDWIDTHS, now=F(0)) for _ in range(2))
+        links, mutant = (LinkModel(BANDWIDTHS, now=F(0)) for _ in range(2))
         run(links, first, F(1, 8))
-        run(twin, first, F(1, 8))
-        assert links.snapshot() == twin.snapshot()
-        assert run(links, then, F(1, 8)) == run(twin, then, F(1, 8))
-        assert links.snapshot() == twin.snapshot()
+        run(mutant, first, F(1, 8))
+        assert links.snapshot() == mutant.snapshot()
+        assert run(links, then, F(1, 8)) == run(mutant, then, F(1, 8))
+        assert links.snapshot() == mutant.snapshot()
 
 
 def run(links: LinkModel[N], steps: list[tuple[str, int, int]], unit: N) -> list[Completion[N]]:

@@ -191,8 +191,8 @@ class TestShared:
     def test_what_two_fetch_at_a_time_lands_on_the_host_once(self):
         texts = ["abcd", "ijkl", "mnop", "qrst", "uvwx"]
         requests = [request(f"{at}", 100.0 * at, text) for at, text in enumerate(texts)]
-        twins = [request("one", 500.0, "abce"), request("other", 500.0, "abcf")]
-        replay = worker([*requests, *twins], slots=8, batch=4, concurrency=2, shared=access(shared_tier()))
+        mutants = [request("one", 500.0, "abce"), request("other", 500.0, "abcf")]
+        replay = worker([*requests, *mutants], slots=8, batch=4, concurrency=2, shared=access(shared_tier()))
         records = served(replay)
         fetched = [entry for entry in replay.log if isinstance(entry, Fetched)]
         assert [(entry.request, len(entry.keys), entry.completion.done) for entry in fetched] == [

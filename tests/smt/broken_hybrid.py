@@ -2,7 +2,7 @@
 systematic ones. Those of the planner (S19) stand in `test_planner.py`.
 
 Each names the rule that it breaks. They are refuted by the prover and found by the explorer; the same faults in the
-reference implementation stand in `tests/stateful/hybrid_twins.py`.
+reference implementation stand in `tests/stateful/hybrid_mutants.py`.
 """
 
 from __future__ import annotations

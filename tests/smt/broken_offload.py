@@ -2,7 +2,7 @@
 systematic ones.
 
 Each names the rule that it breaks. They are refuted by the prover and found by the explorer; the same faults in the
-reference implementation stand in `tests/stateful/offload_twins.py`.
+reference implementation stand in `tests/stateful/offload_mutants.py`.
 """
 
 from __future__ import annotations

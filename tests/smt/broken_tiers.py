@@ -1,7 +1,7 @@
 """Machines M and D with one thing wrong each: the faults that the seeds tell of (S1 to S9 of the list of known faults).
 
 Each names the rule that it breaks. They are refuted by the prover and found by the explorer; the same faults in the
-reference implementation stand in `tests/stateful/tier_twins.py`.
+reference implementation stand in `tests/stateful/tier_mutants.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Machine G with one thing wrong each: faults that the seeds describe (S13 to S15), and systematic ones.
 
 Each names the rule that it breaks. They are refuted by the prover, and found by the explorer in `tests/explore`; the
-same faults in the reference implementation stand in `tests/stateful/timed_twins.py`.
+same faults in the reference implementation stand in `tests/stateful/timed_mutants.py`.
 """
 
 from __future__ import annotations

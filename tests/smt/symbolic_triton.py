@@ -363,7 +363,7 @@ class Kernel:
 
 
 class Loaded:
-    """The text of the kernel, or a twin of it, executed with the stand-ins."""
+    """The text of the kernel, or a mutant of it, executed with the stand-ins."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -426,13 +426,13 @@ def source_of(name: str) -> str:
 
 
 def replaced(text: str, old: str, new: str) -> str:
-    """Return a twin of ``text``: one replacement, of what occurs once."""
+    """Return a mutant of ``text``: one replacement, of what occurs once."""
     assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times"
     return text.replace(old, new)
 
 
 def load_launch(text: str) -> ModuleType:
-    """Execute a twin of ``launch.py``, which imports nothing that needs a stand-in."""
+    """Execute a mutant of ``launch.py``, which imports nothing that needs a stand-in."""
     spec = find_spec("kvproof.kernels.launch")
     assert spec is not None
     module = module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""Small machines that state something false: runs show it, and no proof denies it; their true twins are proved."""
+"""Small machines that state something false: runs show it, and no proof denies it; their true mutants are proved."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from kvproof.checkers.prove import ProveReport, prove
 from kvproof.machine import Machine, MachineError, Model
 
-from .false_theorems import corpus, finite, heritage, loops, queues, rounds, silent, values
+from .false_theorems import corpus, finite, inheritance, loops, queues, rounds, silent, values
 from .random_machines.walking import walk
 
-MODULES = (finite, heritage, loops, queues, rounds, silent, values)
+MODULES = (finite, inheritance, loops, queues, rounds, silent, values)
 """Each registers its machines when it is imported."""
 
 SCOPES = 40
@@ -46,12 +46,12 @@ def test_what_would_be_lost_is_refused(case: corpus.Refused) -> None:
 
 
 @pytest.mark.parametrize("machine", corpus.TRUE, ids=lambda machine: machine.__name__)
-def test_no_run_breaks_the_true_twin(machine: type[Machine]) -> None:
+def test_no_run_breaks_the_true_mutant(machine: type[Machine]) -> None:
     assert not walk(machine, 0, rounds=SCOPES).violations
 
 
 @pytest.mark.parametrize("machine", corpus.TRUE, ids=lambda machine: machine.__name__)
-def test_the_true_twin_is_proved(machine: type[Machine]) -> None:
+def test_the_true_mutant_is_proved(machine: type[Machine]) -> None:
     report = asked(machine)
     assert [(o.action, o.goal, o.verdict, o.note) for o in report.obligations if o.verdict != "proved"] == []
     assert report.holds

@@ -1,4 +1,4 @@
-"""Machines H are proved for any number of everything; and their twins with a fault are refuted."""
+"""Machines H are proved for any number of everything; and their mutants are refuted."""
 
 from __future__ import annotations
 

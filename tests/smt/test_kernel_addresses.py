@@ -8,7 +8,7 @@ Proved, of every launch that ``check_launch`` lets through, whatever width Trito
 * **all**: every word of every run is stored, at its place, with the word from its place in the source;
 * **the grid** is one that CUDA takes, and no program of it is idle.
 
-Each twin, a copy with one fault, is refuted: by numbers which the twin is then run on. Every condition of
+Each mutant, a copy with one fault, is refuted: by numbers which the mutant is then run on. Every condition of
 ``check_launch`` is needed: without it one of the properties is refuted too. ``unknown`` is no verdict here.
 """
 
@@ -353,7 +353,7 @@ def test_the_proofs_are_not_about_nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Twin:
+class Mutant:
     """A fault: one replacement in the text of the kernel or of ``launch.py``, and the property that it breaks."""
 
     name: str
@@ -370,30 +370,30 @@ class Twin:
         return (text, launch_module) if self.module == "triton_copy" else (None, load_launch(text))
 
 
-TWINS = [
-    Twin(
+MUTANTS = [
+    Mutant(
         "ids of 32 bits",
         it_fits,
         "target = tl.load(destination_ids + item)",
         "target = tl.load(destination_ids + item).to(tl.int32)",
     ),
-    Twin("plane of 32 bits", it_fits, "plane = tl.program_id(1).to(tl.int64)", "plane = tl.program_id(1)"),
-    Twin("chunk of 32 bits", it_fits, "(program % chunks).to(tl.int64) * WORDS", "program % chunks * WORDS"),
-    Twin("store without mask", it_fits, "tl.store(write, run, mask=inside)", "tl.store(write, run)"),
-    Twin("load without mask", it_fits, "tl.load(read, mask=inside)", "tl.load(read)"),
-    Twin("mask one too wide", it_fits, "first + lane < run_words", "first + lane <= run_words"),
-    Twin("mask one too narrow", everything, "first + lane < run_words", "first + lane < run_words - 1"),
-    Twin("stride of the other side", it_fits, "plane * destination_plane", "plane * source_plane"),
-    Twin("stride of the other side, and not all", everything, "plane * destination_plane", "plane * source_plane"),
-    Twin("item and chunk exchanged", it_fits, "item = program // chunks", "item = program % chunks"),
-    Twin("overlapping chunks", once, "(tl.int64) * WORDS", "(tl.int64) * (WORDS - 1)"),
-    Twin("chunks apart", everything, "(tl.int64) * WORDS", "(tl.int64) * (WORDS + 1)"),
-    Twin(
+    Mutant("plane of 32 bits", it_fits, "plane = tl.program_id(1).to(tl.int64)", "plane = tl.program_id(1)"),
+    Mutant("chunk of 32 bits", it_fits, "(program % chunks).to(tl.int64) * WORDS", "program % chunks * WORDS"),
+    Mutant("store without mask", it_fits, "tl.store(write, run, mask=inside)", "tl.store(write, run)"),
+    Mutant("load without mask", it_fits, "tl.load(read, mask=inside)", "tl.load(read)"),
+    Mutant("mask one too wide", it_fits, "first + lane < run_words", "first + lane <= run_words"),
+    Mutant("mask one too narrow", everything, "first + lane < run_words", "first + lane < run_words - 1"),
+    Mutant("stride of the other side", it_fits, "plane * destination_plane", "plane * source_plane"),
+    Mutant("stride of the other side, and not all", everything, "plane * destination_plane", "plane * source_plane"),
+    Mutant("item and chunk exchanged", it_fits, "item = program // chunks", "item = program % chunks"),
+    Mutant("overlapping chunks", once, "(tl.int64) * WORDS", "(tl.int64) * (WORDS - 1)"),
+    Mutant("chunks apart", everything, "(tl.int64) * WORDS", "(tl.int64) * (WORDS + 1)"),
+    Mutant(
         "one chunk short", everything, "(launch.run + launch.width - 1) // launch.width", "launch.run // launch.width",
         module="launch",
     ),
-    Twin("one item short", everything, "launch.items * chunks_of", "(launch.items - 1) * chunks_of", module="launch"),
-    Twin("duplicate destinations", once, duplicates=True),
+    Mutant("one item short", everything, "launch.items * chunks_of", "(launch.items - 1) * chunks_of", module="launch"),
+    Mutant("duplicate destinations", once, duplicates=True),
 ]  # fmt: skip
 
 
@@ -436,14 +436,14 @@ def run_lane(
     return accesses, target * launch.destination.item + q * launch.destination.plane + word
 
 
-def goes_wrong(twin: Twin, setting: Setting, value: Callable[[Any], int]) -> bool:
-    """Run the twin on a counterexample's numbers, and tell whether the property is seen to break."""
-    text, launches = twin.texts()
+def goes_wrong(mutant: Mutant, setting: Setting, value: Callable[[Any], int]) -> bool:
+    """Run the mutant on a counterexample's numbers, and tell whether the property is seen to break."""
+    text, launches = mutant.texts()
     sizes = launch_of(setting, value)
     check_launch(sizes)
     chunks = launches.chunks_of(sizes)
     tables = listed(sizes, value, setting)
-    if twin.broken is it_fits:
+    if mutant.broken is it_fits:
         (p, q, lane) = (value(number) for number in setting.programs[0])
         try:
             accesses, place = run_lane(text, sizes, tables, chunks, (p, q, lane))
@@ -457,7 +457,7 @@ def goes_wrong(twin: Twin, setting: Setting, value: Callable[[Any], int]) -> boo
         for lane in range(sizes.width):
             accesses, _ = run_lane(text, sizes, tables, chunks, (p, q, lane))
             stored += [access.offset for access in accesses if access.kind == "store" and access.mask]
-    if twin.broken is once:
+    if mutant.broken is once:
         return len(set(stored)) < len(stored)
     wanted = {
         tables["destination_ids"][item] * sizes.destination.item + plane * sizes.destination.plane + word
@@ -468,21 +468,21 @@ def goes_wrong(twin: Twin, setting: Setting, value: Callable[[Any], int]) -> boo
     return not wanted <= set(stored)
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name.replace(" ", "-"))
-def test_a_twin_is_refuted_and_its_counterexample_goes_wrong(twin: Twin) -> None:
-    setting = Setting(*twin.texts(), duplicates=twin.duplicates)
-    open_ends = twin.broken(setting)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_a_mutant_is_refuted_and_its_counterexample_goes_wrong(mutant: Mutant) -> None:
+    setting = Setting(*mutant.texts(), duplicates=mutant.duplicates)
+    open_ends = mutant.broken(setting)
     assert open_ends != []
     small: list[Any] = []
-    if twin.broken is not it_fits:  # the whole launch is run
+    if mutant.broken is not it_fits:  # the whole launch is run
         small = [number.term <= 5 for number in setting.launch[2:]]
         small += [layout.places.term >= 6 for layout in setting.launch[:2]]  # room for the items that are not named
     found = (setting.counterexample(goal, known, small) for goal, known in open_ends)
     value = next((value for value in found if value is not None), None)
     assert value is not None
-    assert goes_wrong(twin, setting, value)
-    if twin.old:
-        assert not goes_wrong(replace(twin, old=""), setting, value), "the kernel itself does no wrong there"
+    assert goes_wrong(mutant, setting, value)
+    if mutant.old:
+        assert not goes_wrong(replace(mutant, old=""), setting, value), "the kernel itself does no wrong there"
 
 
 CONDITIONS = [

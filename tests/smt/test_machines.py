@@ -83,7 +83,7 @@ class AppendedTwice(LinkedPool):
             self._join_tail(b)
 
 
-TWINS = [
+MUTANTS = [
     (PopWithoutBackLink, "allocate", "links_lead"),
     (RemovalLeavesLinks, "hit", "a_block_looks_linked_exactly_when_it_is_free"),
     (CounterForgotten, "hit", "the_counter_is_the_length"),
@@ -92,9 +92,9 @@ TWINS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("twin", "action", "goal"), TWINS, ids=lambda x: getattr(x, "__name__", None))
-def test_a_broken_list_is_not_proved(twin: type[LinkedPool], action: str, goal: str) -> None:
-    report = prove(twin, only=[action], timeout=2)
+@pytest.mark.parametrize(("mutant", "action", "goal"), MUTANTS, ids=lambda x: getattr(x, "__name__", None))
+def test_a_broken_list_is_not_proved(mutant: type[LinkedPool], action: str, goal: str) -> None:
+    report = prove(mutant, only=[action], timeout=2)
     broken = [o for o in report.obligations if o.verdict != "proved"]
     assert any(goal in o.goal for o in broken)
     assert any(o.verdict == "refuted" and o.counterexample is not None and o.counterexample.replayed for o in broken)

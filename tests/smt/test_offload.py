@@ -1,4 +1,4 @@
-"""Machine O is proved for any number of everything; and its twins with a fault are refuted."""
+"""Machine O is proved for any number of everything; and its mutants are refuted."""
 
 from __future__ import annotations
 

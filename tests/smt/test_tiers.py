@@ -1,4 +1,4 @@
-"""Machines M and D, their composition, and D without pinning: proved; and their twins with a fault refuted."""
+"""Machines M and D, their composition, and D without pinning: proved; and their mutants refuted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine G is proved for any number of everything, and for any times and sizes; its twins with a fault are refuted."""
+"""Machine G is proved for any number of everything, and for any times and sizes; its mutants are refuted."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from msgspec import UNSET
 
 from kvproof.checkers.replay import calls_of, replay, replay_calls, scope_of
 from kvproof.checkers.trace import read_trace
+from kvproof.harness.instances import Instance
 from kvproof.harness.tiers.targets import MirrorTarget
-from kvproof.harness.worlds import World
 from kvproof.machine import Machine, Model
 from kvproof.spec.blis_mirror import BlisMirror
 from kvproof.spec.mirror import Mirror
@@ -34,7 +34,7 @@ def test_the_reference_implementation_reproduces_it(path: Path) -> None:
     assert (scope.params["null"], scope.params["split"]) == (None, False)
     assert any(op.snapshot is not UNSET for op in trace.operations)
     done = replay_calls(
-        model, scope, calls_of(model, trace), target=MirrorTarget(World.of_scope(scope)), recorded=trace
+        model, scope, calls_of(model, trace), target=MirrorTarget(Instance.of_scope(scope)), recorded=trace
     )
     assert done.problem is None, done.problem
 

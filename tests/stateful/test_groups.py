@@ -29,14 +29,14 @@ from kvproof.refimpl.hybrid_planner import Group
 from kvproof.refimpl.keys import chain_keys
 from kvproof.spec.groups import Groups
 
-from .group_twins import CACHES
+from .group_mutants import CACHES
 
 Tables = tuple[tuple[int, ...], ...]
 
 PROMPTS = [tuple(range(12)), (*range(9), 98, 98, 98), (*range(4), 97, 97, 97, 97), (96,) * 10]
 """Requests that have 9 tokens in common, or 4, or none."""
 
-WORLDS: dict[str, tuple[tuple[Group, ...], int]] = {
+INSTANCES: dict[str, tuple[tuple[Group, ...], int]] = {
     "a window and states": ((Group(2, "window", 5), Group(2, "mamba")), 14),
     "attention and mamba": ((Group(2, "full"), Group(4, "mamba")), 14),
     "two sizes that do not divide": ((Group(2, "full"), Group(3, "window", 4)), 16),
@@ -53,8 +53,8 @@ def tokens_needed(group: Group, length: int) -> range:
 
 @cache
 def interpreted(name: str) -> Concrete:
-    """The machine in the world of that name; names of blocks say what they hold, as far as the prompts go."""
-    groups, blocks = WORLDS[name]
+    """The machine in the instance of that name; names of blocks say what they hold, as far as the prompts go."""
+    groups, blocks = INSTANCES[name]
     longest = max(map(len, PROMPTS))
     positions = max(-(-longest // group.block) for group in groups)
     numbers: dict[Any, int] = {}
@@ -94,15 +94,15 @@ def interpreted(name: str) -> Concrete:
 
 
 class Beside(RuleBasedStateMachine):
-    """A cache and the machine. ``kind`` may be a broken cache, ``world`` one of `WORLDS`."""
+    """A cache and the machine. ``kind`` may be a broken cache, ``instance`` one of `INSTANCES`."""
 
     kind: type[HybridCache] = HybridCache
-    world: str
+    instance: str
 
     @initialize(split=st.booleans())
     def begin(self, split):
-        self.groups, blocks = WORLDS[self.world]
-        self.spec = interpreted(self.world)
+        self.groups, blocks = INSTANCES[self.instance]
+        self.spec = interpreted(self.instance)
         self.state = self.spec.initial()
         pool = BlockPool(blocks + 1, free_order="split" if split else "append")
         self.cache = self.kind(pool, 1, self.groups)
@@ -314,9 +314,9 @@ class Beside(RuleBasedStateMachine):
             assert self.has_what_it_needs(r)
 
 
-def check(kind: type[HybridCache], world: str, examples: int, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
-    """Many runs of a cache in a world."""
-    run = type("Run", (Beside,), {"kind": kind, "world": world})
+def check(kind: type[HybridCache], instance: str, examples: int, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
+    """Many runs of a cache in an instance."""
+    run = type("Run", (Beside,), {"kind": kind, "instance": instance})
     profile = settings(
         max_examples=examples,
         stateful_step_count=40,
@@ -330,14 +330,14 @@ def check(kind: type[HybridCache], world: str, examples: int, phases: tuple[Phas
     run_state_machine_as_test(run, settings=profile)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_h4_the_cache_does_what_the_machine_does(world):
-    check(HybridCache, world, settings().max_examples // 3)
+@pytest.mark.parametrize("instance", INSTANCES)
+def test_h4_the_cache_does_what_the_machine_does(instance):
+    check(HybridCache, instance, settings().max_examples // 3)
 
 
-def is_caught(kind: type[HybridCache], world: str, examples: int) -> bool:
+def is_caught(kind: type[HybridCache], instance: str, examples: int) -> bool:
     try:
-        check(kind, world, examples, (Phase.generate,))
+        check(kind, instance, examples, (Phase.generate,))
     except (AssertionError, RefusedError, StopIteration):
         return True
     return False
@@ -345,4 +345,4 @@ def is_caught(kind: type[HybridCache], world: str, examples: int) -> bool:
 
 @pytest.mark.parametrize("kind", CACHES)
 def test_each_fault_of_a_cache_is_noticed(kind):
-    assert any(is_caught(kind, world, examples) for examples in (40, 400, 1600) for world in WORLDS)
+    assert any(is_caught(kind, instance, examples) for examples in (40, 400, 1600) for instance in INSTANCES)

@@ -13,7 +13,7 @@ from kvproof.checkers.lockstep import Divergence, Specs, interpreter, walk_in_lo
 from kvproof.checkers.target import Target
 from kvproof.harness.hybrid.connectors_target import ConnectorsTarget
 from kvproof.harness.hybrid.files_target import FileStoreTarget
-from kvproof.harness.hybrid.worlds import HybridWorld, hybrid_worlds, model_of
+from kvproof.harness.hybrid.instances import HybridInstance, hybrid_instances, model_of
 from kvproof.machine import Machine, Model
 from kvproof.machine.concrete import Concrete, State
 from kvproof.machine.scope import Scope
@@ -24,8 +24,8 @@ from kvproof.spec.connectors import Connectors
 from kvproof.spec.file_store import FileStore
 from kvproof.spec.planner import Planner
 
-from .file_twins import FILES
-from .hybrid_twins import CONNECTORS, ONE, PLANNERS, TWO
+from .file_mutants import FILES
+from .hybrid_mutants import CONNECTORS, ONE, PLANNERS, TWO
 
 TARGETS: dict[str, tuple[type[Machine], type[Target]]] = {
     "connectors": (Connectors, ConnectorsTarget),
@@ -33,58 +33,58 @@ TARGETS: dict[str, tuple[type[Machine], type[Target]]] = {
 }
 """The machine, and the target."""
 
-# Nothing of these is the implementation's to refuse: they are what the world does.
-WORLD = {"resolve", "store", "write_back", "write_back_names", "damage", "crash"}
+# Nothing of these is the implementation's to refuse: they are what the instance does.
+INSTANCE = {"resolve", "store", "write_back", "write_back_names", "damage", "crash"}
 
 
 @pytest.mark.parametrize("level", TARGETS)
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     machine, target = TARGETS[level]
     assert target.level == level
-    worlds = hybrid_worlds(machine)
-    report = fuzz(model_of(machine), target, worlds, seed=1, examples=max(200, settings().max_examples))
+    instances = hybrid_instances(machine)
+    report = fuzz(model_of(machine), target, instances, seed=1, examples=max(200, settings().max_examples))
     assert not report.findings, report.findings[0].report
     assert report.untested == []
-    assert {name for name, c in report.coverage.items() if not c.refused} == WORLD & set(report.coverage)
+    assert {name for name, c in report.coverage.items() if not c.refused} == INSTANCE & set(report.coverage)
     assert all(report.reached.values()), report.reached
 
 
 @pytest.mark.parametrize("level", TARGETS)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_worlds_are_instances_of_the_machine(level: str, data: st.DataObject) -> None:
+def test_instances_are_instances_of_the_machine(level: str, data: st.DataObject) -> None:
     machine, _ = TARGETS[level]
-    world = data.draw(hybrid_worlds(machine))
-    spec = interpreter(world.scope.model, world.scope)
+    instance = data.draw(hybrid_instances(machine))
+    spec = interpreter(instance.scope.model, instance.scope)
     assert spec.violations(spec.initial(), "assume") == []
-    assert HybridWorld.load(world.describe()).scope == world.scope
+    assert HybridInstance.load(instance.describe()).scope == instance.scope
 
 
-def test_a_world_of_another_machine_is_none() -> None:
+def test_a_instance_of_another_machine_is_none() -> None:
     with pytest.raises(ValueError, match="none of Connectors, FileStore"):
-        HybridWorld.load({"machine": "Pool", "sizes": {}, "params": {}})
+        HybridInstance.load({"machine": "Pool", "sizes": {}, "params": {}})
 
 
-def connectors(**more: Any) -> HybridWorld:
+def connectors(**more: Any) -> HybridInstance:
     values = ONE | more
     sizes = values.pop("sizes")
-    return HybridWorld(Scope(model_of(Connectors), dict(sizes), values))
+    return HybridInstance(Scope(model_of(Connectors), dict(sizes), values))
 
 
 @pytest.mark.parametrize(
     ("more", "reason"), [({"count": 0}, "at least one"), ({"wanted": [[False]]}, "reads something")]
 )
-def test_what_the_implementation_cannot_be_told_is_no_world(more: dict[str, Any], reason: str) -> None:
+def test_what_the_implementation_cannot_be_told_is_no_instance(more: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         connectors(**more)
 
 
-def files(hashes: int, pages: int) -> HybridWorld:
-    return HybridWorld(Scope(model_of(FileStore), {"Hash": hashes, "Page": pages}))
+def files(hashes: int, pages: int) -> HybridInstance:
+    return HybridInstance(Scope(model_of(FileStore), {"Hash": hashes, "Page": pages}))
 
 
-# Worlds, then states and transitions.
-WALKS: dict[str, tuple[type[Target], HybridWorld, int, int]] = {
+# Instances, then states and transitions.
+WALKS: dict[str, tuple[type[Target], HybridInstance, int, int]] = {
     "one file of two pages": (FileStoreTarget, files(1, 2), 160, 929),
     "two connectors": (ConnectorsTarget, connectors(), 468, 2_422),
     "two connectors, the first wins": (ConnectorsTarget, connectors(weighted=False), 456, 2_362),
@@ -93,8 +93,8 @@ WALKS: dict[str, tuple[type[Target], HybridWorld, int, int]] = {
 
 @pytest.mark.parametrize("name", WALKS)
 def test_every_transition_agrees(name: str) -> None:
-    kind, world, states, transitions = WALKS[name]
-    report = walk_in_lockstep(Specs(world.scope.model, kind), kind(world))
+    kind, instance, states, transitions = WALKS[name]
+    report = walk_in_lockstep(Specs(instance.scope.model, kind), kind(instance))
     assert report.divergence is None, report
     assert report.complete
     assert (report.states, report.transitions) == (states, transitions)
@@ -102,7 +102,7 @@ def test_every_transition_agrees(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "world"),
+    ("kind", "instance"),
     [
         (FileStoreTarget, files(2, 1)),
         (FileStoreTarget, files(2, 2)),
@@ -111,8 +111,8 @@ def test_every_transition_agrees(name: str) -> None:
     ],
     ids=["two files", "two files of two pages", "two requests", "two requests, two loads"],
 )
-def test_every_transition_agrees_further_out(kind: type[Target], world: HybridWorld) -> None:
-    report = walk_in_lockstep(Specs(world.scope.model, kind), kind(world), max_states=2_000)
+def test_every_transition_agrees_further_out(kind: type[Target], instance: HybridInstance) -> None:
+    report = walk_in_lockstep(Specs(instance.scope.model, kind), kind(instance), max_states=2_000)
     assert report.divergence is None, report
     assert report.states == 2_000 or report.complete
 
@@ -120,8 +120,8 @@ def test_every_transition_agrees_further_out(kind: type[Target], world: HybridWo
 # ---------------------------------------------------------------------------------------------------- must fail
 
 
-def noticed(kind: type[Target], world: HybridWorld) -> Divergence | None:
-    return walk_in_lockstep(Specs(world.scope.model, kind), kind(world), max_states=2_000).divergence
+def noticed(kind: type[Target], instance: HybridInstance) -> Divergence | None:
+    return walk_in_lockstep(Specs(instance.scope.model, kind), kind(instance), max_states=2_000).divergence
 
 
 @pytest.mark.parametrize("name", CONNECTORS)

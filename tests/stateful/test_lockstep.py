@@ -7,15 +7,17 @@ import pytest
 
 from kvproof.checkers.lockstep import Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay_calls
+from kvproof.harness.instances import Instance
 from kvproof.harness.pool.target import PoolTarget
-from kvproof.harness.worlds import World
 from kvproof.machine import Model
 from kvproof.machine.scope import Scope
 from kvproof.spec.pool import Pool
 
 MODEL = Model.of(Pool)
 SPECS = Specs(MODEL, PoolTarget)
-TWINS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__file__).with_name("twins.py")))["TWINS"]
+MUTANTS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__file__).with_name("mutants.py")))[
+    "MUTANTS"
+]
 
 
 def scope(blocks: int, requests: int, slots: int, hashes: int, *, split: bool = False, null: bool = False) -> Scope:
@@ -54,7 +56,7 @@ def scope(blocks: int, requests: int, slots: int, hashes: int, *, split: bool = 
     ],
 )
 def test_every_transition_agrees(walked: Scope, states: int, transitions: int) -> None:
-    report = walk_in_lockstep(SPECS, PoolTarget(World.of_scope(walked)))
+    report = walk_in_lockstep(SPECS, PoolTarget(Instance.of_scope(walked)))
     assert report.divergence is None, report
     assert report.complete
     assert (report.states, report.transitions) == (states, transitions)
@@ -66,9 +68,9 @@ def test_every_transition_agrees(walked: Scope, states: int, transitions: int) -
 @pytest.mark.parametrize(("requests", "slots", "hashes"), [(2, 1, 2), (1, 2, 3)])
 def test_every_transition_agrees_further_out(requests: int, slots: int, hashes: int, split: bool) -> None:
     seen: list[int] = []
-    world = World.of_scope(scope(2, requests, slots, hashes, split=split, null=split))
+    instance = Instance.of_scope(scope(2, requests, slots, hashes, split=split, null=split))
     report = walk_in_lockstep(
-        SPECS, PoolTarget(world), max_states=10_000, on_progress=lambda states, _: seen.append(states)
+        SPECS, PoolTarget(instance), max_states=10_000, on_progress=lambda states, _: seen.append(states)
     )
     assert report.divergence is None, report
     assert report.states == 10_000 or report.complete
@@ -79,13 +81,13 @@ def test_every_transition_agrees_further_out(requests: int, slots: int, hashes: 
     "name", ["FreesInTableOrder", "WritesNextBlockToo", "WritesWhatIsShared", "KeepsOneBlock", "CountsRefusedQueries"]
 )
 def test_a_fault_is_met_on_the_shortest_way(name: str) -> None:
-    kind, oracle = TWINS[name]
-    world = World.of_scope(scope(2, 2, 1, 2))
-    report = walk_in_lockstep(Specs(MODEL, kind), kind(world))
+    kind, oracle = MUTANTS[name]
+    instance = Instance.of_scope(scope(2, 2, 1, 2))
+    report = walk_in_lockstep(Specs(MODEL, kind), kind(instance))
     assert report.divergence is not None
     assert report.divergence.oracle == oracle
     assert not report.complete
-    again = replay_calls(MODEL, world.scope, report.path, target=kind(world))
+    again = replay_calls(MODEL, instance.scope, report.path, target=kind(instance))
     assert again.problem is not None
     assert again.problem.divergence == report.divergence
     assert again.done == len(report.path) - 1

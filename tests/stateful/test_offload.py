@@ -7,15 +7,15 @@ from hypothesis import given, settings
 
 from kvproof.checkers.fuzz import fuzz
 from kvproof.checkers.lockstep import Divergence, Specs, walk_in_lockstep
+from kvproof.harness.instances import Instance, instances
 from kvproof.harness.levels import level_for
 from kvproof.harness.offload.target import OffloadTarget
 from kvproof.harness.tiers.targets import TARGETS
-from kvproof.harness.worlds import World, worlds
 from kvproof.machine.concrete import Concrete
 from kvproof.spec.offload import Offload
 
 from ..explore.tiers import scope
-from .offload_twins import TWINS
+from .offload_mutants import MUTANTS
 
 SMALL: dict[str, Any] = {"blocks": 2, "requests": 1, "hashes": 1}
 
@@ -28,7 +28,7 @@ WALKS: dict[str, tuple[dict[str, Any], int, int]] = {
 
 def test_the_implementation_does_what_the_machine_does() -> None:
     assert level_for(Offload).target is OffloadTarget
-    report = fuzz(Offload, OffloadTarget, worlds(machine=Offload), seed=1, examples=1_000)
+    report = fuzz(Offload, OffloadTarget, instances(machine=Offload), seed=1, examples=1_000)
     assert not report.findings, report.findings[0].report
     assert {name for name, c in report.coverage.items() if not c.refused} == set()
     assert report.untested == []
@@ -36,18 +36,18 @@ def test_the_implementation_does_what_the_machine_does() -> None:
 
 @settings(max_examples=15)
 @given(seed=...)
-def test_worlds_are_instances_of_the_machine(seed: int) -> None:
-    world = World.from_seed(seed, machine=Offload)
-    spec = Concrete(world.scope.model, world.scope)
+def test_instances_are_instances_of_the_machine(seed: int) -> None:
+    instance = Instance.from_seed(seed, machine=Offload)
+    spec = Concrete(instance.scope.model, instance.scope)
     assert spec.violations(spec.initial(), "assume") == []
-    assert World.load(world.describe()).scope == world.scope
+    assert Instance.load(instance.describe()).scope == instance.scope
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_every_transition_agrees(name: str) -> None:
     sizes, states, transitions = WALKS[name]
     walked = scope("offload", **sizes)
-    report = walk_in_lockstep(Specs(walked.model, OffloadTarget), OffloadTarget(World.of_scope(walked)))
+    report = walk_in_lockstep(Specs(walked.model, OffloadTarget), OffloadTarget(Instance.of_scope(walked)))
     assert report.divergence is None, report
     assert report.complete
     assert (report.states, report.transitions) == (states, transitions)
@@ -66,7 +66,7 @@ def test_every_transition_agrees(name: str) -> None:
 )
 def test_every_transition_agrees_further_out(sizes: dict[str, Any]) -> None:
     walked = scope("offload", **sizes)
-    target = OffloadTarget(World.of_scope(walked))
+    target = OffloadTarget(Instance.of_scope(walked))
     report = walk_in_lockstep(Specs(walked.model, OffloadTarget), target, max_states=1_000)
     assert report.divergence is None, report
     assert report.states == 1_000 or report.complete
@@ -76,16 +76,16 @@ def test_every_transition_agrees_further_out(sizes: dict[str, Any]) -> None:
 
 
 def noticed(name: str) -> Divergence | None:
-    kind, more, _ = TWINS[name]
+    kind, more, _ = MUTANTS[name]
     walked = scope("offload", **{**SMALL, **more})
-    return walk_in_lockstep(Specs(walked.model, kind), kind(World.of_scope(walked)), max_states=20_000).divergence
+    return walk_in_lockstep(Specs(walked.model, kind), kind(Instance.of_scope(walked)), max_states=20_000).divergence
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_a_walk_notices_each_fault(name: str) -> None:
     found = noticed(name)
     assert found is not None
-    assert found.oracle in TWINS[name][2], found
+    assert found.oracle in MUTANTS[name][2], found
 
 
 def test_the_level_is_known_by_its_name() -> None:

@@ -14,8 +14,8 @@ from kvproof.checkers.fuzz import fuzz
 from kvproof.checkers.lockstep import Call, Lockstep, Specs
 from kvproof.checkers.replay import replay_calls
 from kvproof.checkers.target import Answer, Args, Fields, Setting, Target
+from kvproof.harness.instances import SIZES, Instance, instances
 from kvproof.harness.pool.target import PoolTarget
-from kvproof.harness.worlds import SIZES, World, worlds
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
@@ -27,7 +27,7 @@ MODEL = Model.of(Pool)
 def test_the_implementation_does_what_the_machine_does() -> None:
     seen: list[tuple[int, int]] = []
     examples = 4 * settings().max_examples
-    report = fuzz(Pool, PoolTarget, worlds(), seed=1, examples=examples, on_progress=lambda *n: seen.append(n))
+    report = fuzz(Pool, PoolTarget, instances(), seed=1, examples=examples, on_progress=lambda *n: seen.append(n))
     assert not report.findings, report.findings[0].report
     assert report.untested == []
     # Everything can be refused somewhere, and was.
@@ -41,22 +41,22 @@ def test_the_implementation_does_what_the_machine_does() -> None:
 
 
 def test_the_time_is_kept() -> None:
-    report = fuzz(Pool, PoolTarget, worlds(), seed=1, examples=10**6, seconds=0.2)
+    report = fuzz(Pool, PoolTarget, instances(), seed=1, examples=10**6, seconds=0.2)
     assert report.seconds < 20
     assert report.examples < 1000
 
 
 def test_seeds_differ() -> None:
-    one, same, other = (fuzz(Pool, PoolTarget, worlds(), seed=s, examples=20).coverage for s in (1, 1, 2))
+    one, same, other = (fuzz(Pool, PoolTarget, instances(), seed=s, examples=20).coverage for s in (1, 1, 2))
     assert one == same != other
 
 
 def test_a_seed_gives_the_same_run_whatever_was_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = fuzz(Pool, PoolTarget, worlds(), seed=1, examples=20).coverage
+    before = fuzz(Pool, PoolTarget, instances(), seed=1, examples=20).coverage
     (tmp_path / "numbers_of_ours.py").write_text(f"NUMBERS = {[3 * n for n in range(300)]}\n")
     monkeypatch.syspath_prepend(tmp_path)
     importlib.import_module("numbers_of_ours")
-    assert fuzz(Pool, PoolTarget, worlds(), seed=1, examples=20).coverage == before
+    assert fuzz(Pool, PoolTarget, instances(), seed=1, examples=20).coverage == before
 
 
 class Itself(Target):
@@ -83,59 +83,59 @@ class Itself(Target):
 
 
 def test_a_machine_does_what_it_does_itself() -> None:
-    report = fuzz(Pool, Itself, worlds(), seed=3, examples=60)
+    report = fuzz(Pool, Itself, instances(), seed=3, examples=60)
     assert not report.findings, report.findings[0].report
     # Nothing is left to the caller here: also what an implementation cannot notice is refused.
     assert report.coverage["register"].refused
-    target = Itself(World.from_seed(4))
+    target = Itself(Instance.from_seed(4))
     assert target.observe() == target.spec.describe(target.state)
 
 
-@given(world=worlds())
-def test_worlds_are_instances_of_the_machine(world: World) -> None:
-    spec = Concrete(MODEL, world.scope)
+@given(instance=instances())
+def test_instances_are_instances_of_the_machine(instance: Instance) -> None:
+    spec = Concrete(MODEL, instance.scope)
     state = spec.initial()
     assert spec.violations(state, "assume") == []
     assert spec.violations(state) == []
-    params, slots = world.scope.params, world.block_tokens
-    assert len(set(world.keys)) == len(world.keys) == world.scope.sizes["Hash"]
-    assert len(set(world.digests)) == len(world.digests) == world.scope.sizes["Content"]
+    params, slots = instance.scope.params, instance.block_tokens
+    assert len(set(instance.keys)) == len(instance.keys) == instance.scope.sizes["Hash"]
+    assert len(set(instance.digests)) == len(instance.digests) == instance.scope.sizes["Content"]
     for h, parent in enumerate(params["parent"]):
-        assert params["kv"][h][: world.covered[h]] == [c for c in params["kv"][h] if c is not None]
-        assert 1 <= world.covered[h] <= slots
-        assert parent is None or world.covered[parent] == slots
+        assert params["kv"][h][: instance.covered[h]] == [c for c in params["kv"][h] if c is not None]
+        assert 1 <= instance.covered[h] <= slots
+        assert parent is None or instance.covered[parent] == slots
     for r, limit in enumerate(params["limit"]):
         found = params["prompt"][r][:limit]
-        assert all(world.covered[h] == slots for h in found)
+        assert all(instance.covered[h] == slots for h in found)
         assert [params["parent"][h] for h in found] == [None, *found][: len(found)]
-    assert World.load(world.describe()) == dataclasses.replace(world, writes=frozenset())
+    assert Instance.load(instance.describe()) == dataclasses.replace(instance, writes=frozenset())
 
 
-def test_worlds_are_the_same_everywhere() -> None:
-    text = "from kvproof.harness.worlds import World; print(World.from_seed(5).describe())"
+def test_instances_are_the_same_everywhere() -> None:
+    text = "from kvproof.harness.instances import Instance; print(Instance.from_seed(5).describe())"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == str(World.from_seed(5).describe())
-    assert {World.from_seed(s).scope.sizes["Block"] for s in range(60)} >= {2, 3, 4, 5, 7}
+    assert done.stdout.strip() == str(Instance.from_seed(5).describe())
+    assert {Instance.from_seed(s).scope.sizes["Block"] for s in range(60)} >= {2, 3, 4, 5, 7}
 
 
-def test_worlds_share_prefixes_between_requests() -> None:
+def test_instances_share_prefixes_between_requests() -> None:
     shared = partial = tenants = 0
     for seed in range(100):
-        world = World.make(SIZES[5], seed=seed)
-        prompts, limits = world.scope.params["prompt"], world.scope.params["limit"]
+        instance = Instance.make(SIZES[5], seed=seed)
+        prompts, limits = instance.scope.params["prompt"], instance.scope.params["limit"]
         first = [p[0] for p, limit in zip(prompts, limits, strict=True) if limit]
         shared += len(set(first)) < len(first)
         tenants += len(set(first)) > 1
-        partial += min(world.covered) < world.block_tokens
+        partial += min(instance.covered) < instance.block_tokens
     assert min(shared, partial) >= 90
     assert tenants >= 10
 
 
-def test_any_scope_of_the_machine_is_a_world() -> None:
-    world = World.from_seed(8)
-    made = World.of_scope(world.scope)
+def test_any_scope_of_the_machine_is_a_instance() -> None:
+    instance = Instance.from_seed(8)
+    made = Instance.of_scope(instance.scope)
     assert len(set(made.keys)) == len(made.keys)
-    report = fuzz(Pool, PoolTarget, worlds().map(lambda w: World.of_scope(w.scope)), seed=2, examples=30)
+    report = fuzz(Pool, PoolTarget, instances().map(lambda w: Instance.of_scope(w.scope)), seed=2, examples=30)
     assert not report.findings
 
 
@@ -143,11 +143,11 @@ def test_any_scope_of_the_machine_is_a_world() -> None:
     ("changed", "message"),
     [({"null": 1}, "null block"), ({"kv": [[None, 0], [1, None], [2, None], [0, 1]]}, "first slot")],
 )
-def test_a_scope_without_blocks_is_no_world(changed: dict[str, Any], message: str) -> None:
-    scope = World.make(SIZES[1], seed=1).scope
+def test_a_scope_without_blocks_is_no_instance(changed: dict[str, Any], message: str) -> None:
+    scope = Instance.make(SIZES[1], seed=1).scope
     scope = Scope(MODEL, scope.sizes, {**scope.params, **changed})
     with pytest.raises(ValueError, match=message):
-        World.of_scope(scope)
+        Instance.of_scope(scope)
 
 
 def test_a_target_that_misspells_the_machine_is_told() -> None:
@@ -166,17 +166,17 @@ def test_a_target_that_misspells_the_machine_is_told() -> None:
 
 
 def test_replay_names_what_is_wrong() -> None:
-    world = World.make(SIZES[0])
-    target = PoolTarget(world)
+    instance = Instance.make(SIZES[0])
+    target = PoolTarget(instance)
     calls = [Call("admit", (0,)), Call("allocate", (0, 1)), Call("admit", (0,))]
-    stopped = replay_calls(MODEL, world.scope, calls, target=target)
+    stopped = replay_calls(MODEL, instance.scope, calls, target=target)
     assert (stopped.done, stopped.operations) == (2, 3)
     assert stopped.problem is not None
     assert (stopped.problem.kind, stopped.problem.at) == ("impossible", 3)
     calls[2] = Call("admit", (0,), probe=True)
-    assert replay_calls(MODEL, world.scope, calls, target=PoolTarget(world)).problem is None
-    calls[2] = Call("allocate", (0, 1), probe=world.scope.params["need"][0] == 1)
-    run = Lockstep(Specs(MODEL, PoolTarget), PoolTarget(world))
+    assert replay_calls(MODEL, instance.scope, calls, target=PoolTarget(instance)).problem is None
+    calls[2] = Call("allocate", (0, 1), probe=instance.scope.params["need"][0] == 1)
+    run = Lockstep(Specs(MODEL, PoolTarget), PoolTarget(instance))
     assert run.do("admit", (0,)) is None
     run.target.apply("allocate", (0, 1))
     found = run.do("admit", (1,))

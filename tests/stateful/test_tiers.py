@@ -9,16 +9,16 @@ from kvproof.checkers.fuzz import Finding, fuzz
 from kvproof.checkers.lockstep import Call, Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.harness.instances import TIER_SIZES, Instance, instances
 from kvproof.harness.levels import level_for
 from kvproof.harness.machines import find_machine
 from kvproof.harness.tiers.targets import TARGETS
-from kvproof.harness.worlds import TIER_SIZES, World, worlds
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
 
 from ..explore.tiers import scope
-from .tier_twins import TWINS
+from .tier_mutants import MUTANTS
 
 TIERS = ("mirror", "pin", "tiered")
 
@@ -30,7 +30,7 @@ UNTOLD = {"schedule", "process"}
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     machine, target = find_machine(level), TARGETS[level]
     assert level_for(machine).target is target
-    report = fuzz(machine, target, worlds(machine=machine), seed=1, examples=8 * settings().max_examples)
+    report = fuzz(machine, target, instances(machine=machine), seed=1, examples=8 * settings().max_examples)
     assert not report.findings, report.findings[0].report
     assert report.untested == []
     assert {name for name, c in report.coverage.items() if not c.refused} <= UNTOLD, report.coverage
@@ -40,32 +40,32 @@ def test_the_implementation_does_what_the_machine_does(level: str) -> None:
 @pytest.mark.parametrize("level", TIERS)
 @settings(max_examples=15)
 @given(seed=...)
-def test_worlds_are_instances_of_the_machine(level: str, seed: int) -> None:
+def test_instances_are_instances_of_the_machine(level: str, seed: int) -> None:
     machine = find_machine(level)
-    world = World.from_seed(seed, machine=machine)
-    assert world.scope.model.machine is machine
-    spec = Concrete(world.scope.model, world.scope)
+    instance = Instance.from_seed(seed, machine=machine)
+    assert instance.scope.model.machine is machine
+    spec = Concrete(instance.scope.model, instance.scope)
     assert spec.violations(spec.initial(), "assume") == []
-    assert World.load(world.describe()).scope == world.scope
+    assert Instance.load(instance.describe()).scope == instance.scope
 
 
-def test_worlds_of_tiers_have_room_for_gaps() -> None:
+def test_instances_of_tiers_have_room_for_gaps() -> None:
     made = [
-        World.make(size, null=True, seed=seed, more={"capacity": 2, "cost": 1})
+        Instance.make(size, null=True, seed=seed, more={"capacity": 2, "cost": 1})
         for size in TIER_SIZES[1:]
         for seed in range(20)
     ]
     assert sum(max(w.scope.params["limit"]) >= 2 for w in made) >= 0.9 * len(made)
 
 
-def test_a_reload_that_takes_no_time_is_no_world() -> None:
+def test_a_reload_that_takes_no_time_is_no_instance() -> None:
     with pytest.raises(ValueError, match="bandwidths are finite"):
-        World.make(TIER_SIZES[0], more={"capacity": 1, "cost": 0})
+        Instance.make(TIER_SIZES[0], more={"capacity": 1, "cost": 0})
 
 
-def test_parameters_of_no_machine_are_no_world() -> None:
+def test_parameters_of_no_machine_are_no_instance() -> None:
     with pytest.raises(ValueError, match="the parameters"):
-        World.make(TIER_SIZES[0], more={"capacity": 1})
+        Instance.make(TIER_SIZES[0], more={"capacity": 1})
 
 
 # Scope, then states and transitions: those of the explorer, in tests/explore/test_tiers.py.
@@ -81,7 +81,7 @@ WALKS: dict[str, tuple[Scope, int, int]] = {
 def test_every_transition_agrees(name: str) -> None:
     walked, states, transitions = WALKS[name]
     target = level_for(walked.model.machine).target
-    report = walk_in_lockstep(Specs(walked.model, target), target(World.of_scope(walked)))
+    report = walk_in_lockstep(Specs(walked.model, target), target(Instance.of_scope(walked)))
     assert report.divergence is None, report
     assert report.complete
     assert (report.states, report.transitions) == (states, transitions)
@@ -96,7 +96,7 @@ def test_every_transition_agrees_further_out(level: str, split: bool) -> None:
         level, blocks=3, requests=1, hashes=2, positions=3, limit=2, capacity=2, null=level != "mirror", split=split
     )
     target = level_for(walked.model.machine).target
-    report = walk_in_lockstep(Specs(walked.model, target), target(World.of_scope(walked)), max_states=8_000)
+    report = walk_in_lockstep(Specs(walked.model, target), target(Instance.of_scope(walked)), max_states=8_000)
     assert report.divergence is None, report
     assert report.states == 8_000 or report.complete
 
@@ -144,47 +144,47 @@ _found: dict[str, Finding] = {}
 
 
 def finding(name: str) -> Finding:
-    """The finding in which a twin must be noticed."""
+    """The finding in which a mutant must be noticed."""
     if name not in _found:
-        twin = TWINS[name]
-        machine = find_machine(twin.kind.level)
-        report = fuzz(machine, twin.kind, worlds(machine=machine), seed=7, examples=2_000)
+        mutant = MUTANTS[name]
+        machine = find_machine(mutant.kind.level)
+        report = fuzz(machine, mutant.kind, instances(machine=machine), seed=7, examples=2_000)
         by_place = {(f.oracle, f.rule): f for f in report.findings}
-        noticed = [by_place[twin.oracle, rule] for rule in twin.rules if (twin.oracle, rule) in by_place]
+        noticed = [by_place[mutant.oracle, rule] for rule in mutant.rules if (mutant.oracle, rule) in by_place]
         assert noticed, f"{name} was noticed in {list(by_place)} only"
         _found[name] = noticed[0]
     return _found[name]
 
 
-def test_there_is_a_twin_for_everything_that_is_compared_here() -> None:
+def test_there_is_a_mutant_for_everything_that_is_compared_here() -> None:
     new = {field for level in TIERS for field in TARGETS[level].fields} - set(TARGETS["pool"].fields)
-    assert new <= {twin.oracle for twin in TWINS.values()}
+    assert new <= {mutant.oracle for mutant in MUTANTS.values()}
 
 
-@pytest.mark.parametrize("name", [name for name in TWINS if name not in RARE])
+@pytest.mark.parametrize("name", [name for name in MUTANTS if name not in RARE])
 def test_the_fuzzer_notices(name: str) -> None:
-    found, twin = finding(name), TWINS[name]
+    found, mutant = finding(name), MUTANTS[name]
     assert found.steps == len(found.trace.operations) <= 25
     trace = decode_trace(encode_trace(found.trace))
-    assert (trace.level, trace.subject) == (twin.kind.level, "refimpl")
+    assert (trace.level, trace.subject) == (mutant.kind.level, "refimpl")
     setting = setting_of(trace)
     assert setting is not None
     model = Model.of(find_machine(trace.level))
-    again = replay(model, trace, twin.kind, World.load(setting))
+    again = replay(model, trace, mutant.kind, Instance.load(setting))
     assert again.problem is not None
     assert again.problem.divergence is not None
-    assert (again.problem.divergence.oracle, again.done) == (twin.oracle, len(trace.operations) - 1)
-    assert replay(model, trace, TARGETS[trace.level], World.load(setting)).problem is None
+    assert (again.problem.divergence.oracle, again.done) == (mutant.oracle, len(trace.operations) - 1)
+    assert replay(model, trace, TARGETS[trace.level], Instance.load(setting)).problem is None
 
 
 @pytest.mark.parametrize("name", RARE)
 def test_a_rare_fault_shows_where_it_must(name: str) -> None:
-    (walked, calls), twin = RARE[name], TWINS[name]
-    world, path = World.of_scope(walked), [Call(*c) for c in calls]
-    found = replay_calls(walked.model, walked, path, target=twin.kind(world))
+    (walked, calls), mutant = RARE[name], MUTANTS[name]
+    instance, path = Instance.of_scope(walked), [Call(*c) for c in calls]
+    found = replay_calls(walked.model, walked, path, target=mutant.kind(instance))
     assert found.problem is not None
     assert found.problem.divergence is not None, found.problem
-    assert (found.problem.divergence.oracle, found.problem.divergence.call.action) == (twin.oracle, calls[-1][0])
-    assert calls[-1][0] in twin.rules
+    assert (found.problem.divergence.oracle, found.problem.divergence.call.action) == (mutant.oracle, calls[-1][0])
+    assert calls[-1][0] in mutant.rules
     assert found.done == len(path) - 1
-    assert replay_calls(walked.model, walked, path, target=TARGETS[twin.kind.level](world)).problem is None
+    assert replay_calls(walked.model, walked, path, target=TARGETS[mutant.kind.level](instance)).problem is None

@@ -22,7 +22,7 @@ from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import decode_trace, encode_trace, write_trace
 from kvproof.cli import main as cli
 from kvproof.harness.levels import LEVELS, level_for
-from kvproof.harness.timed.worlds import TimedWorld, timed_worlds
+from kvproof.harness.timed.instances import TimedInstance, timed_instances
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
@@ -33,11 +33,11 @@ from kvproof.spec.pool import Pool
 from kvproof.spec.shared_tier import SharedTier
 from kvproof.spec.timed_tiers import TimedTiers
 
-from . import timed_twins
-from .timed_twins import do, links, no, shared, tiers
+from . import timed_mutants
+from .timed_mutants import do, links, no, shared, tiers
 
 # As the scripts that findings come with load them.
-TWINS: dict[str, Any] = runpy.run_path(timed_twins.__file__)["TWINS"]
+MUTANTS: dict[str, Any] = runpy.run_path(timed_mutants.__file__)["MUTANTS"]
 
 TIMED = ("links", "timed", "shared")
 
@@ -49,7 +49,7 @@ UNREACHABLE = {"shared": {"a_later_copy_ends_first", "two_end_at_one_time"}}
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     chosen = LEVELS[level]
     examples = max(300, 3 * settings().max_examples)  # what is rare is reached by then
-    report = fuzz(chosen.model, chosen.target, chosen.worlds(), seed=1, examples=examples)
+    report = fuzz(chosen.model, chosen.target, chosen.instances(), seed=1, examples=examples)
     assert not report.findings, report.findings[0].report
     assert (report.target, report.level) == ("refimpl", level)
     assert report.untested == []
@@ -58,7 +58,7 @@ def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     assert {name for name, reached in report.reached.items() if not reached} <= UNREACHABLE.get(level, set())
 
 
-WALKS: dict[str, tuple[str, TimedWorld]] = {
+WALKS: dict[str, tuple[str, TimedInstance]] = {
     "links": ("links", links()),
     "links, without a bandwidth": ("links", links(bandwidth=[0, -1])),
     "tiers": ("timed", tiers()),
@@ -69,12 +69,12 @@ WALKS: dict[str, tuple[str, TimedWorld]] = {
 
 @pytest.mark.parametrize("name", WALKS)
 def test_every_transition_agrees(name: str) -> None:
-    level, world = WALKS[name]
+    level, instance = WALKS[name]
     target = LEVELS[level].target
-    report = walk_in_lockstep(Specs(world.scope.model, target), target(world))
+    report = walk_in_lockstep(Specs(instance.scope.model, target), target(instance))
     assert report.divergence is None, report
     assert report.complete
-    explored = explore(world.scope.model, world.scope)
+    explored = explore(instance.scope.model, instance.scope)
     assert not explored.violations
     assert (report.states, report.transitions) == (explored.states, explored.transitions)
     assert report.refusals > report.transitions
@@ -82,37 +82,37 @@ def test_every_transition_agrees(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "world",
+    "instance",
     [
         tiers(bandwidth=[0, 2]),
         tiers(hashes=2, capacity=2),
     ],
 )
-def test_every_transition_agrees_further_out(world: TimedWorld) -> None:
+def test_every_transition_agrees_further_out(instance: TimedInstance) -> None:
     target = LEVELS["timed"].target
-    report = walk_in_lockstep(Specs(world.scope.model, target), target(world), max_states=6_000)
+    report = walk_in_lockstep(Specs(instance.scope.model, target), target(instance), max_states=6_000)
     assert report.divergence is None, report
     assert report.states == 6_000 or report.complete
 
 
-# ---------------------------------------------------------------------------------------------------- worlds
+# ---------------------------------------------------------------------------------------------------- instances
 
 
 @pytest.mark.parametrize("machine", [Links, TimedTiers, SharedTier])
 @settings(max_examples=20)
 @given(data=st.data())
-def test_worlds_are_instances_of_the_machine(machine: Any, data: st.DataObject) -> None:
-    world = data.draw(timed_worlds(machine))
-    spec = Concrete(world.scope.model, world.scope)
+def test_instances_are_instances_of_the_machine(machine: Any, data: st.DataObject) -> None:
+    instance = data.draw(timed_instances(machine))
+    spec = Concrete(instance.scope.model, instance.scope)
     assert spec.violations(spec.initial(), "assume") == []
-    assert TimedWorld.load(json.loads(json.dumps(world.describe()))) == world
+    assert TimedInstance.load(json.loads(json.dumps(instance.describe()))) == instance
 
 
-def test_what_the_implementation_cannot_be_told_is_no_world() -> None:
+def test_what_the_implementation_cannot_be_told_is_no_instance() -> None:
     with pytest.raises(ValueError, match="blocks of one size"):
         shared(bytes=[3, 2])
-    with pytest.raises(ValueError, match="a world of Pool"):
-        TimedWorld.load({"machine": "Pool", "sizes": {}, "params": {}})
+    with pytest.raises(ValueError, match="an instance of Pool"):
+        TimedInstance.load({"machine": "Pool", "sizes": {}, "params": {}})
 
 
 def test_each_machine_has_its_level() -> None:
@@ -128,16 +128,19 @@ def test_each_machine_has_its_level() -> None:
 
 def test_time_that_is_past_is_no_matter_of_what_is_due() -> None:
     """The machine completes first; an implementation that does nothing has refused nothing (G3)."""
-    world = links(bandwidth=[2, 0], time=[0, 1])
+    instance = links(bandwidth=[2, 0], time=[0, 1])
     path = [do("start", 0, 1, 0), no("advance", 0), no("advance", 1), no("advance_to_deadline", 0), do("complete", 0)]
-    assert replay_calls(world.scope.model, world.scope, path, target=LEVELS["links"].target(world)).problem is None
+    assert (
+        replay_calls(instance.scope.model, instance.scope, path, target=LEVELS["links"].target(instance)).problem
+        is None
+    )
 
 
 def test_what_means_nothing_without_a_requirement_is_not_tried() -> None:
     """Who has not begun has no link, and so no deadline: that it moves cannot be all that is missing."""
-    world = links()
+    instance = links()
     target = LEVELS["links"].target
-    run = Lockstep(Specs(world.scope.model, target), target(world))
+    run = Lockstep(Specs(instance.scope.model, target), target(instance))
     assert run.do("advance", (0,)) is None
     assert run.do("start", (0, 0, 0)) is None
     for number in range(3):
@@ -146,9 +149,9 @@ def test_what_means_nothing_without_a_requirement_is_not_tried() -> None:
 
 
 def test_a_shared_tier_has_its_link_for_itself() -> None:
-    world = shared(time=[0, 1, 2])
-    full = Scope(Model.of(SharedTier), world.scope.sizes, world.scope.params)
-    found = replay_calls(full.model, full, [do("start", 0, 0, 0)], target=LEVELS["shared"].target(TimedWorld(full)))
+    instance = shared(time=[0, 1, 2])
+    full = Scope(Model.of(SharedTier), instance.scope.sizes, instance.scope.params)
+    found = replay_calls(full.model, full, [do("start", 0, 0, 0)], target=LEVELS["shared"].target(TimedInstance(full)))
     assert found.problem is not None
     assert "nobody else" in found.problem.text
 
@@ -157,62 +160,62 @@ def test_a_shared_tier_has_its_link_for_itself() -> None:
 
 
 def noticed(name: str) -> Divergence | None:
-    """Where a twin is noticed, in its own world; the implementation itself does no wrong on that way."""
-    twin = TWINS[name]
-    world: TimedWorld = twin.world(**twin.more)
-    model, target = world.scope.model, LEVELS[twin.kind.level].target
-    if not twin.path:
-        return walk_in_lockstep(Specs(model, twin.kind), twin.kind(world), max_states=3_000).divergence
-    assert replay_calls(model, world.scope, twin.path, target=target(world)).problem is None
-    found = replay_calls(model, world.scope, twin.path, target=twin.kind(world))
+    """Where a mutant is noticed, in its own instance; the implementation itself does no wrong on that way."""
+    mutant = MUTANTS[name]
+    instance: TimedInstance = mutant.instance(**mutant.more)
+    model, target = instance.scope.model, LEVELS[mutant.kind.level].target
+    if not mutant.path:
+        return walk_in_lockstep(Specs(model, mutant.kind), mutant.kind(instance), max_states=3_000).divergence
+    assert replay_calls(model, instance.scope, mutant.path, target=target(instance)).problem is None
+    found = replay_calls(model, instance.scope, mutant.path, target=mutant.kind(instance))
     assert found.problem is not None
     return found.problem.divergence
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_each_fault_is_noticed(name: str) -> None:
     found = noticed(name)
     assert found is not None
-    assert found.oracle in TWINS[name].oracles, found
+    assert found.oracle in MUTANTS[name].oracles, found
 
 
 # S13, S14, G3, and G8: what takes a second to find and to shorten. To those with a path of their own the way is long.
 QUICK = ("FreesWhatIsStillCopied", "MovesEachAtFullBandwidth", "RunsBackward", "KeepsPrivateLists")
-"""Every twin is noticed by the walks and paths above; that a random run finds them is seen of these."""
+"""Every mutant is noticed by the walks and paths above; that a random run finds them is seen of these."""
 
 
 @functools.cache
 def finding(name: str) -> Finding:
-    """The finding in which the fuzzer notices a twin."""
-    kind = TWINS[name].kind
+    """The finding in which the fuzzer notices a mutant."""
+    kind = MUTANTS[name].kind
     level = LEVELS[kind.level]
-    report = fuzz(level.model, kind, level.worlds(), seed=7, examples=400)
+    report = fuzz(level.model, kind, level.instances(), seed=7, examples=400)
     assert report.findings, f"{name} was not noticed"
     return report.findings[0]
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_the_fuzzer_notices(name: str) -> None:
-    found, kind = finding(name), TWINS[name].kind
+    found, kind = finding(name), MUTANTS[name].kind
     level = LEVELS[kind.level]
     trace = decode_trace(encode_trace(found.trace))
     assert (trace.subject, trace.level) == ("refimpl", kind.level)
     setting = setting_of(trace)
     assert setting is not None
-    world = TimedWorld.load(setting)
-    again = replay(level.model, trace, kind, world)
+    instance = TimedInstance.load(setting)
+    again = replay(level.model, trace, kind, instance)
     assert again.problem is not None
     assert again.problem.divergence is not None
     assert (again.problem.divergence.oracle, again.done) == (found.oracle, len(trace.operations) - 1)
-    assert replay(level.model, trace, level.target, world).problem is None
+    assert replay(level.model, trace, level.target, instance).problem is None
 
 
 def test_a_finding_is_a_script_and_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "FreesWhatIsStillCopied"
-    found, level = finding(name), TWINS[name].kind.level
+    found, level = finding(name), MUTANTS[name].kind.level
     assert _run(found.script, tmp_path).returncode == 1
     target = LEVELS[level].target
-    sound = found.script.replace(f"twins[{name!r}]", target.__name__)
+    sound = found.script.replace(f"mutants[{name!r}]", target.__name__)
     sound = sound.replace("import runpy\n", f"from {target.__module__} import {target.__name__}\nimport runpy\n")
     repaired = _run(sound, tmp_path)
     assert repaired.returncode == 0, repaired.stderr

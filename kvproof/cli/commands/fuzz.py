@@ -116,7 +116,7 @@ def run(
         return fuzz_target(
             chosen.model,
             chosen.target,
-            chosen.worlds(),
+            chosen.instances(),
             seed=seed,
             examples=examples,
             steps=steps,

@@ -11,11 +11,11 @@ from ...engines.build import Build
 from ...engines.session import Session, WorkerError
 from ...engines.vllm.dialect import DialectError, check_dialect, dialect
 from ...errors import UsageError
-from ...harness.worlds import Size, World
+from ...harness.instances import Instance, Size
 from ...spec.pool import Pool
 from .pool_target import EngineLostError, PoolLink, VllmPoolTarget
 
-__all__ = ["fuzz_pool", "pool_worlds", "splits", "targets"]
+__all__ = ["fuzz_pool", "pool_instances", "splits", "targets"]
 
 SIZES = (
     Size(blocks=2, requests=2, positions=2, slots=1, prefixes=3, hashes=3),
@@ -25,10 +25,10 @@ SIZES = (
 """Blocks of one token: vLLM takes the hashes of a partly filled block away when it is full, the machine keeps them."""
 
 
-def pool_worlds(split: bool) -> st.SearchStrategy[World]:
-    """Worlds in a release's dialect. In some a prompt names one block twice: two holds that one call gives back."""
+def pool_instances(split: bool) -> st.SearchStrategy[Instance]:
+    """Instances in a release's dialect. In some a prompt names one block twice: two holds that one call gives back."""
     return st.builds(
-        lambda size, cache, twice, seed: _world(size, cache > 0, twice == 0, split, seed),
+        lambda size, cache, twice, seed: _instance(size, cache > 0, twice == 0, split, seed),
         st.sampled_from(SIZES),
         st.sampled_from([1, 2, 3, 4, 5, 6, 7, 0]),
         st.integers(0, 3),
@@ -36,14 +36,14 @@ def pool_worlds(split: bool) -> st.SearchStrategy[World]:
     )
 
 
-def _world(size: Size, caching: bool, twice: bool, split: bool, seed: int) -> World:
-    world = World.make(size, caching=caching, split=split, null=True, seed=seed)
+def _instance(size: Size, caching: bool, twice: bool, split: bool, seed: int) -> Instance:
+    instance = Instance.make(size, caching=caching, split=split, null=True, seed=seed)
     if not twice:
-        return world
-    scope = world.scope
+        return instance
+    scope = instance.scope
     prompts = [row[:1] * len(row) for row in scope.params["prompt"]]
     params = {**scope.params, "prompt": prompts}
-    return dataclasses.replace(world, scope=dataclasses.replace(scope, params=params))
+    return dataclasses.replace(instance, scope=dataclasses.replace(scope, params=params))
 
 
 def splits(version: str) -> bool:
@@ -52,7 +52,7 @@ def splits(version: str) -> bool:
 
 
 @contextmanager
-def targets(build: Build) -> Iterator[Callable[[World], VllmPoolTarget]]:
+def targets(build: Build) -> Iterator[Callable[[Instance], VllmPoolTarget]]:
     """Give what makes targets of a build.
 
     Raises:
@@ -61,7 +61,7 @@ def targets(build: Build) -> Iterator[Callable[[World], VllmPoolTarget]]:
     try:
         with Session.of(build) as session:
             link = PoolLink(session)
-            yield lambda world: VllmPoolTarget(world, link)
+            yield lambda instance: VllmPoolTarget(instance, link)
     except (EngineLostError, WorkerError) as error:
         raise UsageError(f"{build.label} cannot be driven: {error}") from error
 
@@ -86,8 +86,8 @@ def fuzz_pool(
             link = PoolLink(session)
             report = fuzz(
                 Pool,
-                lambda world: VllmPoolTarget(world, link),
-                pool_worlds(split),
+                lambda instance: VllmPoolTarget(instance, link),
+                pool_instances(split),
                 seed=seed,
                 examples=10**6 if examples is None else examples,
                 steps=steps,

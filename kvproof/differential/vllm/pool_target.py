@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from ...checkers.target import Answer, Args, Fields, Target
 from ...engines.session import Session
-from ...harness.worlds import World
+from ...harness.instances import Instance
 from ...judge.record import Case, PoolState, Step
 
 __all__ = ["EngineLostError", "PoolLink", "VllmPoolTarget"]
@@ -79,10 +79,10 @@ class VllmPoolTarget(Target):
     lookups: ClassVar = frozenset({"hit"})
     essential: ClassVar = frozenset({"admit", "allocate"})
 
-    def __init__(self, setting: World, link: PoolLink) -> None:
-        """A fresh pool for a world."""
+    def __init__(self, setting: Instance, link: PoolLink) -> None:
+        """A fresh pool for an instance."""
         super().__init__(setting)
-        self.world, self._link = setting, link
+        self.instance, self._link = setting, link
         params, sizes = setting.scope.params, setting.scope.sizes
         self._prompt, self._limit, self._parent = params["prompt"], params["limit"], params["parent"]
         self._setup = {
@@ -148,9 +148,9 @@ class VllmPoolTarget(Target):
 
     def flat(self) -> Fields:
         """The pool's state as its own objects have it."""
-        sizes, pool = self.world.scope.sizes, self._pool
+        sizes, pool = self.instance.scope.sizes, self._pool
         blocks, hashes = sizes["Block"], sizes["Hash"]
-        null = self.world.scope.params["null"]
+        null = self.instance.scope.params["null"]
         carried = [False] * (blocks * hashes)
         for block, keys in pool.hashes or ():
             for k, _ in keys:
@@ -168,10 +168,10 @@ class VllmPoolTarget(Target):
     def fork(self) -> Self:
         """A second run in the same state: it is made again, call by call, when its turn comes."""
         kind = type(self)
-        twin = kind.__new__(kind)
-        twin.__dict__.update(self.__dict__)
-        twin._held, twin._ops, twin._number = self._held[:], self._ops[:], self._link.number()
-        return twin
+        forked = kind.__new__(kind)
+        forked.__dict__.update(self.__dict__)
+        forked._held, forked._ops, forked._number = self._held[:], self._ops[:], self._link.number()
+        return forked
 
     def spell(self, action: str, args: Args) -> str:
         """The calls on the pool."""
@@ -190,13 +190,13 @@ class VllmPoolTarget(Target):
         return named[action](*args) if action in named else "pool.reset_prefix_cache()"
 
     def preamble(self) -> str:
-        """Makes this target from the description of its world."""
+        """Makes this target from the description of its instance."""
         target = f"vllm=={self._link.session.hello.version}"
         return (
-            f"from {World.__module__} import World\nfrom {__name__} import PoolLink, VllmPoolTarget\n"
+            f"from {Instance.__module__} import Instance\nfrom {__name__} import PoolLink, VllmPoolTarget\n"
             f"from {Session.__module__} import Session\nfrom kvproof.engines.store import resolve\n\n"
             f"link = PoolLink(Session.of(resolve({target!r})))\n"
-            "target = VllmPoolTarget(World.load(setting), link)"
+            "target = VllmPoolTarget(Instance.load(setting), link)"
         )
 
     @staticmethod

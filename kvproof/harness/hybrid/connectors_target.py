@@ -12,8 +12,8 @@ from ...refimpl.connector import BlockRef, Boundary, Chain, Completion
 from ...refimpl.errors import RefusedError
 from ...refimpl.multi_connector import MultiConnector
 from ...refimpl.multi_records import LoadEnd, MultiSnapshot
+from .instances import HybridInstance
 from .scripted_store import ScriptedStore
-from .worlds import HybridWorld
 
 __all__ = ["ConnectorsTarget"]
 
@@ -25,7 +25,7 @@ class ConnectorsTarget(Target):
     """A `MultiConnector` over stores whose answers the machine decides.
 
     ``wait``, ``miss`` and ``choose`` are one call, whose answer tells them apart, and so is ``look_again``: a lookup
-    while nobody has resolved. What stores find is the world's doing: there is nothing to be refused in ``resolve``.
+    while nobody has resolved. What stores find is the instance's doing: there is nothing to be refused in ``resolve``.
     """
 
     name = "refimpl"
@@ -67,10 +67,10 @@ class ConnectorsTarget(Target):
     multi_kind: type[MultiConnector] = MultiConnector
     """The connector that is driven."""
 
-    def __init__(self, setting: HybridWorld) -> None:
+    def __init__(self, setting: HybridInstance) -> None:
         """Stores that know nothing, and no requests."""
         super().__init__(setting)
-        self.world = setting
+        self.instance = setting
         params, sizes = setting.scope.params, setting.scope.sizes
         self._keys = [b"hash %d" % h for h in range(sizes["Hash"])]
         self._wanted = [
@@ -288,10 +288,10 @@ class ConnectorsTarget(Target):
 
     def fork(self) -> Self:
         """A second run in the same state."""
-        twin = copy.copy(self)
-        twin.multi, twin.stores = copy.deepcopy((self.multi, self.stores))
-        twin._arrived, twin._job, twin._deadline = self._arrived[:], self._job[:], self._deadline[:]
-        return twin
+        forked = copy.copy(self)
+        forked.multi, forked.stores = copy.deepcopy((self.multi, self.stores))
+        forked._arrived, forked._job, forked._deadline = self._arrived[:], self._job[:], self._deadline[:]
+        return forked
 
     def spell(self, action: str, args: Args) -> str:
         """The call on the implementation."""

@@ -9,8 +9,8 @@ from ...checkers.target import Answer, Args, Fields, Target
 from ...refimpl.block_file import FINGERPRINT_BYTES, WriteStep, encode_file, file_bytes
 from ...refimpl.errors import RefusedError
 from ...refimpl.file_store import FileStore
+from .instances import HybridInstance
 from .memory_disk import NOTHING_FOUND, File, MemoryDisk, MemoryProcess
-from .worlds import HybridWorld
 
 __all__ = ["CAPACITY", "LAYOUT", "FileStoreTarget"]
 
@@ -18,14 +18,14 @@ LAYOUT = b"L" * FINGERPRINT_BYTES
 CONTENT_BYTES = 40
 FILLER = b"filler"
 CAPACITY = 100_000
-"""More than all files of a world have together; what makes room is asked to make it."""
+"""More than all files of an instance have together; what makes room is asked to make it."""
 
 
 class FileStoreTarget(Target):
     """A `FileStore` on a memory disk; ``create``, ``rename`` and ``sync_directory`` are steps of one ``putting``.
 
     What is observed is the disk, both sides of it, and what the store would serve. When the system brings what to the
-    disk, and who damages files, is the world's doing, and there is nothing to be refused in it.
+    disk, and who damages files, is the instance's doing, and there is nothing to be refused in it.
     """
 
     name = "refimpl"
@@ -54,7 +54,7 @@ class FileStoreTarget(Target):
     process_kind: type[MemoryProcess] = MemoryProcess
     """What its processes do with files."""
 
-    def __init__(self, setting: HybridWorld) -> None:
+    def __init__(self, setting: HybridInstance) -> None:
         """An empty store on an empty disk."""
         super().__init__(setting)
         sizes = setting.scope.sizes
@@ -202,14 +202,14 @@ class FileStoreTarget(Target):
 
     def fork(self) -> Self:
         """A second run in the same state: what was done is done again, for a file half written cannot be copied."""
-        assert isinstance(self.setting, HybridWorld)
-        twin = type(self)(self.setting)
+        assert isinstance(self.setting, HybridInstance)
+        forked = type(self)(self.setting)
         for action, args in self._done:
-            twin.apply(action, args)
-        return twin
+            forked.apply(action, args)
+        return forked
 
     def spell(self, action: str, args: Args) -> str:
-        """The call on the implementation, or what the world does."""
+        """The call on the implementation, or what the instance does."""
         calls = {
             "create": "putting = store.putting({0}, content); next(putting)",
             "rename": "next(putting), next(putting)  # of {0}: synced, renamed",
@@ -217,8 +217,8 @@ class FileStoreTarget(Target):
             "load": "store.load({0})",
             "evict": "# {0} makes room for another",
         }
-        world = f"# {action.replace('_', ' ')}: {', '.join(map(str, args))}"
-        return calls.get(action, world).format(*args)
+        instance = f"# {action.replace('_', ' ')}: {', '.join(map(str, args))}"
+        return calls.get(action, instance).format(*args)
 
 
 def _as(wanted: WriteStep | None, done: WriteStep | None) -> str | None:

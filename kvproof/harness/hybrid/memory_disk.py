@@ -53,7 +53,7 @@ class MemoryDisk:
         size = -(-len(data) // self.pages)
         return [data[page * size : (page + 1) * size] for page in range(self.pages)]
 
-    # What the world does.
+    # What the instance does.
 
     def write(self, name: str, page: int) -> None:
         """A page of a write call that is under way reaches the file."""

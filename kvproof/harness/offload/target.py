@@ -12,8 +12,8 @@ from ...refimpl.manager import KVCacheManager, ManagerSnapshot
 from ...refimpl.offload import OffloadManager, OffloadSnapshot, TransferSnapshot
 from ...refimpl.offload_worker import SteppedWorker
 from ...refimpl.transfers import Report
+from ..instances import Instance
 from ..pool.target import PoolTarget, walked
-from ..worlds import World
 
 __all__ = ["OffloadTarget"]
 
@@ -102,8 +102,8 @@ class OffloadTarget(PoolTarget):
 
     manager: OffloadManager
 
-    def __init__(self, setting: World) -> None:
-        """A fresh manager for a world, with an empty host pool, and a worker for each part of a block."""
+    def __init__(self, setting: Instance) -> None:
+        """A fresh manager for an instance, with an empty host pool, and a worker for each part of a block."""
         super().__init__(setting)
         sizes, owner = setting.scope.sizes, setting.scope.params["owner"]
         self._host = self._payload(sizes["HostBlock"])
@@ -117,7 +117,7 @@ class OffloadTarget(PoolTarget):
         self._load_to: dict[int, int] = {}
 
     def _manager_options(self) -> dict[str, Any]:
-        scope = self.world.scope
+        scope = self.instance.scope
         host = self.host_kind(scope.sizes["HostBlock"], **{**self._pool_options(), "null_block": False})
         return {
             **super()._manager_options(),
@@ -182,7 +182,7 @@ class OffloadTarget(PoolTarget):
         self._copy(self._load_to.get(b, NONE), s)
 
     def _copy(self, transfer: int, slot: int) -> None:
-        self._workers[self.world.scope.params["owner"][slot]].copy(transfer, 0, slot)
+        self._workers[self.instance.scope.params["owner"][slot]].copy(transfer, 0, slot)
 
     def _report_store(self, c: int, w: int, ok: int) -> None:
         self._report(self._store_to.get(c, NONE), w, ok)
@@ -229,7 +229,7 @@ class OffloadTarget(PoolTarget):
     def _fields_of(self, snapshot: ManagerSnapshot) -> Fields:
         assert isinstance(snapshot, OffloadSnapshot)
         blocks, requests, positions, hashes = self._sizes
-        hosts, workers = self.world.scope.sizes["HostBlock"], len(self._workers)
+        hosts, workers = self.instance.scope.sizes["HostBlock"], len(self._workers)
         host = snapshot.host
         filed, pins, offered = [NONE] * (requests * positions), [NONE] * (requests * positions), [0] * requests
         for r, keys in snapshot.filed.items():
@@ -292,14 +292,14 @@ class OffloadTarget(PoolTarget):
 
     def fork(self) -> Self:
         """A second run in the same state. Workers, payloads and manager share memory, so they are copied together."""
-        twin = super().fork()
-        twin.manager, twin._workers, twin._host = copy.deepcopy((self.manager, self._workers, self._host))
-        twin._host_announced = self._host_announced[:]
-        twin._store_to, twin._load_to = dict(self._store_to), dict(self._load_to)
-        return twin
+        forked = super().fork()
+        forked.manager, forked._workers, forked._host = copy.deepcopy((self.manager, self._workers, self._host))
+        forked._host_announced = self._host_announced[:]
+        forked._store_to, forked._load_to = dict(self._store_to), dict(self._load_to)
+        return forked
 
     def _spelled(self) -> Mapping[str, Callable[..., str]]:
-        prompts, limit = self.world.scope.params["prompt"], self._limit
+        prompts, limit = self.instance.scope.params["prompt"], self._limit
         return {
             **super()._spelled(),
             "process": lambda b: f"manager.processed({b})",

@@ -12,7 +12,7 @@ from ...refimpl.errors import RefusedError
 from ...refimpl.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from ...refimpl.manager import KVCacheManager, ManagerSnapshot
 from ...refimpl.payload import Payload
-from ..worlds import World
+from ..instances import Instance
 
 __all__ = ["PoolTarget"]
 
@@ -21,7 +21,7 @@ _REMEMBERED = 1000
 
 
 class _ReadyPayload(Payload):
-    """Keeps the KV of all tokens of a world from the start: made one by one they would take half of a run's time."""
+    """Keeps the KV of all tokens of an instance from the start: one by one they would take half of a run's time."""
 
     def keep(self, digests: Sequence[int], vectors: torch.Tensor) -> None:
         """`vectors` is the KV of the tokens with these digests."""
@@ -29,9 +29,9 @@ class _ReadyPayload(Payload):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_ReadyPayload":
         """A payload of its own bytes; what a token's KV is, is the same for all."""
-        twin = copy.copy(self)
-        twin.data = copy.deepcopy(self.data, memo)  # who else holds the tensor holds the twin's afterwards
-        return twin
+        forked = copy.copy(self)
+        forked.data = copy.deepcopy(self.data, memo)  # who else holds the tensor holds the fork's afterwards
+        return forked
 
 
 class _Decoder:
@@ -103,10 +103,10 @@ class PoolTarget(Target):
     manager_kind: type[KVCacheManager] = KVCacheManager
     """The manager that is driven."""
 
-    def __init__(self, setting: World) -> None:
-        """A fresh manager for a world."""
+    def __init__(self, setting: Instance) -> None:
+        """A fresh manager for an instance."""
         super().__init__(setting)
-        self.world = setting
+        self.instance = setting
         params = setting.scope.params
         self._null: int | None = params["null"]
         self._need: list[int] = params["need"]
@@ -122,7 +122,7 @@ class PoolTarget(Target):
         self._decoder = _Decoder(self._device, setting.digests)
 
     def _pool_options(self) -> dict[str, Any]:
-        params = self.world.scope.params
+        params = self.instance.scope.params
         return {
             "free_order": "split" if params["split"] else "append",
             "caching": params["caching"],
@@ -130,11 +130,11 @@ class PoolTarget(Target):
         }
 
     def _manager_options(self) -> dict[str, Any]:
-        return {"block_tokens": self.world.block_tokens, "payload": self._payload(self.world.blocks)}
+        return {"block_tokens": self.instance.block_tokens, "payload": self._payload(self.instance.blocks)}
 
     def _payload(self, blocks: int) -> Payload:
         # Eight float32 are 192 random bits a token: one content is never taken for another.
-        return _ReadyPayload(blocks, self.world.block_tokens, layers=1, heads=1, head_dim=4)
+        return _ReadyPayload(blocks, self.instance.block_tokens, layers=1, heads=1, head_dim=4)
 
     @property
     def _device(self) -> Payload:
@@ -173,10 +173,10 @@ class PoolTarget(Target):
         self.manager.skip(r)
 
     def _write(self, r: int, i: int, s: int, c: int) -> None:
-        self.manager.write(r, i, s, self.world.digests[c])
+        self.manager.write(r, i, s, self.instance.digests[c])
 
     def _register(self, r: int, i: int, h: int) -> None:
-        keys, parent = self.world.keys, self._parent[h]
+        keys, parent = self.instance.keys, self._parent[h]
         self.manager.register(r, i, keys[h], None if parent is None else keys[parent], self._covered[h])
 
     def _trim(self, r: int, n: int) -> None:
@@ -277,10 +277,10 @@ class PoolTarget(Target):
 
     def fork(self) -> Self:
         """A second run in the same state; only what can change is copied."""
-        twin = copy.copy(self)
-        twin.manager = copy.deepcopy(self.manager)
-        twin._announced, twin._reported = self._announced[:], self._reported[:]
-        return twin
+        forked = copy.copy(self)
+        forked.manager = copy.deepcopy(self.manager)
+        forked._announced, forked._reported = self._announced[:], self._reported[:]
+        return forked
 
     def spell(self, action: str, args: Args) -> str:
         """The call on the manager."""
@@ -290,7 +290,7 @@ class PoolTarget(Target):
     def _spelled(self) -> Mapping[str, Callable[..., str]]:
         """The calls that have other arguments than the action."""
         covered, limit, need, parent = self._covered, self._limit, self._need, self._parent
-        prompts = self.world.scope.params["prompt"]
+        prompts = self.instance.scope.params["prompt"]
         return {
             "admit": lambda r: f"manager.admit({r}, need={need[r]})",
             "hit": lambda r: f"manager.hit({r}, keys={prompts[r]}, limit={limit[r]})",

@@ -12,9 +12,9 @@ from ...refimpl.manager import KVCacheManager, ManagerSnapshot
 from ...refimpl.mirror import MirrorManager, MirrorSnapshot
 from ...refimpl.payload import Payload
 from ...refimpl.pinned_pool import PinnedPool, PinnedSnapshot
+from ..instances import Instance
 from ..offload.target import OffloadTarget
 from ..pool.target import PoolTarget, walked
-from ..worlds import World
 
 __all__ = ["TARGETS", "MirrorTarget", "PinnedTarget", "TieredTarget"]
 
@@ -51,21 +51,21 @@ class MirrorTarget(PoolTarget):
 
     manager: MirrorManager
 
-    def __init__(self, setting: World) -> None:
-        """A fresh manager for a world, with an empty host tier."""
+    def __init__(self, setting: Instance) -> None:
+        """A fresh manager for an instance, with an empty host tier."""
         super().__init__(setting)
         self._latency = 0
 
     def _manager_options(self) -> dict[str, Any]:
-        """A reload takes base and transfer, rounded up; together they are the world's cost."""
-        world = self.world
-        capacity, cost = world.scope.params["capacity"], world.scope.params["cost"]
+        """A reload takes base and transfer, rounded up; together they are the instance's cost."""
+        instance = self.instance
+        capacity, cost = instance.scope.params["capacity"], instance.scope.params["cost"]
         transfer = (cost + 1) // 2
         return {
             **super()._manager_options(),
             "host": self.host_kind(capacity, payload=self._payload(capacity)),
             "base_latency": cost - transfer,
-            "bandwidth": Fraction(2 * world.block_tokens, 2 * transfer - 1),
+            "bandwidth": Fraction(2 * instance.block_tokens, 2 * transfer - 1),
         }
 
     @property
@@ -92,7 +92,7 @@ class MirrorTarget(PoolTarget):
                 NONE if key is None else self._hash_of.get(key, UNKNOWN) for key in keys
             ]
         host = self.manager.host
-        contents, slots = self._decoder.decode(self._host), self.world.block_tokens
+        contents, slots = self._decoder.decode(self._host), self.instance.block_tokens
         kept = [NONE] * (hashes * slots)
         for key in snapshot.host:
             h, at = self._hash_of.get(key), host.slot(key) * slots
@@ -138,7 +138,7 @@ class PinnedTarget(PoolTarget):
     pool_kind: type[BlockPool] = PinnedPool
 
     def _pool_options(self) -> dict[str, Any]:
-        return {**super()._pool_options(), "pinning": self.world.scope.params["pinning"]}
+        return {**super()._pool_options(), "pinning": self.instance.scope.params["pinning"]}
 
     def _demote(self, n: int) -> object:
         pool = self.manager.pool
@@ -152,7 +152,7 @@ class PinnedTarget(PoolTarget):
             raise RefusedError("free and pinned blocks are too few")
 
     def _drop(self, r: int, m: int) -> object:
-        params = self.world.scope.params
+        params = self.instance.scope.params
         before = self.manager.table(r) if self.manager.is_inside(r) else ()
         dropped = self.manager.drop(r, m, window_blocks=params["window"], min_drop=params["min_drop"])
         gone = [b for b, now in zip(before, self.manager.table(r), strict=True) if b != now][::-1]
@@ -174,7 +174,7 @@ class PinnedTarget(PoolTarget):
         }
 
     def _spelled(self) -> Mapping[str, Callable[..., str]]:
-        params = self.world.scope.params
+        params = self.instance.scope.params
         options = f"window_blocks={params['window']}, min_drop={params['min_drop']}"
         return {
             **super()._spelled(),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
 from ...refimpl.errors import RefusedError
 from ...refimpl.links import ActiveTransfer, Completion, LinkModel, LinksSnapshot
-from .worlds import TimedWorld
+from .instances import TimedInstance
 
 __all__ = ["Clock", "LinksTarget", "chosen"]
 
@@ -59,10 +59,10 @@ class LinksTarget(Target):
     links_kind: type[LinkModel[Fraction]] = LinkModel
     """The links that are driven."""
 
-    def __init__(self, setting: TimedWorld) -> None:
+    def __init__(self, setting: TimedInstance) -> None:
         """Idle links, at time 0."""
         super().__init__(setting)
-        self.world = setting
+        self.instance = setting
         self._time, self._bytes = setting.numbers("time"), setting.numbers("bytes")
         self._bandwidth = setting.numbers("bandwidth")
         self.links = self.links_kind(self._bandwidth, now=Fraction(0))
@@ -168,10 +168,10 @@ class LinksTarget(Target):
 
     def fork(self) -> Self:
         """A second run in the same state; only what can change is copied."""
-        twin = copy.copy(self)
-        twin._ended = self._ended[:]
-        twin._fork_implementation()
-        return twin
+        forked = copy.copy(self)
+        forked._ended = self._ended[:]
+        forked._fork_implementation()
+        return forked
 
     def _fork_implementation(self) -> None:
         self.links = copy.deepcopy(self.links)

@@ -11,8 +11,8 @@ from ...checkers.target import NONE, UNKNOWN, Fields
 from ...refimpl.errors import RefusedError
 from ...refimpl.links import Completion
 from ...refimpl.shared_tier import SharedTier
+from .instances import TimedInstance
 from .links_target import Clock, LinksTarget, chosen
-from .worlds import TimedWorld
 
 __all__ = ["SharedTarget"]
 
@@ -37,7 +37,7 @@ class SharedTarget(LinksTarget):
     tier_kind: type[SharedTier[Fraction]] = SharedTier
     """The tier that is driven."""
 
-    def __init__(self, setting: TimedWorld) -> None:
+    def __init__(self, setting: TimedInstance) -> None:
         """An empty tier."""
         super().__init__(setting)
         self._keys = setting.keys
@@ -91,9 +91,9 @@ class SharedTarget(LinksTarget):
 
     def fork(self) -> Self:
         """A second run in the same state."""
-        twin = super().fork()
-        twin._landed = dict(self._landed)
-        return twin
+        forked = super().fork()
+        forked._landed = dict(self._landed)
+        return forked
 
     def _fork_implementation(self) -> None:
         self.links, self.tier = copy.deepcopy((self.links, self.tier))

@@ -14,8 +14,8 @@ from ...refimpl.links import Completion
 from ...refimpl.tier_records import Stored, TierEvent, TiersSnapshot
 from ...refimpl.timed_tiers import TimedTiers
 from ..pool.target import walked
+from .instances import TimedInstance
 from .links_target import Clock, LinksTarget, chosen
-from .worlds import TimedWorld
 
 __all__ = ["TimedTarget"]
 
@@ -69,7 +69,7 @@ class TimedTarget(LinksTarget):
     tiers_kind: type[TimedTiers[Fraction]] = TimedTiers
     """The tiers that are driven."""
 
-    def __init__(self, setting: TimedWorld) -> None:
+    def __init__(self, setting: TimedInstance) -> None:
         """A fresh worker, with an empty host tier."""
         super().__init__(setting)
         params = setting.scope.params
@@ -217,15 +217,15 @@ class TimedTarget(LinksTarget):
 
     def fork(self) -> Self:
         """A second run in the same state."""
-        twin = super().fork()
-        twin._promoted = self._promoted[:]
-        return twin
+        forked = super().fork()
+        forked._promoted = self._promoted[:]
+        return forked
 
     def _fork_implementation(self) -> None:
         self.links, self.tiers = copy.deepcopy((self.links, self.tiers))
 
     def _spelled(self) -> Mapping[str, Callable[..., str]]:
-        prefixes = self.world.prefixes
+        prefixes = self.instance.prefixes
         return {
             **super()._spelled(),
             "register": lambda b, h: f"tiers.register({b}, key={h})",

@@ -1,4 +1,4 @@
-"""The register of the corpus: which machines state something false, and which are their true twins."""
+"""The register of the corpus: which machines state something false, and which are their true mutants."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def refused(says: str) -> Callable[[Callable[[], type[Machine]]], Callable[[], t
 
 
 def true(machine: type[Machine]) -> type[Machine]:
-    """The machine is the mended twin of a false one."""
+    """The machine is the mended mutant of a false one."""
     TRUE.append(machine)
     return machine

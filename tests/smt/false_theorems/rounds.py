@@ -143,7 +143,7 @@ class TwiceInARoundAddsUp(Base):
 
 
 @false("no_more_than_before")
-class TwinCounts(Machine):
+class MutantCounts(Machine):
     """Two counts of what all rounds write: neither is known by what the other was before."""
 
     up = Map(Block, to=Bool)
@@ -156,7 +156,7 @@ class TwinCounts(Machine):
             self.up[b] = True
 
     @step("X", of="act")
-    def no_more_than_before(self, before: TwinCounts) -> Bool:
+    def no_more_than_before(self, before: MutantCounts) -> Bool:
         return self.a.value <= before.z.value
 
 

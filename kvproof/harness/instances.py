@@ -1,9 +1,9 @@
-"""Worlds: instances of the parameters of machine P, and of those that extend it, that come from real token sequences.
+"""Instances of the parameters of machine P, and of those that extend it, that come from real token sequences.
 
-A world is a few requests whose tokens share prefixes. Every distinct prefix (with what else its KV depends on) is one
-content; a hash is the real, chained key of a block and names the contents of the slots that it covers. So whatever the
-machine allows in a world can be done to an implementation, with real keys and with real digests. What machines M, D
-and O have besides (a host tier's capacity, a window, workers) are a few numbers more.
+An instance is a few requests whose tokens share prefixes. Every distinct prefix (with what else its KV depends on) is
+one content; a hash is the real, chained key of a block and names the contents of the slots that it covers. So whatever
+the machine allows can be done to an implementation, with real keys and with real digests. What machines M, D and O have
+besides (a host tier's capacity, a window, workers) are a few numbers more.
 """
 
 import functools
@@ -28,7 +28,7 @@ from ..spec.pool import Pool
 from ..spec.tiered import Tiered
 from .steering import Steering
 
-__all__ = ["OFFLOAD_SIZES", "SIZES", "TIER_SIZES", "Size", "World", "host_params", "host_sizes", "worlds"]
+__all__ = ["OFFLOAD_SIZES", "SIZES", "TIER_SIZES", "Instance", "Size", "host_params", "host_sizes", "instances"]
 
 CHOICES: Mapping[str, Sequence[int | bool]] = {
     "capacity": (2, 1, 3, 4),
@@ -38,12 +38,12 @@ CHOICES: Mapping[str, Sequence[int | bool]] = {
     "min_drop": (1, 2, 3),
     "lazy": (False, False, True),
 }
-"""What machines M, D and O may have in a world: small, so that hosts are full, and windows move past whole drops."""
+"""What machines M, D and O may have: small, so that hosts are full, and windows move past whole drops."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a world is."""
+    """How large an instance is."""
 
     blocks: int
     """Blocks that can be handed out; a null block comes on top."""
@@ -70,7 +70,7 @@ SIZES = (
     Size(blocks=4, requests=3, positions=2, slots=3, prefixes=8, hashes=5),
     Size(blocks=7, requests=4, positions=3, slots=2, prefixes=10, hashes=7),
 )
-"""The sizes that random worlds have, the smallest first. They are few because each costs an interpreter."""
+"""The sizes that random instances have, the smallest first. They are few because each costs an interpreter."""
 
 TIER_SIZES = (
     Size(blocks=2, requests=2, positions=2, slots=1, prefixes=3, hashes=3),
@@ -79,7 +79,7 @@ TIER_SIZES = (
     Size(blocks=4, requests=3, positions=3, slots=2, prefixes=9, hashes=6),
     Size(blocks=5, requests=3, positions=4, slots=1, prefixes=7, hashes=7),
 )
-"""Those of worlds with more tiers than one: prompts are longer than in `SIZES`, and blocks fewer."""
+"""Those of instances with more tiers than one: prompts are longer than in `SIZES`, and blocks fewer."""
 
 OFFLOAD_SIZES = (
     Size(blocks=2, requests=2, positions=2, slots=1, prefixes=3, hashes=3, host_blocks=1),
@@ -88,7 +88,7 @@ OFFLOAD_SIZES = (
     Size(blocks=4, requests=3, positions=3, slots=1, prefixes=6, hashes=6, host_blocks=3),
     Size(blocks=4, requests=3, positions=3, slots=2, prefixes=8, hashes=5, host_blocks=4, workers=2),
 )
-"""Those of worlds with asynchronous offload."""
+"""Those of instances with asynchronous offload."""
 
 _TENANTS = (ExtraKeys(), ExtraKeys(salt="a"), ExtraKeys(adapter="a"))
 
@@ -104,11 +104,11 @@ def _model_with(params: frozenset[str]) -> Model:
         model = Model.of(machine)
         if params == set(model.params):
             return model
-    raise ValueError(f"there are no worlds for a machine with the parameters {', '.join(sorted(params))}")
+    raise ValueError(f"there are no instances for a machine with the parameters {', '.join(sorted(params))}")
 
 
 @dataclass(frozen=True)
-class World:
+class Instance:
     """One instance of a machine's parameters, and what an implementation needs to be driven in it."""
 
     scope: Scope
@@ -141,16 +141,16 @@ class World:
         """How many leading slots of its block each hash covers."""
         return tuple(sum(c is not None for c in row) for row in self.scope.params["kv"])
 
-    # How worlds are made.
+    # How instances are made.
 
     @staticmethod
-    def from_seed(seed: int, size: Size | None = None, *, machine: type[Machine] = Pool) -> "World":
-        """The world with this number; the same one on every machine and in every process."""
+    def from_seed(seed: int, size: Size | None = None, *, machine: type[Machine] = Pool) -> "Instance":
+        """The instance with this number; the same one on every machine and in every process."""
         dice = random.Random(seed)
         size = dice.choice(_sizes_for(machine)) if size is None else size
         caching, split, null = dice.random() < 0.9, dice.random() < 0.5, dice.random() < 0.5
         more = {name: dice.choice(CHOICES[name]) for name in _more_params(machine)}
-        return World.make(size, caching=caching, split=split, null=null, seed=seed, more=more)
+        return Instance.make(size, caching=caching, split=split, null=null, seed=seed, more=more)
 
     @staticmethod
     def make(
@@ -161,8 +161,8 @@ class World:
         null: bool = False,
         seed: int = 0,
         more: Mapping[str, int | bool] | None = None,
-    ) -> "World":
-        """A world of this size and dialect: tries sequences until their prefixes give the numbers asked for.
+    ) -> "Instance":
+        """An instance of this size and dialect: tries sequences until their prefixes give the numbers asked for.
 
         ``more``: what a machine that extends P has besides; it is the machine that has just these parameters.
         """
@@ -174,15 +174,15 @@ class World:
             trie = _Trie(size, dice)
             if not trie.fits():
                 continue
-            # Most worlds have something to find; a few need not, and some sizes have no room for it.
+            # Most instances have something to find; a few need not, and some sizes have no room for it.
             lonely += 1
             if trie.shares(shared) or lonely > 20 * shared or dice.random() < 0.05:
-                return trie.world({"caching": caching, "split": split, "null": 0 if null else None, **(more or {})})
+                return trie.instance({"caching": caching, "split": split, "null": 0 if null else None, **(more or {})})
         raise ValueError(f"no token sequences were found that give {size}")
 
     @staticmethod
-    def of_scope(scope: Scope) -> "World":
-        """A world for any instance of a machine, such as that of a proof's counterexample: made-up tokens, real keys.
+    def of_scope(scope: Scope) -> "Instance":
+        """An instance in any scope of a machine, such as that of a proof's counterexample: made-up tokens, real keys.
 
         Raises:
             ValueError: no blocks are like that: a hash covers slots with gaps, or the null block is not the first.
@@ -205,14 +205,14 @@ class World:
                     tokens = [c for c in kv[h] if c is not None]
                     keys[h] = block_key(keys.get(parents[h]), tokens, ExtraKeys(salt=f"hash {h}"))
         digests = [next_digest(root_digest(), c) for c in range(scope.sizes["Content"])]
-        return World(scope, tuple(keys[h] for h in range(len(kv))), tuple(digests))
+        return Instance(scope, tuple(keys[h] for h in range(len(kv))), tuple(digests))
 
     def worthwhile(self, state: State, action: str, possible: list[Args]) -> list[Args]:
         """What a server would do, and what leads somewhere."""
         return Steering(self.scope, state, self.writes).worthwhile(action, possible)
 
     def describe(self) -> dict[str, Any]:
-        """Everything that is needed to make this world again: JSON values, 64-bit numbers included."""
+        """Everything that is needed to make this instance again: JSON values, 64-bit numbers included."""
         return {
             "sizes": dict(self.scope.sizes),
             "params": dict(self.scope.params),
@@ -221,30 +221,30 @@ class World:
         }
 
     @staticmethod
-    def load(described: Mapping[str, Any]) -> "World":
+    def load(described: Mapping[str, Any]) -> "Instance":
         """The opposite of `describe`.
 
         Raises:
-            ValueError: it describes no world.
+            ValueError: it describes no instance.
         """
         params = dict(described["params"])
         scope = Scope(_model_with(frozenset(params)), dict(described["sizes"]), params)
         keys, digests = tuple(map(bytes.fromhex, described["keys"])), tuple(described["digests"])
         if len(set(keys)) != scope.sizes["Hash"] or len(keys) != scope.sizes["Hash"]:
-            raise ValueError("a world has a key of its own for each hash")
+            raise ValueError("an instance has a key of its own for each hash")
         if len(digests) != scope.sizes["Content"] or not all(type(d) is int and -(2**63) <= d < 2**63 for d in digests):
-            raise ValueError("a world has a digest of 64 bits for each content")
-        return World(scope, keys, digests)
+            raise ValueError("an instance has a digest of 64 bits for each content")
+        return Instance(scope, keys, digests)
 
 
-def worlds(
+def instances(
     sizes: Sequence[Size] | None = None, *, caching: bool | None = None, machine: type[Machine] = Pool
-) -> st.SearchStrategy[World]:
-    """Draws worlds of all sizes and dialects; Hypothesis shrinks to the first size and the plain dialect.
+) -> st.SearchStrategy[Instance]:
+    """Draws instances of all sizes and dialects; Hypothesis shrinks to the first size and the plain dialect.
 
     Args:
         sizes: how large they are; by default as suits the machine.
-        caching: whether blocks are registered; by default in most worlds.
+        caching: whether blocks are registered; by default in most instances.
         machine: whose parameters they are instances of: P's, M's, D's, those of both, or O's.
     """
     more = _more_params(machine)
@@ -253,7 +253,7 @@ def worlds(
     # One in eight has no cache: then there is nothing to hit, register or evict. As rarely windows cannot move.
     mostly, rarely = st.sampled_from([1, 2, 3, 4, 5, 6, 7, 0]), st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7])
     return st.builds(
-        lambda size, split, null, cache, seed, numbers: World.make(
+        lambda size, split, null, cache, seed, numbers: Instance.make(
             size,
             caching=caching if caching is not None else cache > 0,
             split=split,
@@ -271,7 +271,7 @@ def worlds(
 
 
 def host_params(size: Size) -> dict[str, Any]:
-    """The parameters of machine O that a world's size decides: whose the slots are."""
+    """The parameters of machine O that an instance's size decides: whose the slots are."""
     return {"owner": [s % size.workers for s in range(size.slots)], "driver": 0}
 
 
@@ -282,7 +282,7 @@ def host_sizes(size: Size) -> dict[str, int]:
 
 
 def _sizes_for(machine: type[Machine]) -> Sequence[Size]:
-    """The sizes of worlds for this machine."""
+    """The sizes of instances for this machine."""
     return OFFLOAD_SIZES if issubclass(machine, Offload) else TIER_SIZES if _more_params(machine) else SIZES
 
 
@@ -369,8 +369,8 @@ class _Trie:
         ends = [s.nodes[tokens - 1] for s in self.sequences if s.prompt > tokens]
         return len(set(ends)) < len(ends)
 
-    def world(self, given: Mapping[str, Any]) -> World:
-        """The world of these sequences, with those parameters that are no matter of sequences."""
+    def instance(self, given: Mapping[str, Any]) -> Instance:
+        """The instance of these sequences, with those parameters that are no matter of sequences."""
         size = self.size
         full = [n for n in range(len(self.tokens)) if self._is_full(n)]
         partial = [n for n in range(len(self.tokens)) if not self._is_full(n)]
@@ -424,7 +424,7 @@ class _Trie:
         writes = [
             (r, *divmod(i, size.slots), node) for r, s in enumerate(self.sequences) for i, node in enumerate(s.nodes)
         ]
-        return World(scope, tuple(keys[node] for node in named), tuple(digests), frozenset(writes))
+        return Instance(scope, tuple(keys[node] for node in named), tuple(digests), frozenset(writes))
 
     def _block(self, node: int) -> tuple[list[int], int | None]:
         """The nodes of the block that a prefix ends in, up to its end, and the node at the end of the block before."""

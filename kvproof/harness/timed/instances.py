@@ -1,4 +1,4 @@
-"""Worlds for machines in virtual time: bandwidths, sizes and moments, all exact, and what requests ask for.
+"""Instances for machines in virtual time: bandwidths, sizes and moments, all exact, and what requests ask for.
 
 Here nothing comes from tokens: a tier in virtual time knows blocks by their keys only, and any key will do.
 """
@@ -19,9 +19,9 @@ from ...machine.concrete import State
 from ...spec.links import Links
 from ...spec.shared_tier import SharedTier
 from ...spec.timed_tiers import TimedTiers
-from ..scoped_world import ScopedWorld, drawn, row
+from ..scoped_instance import ScopedInstance, drawn, row
 
-__all__ = ["TimedWorld", "model_of", "timed_worlds"]
+__all__ = ["TimedInstance", "model_of", "timed_instances"]
 
 Exact = int | str
 """An exact number as JSON has it: an integer, or text such as 1/3."""
@@ -52,7 +52,7 @@ SIZES: Mapping[type[Machine], Sequence[dict[str, int]]] = {
         {"Link": 1, "Transfer": 6, "Moment": 9, "Worker": 3, "Hash": 6},
     ),
 }
-"""The sizes that random worlds have, the smallest first. They are few because each costs an interpreter."""
+"""The sizes that random instances have, the smallest first. They are few because each costs an interpreter."""
 
 
 def model_of(machine: type[Machine]) -> Model:
@@ -74,7 +74,7 @@ _SHARED = _without_start(Model.of(SharedTier))
 
 
 @dataclass(frozen=True)
-class TimedWorld(ScopedWorld):
+class TimedInstance(ScopedInstance):
     """One instance of the parameters of `Links`, `TimedTiers` or `SharedTier`."""
 
     SIZES = SIZES
@@ -112,9 +112,9 @@ class TimedWorld(ScopedWorld):
         return _Steering(self, state)
 
 
-def timed_worlds(machine: type[Machine]) -> st.SearchStrategy[TimedWorld]:
-    """Draws worlds of all sizes for this machine; Hypothesis shrinks to the first size and the first numbers."""
-    return drawn(TimedWorld, machine, _params)
+def timed_instances(machine: type[Machine]) -> st.SearchStrategy[TimedInstance]:
+    """Draws instances of all sizes for this machine; Hypothesis shrinks to the first size and the first numbers."""
+    return drawn(TimedInstance, machine, _params)
 
 
 def _params(machine: type[Machine], size: Mapping[str, int]) -> dict[str, st.SearchStrategy[Any]]:
@@ -156,8 +156,8 @@ def _prefix(hashes: int, positions: int) -> st.SearchStrategy[list[int | None]]:
 class _Steering:
     """Which of the possible steps lead somewhere, in one state."""
 
-    def __init__(self, world: TimedWorld, state: State) -> None:
-        self.world, self.now = world, vars(state)
+    def __init__(self, instance: TimedInstance, state: State) -> None:
+        self.instance, self.now = instance, vars(state)
         self.time: list[Fraction] = self.now["time"]
 
     def _is_ahead(self, m: int) -> bool:
@@ -165,7 +165,7 @@ class _Steering:
 
     def _start(self, t: int, _x: int, _m: int) -> bool:
         """The tiers' own copies need ids too."""
-        return "free" not in self.now or t + 4 < self.world.scope.sizes["Transfer"]
+        return "free" not in self.now or t + 4 < self.instance.scope.sizes["Transfer"]
 
     def _advance(self, m: int) -> bool:
         """While something is on its way; of a shared tier, to where the worker is that is furthest behind."""
@@ -189,7 +189,7 @@ class _Steering:
 
     def _register(self, _b: int, h: int) -> bool:
         """What some request looks for."""
-        return any(h in row for row in self.world.prefixes)
+        return any(h in row for row in self.instance.prefixes)
 
     def _release(self, b: int) -> bool:
         """What can be found; another block where there is no name left for it."""

@@ -1,7 +1,7 @@
 """The host tier and the pinned queue with one thing wrong.
 
-As in ``twins.py``; ``TWINS`` says besides at which level a twin is driven, and after which actions it may be noticed.
-Those named S1 to S9 are faults that the documents behind machines M and D record of real engines, or of first designs.
+As in ``mutants.py``; ``MUTANTS`` says besides at which level a mutant is driven, and after which actions it may show.
+Those named S1 to S9 are the known faults of that name (`spec/faults.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ RELEASES = ("trim", "finish", "preempt")
 DEMOTIONS = ("demote", "open_gate", "allocate")
 
 
-class Twin(NamedTuple):
+class Mutant(NamedTuple):
     """A broken target, and how it must be noticed."""
 
     kind: type[PoolTarget]
@@ -28,7 +28,7 @@ class Twin(NamedTuple):
     rules: tuple[str, ...]
 
 
-TWINS: dict[str, Twin] = {}
+MUTANTS: dict[str, Mutant] = {}
 
 
 class _Scripted(PoolTarget):
@@ -36,9 +36,9 @@ class _Scripted(PoolTarget):
 
     def preamble(self) -> str:
         return (
-            "import runpy\nfrom kvproof.harness.worlds import World\n\n"
-            f"twins = runpy.run_path({__file__!r})\n"
-            f"target = twins[{type(self).__name__!r}](World.load(setting))"
+            "import runpy\nfrom kvproof.harness.instances import Instance\n\n"
+            f"mutants = runpy.run_path({__file__!r})\n"
+            f"target = mutants[{type(self).__name__!r}](Instance.load(setting))"
         )
 
 
@@ -68,11 +68,11 @@ class Tiers(_Scripted, TieredTarget):
     """At level ``tiered``."""
 
 
-def twin(oracle: str, *rules: str) -> Callable[[type[PoolTarget]], type[PoolTarget]]:
-    """Enter a twin, where it must be noticed, and after which actions."""
+def mutant(oracle: str, *rules: str) -> Callable[[type[PoolTarget]], type[PoolTarget]]:
+    """Enter a mutant, where it must be noticed, and after which actions."""
 
     def enter(kind: type[PoolTarget]) -> type[PoolTarget]:
-        TWINS[kind.__name__] = Twin(kind, oracle, rules)
+        MUTANTS[kind.__name__] = Mutant(kind, oracle, rules)
         return kind
 
     return enter
@@ -81,7 +81,7 @@ def twin(oracle: str, *rules: str) -> Callable[[type[PoolTarget]], type[PoolTarg
 # ---------------------------------------------------------------------------------------------------- machine M
 
 
-@twin("hashes", *RELEASES)
+@mutant("hashes", *RELEASES)
 class OffloadsOnRelease(Mirrors):
     """S1: what is released moves to the host, and is not in the device's map any more (M1)."""
 
@@ -107,7 +107,7 @@ class OffloadsOnRelease(Mirrors):
                 self.pool._cache.remove_block(block)
 
 
-@twin("events", "hit")
+@mutant("events", "hit")
 class ReloadsEveryHostBlock(Mirrors):
     """S2: a lookup brings back whatever the host has, and not only what it asks for (M4)."""
 
@@ -123,7 +123,7 @@ class ReloadsEveryHostBlock(Mirrors):
             return found
 
 
-@twin("ref_cnt", "hit")
+@mutant("ref_cnt", "hit")
 class ReloadsWithoutHolding(Mirrors):
     """S3: what is reloaded stands in the table, and in the free queue (M6)."""
 
@@ -134,7 +134,7 @@ class ReloadsWithoutHolding(Mirrors):
             return table
 
 
-@twin("ref_cnt", "hit")
+@mutant("ref_cnt", "hit")
 class HoldsOnlyWholeReloads(Mirrors):
     """S3, in part: nothing of a reload is held that ended for lack of room (M6)."""
 
@@ -147,7 +147,7 @@ class HoldsOnlyWholeReloads(Mirrors):
             return found
 
 
-@twin("hits", "hit")
+@mutant("hits", "hit")
 class CountsReloadsTwice(Mirrors):
     """S4: a reload is a hit of the host, and then one of the device (M8)."""
 
@@ -157,7 +157,7 @@ class CountsReloadsTwice(Mirrors):
             return super()._reload_missing(keys, places)
 
 
-@twin("hashes", "hit")
+@mutant("hashes", "hit")
 class ReloadedBlockKeepsItsOldHash(Mirrors):
     """S5: the block that a reload takes can still be found under what it held before (M5)."""
 
@@ -171,7 +171,7 @@ class ReloadedBlockKeepsItsOldHash(Mirrors):
             return table
 
 
-@twin("events", "hit")
+@mutant("events", "hit")
 class ReloadsBeforeClaiming(Mirrors):
     """What is on the device is held only when all reloads are done: one of them may have taken it (M6)."""
 
@@ -199,7 +199,7 @@ class ReloadsBeforeClaiming(Mirrors):
             return table
 
 
-@twin("content", "hit")
+@mutant("content", "hit")
 class ReloadsFromWrongSlot(Mirrors):
     """The bytes of another host block come back (M5, P6)."""
 
@@ -213,7 +213,7 @@ class ReloadsFromWrongSlot(Mirrors):
             return table
 
 
-@twin("result", "hit")
+@mutant("result", "hit")
 class WalksPastTheGap(Mirrors):
     """A lookup goes on behind a hash that is on neither tier (M4)."""
 
@@ -222,7 +222,7 @@ class WalksPastTheGap(Mirrors):
             return [b for b in map(self.pool.lookup, keys[:asked]) if b is not None]
 
 
-@twin("filed", "hit")
+@mutant("filed", "hit")
 class ForgetsUnderWhatItWasFound(Mirrors):
     """What was found on the device is never mirrored again, nor touched on the host (M2)."""
 
@@ -233,7 +233,7 @@ class ForgetsUnderWhatItWasFound(Mirrors):
             return found
 
 
-@twin("host", "mirror")
+@mutant("host", "mirror")
 class MirrorDoesNotTouch(Mirrors):
     """A block that is on the host already keeps its place there (M2)."""
 
@@ -251,7 +251,7 @@ class MirrorDoesNotTouch(Mirrors):
             self.host.is_mirroring = False
 
 
-@twin("host", "mirror")
+@mutant("host", "mirror")
 class HostEvictsWrongEnd(Mirrors):
     """The block that was used last goes first (M3)."""
 
@@ -264,7 +264,7 @@ class HostEvictsWrongEnd(Mirrors):
             return slot
 
 
-@twin("kept", "mirror")
+@mutant("kept", "mirror")
 class MirrorsWrongBlock(Mirrors):
     """The host gets another block's bytes (M3, P6)."""
 
@@ -273,7 +273,7 @@ class MirrorsWrongBlock(Mirrors):
             return [(key, (block + 1) % self.pool.num_blocks) for key, block in super()._mirrorable(request_id)]
 
 
-@twin("kept", "mirror")
+@mutant("kept", "mirror")
 class SharesOneHostSlot(Mirrors):
     """Two hashes, one slot: only the bytes of the second are there."""
 
@@ -283,7 +283,7 @@ class SharesOneHostSlot(Mirrors):
             return 0
 
 
-@twin("latency", "hit")
+@mutant("latency", "hit")
 class RoundsLatencyDown(Mirrors):
     """A part of a time unit is none (M7)."""
 
@@ -292,7 +292,7 @@ class RoundsLatencyDown(Mirrors):
         self.manager._block_latency -= 1
 
 
-@twin("reloaded", "hit")
+@mutant("reloaded", "hit")
 class CountsWhatItFoundAsReloaded(Mirrors):
     """Blocks that were on the device all the time are counted too (M8)."""
 
@@ -302,7 +302,7 @@ class CountsWhatItFoundAsReloaded(Mirrors):
             return super()._reload_missing(keys, places)
 
 
-@twin("mirrored", "mirror")
+@mutant("mirrored", "mirror")
 class CountsTouchesAsStored(Mirrors):
     """A block that is on the host already is counted as mirrored again (M8)."""
 
@@ -312,7 +312,7 @@ class CountsTouchesAsStored(Mirrors):
             self.stored += 1
 
 
-@twin("dropped", "mirror")
+@mutant("dropped", "mirror")
 class CountsNoEvictions(Mirrors):
     """The host never says that it gave something up (M8)."""
 
@@ -323,7 +323,7 @@ class CountsNoEvictions(Mirrors):
             return slot
 
 
-@twin("counted", "preempt")
+@mutant("counted", "preempt")
 class ForgetsThatItCounted(Mirrors):
     """A preempted request comes back as a new one (P15)."""
 
@@ -333,7 +333,7 @@ class ForgetsThatItCounted(Mirrors):
             self.forget(request_id)
 
 
-@twin("queries", "hit")
+@mutant("queries", "hit")
 class CountsEveryLookup(Mirrors):
     """What a request asks for after a preemption is counted again (P15)."""
 
@@ -348,7 +348,7 @@ class CountsEveryLookup(Mirrors):
 # ---------------------------------------------------------------------------------------------------- machine D
 
 
-@twin("ref_cnt", "drop")
+@mutant("ref_cnt", "drop")
 class PinsByReference(Pins):
     """S6: a pin is one more holder (D1)."""
 
@@ -359,7 +359,7 @@ class PinsByReference(Pins):
                 self._ref_cnt[block] += 1
 
 
-@twin("pinned", "hit")
+@mutant("pinned", "hit")
 class KeepsStaleEntries(Pins):
     """S7: a pinned block that is hit stays in the pinned queue (D3)."""
 
@@ -372,7 +372,7 @@ class KeepsStaleEntries(Pins):
                     super().touch([block])
 
 
-@twin("refusal", "open_gate")
+@mutant("refusal", "open_gate")
 class GateDemotesNothing(Pins):
     """S8: an admission gate looks at free blocks only (D5)."""
 
@@ -385,7 +385,7 @@ class GateDemotesNothing(Pins):
             return BlockPool.allocate(self, n)
 
 
-@twin("hashes", "drop")
+@mutant("hashes", "drop")
 class MasksWhatItPins(Pins):
     """S9: blocks behind the window are kept out of the map, also those that are pinned to be found (D4)."""
 
@@ -396,7 +396,7 @@ class MasksWhatItPins(Pins):
                 self._cache.remove_block(block)
 
 
-@twin("marked", "open_gate", "allocate")
+@mutant("marked", "open_gate", "allocate")
 class GateDemotesAll(Pins):
     """Whoever lacks one block gets all pinned ones (D5)."""
 
@@ -408,7 +408,7 @@ class GateDemotesAll(Pins):
             return made
 
 
-@twin("marked", "drop")
+@mutant("marked", "drop")
 class DropMarksOldest(Pins):
     """The window's oldest blocks are pinned, the newest are freed (D4)."""
 
@@ -425,7 +425,7 @@ class DropMarksOldest(Pins):
             return super().drop(request_id, before, window_blocks=window_blocks, min_drop=min_drop)
 
 
-@twin("marked", *DEMOTIONS)
+@mutant("marked", *DEMOTIONS)
 class DemotesYoungestFirst(Pins):
     """The block that was pinned last goes first (D2)."""
 
@@ -438,7 +438,7 @@ class DemotesYoungestFirst(Pins):
             return len(blocks)
 
 
-@twin("marked", "evict")
+@mutant("marked", "evict")
 class EvictKeepsMark(Pins):
     """A block without hashes is still to be kept (D3)."""
 
@@ -447,7 +447,7 @@ class EvictKeepsMark(Pins):
             BlockPool.evict(self, block)
 
 
-@twin("result", "drop")
+@mutant("result", "drop")
 class SaysOtherBlocksWereDropped(Pins):
     """The answer names the blocks first to last (D4)."""
 
@@ -456,7 +456,7 @@ class SaysOtherBlocksWereDropped(Pins):
             return super().drop(request_id, before, window_blocks=window_blocks, min_drop=min_drop)[::-1]
 
 
-@twin("refusal", "allocate")
+@mutant("refusal", "allocate")
 class PinsForEver(Pins):
     """Nothing is demoted for an allocation (D5)."""
 
@@ -468,7 +468,7 @@ class PinsForEver(Pins):
 # ---------------------------------------------------------------------------------------------------- both together
 
 
-@twin("result", "hit")
+@mutant("result", "hit")
 class ReloadsIntoFreeBlocksOnly(Tiers):
     """A reload does not demote: pinned blocks are no room (M6, D5)."""
 
@@ -479,7 +479,7 @@ class ReloadsIntoFreeBlocksOnly(Tiers):
             return next((i for i in range(end) if places[: i + 1].count(None) > room), end)
 
 
-@twin("marked", "hit")
+@mutant("marked", "hit")
 class LettingGoUnmarks(Tiers):
     """A lookup takes the mark off what it finds (D3)."""
 
@@ -490,7 +490,7 @@ class LettingGoUnmarks(Tiers):
             return found
 
 
-@twin("host", "drop")
+@mutant("host", "drop")
 class DropsToTheHost(Tiers):
     """What a window leaves behind moves to the host (M1)."""
 

@@ -11,28 +11,30 @@ from kvproof.checkers.fuzz import Finding, fuzz
 from kvproof.checkers.replay import calls_of, replay, setting_of
 from kvproof.checkers.target import Target
 from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.harness.instances import Instance, instances
 from kvproof.harness.pool.target import PoolTarget
-from kvproof.harness.worlds import World, worlds
 from kvproof.machine import Model
 from kvproof.spec.pool import Pool
 
-TWINS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__file__).with_name("twins.py")))["TWINS"]
+MUTANTS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__file__).with_name("mutants.py")))[
+    "MUTANTS"
+]
 MODEL = Model.of(Pool)
 COMPARED = {*PoolTarget.fields, "result", "events", "refusal", "residue", "crash"}
 
 # A fault that takes thousands of runs to meet; the exhaustive walk in test_lockstep.py meets it at once.
 RARE = "WritesWhatIsShared"
-NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == RARE else name for name in TWINS]
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == RARE else name for name in MUTANTS]
 
 _found: dict[str, Finding] = {}
 
 
 def finding(name: str) -> Finding:
-    """The finding in which a twin must be noticed."""
+    """The finding in which a mutant must be noticed."""
     if name not in _found:
-        kind, oracle = TWINS[name]
+        kind, oracle = MUTANTS[name]
         report = fuzz(
-            Pool, kind, worlds(), seed=7, examples=10_000 if name == RARE else 400, steps=50 if name == RARE else 30
+            Pool, kind, instances(), seed=7, examples=10_000 if name == RARE else 400, steps=50 if name == RARE else 30
         )
         by_oracle = {f.oracle: f for f in report.findings}
         assert oracle in by_oracle, f"{name} was noticed in {list(by_oracle)} only"
@@ -40,14 +42,14 @@ def finding(name: str) -> Finding:
     return _found[name]
 
 
-def test_there_is_a_twin_for_everything_that_is_compared() -> None:
-    assert {oracle for _, oracle in TWINS.values()} == COMPARED
+def test_there_is_a_mutant_for_everything_that_is_compared() -> None:
+    assert {oracle for _, oracle in MUTANTS.values()} == COMPARED
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_fuzzer_notices(name: str) -> None:
     found = finding(name)
-    assert found.oracle == TWINS[name][1]
+    assert found.oracle == MUTANTS[name][1]
     assert found.steps == len(found.trace.operations) <= 12
     assert found.oracle in found.report.splitlines()[0]
     assert "specification:" in found.report
@@ -56,15 +58,15 @@ def test_the_fuzzer_notices(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_trace_shows_it_again(name: str) -> None:
-    kind, oracle = TWINS[name]
+    kind, oracle = MUTANTS[name]
     trace = decode_trace(encode_trace(finding(name).trace))
     setting = setting_of(trace)
     assert setting is not None
-    again = replay(MODEL, trace, kind, World.load(setting))
+    again = replay(MODEL, trace, kind, Instance.load(setting))
     assert again.problem is not None
     assert again.problem.divergence is not None
     assert (again.problem.divergence.oracle, again.done) == (oracle, len(trace.operations) - 1)
-    assert replay(MODEL, trace, PoolTarget, World.load(setting)).problem is None
+    assert replay(MODEL, trace, PoolTarget, Instance.load(setting)).problem is None
     assert replay(MODEL, trace).problem is None
     assert len(calls_of(MODEL, trace)) == len(trace.operations)
 
@@ -73,7 +75,7 @@ def test_the_trace_shows_it_again(name: str) -> None:
 def test_the_script_fails_again(name: str, tmp_path: Path) -> None:
     found = finding(name)
     assert _run(found.script, tmp_path).returncode == 1
-    sound = found.script.replace(f"twins[{name!r}]", "PoolTarget")
+    sound = found.script.replace(f"mutants[{name!r}]", "PoolTarget")
     sound = sound.replace("import runpy\n", "from kvproof.harness.pool.target import PoolTarget\nimport runpy\n")
     repaired = _run(sound, tmp_path)
     assert repaired.returncode == 0, repaired.stderr
@@ -89,7 +91,7 @@ def _run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_one_seed_finds_one_thing() -> None:
-    kind: type[Target] = TWINS["ForgetsSecondHolder"][0]
-    first, second = (fuzz(Pool, kind, worlds(), seed=11, examples=200) for _ in range(2))
+    kind: type[Target] = MUTANTS["ForgetsSecondHolder"][0]
+    first, second = (fuzz(Pool, kind, instances(), seed=11, examples=200) for _ in range(2))
     assert [f.script for f in first.findings] == [f.script for f in second.findings] != []
     assert (first.steps, first.coverage) == (second.steps, second.coverage)

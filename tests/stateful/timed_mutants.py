@@ -1,7 +1,7 @@
-"""Tiers in virtual time with one thing wrong: first designs (S13 to S15 of the list of known faults), and systematic.
+"""Tiers in virtual time with one thing wrong: first designs (the known faults S13 to S15), and systematic.
 
-As in ``offload_twins.py``. Each twin stands with the world in which it shows. Where the way there is long, it is given;
-else every transition of that world is tried.
+As in ``offload_mutants.py``. Each mutant stands with the instance in which it shows. Where the way there is long, it is
+given; else every transition of that instance is tried.
 """
 
 import dataclasses
@@ -13,10 +13,10 @@ from typing import Any
 
 from kvproof.checkers.lockstep import Call
 from kvproof.harness.levels import LEVELS
+from kvproof.harness.timed.instances import TimedInstance
 from kvproof.harness.timed.links_target import LinksTarget
 from kvproof.harness.timed.shared_target import SharedTarget
 from kvproof.harness.timed.target import TimedTarget
-from kvproof.harness.timed.worlds import TimedWorld
 from kvproof.machine.scope import Scope
 from kvproof.refimpl.links import LinkModel, _Link
 from kvproof.refimpl.shared_tier import SharedTier
@@ -24,7 +24,7 @@ from kvproof.refimpl.tier_records import Removed, Stored
 from kvproof.refimpl.timed_tiers import TimedTiers
 
 PACKED = {"Real": 12, "Int": 20}
-"""For the explorer: all times and bytes of these worlds are multiples of 1/12, and at most 20."""
+"""For the explorer: all times and bytes of these instances are multiples of 1/12, and at most 20."""
 
 Path = Sequence[Call]
 
@@ -44,66 +44,66 @@ def no(action: str, *args: int) -> Call:
     return Call(action, args, probe=True)
 
 
-def links(**more: Any) -> TimedWorld:
+def links(**more: Any) -> TimedInstance:
     """Three copies on two links: on one each takes 1 alone, of the others one takes none."""
-    return _world("links", {"Link": 2, "Transfer": 3, "Moment": 2}, _linked(3) | more)
+    return _instance("links", {"Link": 2, "Transfer": 3, "Moment": 2}, _linked(3) | more)
 
 
-def tiers(blocks: int = 2, hashes: int = 1, requests: int = 1, transfers: int = 2, **more: Any) -> TimedWorld:
+def tiers(blocks: int = 2, hashes: int = 1, requests: int = 1, transfers: int = 2, **more: Any) -> TimedInstance:
     """Requests that all look for all hashes; a block takes 2 down and 1 up; there is room for one on the host."""
     prefix = [[*range(hashes), None]] * requests
     sizes = {"Link": 2, "Transfer": transfers, "Moment": 1, "Block": blocks, "Hash": hashes, "Request": requests}
     params = {"down": 0, "up": 1, "block_bytes": 2, "batch": 2, "capacity": 1, "prefix": prefix}
     plain = _linked(transfers) | {"bandwidth": [1, 2], "time": [1]}
-    return _world("timed", sizes | {"Position": hashes + 1}, plain | params | more)
+    return _instance("timed", sizes | {"Position": hashes + 1}, plain | params | more)
 
 
-def shared(**more: Any) -> TimedWorld:
+def shared(**more: Any) -> TimedInstance:
     """Two workers and two blocks; a copy takes 3/2 alone."""
     sizes = {"Link": 1, "Transfer": 2, "Moment": 3, "Worker": 2, "Hash": 2}
-    return _world("shared", sizes, {"bandwidth": [2], "bytes": [3, 3], "time": [1, 2, 4]} | more)
+    return _instance("shared", sizes, {"bandwidth": [2], "bytes": [3, 3], "time": [1, 2, 4]} | more)
 
 
 def _linked(transfers: int) -> dict[str, Any]:
     return {"bandwidth": [2, 0], "bytes": [2, 1, 1, 2, 2, 2][:transfers], "time": [1, "1/2"]}
 
 
-def _world(level: str, sizes: dict[str, int], params: dict[str, Any]) -> TimedWorld:
-    return TimedWorld(Scope(LEVELS[level].model, sizes | PACKED, params))
+def _instance(level: str, sizes: dict[str, int], params: dict[str, Any]) -> TimedInstance:
+    return TimedInstance(Scope(LEVELS[level].model, sizes | PACKED, params))
 
 
 @dataclass(frozen=True)
-class Twin:
+class Mutant:
     """A broken target, and how it is noticed."""
 
     kind: type[LinksTarget]
     oracles: frozenset[str]
-    world: Callable[..., TimedWorld]
+    instance: Callable[..., TimedInstance]
     more: dict[str, Any]
     path: Path
 
 
-TWINS: dict[str, Twin] = {}
+MUTANTS: dict[str, Mutant] = {}
 
 
-def twin(*oracles: str, path: Path = (), **more: Any) -> Callable[[type[LinksTarget]], type[LinksTarget]]:
-    """Enter a twin: what it is noticed by, where, and on which way."""
+def mutant(*oracles: str, path: Path = (), **more: Any) -> Callable[[type[LinksTarget]], type[LinksTarget]]:
+    """Enter a mutant: what it is noticed by, where, and on which way."""
 
     def enter(kind: type[LinksTarget]) -> type[LinksTarget]:
-        world = {"links": links, "timed": tiers, "shared": shared}[kind.level]
-        TWINS[kind.__name__] = Twin(kind, frozenset(oracles), world, more, path)
+        instance = {"links": links, "timed": tiers, "shared": shared}[kind.level]
+        MUTANTS[kind.__name__] = Mutant(kind, frozenset(oracles), instance, more, path)
         return kind
 
     return enter
 
 
-class _Twin(LinksTarget):
+class _Mutant(LinksTarget):
     def preamble(self) -> str:
         # Not part of the package: a script finds it by its file.
         return (
-            "import runpy\nfrom kvproof.harness.timed.worlds import TimedWorld\n\n"
-            f"twins = runpy.run_path({__file__!r})\n"
-            f"target = twins[{type(self).__name__!r}](TimedWorld.load(setting))"
+            "import runpy\nfrom kvproof.harness.timed.instances import TimedInstance\n\n"
+            f"mutants = runpy.run_path({__file__!r})\n"
+            f"target = mutants[{type(self).__name__!r}](TimedInstance.load(setting))"
         )
 
 
@@ -142,8 +142,8 @@ class _FullSpeed(_Shared):
         return 1
 
 
-@twin("now", "given", "refusal")
-class MovesEachAtFullBandwidth(_Twin):
+@mutant("now", "given", "refusal")
+class MovesEachAtFullBandwidth(_Mutant):
     """S14: k transfers are as fast as one (G2)."""
 
     class links_kind(_Linking):
@@ -160,16 +160,16 @@ class _OldShare(_Shared):
         return self.first
 
 
-@twin("now", "given", "refusal")
-class KeepsItsFirstShare(_Twin):
+@mutant("now", "given", "refusal")
+class KeepsItsFirstShare(_Mutant):
     """Nobody gets faster when another is done (G2)."""
 
     class links_kind(_Linking):
         link_kind = _OldShare
 
 
-@twin("result")
-class CountsIdsByLink(_Twin):
+@mutant("result")
+class CountsIdsByLink(_Mutant):
     """S15: two links give one id to two transfers (G3)."""
 
     class links_kind(Links):
@@ -178,8 +178,8 @@ class CountsIdsByLink(_Twin):
             return super().start(link, size, at)
 
 
-@twin("result", "completed")
-class WakesAnother(_Twin):
+@mutant("result", "completed")
+class WakesAnother(_Mutant):
     """S15: what ends is told under the id of what began last (G3)."""
 
     class links_kind(Links):
@@ -188,8 +188,8 @@ class WakesAnother(_Twin):
             return dataclasses.replace(completion, id=max(self._transfers, default=completion.id))
 
 
-@twin("refusal")
-class CompletesTheLatestFirst(_Twin):
+@mutant("refusal")
+class CompletesTheLatestFirst(_Mutant):
     """Ties go by the greatest id (G3)."""
 
     class links_kind(Links):
@@ -197,8 +197,8 @@ class CompletesTheLatestFirst(_Twin):
             return max((due for link in self._links if (due := link.due()) is not None), default=None)
 
 
-@twin("now")
-class RunsBackward(_Twin):
+@mutant("now")
+class RunsBackward(_Mutant):
     """Time moves to wherever it is sent (G3)."""
 
     class links_kind(Links):
@@ -208,8 +208,8 @@ class RunsBackward(_Twin):
             super().move(to)
 
 
-@twin("begun")
-class BackdatesAStart(_Twin):
+@mutant("begun")
+class BackdatesAStart(_Mutant):
     """A transfer begins when it was to, even if that is past (G3)."""
 
     class links_kind(Links):
@@ -220,8 +220,8 @@ class BackdatesAStart(_Twin):
             return transfer
 
 
-@twin("refusal")
-class StartsInTheFuture(_Twin):
+@mutant("refusal")
+class StartsInTheFuture(_Mutant):
     """A start that is later than now is taken for one that is now (G3)."""
 
     class links_kind(Links):
@@ -229,8 +229,8 @@ class StartsInTheFuture(_Twin):
             return super().start(link, size)
 
 
-@twin("refusal", "now")
-class JumpsOverDeadlines(_Twin):
+@mutant("refusal", "now")
+class JumpsOverDeadlines(_Mutant):
     """An interval is not split where a transfer ends (G2)."""
 
     class links_kind(Links):
@@ -248,16 +248,16 @@ class _Proud(Link):
         self.received = max(received, self.received)
 
 
-@twin("given")
-class RemembersWhenIdle(_Twin):
+@mutant("given")
+class RemembersWhenIdle(_Mutant):
     """What an idle link has given is not forgotten (G2)."""
 
     class links_kind(_Linking):
         link_kind = _Proud
 
 
-@twin("given")
-class ForgetsTheOthers(_Twin):
+@mutant("given")
+class ForgetsTheOthers(_Mutant):
     """When one ends, the others on its link begin anew (G2)."""
 
     class links_kind(Links):
@@ -274,8 +274,8 @@ class _Eager(Link):
             heappush(self.ready, heappop(self.tags)[1])
 
 
-@twin("refusal")
-class EndsAByteEarly(_Twin):
+@mutant("refusal")
+class EndsAByteEarly(_Mutant):
     """What is almost done is done (G2)."""
 
     class links_kind(_Linking):
@@ -290,8 +290,8 @@ class _Waiting(Link):
         return tag
 
 
-@twin("mark", "crash")
-class NeverEndsWithoutABandwidth(_Twin):
+@mutant("mark", "crash")
+class NeverEndsWithoutABandwidth(_Mutant):
     """What has no bandwidth is not instantaneous (G2)."""
 
     class links_kind(_Linking):
@@ -317,11 +317,11 @@ def down(transfer: int) -> Path:
     return [do("ship", transfer), do("advance_to_deadline", transfer), do("complete", transfer)]
 
 
-class _Tiers(_Twin, TimedTarget):
+class _Tiers(_Mutant, TimedTarget):
     pass
 
 
-@twin("free")
+@mutant("free")
 class FreesWhatIsStillCopied(_Tiers):
     """S13: a slot is free when its copy begins: capacity is inflated (G1)."""
 
@@ -337,7 +337,7 @@ class FreesWhatIsStillCopied(_Tiers):
             super()._end_offload(cargo)
 
 
-@twin("free")
+@mutant("free")
 class FreesWhatIsEvicted(_Tiers):
     """S13: a slot is free when it is evicted (G1)."""
 
@@ -349,7 +349,7 @@ class FreesWhatIsEvicted(_Tiers):
             return slot
 
 
-@twin("refusal")
+@mutant("refusal")
 class TakesWhatIsGathered(_Tiers):
     """When nothing is free, a slot of the open batch is handed out (G1)."""
 
@@ -363,7 +363,7 @@ class TakesWhatIsGathered(_Tiers):
             return slot
 
 
-@twin("refusal", batch=1, hashes=2)
+@mutant("refusal", batch=1, hashes=2)
 class GathersWithoutEnd(_Tiers):
     """S14: a batch is as large as it gets (G4)."""
 
@@ -376,7 +376,7 @@ class GathersWithoutEnd(_Tiers):
                 self.batch = batch
 
 
-@twin("issued", "result", path=[*computed((0, 0), (1, 1)), do("ship", 0)], hashes=2)
+@mutant("issued", "result", path=[*computed((0, 0), (1, 1)), do("ship", 0)], hashes=2)
 class ShipsOneByOne(_Tiers):
     """S14: each block of a batch is a transfer of its own (G4)."""
 
@@ -390,7 +390,7 @@ class ShipsOneByOne(_Tiers):
             return first
 
 
-@twin("size", path=[*computed((0, 0), (1, 1)), do("ship", 0)], hashes=2)
+@mutant("size", path=[*computed((0, 0), (1, 1)), do("ship", 0)], hashes=2)
 class MovesOneBlocksBytes(_Tiers):
     """S14: a batch takes as long as a block (G4)."""
 
@@ -401,7 +401,7 @@ class MovesOneBlocksBytes(_Tiers):
             return transfer
 
 
-@twin("link")
+@mutant("link")
 class GoesDownTheUpLink(_Tiers):
     """An offload slows swap-ins, and not other offloads (G2)."""
 
@@ -417,7 +417,7 @@ TWO_AT_ONCE: Path = [
 ]
 
 
-@twin("free", "carrier", "cargo", path=TWO_AT_ONCE, hashes=2, transfers=3)
+@mutant("free", "carrier", "cargo", path=TWO_AT_ONCE, hashes=2, transfers=3)
 class LandsTheOldestCargo(_Tiers):
     """S15: whatever completes, what left first lands (G3)."""
 
@@ -440,7 +440,7 @@ class _Telling(Tiers):
         return dataclasses.replace(landed, promoted=self.told(landed.promoted))
 
 
-@twin(
+@mutant(
     "promotions",
     "serves",
     path=[*UNDER_WAY_UP, do("advance_to_deadline", 1), do("complete", 1), do("start", 2, 0, 0), do("complete", 2)],
@@ -456,7 +456,7 @@ class PromotesTwice(_Tiers):
             return told
 
 
-@twin("promotions", "serves", path=[*UNDER_WAY_UP, do("advance_to_deadline", 1), do("complete", 1)])
+@mutant("promotions", "serves", path=[*UNDER_WAY_UP, do("advance_to_deadline", 1), do("complete", 1)])
 class NeverPromotes(_Tiers):
     """Who waits is not told (G5)."""
 
@@ -465,7 +465,7 @@ class NeverPromotes(_Tiers):
             return None
 
 
-@twin("refusal", path=[*UNDER_WAY_UP, no("swap_in", 0, 2, 0, 1)], transfers=3)
+@mutant("refusal", path=[*UNDER_WAY_UP, no("swap_in", 0, 2, 0, 1)], transfers=3)
 class AsksAgainWhileItWaits(_Tiers):
     """One request waits for two transfers (G5)."""
 
@@ -480,7 +480,7 @@ class AsksAgainWhileItWaits(_Tiers):
             return super().complete()
 
 
-@twin("refusal", hashes=1)
+@mutant("refusal", hashes=1)
 class WaitsForNothing(_Tiers):
     """A request that nothing was brought for waits all the same (G5)."""
 
@@ -494,7 +494,7 @@ class WaitsForNothing(_Tiers):
 GAP: Path = [*computed((0, 0), (1, 2)), *down(0)]
 
 
-@twin("size", "fetch", "free", path=[*GAP, do("swap_in", 0, 1, 0, 1)], hashes=3, capacity=2)
+@mutant("size", "fetch", "free", path=[*GAP, do("swap_in", 0, 1, 0, 1)], hashes=3, capacity=2)
 class BringsWhatComesAfterAGap(_Tiers):
     """The host's blocks behind the first miss come up too (G5)."""
 
@@ -507,7 +507,7 @@ class BringsWhatComesAfterAGap(_Tiers):
             return super().swap_in(request, [key for key in keys if key in self._host])
 
 
-@twin("refusal", "fetch", path=[*LANDED, do("allocate"), do("register", 1, 0), no("swap_in", 0, 1, 0, 1)])
+@mutant("refusal", "fetch", path=[*LANDED, do("allocate"), do("register", 1, 0), no("swap_in", 0, 1, 0, 1)])
 class BringsWhatTheDeviceHas(_Tiers):
     """The device is not asked before the host (G5)."""
 
@@ -523,7 +523,7 @@ class BringsWhatTheDeviceHas(_Tiers):
 OUT_OF_ORDER: Path = [*computed((0, 1), (1, 0)), *down(0)]
 
 
-@twin("host", path=[*OUT_OF_ORDER, do("allocate")], hashes=2, capacity=2)
+@mutant("host", path=[*OUT_OF_ORDER, do("allocate")], hashes=2, capacity=2)
 class QueryIsAUse(_Tiers):
     """To ask whether something is on the host keeps it there (G5)."""
 
@@ -533,7 +533,7 @@ class QueryIsAUse(_Tiers):
             return super().on_host(key)
 
 
-@twin("host")
+@mutant("host")
 class EvictsWhatIsRead(_Tiers):
     """What a swap-in reads can be evicted meanwhile (G5)."""
 
@@ -550,7 +550,7 @@ READ_TWICE: Path = [
 ]
 
 
-@twin("host", path=READ_TWICE, requests=2, transfers=3)
+@mutant("host", path=READ_TWICE, requests=2, transfers=3)
 class LetsGoWithTheFirstReader(_Tiers):
     """Of two swap-ins that read one block, the first that ends lets it be evicted (G5)."""
 
@@ -570,7 +570,7 @@ COMPUTED_MEANWHILE: Path = [
 ]
 
 
-@twin("found", "holds", path=COMPUTED_MEANWHILE)
+@mutant("found", "holds", path=COMPUTED_MEANWHILE)
 class ArrivesOverWhatIsThere(_Tiers):
     """What comes up is found, even where the device has it by now."""
 
@@ -582,7 +582,7 @@ class ArrivesOverWhatIsThere(_Tiers):
             super()._end_swap_in(cargo)
 
 
-@twin("used", path=[*UNDER_WAY_UP, do("advance_to_deadline", 1), do("complete", 1)])
+@mutant("used", path=[*UNDER_WAY_UP, do("advance_to_deadline", 1), do("complete", 1)])
 class ArrivesIdle(_Tiers):
     """Nobody uses what came up (G5)."""
 
@@ -593,7 +593,7 @@ class ArrivesIdle(_Tiers):
                 self.release(slot)
 
 
-@twin("free")
+@mutant("free")
 class FreesAtTheHead(_Tiers):
     """What has landed is taken next, and not last (P3)."""
 
@@ -605,7 +605,7 @@ class FreesAtTheHead(_Tiers):
             self._free.append_n(before)
 
 
-@twin("result", hashes=2)
+@mutant("result", hashes=2)
 class EvictsTheYoungest(_Tiers):
     """What was used last is evicted first."""
 
@@ -617,7 +617,7 @@ class EvictsTheYoungest(_Tiers):
             return super().evict()
 
 
-@twin("gathered", "free", path=[*LANDED, *computed((1, 0))])
+@mutant("gathered", "free", path=[*LANDED, *computed((1, 0))])
 class CopiesWhatIsThere(_Tiers):
     """What the host has goes down again."""
 
@@ -630,7 +630,7 @@ class CopiesWhatIsThere(_Tiers):
                 self._host = host
 
 
-@twin("gathered", "free")
+@mutant("gathered", "free")
 class CopiesWhatIsOnItsWay(_Tiers):
     """One block goes down twice at once (O3)."""
 
@@ -643,7 +643,7 @@ class CopiesWhatIsOnItsWay(_Tiers):
                 self._leaving |= leaving
 
 
-@twin("host", path=[*OUT_OF_ORDER, *computed((2, 1))], blocks=3, hashes=2, capacity=2)
+@mutant("host", path=[*OUT_OF_ORDER, *computed((2, 1))], blocks=3, hashes=2, capacity=2)
 class SparesWithoutNotice(_Tiers):
     """To evict what the host has is no use of it there."""
 
@@ -656,7 +656,7 @@ class SparesWithoutNotice(_Tiers):
             return slot
 
 
-@twin("gathered", "free", capacity=0)
+@mutant("gathered", "free", capacity=0)
 class GathersForNoHost(_Tiers):
     """Without a host tier, blocks wait to be copied there (G7)."""
 
@@ -671,7 +671,7 @@ class GathersForNoHost(_Tiers):
 FULL: Path = [*computed((0, 0), (1, 1)), *down(0)]
 
 
-@twin("host", "on_host", "events", path=FULL, hashes=2)
+@mutant("host", "on_host", "events", path=FULL, hashes=2)
 class HoldsMoreThanItCan(_Tiers):
     """A full host takes one more (G6, G7)."""
 
@@ -681,7 +681,7 @@ class HoldsMoreThanItCan(_Tiers):
             return super().complete()
 
 
-@twin("host", "on_host", "events", path=[*LANDED, *computed((1, 1)), *down(1)], hashes=2)
+@mutant("host", "on_host", "events", path=[*LANDED, *computed((1, 1)), *down(1)], hashes=2)
 class DropsTheNewest(_Tiers):
     """A full host keeps what it has, and not what comes (G6)."""
 
@@ -705,7 +705,7 @@ class _Hearing(Tiers):
         return [told for event in super().take_events() for told in self.tell(event)]
 
 
-@twin("events")
+@mutant("events")
 class StoresInSilence(_Tiers):
     """A block that lands is not told of (G6)."""
 
@@ -714,7 +714,7 @@ class StoresInSilence(_Tiers):
             return [] if event.tier == "host" and isinstance(event, Stored) else [event]
 
 
-@twin("events", path=FULL, hashes=2)
+@mutant("events", path=FULL, hashes=2)
 class EvictsInSilence(_Tiers):
     """What leaves the host is not told of (G6)."""
 
@@ -723,7 +723,7 @@ class EvictsInSilence(_Tiers):
             return [] if event.tier == "host" and isinstance(event, Removed) else [event]
 
 
-@twin("events")
+@mutant("events")
 class TellsTwice(_Tiers):
     """A block that lands is told of twice (G6)."""
 
@@ -732,7 +732,7 @@ class TellsTwice(_Tiers):
             return [event] * (2 if event.tier == "host" else 1)
 
 
-@twin("events")
+@mutant("events")
 class TellsOfTheDeviceTwice(_Tiers):
     """A block that is registered is told of twice (G6)."""
 
@@ -741,7 +741,7 @@ class TellsOfTheDeviceTwice(_Tiers):
             return [event] * (2 if event.tier == "device" else 1)
 
 
-@twin("found")
+@mutant("found")
 class LeavesTheDeviceInSilence(_Tiers):
     """What is evicted from the device is not told of (G6)."""
 
@@ -753,11 +753,11 @@ class LeavesTheDeviceInSilence(_Tiers):
 # ---------------------------------------------------------------------------------------------------- a shared tier
 
 
-class _SharedTier(_Twin, SharedTarget):
+class _SharedTier(_Mutant, SharedTarget):
     pass
 
 
-@twin("refusal")
+@mutant("refusal")
 class ActsAtAnyTime(_SharedTier):
     """A worker looks, and stores, before the tier is up to its time (G8)."""
 
@@ -766,7 +766,7 @@ class ActsAtAnyTime(_SharedTier):
             self._check_worker(worker)
 
 
-@twin("refusal")
+@mutant("refusal")
 class LooksPastWhatIsDue(_SharedTier):
     """What lands at the worker's own time is not there yet (G8)."""
 
@@ -777,7 +777,7 @@ class LooksPastWhatIsDue(_SharedTier):
                 super()._check_caught_up(worker)
 
 
-@twin("refusal")
+@mutant("refusal")
 class OvertakesAWorker(_SharedTier):
     """The tier goes on while somebody may yet store something before (G8)."""
 
@@ -786,7 +786,7 @@ class OvertakesAWorker(_SharedTier):
             self._links.move(to)
 
 
-@twin("refusal")
+@mutant("refusal")
 class FollowsTheFastest(_SharedTier):
     """The tier waits for the wrong worker (G8)."""
 
@@ -795,7 +795,7 @@ class FollowsTheFastest(_SharedTier):
             return max(range(len(self._clocks)), key=lambda worker: self._clocks[worker])
 
 
-@twin("refusal", "begun")
+@mutant("refusal", "begun")
 class BackdatesALateStore(_SharedTier):
     """Who comes late stores at its own time, which is past for the tier (G8)."""
 
@@ -811,7 +811,7 @@ class BackdatesALateStore(_SharedTier):
             return transfer
 
 
-@twin("result")
+@mutant("result")
 class KeepsPrivateLists(_SharedTier):
     """A worker sees what it stored itself (G8)."""
 
@@ -825,7 +825,7 @@ class KeepsPrivateLists(_SharedTier):
             return super().look(worker, key) and (worker, key) in self.seen
 
 
-@twin("result")
+@mutant("result")
 class SeesWhatIsUnderWay(_SharedTier):
     """A block is there when its copy begins (G8)."""
 
@@ -834,7 +834,7 @@ class SeesWhatIsUnderWay(_SharedTier):
             return super().look(worker, key) or key in self._known
 
 
-@twin("refusal")
+@mutant("refusal")
 class StoresTwice(_SharedTier):
     """Two workers store one block (O3)."""
 
@@ -844,7 +844,7 @@ class StoresTwice(_SharedTier):
             return super().store(worker, key)
 
 
-@twin("clock")
+@mutant("clock")
 class WorksBackward(_SharedTier):
     """A worker's time runs back (G3)."""
 
@@ -853,7 +853,7 @@ class WorksBackward(_SharedTier):
             self._clocks[worker] = until
 
 
-@twin("clock")
+@mutant("clock")
 class HasOneClock(_SharedTier):
     """All workers are where one of them is (G8)."""
 

@@ -1,6 +1,6 @@
 """Asynchronous offload with one thing wrong: faults of released engines and of first designs, and systematic ones.
 
-As in ``twins.py``. B8, B10 to B12 and S10 to S12 are the faults of that name in the list of known ones; that lazy mode
+As in ``mutants.py``. B8, B10 to B12 and S10 to S12 are the known faults of that name (`spec/faults.py`); that lazy mode
 never stores what everybody holds (S11), and that a finish without its flush leaves blocks out (B10), are no matter of
 single steps: `tests/refimpl/test_refimpl_offload.py` has them.
 """
@@ -250,7 +250,7 @@ class CopiesTheNeighbour(OffloadTarget):
 WORKERS: dict[str, Any] = {"workers": 2, "slots": 2, "blocks": 1, "positions": 1, "limit": 0}
 """Each of two workers copies one of two slots; there are stores only."""
 
-TWINS: dict[str, tuple[type[OffloadTarget], dict[str, Any], set[str]]] = {
+MUTANTS: dict[str, tuple[type[OffloadTarget], dict[str, Any], set[str]]] = {
     kind.__name__: (kind, more, fields)
     for kind, more, fields in (
         (FindsWithoutPinning, {}, {"host_ref_cnt", "host_free"}),

@@ -1,4 +1,4 @@
-"""Worlds that are a scope and nothing more: machines whose parameters are drawn, and not made from token sequences."""
+"""Instances that are a scope and nothing more: parameters that are drawn, and not made from token sequences."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..machine import Machine, Model
 from ..machine.concrete import State
 from ..machine.scope import Scope
 
-__all__ = ["Params", "ScopedWorld", "drawn", "row"]
+__all__ = ["Params", "ScopedInstance", "drawn", "row"]
 
 Params = Callable[[type[Machine], Mapping[str, int]], dict[str, st.SearchStrategy[Any]]]
 """The strategy of each parameter of a machine, for these sizes."""
 
 
 @dataclass(frozen=True)
-class ScopedWorld(ABC):
+class ScopedInstance(ABC):
     """One instance of the parameters of a machine. Subclasses say of which machines, and what leads somewhere."""
 
     SIZES: ClassVar[Mapping[type[Machine], Sequence[dict[str, int]]]]
-    """The machines, and for each the sizes that random worlds have, the smallest first."""
+    """The machines, and for each the sizes that random instances have, the smallest first."""
 
     scope: Scope
 
@@ -50,7 +50,7 @@ class ScopedWorld(ABC):
         return possible if wanted is None else [args for args in possible if wanted(*args)]
 
     def describe(self) -> dict[str, Any]:
-        """Everything that is needed to make this world again, as JSON values."""
+        """Everything that is needed to make this instance again, as JSON values."""
         machine = self.scope.model.machine.__name__
         return {"machine": machine, "sizes": dict(self.scope.sizes), "params": dict(self.scope.params)}
 
@@ -59,17 +59,17 @@ class ScopedWorld(ABC):
         """The opposite of `describe`.
 
         Raises:
-            ValueError: it is no world of one of these machines.
+            ValueError: it is no instance of one of these machines.
         """
         machines = {machine.__name__: machine for machine in cls.SIZES}
         if described.get("machine") not in machines:
-            raise ValueError(f"it is a world of {described.get('machine')}, and none of {', '.join(machines)}")
+            raise ValueError(f"it is an instance of {described.get('machine')}, and none of {', '.join(machines)}")
         model = cls.model_of(machines[described["machine"]])
         return cls(Scope(model, dict(described["sizes"]), dict(described["params"])))
 
     @classmethod
     def of_scope(cls, scope: Scope) -> Self:
-        """A world for any instance of a machine, such as that of a proof's counterexample.
+        """An instance in any scope of a machine, such as that of a proof's counterexample.
 
         Raises:
             ValueError: the implementation has no such setting.
@@ -77,11 +77,11 @@ class ScopedWorld(ABC):
         return cls(scope)
 
 
-W = TypeVar("W", bound=ScopedWorld)
+W = TypeVar("W", bound=ScopedInstance)
 
 
 def drawn(kind: type[W], machine: type[Machine], params: Params) -> st.SearchStrategy[W]:
-    """Draws worlds of all sizes for this machine; Hypothesis shrinks to the first size and the first numbers."""
+    """Draws instances of all sizes for this machine; Hypothesis shrinks to the first size and the first numbers."""
     model = kind.model_of(machine)
     return st.sampled_from(list(kind.SIZES[machine])).flatmap(
         lambda size: st.fixed_dictionaries(params(machine, size)).map(

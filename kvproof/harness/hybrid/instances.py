@@ -1,4 +1,4 @@
-"""Worlds for the machines of hybrid models: several stores behind one connector, and files that survive a crash."""
+"""Instances for the machines of hybrid models: several stores behind one connector, and files that survive a crash."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ...spec.connectors import Connectors
 from ...spec.file_store import FileStore
 from ...spec.links import Moment
 from ...spec.pool import Request
-from ..scoped_world import ScopedWorld, drawn, row
+from ..scoped_instance import ScopedInstance, drawn, row
 
-__all__ = ["HybridWorld", "hybrid_worlds", "model_of"]
+__all__ = ["HybridInstance", "hybrid_instances", "model_of"]
 
 
 class _OneLateAtATime(Connectors):
@@ -54,14 +54,14 @@ SIZES: Mapping[type[Machine], Sequence[dict[str, int]]] = {
         {"Hash": 3, "Page": 3},
     ),
 }
-"""The sizes that random worlds have, the smallest first. They are few because each costs an interpreter."""
+"""The sizes that random instances have, the smallest first. They are few because each costs an interpreter."""
 
 WEIGHTS: Sequence[int] = (1, 2, 3, 1, 2)
 TIMES: Sequence[int | str] = (1, 2, 3, 5, 8, 13, "1/2", 0)
 
 
 @dataclass(frozen=True)
-class HybridWorld(ScopedWorld):
+class HybridInstance(ScopedInstance):
     """One instance of the parameters of `Connectors`, or of the sizes of `FileStore`."""
 
     SIZES = SIZES
@@ -86,9 +86,9 @@ class HybridWorld(ScopedWorld):
         return _Steering(state)
 
 
-def hybrid_worlds(machine: type[Machine]) -> st.SearchStrategy[HybridWorld]:
-    """Draws worlds of all sizes for this machine; Hypothesis shrinks to the first size and the first numbers."""
-    return drawn(HybridWorld, machine, _params)
+def hybrid_instances(machine: type[Machine]) -> st.SearchStrategy[HybridInstance]:
+    """Draws instances of all sizes for this machine; Hypothesis shrinks to the first size and the first numbers."""
+    return drawn(HybridInstance, machine, _params)
 
 
 def _params(machine: type[Machine], size: Mapping[str, int]) -> dict[str, st.SearchStrategy[Any]]:

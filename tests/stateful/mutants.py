@@ -1,6 +1,6 @@
 """The reference implementation with one thing wrong, once for everything that is compared.
 
-Each twin is a target of its own; ``TWINS`` says in what a checker must notice it. Some faults reach into the
+Each mutant is a target of its own; ``MUTANTS`` says in what a checker must notice it. Some faults reach into the
 implementation's own structures: a fault that shows in one view only is a fault of that structure.
 """
 
@@ -15,33 +15,33 @@ from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.events import BlockRemoved, BlockStored, Event
 from kvproof.refimpl.manager import KVCacheManager, _Entry
 
-TWINS: dict[str, tuple[type[PoolTarget], str]] = {}
+MUTANTS: dict[str, tuple[type[PoolTarget], str]] = {}
 
 
-class Twin(PoolTarget):
+class Mutant(PoolTarget):
     """A target whose manager, or pool, is of a broken subclass."""
 
     def preamble(self) -> str:
         # Not part of the package: a script finds it by its file.
         return (
-            "import runpy\nfrom kvproof.harness.worlds import World\n\n"
-            f"twins = runpy.run_path({__file__!r})\n"
-            f"target = twins[{type(self).__name__!r}](World.load(setting))"
+            "import runpy\nfrom kvproof.harness.instances import Instance\n\n"
+            f"mutants = runpy.run_path({__file__!r})\n"
+            f"target = mutants[{type(self).__name__!r}](Instance.load(setting))"
         )
 
 
-def twin(oracle: str) -> Callable[[type[PoolTarget]], type[PoolTarget]]:
-    """Enter a twin, and where it must be noticed."""
+def mutant(oracle: str) -> Callable[[type[PoolTarget]], type[PoolTarget]]:
+    """Enter a mutant, and where it must be noticed."""
 
     def enter(kind: type[PoolTarget]) -> type[PoolTarget]:
-        TWINS[kind.__name__] = kind, oracle
+        MUTANTS[kind.__name__] = kind, oracle
         return kind
 
     return enter
 
 
-@twin("free")
-class FreesInTableOrder(Twin):
+@mutant("free")
+class FreesInTableOrder(Mutant):
     """First block first, instead of last block first (P10)."""
 
     class pool_kind(BlockPool):
@@ -49,8 +49,8 @@ class FreesInTableOrder(Twin):
             super().free(blocks[::-1])
 
 
-@twin("free")
-class ForgetsToCountQueue(Twin):
+@mutant("free")
+class ForgetsToCountQueue(Mutant):
     """The queue's counter is one too high after a hit on a free block (P3)."""
 
     class pool_kind(BlockPool):
@@ -61,8 +61,8 @@ class ForgetsToCountQueue(Twin):
                 self._free._length += 1
 
 
-@twin("ref_cnt")
-class ForgetsSecondHolder(Twin):
+@mutant("ref_cnt")
+class ForgetsSecondHolder(Mutant):
     """Touching a block that is held already counts nothing (P2)."""
 
     class pool_kind(BlockPool):
@@ -70,8 +70,8 @@ class ForgetsSecondHolder(Twin):
             super().touch([b for b in blocks if self._ref_cnt[b] == 0])
 
 
-@twin("table")
-class AllocatesBackwards(Twin):
+@mutant("table")
+class AllocatesBackwards(Mutant):
     """The right blocks, in the wrong order (P7)."""
 
     class pool_kind(BlockPool):
@@ -80,8 +80,8 @@ class AllocatesBackwards(Twin):
             return None if blocks is None else blocks[::-1]
 
 
-@twin("length")
-class LeavesEmptyEntry(Twin):
+@mutant("length")
+class LeavesEmptyEntry(Mutant):
     """A trimmed table keeps one entry that names no block."""
 
     class manager_kind(KVCacheManager):
@@ -90,8 +90,8 @@ class LeavesEmptyEntry(Twin):
             self._entry(request_id).table.append(-1)
 
 
-@twin("running")
-class NeverLeaves(Twin):
+@mutant("running")
+class NeverLeaves(Mutant):
     """A finished request stays inside, with an empty table."""
 
     class manager_kind(KVCacheManager):
@@ -101,8 +101,8 @@ class NeverLeaves(Twin):
             self._inside[request_id] = _Entry(need, [])
 
 
-@twin("hashes")
-class ForgetsKeyOfBlock(Twin):
+@mutant("hashes")
+class ForgetsKeyOfBlock(Mutant):
     """The map knows the block, the block does not know its key (P5)."""
 
     class pool_kind(BlockPool):
@@ -111,8 +111,8 @@ class ForgetsKeyOfBlock(Twin):
             self._cache._keys_of.pop(block)
 
 
-@twin("cached")
-class FindsNewestFirst(Twin):
+@mutant("cached")
+class FindsNewestFirst(Mutant):
     """A lookup returns the block that was registered last, not first (P5)."""
 
     class pool_kind(BlockPool):
@@ -123,8 +123,8 @@ class FindsNewestFirst(Twin):
                 entry.move_to_end(block, last=False)
 
 
-@twin("events")
-class ReportsEveryCopy(Twin):
+@mutant("events")
+class ReportsEveryCopy(Mutant):
     """Stored is reported for each copy, and not for the first (P12)."""
 
     class pool_kind(BlockPool):
@@ -135,8 +135,8 @@ class ReportsEveryCopy(Twin):
                 self._events.append(BlockStored(key, parent, self._cache.lookup(key) or 0))
 
 
-@twin("events")
-class ReportsNoRemoval(Twin):
+@mutant("events")
+class ReportsNoRemoval(Mutant):
     """Keys go without a word when their block is handed out (P12)."""
 
     class pool_kind(BlockPool):
@@ -146,11 +146,11 @@ class ReportsNoRemoval(Twin):
             return blocks
 
 
-@twin("announced")
+@mutant("announced")
 class ListenerMissesRemoval(PoolTarget):
     """Not the implementation but the fold over its events is wrong."""
 
-    preamble = Twin.preamble
+    preamble = Mutant.preamble
 
     def _hear(self, event: Event) -> tuple[Any, ...]:
         before = self._announced[:]
@@ -160,11 +160,11 @@ class ListenerMissesRemoval(PoolTarget):
         return heard
 
 
-@twin("reported")
+@mutant("reported")
 class ListenerForgetsAll(PoolTarget):
     """What was ever reported is forgotten when the cache is cleared."""
 
-    preamble = Twin.preamble
+    preamble = Mutant.preamble
 
     def apply(self, action: str, args: Args) -> Answer:
         answer = super().apply(action, args)
@@ -173,8 +173,8 @@ class ListenerForgetsAll(PoolTarget):
         return answer
 
 
-@twin("result")
-class SaysAllWasFound(Twin):
+@mutant("result")
+class SaysAllWasFound(Mutant):
     """A hit answers with how many blocks it looked for."""
 
     class manager_kind(KVCacheManager):
@@ -183,8 +183,8 @@ class SaysAllWasFound(Twin):
             return min(limit, len(keys))
 
 
-@twin("content")
-class WritesOtherToken(Twin):
+@mutant("content")
+class WritesOtherToken(Mutant):
     """The KV of another prefix than the one that was computed."""
 
     class manager_kind(KVCacheManager):
@@ -192,8 +192,8 @@ class WritesOtherToken(Twin):
             super().write(request_id, position, slot, digest + 1)
 
 
-@twin("content")
-class WritesNextBlockToo(Twin):
+@mutant("content")
+class WritesNextBlockToo(Mutant):
     """A write spills into the block behind, which nobody looks at soon (P6)."""
 
     class manager_kind(KVCacheManager):
@@ -204,8 +204,8 @@ class WritesNextBlockToo(Twin):
                 self.payload.write(block, slot, digest)
 
 
-@twin("refusal")
-class WritesWhatIsShared(Twin):
+@mutant("refusal")
+class WritesWhatIsShared(Mutant):
     """No look at other holders before a write (P6). Seldom seen: what is shared has keys, unless they are evicted."""
 
     class manager_kind(KVCacheManager):
@@ -216,8 +216,8 @@ class WritesWhatIsShared(Twin):
                 raise RefusedError("the slot is covered")
 
 
-@twin("refusal")
-class WritesWhatIsCovered(Twin):
+@mutant("refusal")
+class WritesWhatIsCovered(Mutant):
     """No look at the keys of a block before a write (P6)."""
 
     class manager_kind(KVCacheManager):
@@ -225,8 +225,8 @@ class WritesWhatIsCovered(Twin):
             return 0
 
 
-@twin("refusal")
-class KeepsOneBlock(Twin):
+@mutant("refusal")
+class KeepsOneBlock(Mutant):
     """The last free block is never handed out (P7)."""
 
     class pool_kind(BlockPool):
@@ -234,8 +234,8 @@ class KeepsOneBlock(Twin):
             return None if n == self.num_free else super().allocate(n)
 
 
-@twin("residue")
-class CountsRefusedQueries(Twin):
+@mutant("residue")
+class CountsRefusedQueries(Mutant):
     """A lookup that is refused is counted as a query all the same (P15)."""
 
     class manager_kind(KVCacheManager):
@@ -247,8 +247,8 @@ class CountsRefusedQueries(Twin):
                 raise
 
 
-@twin("crash")
-class FailsOnNothing(Twin):
+@mutant("crash")
+class FailsOnNothing(Mutant):
     """A preemption of a request that holds nothing is an internal error."""
 
     class manager_kind(KVCacheManager):
