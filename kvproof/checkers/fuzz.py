@@ -18,7 +18,7 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 from hypothesis.internal import constants_ast
-from hypothesis.internal.conjecture import providers
+from hypothesis.internal.conjecture import engine, providers
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from ..machine import Machine, Model
@@ -383,9 +383,14 @@ def nothing_from_modules() -> Iterator[None]:
         providers.CONSTANTS_CACHE.cache.clear()
 
 
+_SHRINKS = 60
+"""How often Hypothesis makes a failing run simpler: enough for a small instance, which nothing else makes smaller."""
+
+
 def _run(kind: Any, examples: int, steps: int) -> list[_Diverged]:
     try:
-        with heap_at_rest(), nothing_from_modules():
+        # Calls are left out afterwards, which is quicker than drawing anew (`shortened`).
+        with heap_at_rest(), nothing_from_modules(), patch.object(engine, "MAX_SHRINKS", _SHRINKS):
             run_state_machine_as_test(kind, settings=profile(examples, steps))
     except _Diverged as failure:
         return [failure]

@@ -257,21 +257,25 @@ def shortened(
 ) -> tuple[list[Call], Divergence]:
     """Leave out calls for as long as the target still differs in the same variable after the same action.
 
+    What becomes impossible without a call goes with it: all that a request did, where its admission goes.
+
     Returns:
         the calls that are left, and the divergence after the last of them.
     """
 
-    def diverges(candidate: Sequence[Call]) -> tuple[int, Divergence] | None:
+    def diverges(candidate: Sequence[Call]) -> tuple[list[Call], Divergence] | None:
         target = make_target()
         try:
             run = Lockstep(Specs(model, type(target)), target)
-            for number, call in enumerate(candidate, start=1):
+            done: list[Call] = []
+            for call in candidate:
                 if run.spec.is_enabled(run.state, call.action, call.args) == call.probe:
-                    return None
+                    continue
+                done.append(call)
                 found = (run.probe if call.probe else run.do)(call.action, call.args)
                 if found is not None:
                     same = (found.oracle, found.call.action) == (wanted.oracle, wanted.call.action)
-                    return (number, found) if same else None
+                    return (done, found) if same else None
             return None
         finally:
             target.close()
@@ -287,7 +291,7 @@ def shortened(
             if outcome is None:
                 at += size
             else:
-                best, divergence, shrunk = candidate[: outcome[0]], outcome[1], True
+                (best, divergence), shrunk = outcome, True
         if size == 1 and not shrunk:
             return best, divergence
         size = size if shrunk and size == 1 else max(1, size // 2)

@@ -36,6 +36,8 @@ def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Pat
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Who starts the tests in the background of a script has made them deaf to it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         env={**os.environ, "KVPROOF_PROOFS": str(tmp_path / "proofs.sqlite")},
     ) as process:
         time.sleep(6)

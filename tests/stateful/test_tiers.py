@@ -30,7 +30,7 @@ UNTOLD = {"schedule", "process"}
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     machine, target = find_machine(level), TARGETS[level]
     assert level_for(machine).target is target
-    report = fuzz(machine, target, instances(machine=machine), seed=1, examples=8 * settings().max_examples)
+    report = fuzz(machine, target, instances(machine=machine), seed=1, examples=max(400, 2 * settings().max_examples))
     assert not report.findings, report.findings[0].report
     assert report.untested == []
     assert {name for name, c in report.coverage.items() if not c.refused} <= UNTOLD, report.coverage
@@ -96,9 +96,9 @@ def test_every_transition_agrees_further_out(level: str, split: bool) -> None:
         level, blocks=3, requests=1, hashes=2, positions=3, limit=2, capacity=2, null=level != "mirror", split=split
     )
     target = level_for(walked.model.machine).target
-    report = walk_in_lockstep(Specs(walked.model, target), target(Instance.of_scope(walked)), max_states=8_000)
+    report = walk_in_lockstep(Specs(walked.model, target), target(Instance.of_scope(walked)), max_states=3_000)
     assert report.divergence is None, report
-    assert report.states == 8_000 or report.complete
+    assert report.states == 3_000 or report.complete
 
 
 # ---------------------------------------------------------------------------------------------------- must fail

@@ -12,6 +12,7 @@ from ...refimpl.connector import BlockRef, Boundary, Chain, Completion
 from ...refimpl.errors import RefusedError
 from ...refimpl.multi_connector import MultiConnector
 from ...refimpl.multi_records import LoadEnd, MultiSnapshot
+from ..forking import forked
 from .instances import HybridInstance
 from .scripted_store import ScriptedStore
 
@@ -288,10 +289,10 @@ class ConnectorsTarget(Target):
 
     def fork(self) -> Self:
         """A second run in the same state."""
-        forked = copy.copy(self)
-        forked.multi, forked.stores = copy.deepcopy((self.multi, self.stores))
-        forked._arrived, forked._job, forked._deadline = self._arrived[:], self._job[:], self._deadline[:]
-        return forked
+        other = copy.copy(self)
+        other.multi, other.stores = forked((self.multi, self.stores))
+        other._arrived, other._job, other._deadline = self._arrived[:], self._job[:], self._deadline[:]
+        return other
 
     def spell(self, action: str, args: Args) -> str:
         """The call on the implementation."""

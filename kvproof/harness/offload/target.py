@@ -1,6 +1,5 @@
 """The reference implementation as a target for machine O: the scheduler's side, and workers that copy when told."""
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
@@ -12,6 +11,7 @@ from ...refimpl.manager import KVCacheManager, ManagerSnapshot
 from ...refimpl.offload import OffloadManager, OffloadSnapshot, TransferSnapshot
 from ...refimpl.offload_worker import SteppedWorker
 from ...refimpl.transfers import Report
+from ..forking import forked
 from ..instances import Instance
 from ..pool.target import PoolTarget, walked
 
@@ -135,10 +135,10 @@ class OffloadTarget(PoolTarget):
         messages = self.manager.take_messages()
         for worker in self._workers:
             worker.submit(messages)
-        for name, shown in self.manager.snapshot().stores.items():
-            self._store_to[shown.pairs[0][1]] = name
-        for name, shown in self.manager.snapshot().loads.items():
-            self._load_to[shown.pairs[0][1]] = name
+        if answer.refused is None:  # Nothing begins in a call that is refused; that nothing changed is compared.
+            shown = self.manager.snapshot()
+            self._store_to.update((store.pairs[0][1], name) for name, store in shown.stores.items())
+            self._load_to.update((load.pairs[0][1], name) for name, load in shown.loads.items())
         heard = [self._hear_of_host(event) for event in self.manager.host.take_events()]
         return Answer(answer.result, (*answer.events, *(event for event in heard if event)), answer.refused)
 
@@ -291,12 +291,15 @@ class OffloadTarget(PoolTarget):
     # ------------------------------------------------------------------------------------------------ the rest
 
     def fork(self) -> Self:
-        """A second run in the same state. Workers, payloads and manager share memory, so they are copied together."""
-        forked = super().fork()
-        forked.manager, forked._workers, forked._host = copy.deepcopy((self.manager, self._workers, self._host))
-        forked._host_announced = self._host_announced[:]
-        forked._store_to, forked._load_to = dict(self._store_to), dict(self._load_to)
-        return forked
+        """A second run in the same state."""
+        other = super().fork()
+        other._host_announced = self._host_announced[:]
+        other._store_to, other._load_to = dict(self._store_to), dict(self._load_to)
+        return other
+
+    def _fork_implementation(self) -> None:
+        # Workers, payloads and manager share memory, so they are copied together.
+        self.manager, self._workers, self._host = forked((self.manager, self._workers, self._host))
 
     def _spelled(self) -> Mapping[str, Callable[..., str]]:
         prompts, limit = self.instance.scope.params["prompt"], self._limit

@@ -12,6 +12,7 @@ from ...refimpl.errors import RefusedError
 from ...refimpl.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from ...refimpl.manager import KVCacheManager, ManagerSnapshot
 from ...refimpl.payload import Payload
+from ..forking import forked
 from ..instances import Instance
 
 __all__ = ["PoolTarget"]
@@ -27,11 +28,8 @@ class _ReadyPayload(Payload):
         """`vectors` is the KV of the tokens with these digests."""
         self._vectors.update(zip(digests, vectors, strict=True))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_ReadyPayload":
-        """A payload of its own bytes; what a token's KV is, is the same for all."""
-        forked = copy.copy(self)
-        forked.data = copy.deepcopy(self.data, memo)  # who else holds the tensor holds the fork's afterwards
-        return forked
+    __shared__ = ("_vectors",)
+    """What a token's KV is, is the same for all; the bytes are each one's own."""
 
 
 class _Decoder:
@@ -277,10 +275,13 @@ class PoolTarget(Target):
 
     def fork(self) -> Self:
         """A second run in the same state; only what can change is copied."""
-        forked = copy.copy(self)
-        forked.manager = copy.deepcopy(self.manager)
-        forked._announced, forked._reported = self._announced[:], self._reported[:]
-        return forked
+        other = copy.copy(self)
+        other._fork_implementation()
+        other._announced, other._reported = self._announced[:], self._reported[:]
+        return other
+
+    def _fork_implementation(self) -> None:
+        self.manager = forked(self.manager)
 
     def spell(self, action: str, args: Args) -> str:
         """The call on the manager."""

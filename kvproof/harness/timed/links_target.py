@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
 from ...refimpl.errors import RefusedError
 from ...refimpl.links import ActiveTransfer, Completion, LinkModel, LinksSnapshot
+from ..forking import forked
 from .instances import TimedInstance
 
 __all__ = ["Clock", "LinksTarget", "chosen"]
@@ -168,13 +169,13 @@ class LinksTarget(Target):
 
     def fork(self) -> Self:
         """A second run in the same state; only what can change is copied."""
-        forked = copy.copy(self)
-        forked._ended = self._ended[:]
-        forked._fork_implementation()
-        return forked
+        other = copy.copy(self)
+        other._ended = self._ended[:]
+        other._fork_implementation()
+        return other
 
     def _fork_implementation(self) -> None:
-        self.links = copy.deepcopy(self.links)
+        self.links = forked(self.links)
 
     def spell(self, action: str, args: Args) -> str:
         """The call on the implementation."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import ClassVar, Self
@@ -11,6 +10,7 @@ from ...checkers.target import NONE, UNKNOWN, Fields
 from ...refimpl.errors import RefusedError
 from ...refimpl.links import Completion
 from ...refimpl.shared_tier import SharedTier
+from ..forking import forked
 from .instances import TimedInstance
 from .links_target import Clock, LinksTarget, chosen
 
@@ -91,12 +91,12 @@ class SharedTarget(LinksTarget):
 
     def fork(self) -> Self:
         """A second run in the same state."""
-        forked = super().fork()
-        forked._landed = dict(self._landed)
-        return forked
+        other = super().fork()
+        other._landed = dict(self._landed)
+        return other
 
     def _fork_implementation(self) -> None:
-        self.links, self.tier = copy.deepcopy((self.links, self.tier))
+        self.links, self.tier = forked((self.links, self.tier))
 
     def _spelled(self) -> Mapping[str, Callable[..., str]]:
         time = self._time

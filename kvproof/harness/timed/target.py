@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -13,6 +12,7 @@ from ...refimpl.errors import RefusedError
 from ...refimpl.links import Completion
 from ...refimpl.tier_records import Stored, TierEvent, TiersSnapshot
 from ...refimpl.timed_tiers import TimedTiers
+from ..forking import forked
 from ..pool.target import walked
 from .instances import TimedInstance
 from .links_target import Clock, LinksTarget, chosen
@@ -217,12 +217,12 @@ class TimedTarget(LinksTarget):
 
     def fork(self) -> Self:
         """A second run in the same state."""
-        forked = super().fork()
-        forked._promoted = self._promoted[:]
-        return forked
+        other = super().fork()
+        other._promoted = self._promoted[:]
+        return other
 
     def _fork_implementation(self) -> None:
-        self.links, self.tiers = copy.deepcopy((self.links, self.tiers))
+        self.links, self.tiers = forked((self.links, self.tiers))
 
     def _spelled(self) -> Mapping[str, Callable[..., str]]:
         prefixes = self.instance.prefixes
