@@ -188,10 +188,12 @@ def _where(question: Question, branch: Formula, *, truth: bool) -> Question:
 
 def to_smt2(question: Question) -> str:
     """The question as SMT-LIB text: unsatisfiable exactly when the goal follows."""
-    solver = z3.Solver()
-    for formula in (*question.known, lnot(question.goal)):
-        solver.add(z3.BoolVal(formula) if isinstance(formula, bool) else formula)
-    return f"(set-logic ALL)\n{solver.to_smt2()}"
+    formulas = [z3.BoolVal(f) if isinstance(f, bool) else f for f in (*question.known, lnot(question.goal))]
+    *known, opposite = [formula.as_ast() for formula in formulas]
+    # As a solver writes what it was given, which costs more than the writing.
+    context, before = formulas[-1].ctx.ref(), (z3.Ast * len(known))(*known)
+    text = z3.Z3_benchmark_to_smtlib_string(context, "obligation", "", "unknown", "", len(known), before, opposite)
+    return f"(set-logic ALL)\n{text}"
 
 
 def ask_cvc5(question: Question, *, seconds: float) -> bool:

@@ -26,7 +26,7 @@ MODEL = Model.of(Pool)
 
 def test_the_implementation_does_what_the_machine_does() -> None:
     seen: list[tuple[int, int]] = []
-    examples = 4 * settings().max_examples
+    examples = max(400, settings().max_examples)
     report = fuzz(Pool, PoolTarget, instances(), seed=1, examples=examples, on_progress=lambda *n: seen.append(n))
     assert not report.findings, report.findings[0].report
     assert report.untested == []
