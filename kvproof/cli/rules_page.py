@@ -23,7 +23,8 @@ def page(rules: Sequence[Rule]) -> str:
     for paragraph in str(INTRODUCTION).strip().split("\n\n"):
         lines += [*textwrap.wrap(" ".join(paragraph.split()), 100), ""]
     lines += [
-        "`kvproof rules CODE` shows one with the names of all properties. `kvproof rules --markdown` writes this page.",
+        "`kvproof rules CODE` shows one with the names of all properties.",
+        "`kvproof rules --markdown` writes this page.",
         "",
     ]
     for subject, title in SUBJECTS.items():

@@ -116,3 +116,15 @@ def test_the_rooms_of_the_architecture_name_files_that_are_there() -> None:
     named = set(re.findall(r"`([a-z_]\w*\.py)`", text))
     assert len(named) > 50
     assert named - files == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_is_wrapped(page: Path) -> None:
+    """At 100 columns, but for tables, text that is shown as it is, and words that are longer than half a line."""
+    is_shown, long = False, []
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        is_shown ^= line.lstrip().startswith("```")
+        is_bound = is_shown or line.startswith("|") or max(map(len, line.split()), default=0) > 50
+        if len(line) > 100 and not is_bound:
+            long.append(number)
+    assert long == []
