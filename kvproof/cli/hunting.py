@@ -27,6 +27,7 @@ from ..engines.store import resolve
 from ..errors import UsageError
 from ..judge.record import Hello
 from ..judge.sight import Sight
+from .ending import check_not_ended, heed_the_end
 
 __all__ = ["Plan", "hunt_levels", "levels_of", "more_oracles", "open_build", "open_target", "use_cache_of_drawings"]
 
@@ -96,11 +97,21 @@ def hunt_levels(plan: Plan, on_progress: Callable[[Report], None]) -> list[Repor
     if jobs == 1:
         return [_run(plan, level, seconds, on_progress) for level in plan.levels]
     context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager, ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        progress = manager.Queue()
-        futures = [pool.submit(_run_aside, plan, level, seconds, progress) for level in plan.levels]
-        _show(futures, progress, on_progress)
-        return [future.result() for future in futures]
+    with context.Manager() as manager:
+        others = set(multiprocessing.active_children())
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=heed_the_end) as pool:
+            progress = manager.Queue()
+            futures = [pool.submit(_run_aside, plan, level, seconds, progress) for level in plan.levels]
+            try:
+                _show(futures, progress, on_progress)
+                return [future.result() for future in futures]
+            except BaseException:
+                # Who leaves early does not wait for their time to be over; each ends what it started.
+                for future in futures:
+                    future.cancel()
+                for child in set(multiprocessing.active_children()) - others:
+                    child.terminate()
+                raise
 
 
 def _show(
@@ -119,6 +130,7 @@ def _show(
 
 
 def _run_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report | FuzzReport:
+    check_not_ended()  # What was handed to this process already cannot be cancelled.
     said = time.monotonic()
 
     def tell(report: Report) -> None:

@@ -26,9 +26,7 @@ from .commands.replay import replay
 from .commands.rules import rules
 from .commands.verify import verify
 from .commands.workload import workload
-
-INTERRUPTED = 130
-"""The status of a program that ended by an interruption, as shells have it."""
+from .ending import INTERRUPTED, ended, heed_the_end
 
 app = typer.Typer(
     name="kvproof",
@@ -70,7 +68,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         status = app(args=arguments, prog_name="kvproof", standalone_mode=False)
         if status == INTERRUPTED:  # typer has made a status of it
-            return _interrupted()
+            return ended()
         return written.status_with(ExitStatus(status or ExitStatus.HOLDS))
     except (UsageError, TraceError) as error:
         return _fail(str(error))
@@ -81,7 +79,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.UNUSABLE
     except KeyboardInterrupt:
-        return _interrupted()
+        return ended()
     except MemoryError:
         return _fail("out of memory; try smaller sizes")
     except BaseException as error:
@@ -95,16 +93,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Run the command line as a program."""
+    heed_the_end()
     try:
         sys.exit(run())
     except KeyboardInterrupt:  # before the command began, or behind its end
-        sys.exit(_interrupted())
-
-
-def _interrupted() -> int:
-    """Say that the command was interrupted, and return the status for it."""
-    print("kvproof: interrupted", file=sys.stderr)
-    return INTERRUPTED
+        sys.exit(ended())
 
 
 def _fail(sentence: str) -> int:

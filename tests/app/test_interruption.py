@@ -50,3 +50,43 @@ def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Pat
     assert said == "kvproof: interrupted\n"
     time.sleep(0.3)
     assert left_of(process.pid) == []
+
+
+DRIVER = """
+import json, os, sys, time
+can = {"operations": ["start", "finish"], "visible": {"device": ["free", "ref"]}}
+hello = {"protocol": 1, "engine": "sleeper", "version": "1", "levels": ["requests"], "capabilities": {"requests": can}}
+print(json.dumps({"hello": hello}), flush=True)
+sys.stdin.readline()
+with open(os.environ["PIDS"], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+while True:
+    time.sleep(1)
+"""
+"""A driver that never answers, and does not care that nobody listens."""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_hunt_that_is_ended_takes_its_driver_along(number: int, status: int, tmp_path: Path) -> None:
+    (tmp_path / "driver.py").write_text(DRIVER)
+    pids = tmp_path / "pids"
+    command = [sys.executable, "-m", "kvproof", "fuzz", f"exec:{sys.executable} {tmp_path / 'driver.py'}"]
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PIDS": str(pids)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        until = time.monotonic() + 60
+        while not pids.exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(0.2)
+        (driver,) = map(int, pids.read_text().split())
+        process.send_signal(number)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == status, said
+    assert said.splitlines()[-1] == ("kvproof: ended" if number == signal.SIGTERM else "kvproof: interrupted")
+    with pytest.raises(ProcessLookupError):
+        os.kill(driver, 0)

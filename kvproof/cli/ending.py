@@ -1,0 +1,44 @@
+"""How a command ends that is told to: by an interruption, or by SIGTERM. Whatever it started ends with it."""
+
+import signal
+import sys
+
+__all__ = ["INTERRUPTED", "check_not_ended", "ended", "heed_the_end"]
+
+INTERRUPTED = 130
+"""The status of a program that ended by an interruption, as shells have it."""
+
+_told: list[int] = []
+"""The signal that told this process to end, if one did."""
+
+
+def heed_the_end() -> None:
+    """Take SIGTERM for an interruption: sessions close, and end the drivers that they started.
+
+    It cannot be a SystemExit: Hypothesis takes that for a failure of what it tests, and goes on.
+    """
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, _frame: object) -> None:
+    _told.append(number)
+    raise KeyboardInterrupt
+
+
+def check_not_ended() -> None:
+    """Begin nothing in a process that was told to end.
+
+    Raises:
+        KeyboardInterrupt: it was.
+    """
+    if _told:
+        raise KeyboardInterrupt
+
+
+def ended() -> int:
+    """Say that the command was ended, and return the status for it."""
+    if _told:
+        print("kvproof: ended", file=sys.stderr)
+        return 128 + _told[-1]
+    print("kvproof: interrupted", file=sys.stderr)
+    return INTERRUPTED
