@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from ..checkers.trace import write_atomically
@@ -108,7 +109,13 @@ class _HarmlessConsole(Console):
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render anything. All that is printed comes through here, however it was made."""
+        """Render anything. All that is printed comes through here, however it was made.
+
+        A table that is wider than the terminal breaks what stands in its cells, and loses no digit of it.
+        """
+        if isinstance(renderable, Table):
+            for column in renderable.columns:
+                column.no_wrap, column.overflow = False, "fold"
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 

@@ -1,0 +1,35 @@
+"""What a command shows fits the terminal, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rich import box
+from rich.table import Table
+
+from kvproof.cli.output import Output
+
+
+def table() -> Table:
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    made.add_column("machine", no_wrap=True)
+    for column in ("actions", "properties", "obligations", "proved", "refuted", "unknown", "slowest", "computing"):
+        made.add_column(column, justify="right", no_wrap=True)
+    made.add_row("TimedTiers", "23,456", "57,891", "149,012", "149,013", "123,456", "654,321", "10.82 s", "20.84 s")
+    return made
+
+
+@pytest.mark.parametrize("width", [200, 100, 80, 60, 40])
+def test_a_table_loses_no_digit(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = Output(None)
+    monkeypatch.setattr(output.tables, "width", width)
+    output.tables.print(table())
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    given = "23,45657,891149,012149,013123,456654,32110.8220.84"
+    digits = re.compile(r"\d")
+    assert sorted(digits.findall(shown)) == sorted(digits.findall(given))
