@@ -55,7 +55,7 @@ SEED  ?= 1000000
 random-machines: $(STAMP)
 	@mkdir -p build
 	@$(BIN)/python -m tests.smt.random_machines $(COUNT) --seed $(SEED) \
-		--record build/random_machines.jsonl --findings build/random_machines
+		--record benchmarks/data/random_machines.jsonl --findings build/random_machines
 
 set-up: $(STAMP)
 

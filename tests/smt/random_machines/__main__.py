@@ -1,4 +1,4 @@
-"""Many random machines: ``python -m tests.smt.random_machines 100000 --record build/random_machines.jsonl``."""
+"""Many random machines: ``python -m tests.smt.random_machines 100000 --record benchmarks/data/random_machines.jsonl``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from .running import Finding, Tally, run, smallest
+from .running import Finding, Tally, run, smallest, tidy
 
 
 def main() -> int:
@@ -23,6 +23,8 @@ def main() -> int:
     given = parser.parse_args()
     total = run(given.seed, given.count, jobs=given.jobs, record=given.record, on_progress=_show)
     print(file=sys.stderr)
+    if given.record is not None:
+        tidy(given.record)
     for found in total.findings:
         print(f"seed {found.seed}: {found.kind}: {found.what}", file=sys.stderr)
     if given.findings is not None:

@@ -23,7 +23,7 @@ from .constructs import constructs
 from .machines import MachineText, draw_machine
 from .shrinking import shrunk
 
-__all__ = ["Finding", "Tally", "run", "run_range", "smallest"]
+__all__ = ["Finding", "Tally", "recorded", "run", "run_range", "smallest", "tidy"]
 
 CHUNK = 50
 """So many seeds are done by one process, which then gives its memory back."""
@@ -61,6 +61,11 @@ class Tally:
     proved: dict[str, int] = field(default_factory=dict)
     """By construct: machines that use it and are proved, with some property."""
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The seed behind the last one."""
+        return self.first + self.count
 
     def add(self, other: Tally) -> None:
         """Take in what another says."""
@@ -161,13 +166,15 @@ def run(
 ) -> Tally:
     """The machines of these seeds in several processes; what ``record`` has of an earlier run is not done again."""
     total = Tally(first, 0)
-    done = _recorded(record)
+    done = [] if record is None else recorded(record)
+    for known in done:
+        if first <= known.first and known.end <= first + count:
+            total.add(known)
     ranges = [(at, min(CHUNK, first + count - at)) for at in range(first, first + count, CHUNK)]
-    for known in (done[r] for r in ranges if r in done):
-        total.add(known)
+    left = [r for r in ranges if not any(known.first <= r[0] and sum(r) <= known.end for known in done)]
     context = multiprocessing.get_context("fork")
     with context.Pool(jobs, maxtasksperchild=1) as pool:
-        for tally in pool.imap_unordered(_run_range, [r for r in ranges if r not in done]):
+        for tally in pool.imap_unordered(_run_range, left):
             total.add(tally)
             if record is not None:
                 with record.open("a", encoding="utf-8") as file:
@@ -181,12 +188,31 @@ def _run_range(of: tuple[int, int]) -> Tally:
     return run_range(*of)
 
 
-def _recorded(record: Path | None) -> dict[tuple[int, int], Tally]:
-    if record is None or not record.exists():
-        return {}
-    found: dict[tuple[int, int], Tally] = {}
-    for line in record.read_text(encoding="utf-8").splitlines():
-        data: dict[str, Any] = json.loads(line)
-        data["findings"] = [Finding(**f) for f in data["findings"]]
-        found[data["first"], data["count"]] = Tally(**data)
-    return found
+def recorded(record: Path) -> list[Tally]:
+    """What a record tells, in the order of the seeds; ranges that meet are one.
+
+    Ranges with findings are left out: they are tried again, once what was found is mended.
+    """
+    if not record.exists():
+        return []
+    found = [t for t in map(_read, record.read_text(encoding="utf-8").splitlines()) if not t.findings]
+    joined: list[Tally] = []
+    for tally in sorted(found, key=lambda t: t.first):
+        if joined and joined[-1].end == tally.first:
+            joined[-1].add(tally)
+        else:
+            joined.append(tally)
+    return joined
+
+
+def _read(line: str) -> Tally:
+    data: dict[str, Any] = json.loads(line)
+    data["findings"] = [Finding(**f) for f in data["findings"]]
+    return Tally(**data)
+
+
+def tidy(record: Path) -> None:
+    """Write a record anew, a line for each stretch of seeds without findings."""
+    beside = record.with_name(f"{record.name}.new")
+    beside.write_text("".join(json.dumps(asdict(t)) + "\n" for t in recorded(record)), encoding="utf-8")
+    beside.replace(record)
