@@ -18,12 +18,12 @@ TORCH := torch==2.13.0
 PIP   := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 
 THOROUGH := $(filter true 1,$(CI))
-MARKED   := $(if $(THOROUGH),,-m "not slow")
+MARKED   := $(if $(THOROUGH),,-m "not slow and not nightly")
 
 # The releases that the tests of the adapters want; others are used where they are installed, and skipped where not.
 RELEASES ?= vllm==0.20.2 vllm==0.33.0 dynamo==1.6.1
 
-.PHONY: verify test lint types check set-up engines random-machines clean
+.PHONY: verify test nightly lint types check set-up engines random-machines clean
 
 # Real requests for `make verify`: the whole trace where it lies beside the checkout, else the piece of it that comes along.
 TRACE ?= $(firstword $(wildcard ../shared/data/conversation_trace.jsonl) benchmarks/data/conversation_head.jsonl)
@@ -33,6 +33,10 @@ verify: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(MARKED)
+
+# What every run of the tests goes back to, found from nothing.
+nightly: $(STAMP)
+	@CI=true $(BIN)/python -m pytest -n auto --dist worksteal -m nightly
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

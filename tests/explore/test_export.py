@@ -150,9 +150,19 @@ QUICK = {"alloc", "planner", "aligned-split", "connectors", "file-store"}
 """These have few states."""
 
 
+LONG = {"linked-list", "mirror", "pin", "tiered", "offload", "pinning-off", "blis-mirror", "pool, null block"}
+"""These take TLC long; they are written in what the others are written in."""
+
+
 def but_slow(quick: set[str]) -> list[object]:
     """The names of all machines, these without the mark of what is slow."""
     return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in MACHINES]
+
+
+def but_nightly(names: set[str]) -> list[object]:
+    """The names of all machines, these with the mark of what is done at night."""
+    marks = {True: pytest.mark.nightly, False: pytest.mark.slow}
+    return [pytest.param(n, marks=marks[n in names]) for n in MACHINES]
 
 
 @needs_spin
@@ -167,7 +177,7 @@ def test_spin_counts_the_same(name: str, tmp_path: Path) -> None:
 
 
 @needs_spin
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LARGE)
 def test_spin_counts_the_same_where_there_is_more(name: str, tmp_path: Path) -> None:
     machine, scope = LARGE[name]()
@@ -177,7 +187,7 @@ def test_spin_counts_the_same_where_there_is_more(name: str, tmp_path: Path) -> 
 
 
 @needs_tlc
-@pytest.mark.parametrize("name", but_slow(set()))
+@pytest.mark.parametrize("name", but_nightly(LONG))
 def test_tlc_counts_the_same(name: str, tmp_path: Path) -> None:
     machine, scope = MACHINES[name]()
     run = run_tlc(tla(Setting(machine, scope)), tmp_path)

@@ -10,11 +10,13 @@ import pytest
 from kvproof.checkers.fuzz import Finding, fuzz
 from kvproof.checkers.replay import calls_of, replay, setting_of
 from kvproof.checkers.target import Target
-from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.checkers.trace import Trace, decode_trace, encode_trace
 from kvproof.harness.instances import Instance, instances
 from kvproof.harness.pool.target import PoolTarget
 from kvproof.machine import Model
 from kvproof.spec.pool import Pool
+
+from .kept import shows_again, sought
 
 MUTANTS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__file__).with_name("mutants.py")))[
     "MUTANTS"
@@ -43,7 +45,23 @@ def test_there_is_a_mutant_for_everything_that_is_compared() -> None:
     assert {oracle for _, oracle in MUTANTS.values()} == COMPARED
 
 
-@pytest.mark.parametrize("name", NAMES)
+KEPT = NAMES
+SOUGHT = ("FreesInTableOrder", "WritesWhatIsCovered", "ReportsEveryCopy", "ForgetsSecondHolder")
+"""These the fuzzer finds anew in every run of the tests."""
+
+
+def found(name: str) -> Trace:
+    """The way on which the fuzzer notices a mutant."""
+    return finding(name).trace
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_fault_shows_where_it_was_found(name: str) -> None:
+    kind, oracle = MUTANTS[name]
+    assert shows_again(name, kind, PoolTarget, MODEL, Instance.load).oracle == oracle
+
+
+@pytest.mark.parametrize("name", sought(KEPT, SOUGHT))
 def test_the_fuzzer_notices(name: str) -> None:
     found = finding(name)
     assert found.oracle == MUTANTS[name][1]
@@ -53,7 +71,7 @@ def test_the_fuzzer_notices(name: str) -> None:
     assert "implementation:" in found.report
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sought(KEPT, SOUGHT))
 def test_the_trace_shows_it_again(name: str) -> None:
     kind, oracle = MUTANTS[name]
     trace = decode_trace(encode_trace(finding(name).trace))

@@ -6,15 +6,18 @@ import pytest
 from hypothesis import given, settings
 
 from kvproof.checkers.fuzz import fuzz
-from kvproof.checkers.lockstep import Divergence, Specs, walk_in_lockstep
+from kvproof.checkers.lockstep import Specs, walk_in_lockstep
+from kvproof.checkers.trace import Trace
 from kvproof.harness.instances import Instance, instances
 from kvproof.harness.levels import level_for
 from kvproof.harness.offload.target import OffloadTarget
 from kvproof.harness.tiers.targets import TARGETS
+from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.spec.offload import Offload
 
 from ..explore.tiers import scope
+from .kept import shows_again, sought, trace_of_walk
 from .offload_mutants import MUTANTS
 
 SMALL: dict[str, Any] = {"blocks": 2, "requests": 1, "hashes": 1}
@@ -75,17 +78,30 @@ def test_every_transition_agrees_further_out(sizes: dict[str, Any]) -> None:
 # ---------------------------------------------------------------------------------------------------- must fail
 
 
-def noticed(name: str) -> Divergence | None:
+KEPT = list(MUTANTS)
+SOUGHT = ("KeepsWhatFailed", "ScansFromTheTail", "CopiesTheNeighbour")
+"""These a walk finds anew in every run of the tests."""
+
+
+def found(name: str) -> Trace:
+    """The way on which a walk notices a mutant."""
     kind, more, _ = MUTANTS[name]
     walked = scope("offload", **{**SMALL, **more})
-    return walk_in_lockstep(Specs(walked.model, kind), kind(Instance.of_scope(walked)), max_states=20_000).divergence
+    trace = trace_of_walk(Specs(walked.model, kind), kind, Instance.of_scope(walked), max_states=20_000)
+    assert trace is not None
+    return trace
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", KEPT)
+def test_a_fault_shows_where_it_was_found(name: str) -> None:
+    kind, _, oracles = MUTANTS[name]
+    seen = shows_again(name, kind, OffloadTarget, Model.of(Offload), Instance.load)
+    assert seen.oracle in oracles, seen
+
+
+@pytest.mark.parametrize("name", sought(KEPT, SOUGHT))
 def test_a_walk_notices_each_fault(name: str) -> None:
-    found = noticed(name)
-    assert found is not None
-    assert found.oracle in MUTANTS[name][2], found
+    assert found(name).operations
 
 
 def test_the_level_is_known_by_its_name() -> None:

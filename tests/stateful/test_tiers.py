@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from kvproof.checkers.fuzz import Finding, fuzz
 from kvproof.checkers.lockstep import Call, Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay, replay_calls, setting_of
-from kvproof.checkers.trace import decode_trace, encode_trace
+from kvproof.checkers.trace import Trace, decode_trace, encode_trace
 from kvproof.harness.instances import TIER_SIZES, Instance, instances
 from kvproof.harness.levels import level_for
 from kvproof.harness.machines import find_machine
@@ -18,6 +18,7 @@ from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
 
 from ..explore.tiers import scope
+from .kept import shows_again, sought
 from .tier_mutants import MUTANTS
 
 TIERS = ("mirror", "pin", "tiered")
@@ -30,7 +31,7 @@ UNTOLD = {"schedule", "process"}
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     machine, target = find_machine(level), TARGETS[level]
     assert level_for(machine).target is target
-    report = fuzz(machine, target, instances(machine=machine), seed=1, examples=max(400, 2 * settings().max_examples))
+    report = fuzz(machine, target, instances(machine=machine), seed=1, examples=400)
     assert not report.findings, report.findings[0].report
     assert report.untested == []
     assert {name for name, c in report.coverage.items() if not c.refused} <= UNTOLD, report.coverage
@@ -161,7 +162,26 @@ def test_there_is_a_mutant_for_everything_that_is_compared_here() -> None:
     assert new <= {mutant.oracle for mutant in MUTANTS.values()}
 
 
-@pytest.mark.parametrize("name", [name for name in MUTANTS if name not in RARE])
+KEPT = [name for name in MUTANTS if name not in RARE]
+SOUGHT = ("MirrorsWrongBlock", "SaysOtherBlocksWereDropped", "DropsToTheHost")
+"""One of each level that the fuzzer finds anew in every run of the tests."""
+
+
+def found(name: str) -> Trace:
+    """The way on which the fuzzer notices a mutant."""
+    return finding(name).trace
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_fault_shows_where_it_was_found(name: str) -> None:
+    mutant = MUTANTS[name]
+    level = mutant.kind.level
+    seen = shows_again(name, mutant.kind, TARGETS[level], Model.of(find_machine(level)), Instance.load)
+    assert seen.oracle == mutant.oracle
+    assert seen.call.action in mutant.rules
+
+
+@pytest.mark.parametrize("name", sought(KEPT, SOUGHT))
 def test_the_fuzzer_notices(name: str) -> None:
     found, mutant = finding(name), MUTANTS[name]
     assert found.steps == len(found.trace.operations) <= 25

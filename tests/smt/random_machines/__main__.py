@@ -1,4 +1,4 @@
-"""Many random machines: ``python -m tests.smt.random_machines 100000 --record benchmarks/data/random_machines.jsonl``."""
+"""Many random machines: ``python -m tests.smt.random_machines 100000 --record FILE``, or ``make random-machines``."""
 
 from __future__ import annotations
 
