@@ -249,13 +249,7 @@ class Mirror(Statistics):
         """The block gets what the host keeps for the hash, and can be found; the host block is the most recent one."""
         with self.each(Slot) as s:
             self.content[b, s] = self.kept[h, s]
-        is_first = self.cached[h].is_empty()
-        self.hashes[b, h] = True
-        self.cached[h].push_back(b)
-        with when(is_first):
-            self.announced[h] = True
-            self.reported[h] = True
-            self.stored(h, self.parent[h])
+        self._publish(b, h)
         self.host.remove(h)
         self.host.push_back(h)
         self.reloaded.add(1)

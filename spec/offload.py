@@ -101,10 +101,10 @@ class Offload(Pool):
     host_behind = Scalar(to=optional(HostBlock), scratch=True)
     """While host blocks are given back: as `behind`."""
 
-    host_stored = Event(Hash)
+    host_stored = Event(Hash, heard=lambda m, h: m.host._hear_found(h))
     """A hash can now be found on the host."""
 
-    host_removed = Event(Hash)
+    host_removed = Event(Hash, heard=lambda m, h: m.host._hear_removed(h))
     """A hash can no longer be found on the host."""
 
     host = Part(Pool, null=none)
@@ -252,9 +252,12 @@ class Offload(Pool):
         with self.each(HostBlock, Hash) as (c, h), when(self.host_hashes[c, h]):
             self.host_hashes[c, h] = False
             self.host_cached[h].remove(c)
-        with self.each(Hash) as h:
-            self.host_announced[h] = False
         self.cleared()
+
+    def _hear_cleared(self) -> None:
+        """Nothing can be found any more, on either tier."""
+        super()._hear_cleared()
+        self.host._hear_cleared()
 
     # -------------------------------------------------------------------------------- stores
 
@@ -367,7 +370,6 @@ class Offload(Pool):
         self.host_hashes[c, h] = True
         self.host_cached[h].push_back(c)
         with when(is_first):
-            self.host_announced[h] = True
             self.host_stored(h)
 
     def _end_store(self, c: HostBlock) -> None:

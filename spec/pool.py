@@ -141,6 +141,9 @@ class Pool(Machine):
     reported = Map(Hash, to=Bool)
     """The hashes that were ever reported as stored."""
 
+    misled = Map(Hash, to=Bool)
+    """An event told a listener of this hash what was wrong, or what it knew already."""
+
     claimed = Map(Position, to=optional(Block), scratch=True)
     """During a lookup: a block that was found for this position and is held, but stands in no table yet (P8)."""
 
@@ -149,13 +152,13 @@ class Pool(Machine):
 
     # -------------------------------------------------------------------------------- events
 
-    stored = Event(Hash, optional(Hash))
+    stored = Event(Hash, optional(Hash), heard=lambda m, h, parent: m._hear_stored(h, parent))
     """A hash can now be found; its parent is named with it."""
 
-    removed = Event(Hash)
+    removed = Event(Hash, heard=lambda m, h: m._hear_removed(h))
     """A hash can no longer be found."""
 
-    cleared = Event()
+    cleared = Event(heard=lambda m: m._hear_cleared())
     """No hash can be found any more."""
 
     # -------------------------------------------------------------------------------- counts
@@ -288,16 +291,9 @@ class Pool(Machine):
             Position, lambda j: (j + 1 == i) & (self.parent[h] != none) & (self.parent[h] == self.filed[r, j])
         )
         self.require(is_root | builds_on)
-        is_first = self.cached[h].is_empty()
-        is_full = forall(Slot, lambda s: self.kv[h, s] != none)
-        self.hashes[b, h] = True
-        self.cached[h].push_back(b)
-        with when(is_full):
+        self._publish(b, h)
+        with when(forall(Slot, lambda s: self.kv[h, s] != none)):
             self.filed[r, i] = h
-        with when(is_first):
-            self.announced[h] = True
-            self.reported[h] = True
-            self.stored(h, self.parent[h])
 
     @action("P9, P10")
     def trim(self, r: Request, n: Int) -> None:
@@ -349,15 +345,29 @@ class Pool(Machine):
         """How many such blocks there are."""
         return self.free.size
 
-    # -------------------------------------------------------------------------------- forgetting
+    # -------------------------------------------------------------------------------- finding and forgetting
+
+    def _publish(self, b: Block, h: Hash) -> None:
+        """The block can be found under the hash, behind those that carry it already; the first one is news (P12)."""
+        is_first = self.cached[h].is_empty()
+        self.hashes[b, h] = True
+        self.cached[h].push_back(b)
+        with when(is_first):
+            self.stored(h, self.parent[h])
+
+    def _forget(self, b: Block) -> None:
+        """The block loses its hashes; a removal is reported when the last copy goes (P12)."""
+        with self.each(Hash) as h, when(self.hashes[b, h]):
+            self.hashes[b, h] = False
+            self.cached[h].remove(b)
+            with when(self.cached[h].is_empty()):
+                self.removed(h)
 
     def _forget_everything(self) -> None:
         """No hash names anything any more."""
         with self.each(Block, Hash) as (b, h), when(self.hashes[b, h]):
             self.hashes[b, h] = False
             self.cached[h].remove(b)
-        with self.each(Hash) as h:
-            self.announced[h] = False
 
     # -------------------------------------------------------------------------------- what actions are made of
 
@@ -415,15 +425,6 @@ class Pool(Machine):
         self.ref_cnt[b] = self.ref_cnt[b] + 1
         self.table[r, self.length[r]] = b
         self.length[r] = self.length[r] + 1
-
-    def _forget(self, b: Block) -> None:
-        """The block loses its hashes; a removal is reported when the last copy goes (P12)."""
-        with self.each(Hash) as h, when(self.hashes[b, h]):
-            self.hashes[b, h] = False
-            self.cached[h].remove(b)
-            with when(self.cached[h].is_empty()):
-                self.announced[h] = False
-                self.removed(h)
 
     def _take_head(self) -> Block:
         """Take the first block of the queue."""
@@ -498,6 +499,33 @@ class Pool(Machine):
         with when(self.behind.value == none):
             self.behind.value = b
 
+    # -------------------------------------------------------------------------------- what a listener makes of events
+
+    def _hear_stored(self, h: Hash, parent: Hash) -> None:
+        """It can be found from now on. Its parent, if it has one, is right, and was itself reported at some time."""
+        was_reported = forall(Hash, lambda p: implies(parent == p, self.reported[p]))
+        with when((parent != self.parent[h]) | ~was_reported):
+            self.misled[h] = True
+        self._hear_found(h)
+
+    def _hear_found(self, h: Hash) -> None:
+        """It can be found from now on; it was not before."""
+        with when(self.announced[h]):
+            self.misled[h] = True
+        self.announced[h] = True
+        self.reported[h] = True
+
+    def _hear_removed(self, h: Hash) -> None:
+        """It cannot be found any more; it was before."""
+        with when(~self.announced[h]):
+            self.misled[h] = True
+        self.announced[h] = False
+
+    def _hear_cleared(self) -> None:
+        """Nothing can be found any more."""
+        with self.each(Hash) as h:
+            self.announced[h] = False
+
     # -------------------------------------------------------------------------------- invariants
 
     @invariant("P1")
@@ -566,6 +594,11 @@ class Pool(Machine):
     def listeners_know_what_is_cached(self, h: Hash) -> Bool:
         """Replaying the events gives exactly the hashes for which a lookup succeeds."""
         return iff(self.announced[h], ~self.cached[h].is_empty())
+
+    @invariant("P12")
+    def every_event_is_news(self, h: Hash) -> Bool:
+        """One is reported only where the set of hashes changes, with the right parent, which was reported before."""
+        return ~self.misled[h]
 
     @invariant("P12")
     def what_is_built_upon_was_reported(self, r: Request, i: Position, b: Block, h: Hash) -> Bool:
@@ -755,11 +788,6 @@ class Pool(Machine):
     def released_blocks_go_where_the_dialect_says(self, before: Pool, r: Request) -> Bool:
         """To the tail; in the dialect `split` those without a hash to the head. Each run in the order given."""
         return all_of(*self._given_back_in_order(before, r).values())
-
-    @step("P12", of="register")
-    def a_named_parent_was_reported(self, before: Pool, h: Hash, p: Hash) -> Bool:
-        """An event names a parent only after the parent's own event."""
-        return implies(self.parent[h] == p, before.reported[p])
 
     @step("P12", unless=("evict", "reset"))
     def a_held_block_keeps_its_hashes(self, before: Pool, b: Block, h: Hash) -> Bool:

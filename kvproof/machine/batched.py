@@ -506,7 +506,7 @@ class _Run:
         elif isinstance(s, Push | Remove):
             self._queue(s)
         elif isinstance(s, Emit):
-            pass  # Nothing of the state changes.
+            self.body(s.heard)  # Nothing else of the state changes.
         elif isinstance(s, When):
             self.branch(self.term(s.condition), lambda: self.body(s.then), lambda: self.body(s.otherwise))
         elif isinstance(s, Each):

@@ -58,7 +58,7 @@ class Content:
             self._write_type(thing)
         elif isinstance(thing, Map | Queue | Event):
             # A first value is written as the term that it is, with the others.
-            said = [(name, value) for name, value in vars(thing).items() if name not in ("init", "line")]
+            said = [(name, value) for name, value in vars(thing).items() if name not in ("init", "heard", "line")]
             self._write_all(type(thing).__name__, said)
         elif isinstance(thing, dict):
             self._write_all("dict", thing.items())

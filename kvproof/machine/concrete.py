@@ -489,6 +489,8 @@ class _Writer:
                 self.put(f"push_{s.where}({text}, {element})")
         elif isinstance(s, Emit):
             self.put(f"events.append(({s.event!r}, {''.join(self.term(a) + ', ' for a in s.args)}))")
+            for heard in s.heard:
+                self._statement(heard)
         elif isinstance(s, When):
             self.put(f"if {self.term(s.condition)}:")
             self._body(s.then)

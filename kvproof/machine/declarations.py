@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -403,16 +404,41 @@ class Sum(Count, Generic[N]):
 
 
 class Event(Declaration):
-    """Something that the machine reports. ``self.stored(h, parent)`` reports it."""
+    """Something that the machine reports. ``self.stored(h, parent)`` reports it.
 
-    def __init__(self, *kinds: type[Term]) -> None:
+    ``heard``: what a listener makes of it, as a function of the machine and of what the event carries. What it writes
+    (a listener's knowledge, as of what is cached) is written nowhere else: it is the fold of what was reported.
+    """
+
+    def __init__(self, *kinds: type[Term], heard: Callable[..., None] | None = None) -> None:
         self.kinds = tuple(k.of if isinstance(cast(object, k), Optional_) else k for k in cast(Any, kinds))
         kinds_of(self.kinds, "an event carries elements of sorts")
+        self.heard = heard
+        self.machine: Machine | None = None
+        wanted = 1 + len(self.kinds)
+        if heard is not None and (given := len(inspect.signature(heard).parameters)) != wanted:
+            raise MachineError(f"`heard` takes the machine and {len(self.kinds)} arguments, not {given - 1}")
+
+    def __get__(self, instance: Machine | None, owner: type | None = None) -> Self:
+        if instance is None:
+            return self
+        bound = copy.copy(self)
+        bound.view, bound.machine = instance.view, instance
+        return bound
 
     def __call__(self, *args: Term) -> None:
         """Report the event."""
         rec = recorder()
         rec.write()
-        terms = _keys(self, self.kinds, args)
+        if HEARD in rec.inside:
+            raise MachineError(f"{self.name} is reported where another event is heard: a listener only listens")
+        terms, line = _keys(self, self.kinds, args), caller()
         rec.check(*terms)
-        rec.add(Emit(self.name, terms, caller()))
+        with rec.block(HEARD) as heard:
+            if self.heard is not None and self.heard(self.machine, *terms) is not None:
+                raise MachineError(f"what a listener makes of {self.name} is written, not returned", self.line)
+        rec.add(Emit(self.name, terms, heard, line))
+
+
+HEARD = "heard"
+"""The block of what a listener does."""

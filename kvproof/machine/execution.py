@@ -296,6 +296,7 @@ class Run:
                 self._loop(s)
             else:
                 assert isinstance(s, Emit)
+                self._body(s.heard)
 
     @contextmanager
     def _on_path(self, condition: Formula, symbols: frozenset[str]) -> Iterator[None]:

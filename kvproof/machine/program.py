@@ -80,10 +80,11 @@ class Remove:
 
 @dataclass(eq=False)
 class Emit:
-    """Report an event to whoever listens; no state changes."""
+    """Report an event to whoever listens. ``heard`` is what a listener makes of it; no other state changes."""
 
     event: str
     args: tuple[Term, ...]
+    heard: list[Statement]
     line: Line
 
 
@@ -159,6 +160,8 @@ def statements(body: list[Statement]) -> Iterator[Statement]:
             yield from statements(s.otherwise)
         elif isinstance(s, Each):
             yield from statements(s.body)
+        elif isinstance(s, Emit):
+            yield from statements(s.heard)
         elif isinstance(s, Loop):
             yield from statements(s.going_lets)
             yield from statements(s.body)

@@ -13,9 +13,9 @@ from .classbody import check_override, mark_of, parameters_of
 from .declarations import Count, Event, Map, Queue, Sum
 from .language import Machine
 from .members import members_of
-from .model import RESULT, Action, CountOf, Model, Property
+from .model import RESULT, Action, CountOf, Model, Property, written
 from .part import Part, check_part
-from .program import Assign, Each, Loop, Push, Remove, Statement, statements, terms
+from .program import Assign, Each, Emit, Loop, Push, Remove, Statement, statements, terms
 from .recorder import Recorder, recording, variable
 from .rounds import check_each
 from .terms import (
@@ -74,6 +74,7 @@ def read(machine: type[Machine]) -> Model:
     for name, (member, mark) in marked.items():
         if mark["kind"] == "action":
             model.actions[name] = _action(model, name, member, mark)
+    _check_listeners(model)
     for name, (member, mark) in marked.items():
         if mark["kind"] != "action":
             model.properties[name] = _property(model, name, member, mark)
@@ -316,6 +317,26 @@ def _check_body(model: Model, body: list[Statement]) -> None:
             raise MachineError(f"{s.name} is not part of this machine", s.line)
         if isinstance(s, Each):
             check_each(model, s)
+
+
+def _check_listeners(model: Model) -> None:
+    """What listeners keep is written where events are heard, and nowhere else."""
+    kept = {name: event for event in model.events for name in _kept(model, event)}
+    for act in model.actions.values():
+        heard = {id(s) for e in statements(act.body) if isinstance(e, Emit) for s in statements(e.heard)}
+        for s in statements(act.body):
+            if isinstance(s, Assign | Push | Remove) and s.name in kept and id(s) not in heard:
+                text = f"{s.name} is what listeners make of {kept[s.name]}: report the event, and do not write this"
+                raise MachineError(text, s.line)
+
+
+def _kept(model: Model, event: str) -> set[str]:
+    """The maps and queues in which a listener keeps what it knows of an event, whether or not it is ever reported."""
+    carried = tuple(variable(kind, kind.__name__.lower()[:1]) for kind in model.events[event].kinds)
+    with recording(f"event {event}", of_action=True, known=carried) as rec:
+        getattr(model.machine(), event)(*carried)
+        _check_body(model, rec.body)
+    return written(rec.body)
 
 
 def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[str, Any]) -> Property:

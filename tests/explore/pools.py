@@ -47,7 +47,6 @@ class ForgetKeepsTheMap(Pool):
     def _forget(self, b: Block) -> None:
         with self.each(Hash) as h, when(self.hashes[b, h]):
             self.hashes[b, h] = False
-            self.announced[h] = ~self.cached[h].is_empty()
 
 
 class ReleaseWhileReferenced(Pool):

@@ -72,13 +72,20 @@ class Gadget(Machine):
     spare = Scalar(to=Int, scratch=True)
     moved = Tally()
 
-    told = Event(Item, optional(Box))
+    known = Map(Item, to=optional(Box))
+    told = Event(Item, optional(Box), heard=lambda m, i, b: m.hear(i, b))
 
     housed = Count(Item, by=Box, where=lambda m, i, b: m.home[i] == b)
     heavy = Count(Item, where=lambda m, i: m.weight[i] > 1)
     pairs = Count((Item, Box), where=lambda m, i, b: m.used[i, b] | m.within[b].has(i))
     load = Sum(Item, by=Box, of=lambda m, i, b: ite(m.home[i] == b, m.weight[i], 0) - 1, to=Int)
     filled = Sum(Box, of=lambda m, b: m.level[b], to=Int)
+
+    def hear(self, i: Item, b: Box) -> None:
+        with when(self.known[i] == b):
+            self.known[i] = none
+        with otherwise():
+            self.known[i] = b
 
     @action("1")
     def store(self, b: Box) -> None:

@@ -346,6 +346,86 @@ def test_wrong_argument_of_an_event() -> None:
     assert in_action(body) == "told is keyed by Block; r is a Request"
 
 
+def test_what_listeners_know_is_written_by_events_only() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            known = Map(Block, to=Bool)
+            came = Event(Block, heard=lambda m, b: m.hear(b))
+
+            def hear(self, b: Block) -> None:
+                self.known[b] = True
+
+            @action("X")
+            def act(self, b: Block) -> None:
+                self.came(b)
+                self.known[b] = False  # wrong
+
+        return Wrong
+
+    assert mistake(make).endswith("known is what listeners make of came: report the event, and do not write this")
+
+
+def test_what_listeners_know_of_an_event_that_nobody_reports() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            known = Queue(Block)
+            came = Event(Block, heard=lambda m, b: m.known.push_back(b))
+
+            @action("X")
+            def act(self, b: Block) -> None:
+                self.require(~self.known.has(b))
+                self.known.push_back(b)  # wrong
+
+        return Wrong
+
+    assert "known is what listeners make of came" in mistake(make)
+
+
+def test_a_listener_only_listens() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            came = Event(Block, heard=lambda m, b: m.hear(b))
+
+            def hear(self, b: Block) -> None:
+                self.told(b)  # wrong
+
+            @action("X")
+            def act(self, b: Block) -> None:
+                self.came(b)
+
+        return Wrong
+
+    assert mistake(make).endswith("told is reported where another event is heard: a listener only listens")
+
+
+def test_a_listener_requires_nothing() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            came = Event(Block, heard=lambda m, b: m.require(~m.flag.value))  # wrong
+
+            @action("X")
+            def act(self, b: Block) -> None:
+                self.came(b)
+
+        return Wrong
+
+    assert "`require` inside `heard`" in mistake(make)
+
+
+def test_a_listener_returns_nothing() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            came = Event(Block, heard=lambda m, b: m.flag.value)  # wrong
+
+            @action("X")
+            def act(self, b: Block) -> None:
+                self.came(b)
+
+        return Wrong
+
+    assert mistake(make).endswith("what a listener makes of came is written, not returned")
+
+
 def test_comparing_different_sorts() -> None:
     assert in_property(lambda self, b, r: b == r) == "b (Block) cannot equal r (Request)"  # wrong
 

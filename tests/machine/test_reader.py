@@ -582,6 +582,11 @@ def test_an_event_of_something_else() -> None:
         Event(str)  # type: ignore[arg-type]
 
 
+def test_a_listener_hears_what_the_event_carries() -> None:
+    with pytest.raises(MachineError, match=r"^test_reader.py:\d+: `heard` takes the machine and 1 arguments, not 2"):
+        Event(Block, heard=lambda m, b, r: None)
+
+
 @pytest.mark.parametrize("kind", [Int, Index])
 @pytest.mark.parametrize("quantifier", [forall, exists])
 def test_a_quantifier_without_an_end(quantifier: Any, kind: Any) -> None:

@@ -173,8 +173,7 @@ class LetsBeFoundWhileItLoads(Offload):
         with when(~self.hashes[b, h]):
             self.hashes[b, h] = True
             self.cached[h].push_back(b)
-            self.announced[h] = True
-            self.reported[h] = True
+            self.stored(h, self.parent[h])
 
 
 class ResetsUnderATransfer(Offload):
@@ -187,8 +186,6 @@ class ResetsUnderATransfer(Offload):
         with self.each(HostBlock, Hash) as (c, h), when(self.host_hashes[c, h]):
             self.host_hashes[c, h] = False
             self.host_cached[h].remove(c)
-        with self.each(Hash) as h:
-            self.host_announced[h] = False
         self.cleared()
 
 

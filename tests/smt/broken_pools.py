@@ -69,7 +69,6 @@ class EarlyRemoval(Pool):
         with self.each(Hash) as h, when(self.hashes[b, h]):
             self.hashes[b, h] = False
             self.cached[h].remove(b)
-            self.announced[h] = False
             self.removed(h)
 
 

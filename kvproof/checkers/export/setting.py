@@ -40,7 +40,7 @@ class Plan:
 
     action: Action
     body: list[Statement]
-    """Without requirements, events, and tallies that nothing looks at."""
+    """Without requirements and tallies that nothing looks at; of events there is what listeners make of them."""
     steps: list[Property]
     """The properties of steps that are judged after it."""
     written: set[str]
@@ -282,13 +282,15 @@ def _reads(model: Model, term: Term, view: str | None = None) -> set[str]:
 
 
 def _without(body: Iterable[Statement], tallies: set[str]) -> Iterator[Statement]:
-    """The statements without requirements and events, and without what only keeps these tallies."""
+    """The statements without requirements and what only keeps these tallies; of events, what listeners make of them."""
     for s in body:
-        if isinstance(s, Require | Emit) or (isinstance(s, Assign) and s.name in tallies):
+        if isinstance(s, Require) or (isinstance(s, Assign) and s.name in tallies):
             continue
         if isinstance(s, Let) and s.value.op == "get" and s.value.args[1] in tallies:
             continue
-        if isinstance(s, When):
+        if isinstance(s, Emit):
+            yield from _without(s.heard, tallies)
+        elif isinstance(s, When):
             yield When(s.condition, list(_without(s.then, tallies)), list(_without(s.otherwise, tallies)), s.line)
         elif isinstance(s, Each):
             yield Each(s.binders, list(_without(s.body, tallies)), s.line)

@@ -1,0 +1,17 @@
+"""Every action does its job: who leaves something out is refuted by a step that the concrete interpreter confirms."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvproof.machine import Machine
+
+from .idle_machines import IDLE
+from .test_tiers import step_that_breaks
+
+
+@pytest.mark.parametrize(("machine", "action", "prop"), IDLE, ids=[row[0].__name__ for row in IDLE])
+def test_who_does_not_do_its_job_is_refuted(machine: type[Machine], action: str, prop: str) -> None:
+    step = step_that_breaks(machine, action, prop)
+    assert step is not None
+    assert step.replayed
