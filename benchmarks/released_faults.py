@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kvproof.checkers.trace import read_trace
 from kvproof.cli.engine_fuzzing import Result, fuzz_engine
 from kvproof.cli.engine_replay import outcome_on
@@ -84,7 +86,7 @@ def _fuzz(folder: Path, release: str, seconds: float, seed: int) -> Result:
     build = open_build(target)
     plan = Plan(build, target, levels_of(build), seed, seconds)
     result = fuzz_engine(Output(None), plan, folder / release)
-    (folder / f"{release}.json").write_text(json.dumps(result.to_json()))
+    (folder / f"{release}.json").write_bytes(msgspec.json.encode(result.to_json()))
     return result
 
 

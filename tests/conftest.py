@@ -6,11 +6,14 @@ proved before, nor adds to it.
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import settings
 
 from kvproof.checkers.fuzz import nothing_from_modules
+from kvproof.cli import output, schema
 
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("thorough", max_examples=400, deadline=None, derandomize=True, print_blob=True)
@@ -29,4 +32,23 @@ def own_proofs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Each worker keeps proofs in a file of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KVPROOF_PROOFS", str(tmp_path_factory.mktemp("proofs") / "proofs.sqlite"))
+        yield
+
+
+def keeps_to_the_schema(report: schema.Report, data: dict[str, Any]) -> None:
+    """A report has the keys of its type and no others, and their values have their types."""
+    assert msgspec.to_builtins(msgspec.convert(data, type(report))) == data
+
+
+@pytest.fixture(scope="session", autouse=True)
+def held_against_the_schema() -> Iterator[None]:
+    """Every report that any test writes is."""
+
+    def checked(report: schema.Report) -> dict[str, Any]:
+        data = schema.plain(report)
+        keeps_to_the_schema(report, data)
+        return data
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output, "plain", checked)
         yield

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -48,7 +48,7 @@ class TraceStep:
 class Finding:
     """What does not hold, and a shortest way there."""
 
-    kind: str
+    kind: Literal["invariant", "step", "ill-formed"]
     """``invariant``, ``step`` or ``ill-formed``."""
     name: str
     """The property; for an ill-formed step, what it did."""

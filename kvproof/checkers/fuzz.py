@@ -28,7 +28,7 @@ from .lockstep import Call, Divergence, Lockstep, Specs
 from .replay import shortened
 from .script import to_script, to_trace
 from .target import Args, Setting, Target
-from .trace import Trace, encode_trace
+from .trace import Trace
 
 __all__ = ["Coverage", "Finding", "FuzzReport", "fuzz", "state_machine"]
 
@@ -85,30 +85,6 @@ class FuzzReport:
     def untested(self) -> list[str]:
         """The actions that were never applied."""
         return [name for name, c in self.coverage.items() if not c.applied]
-
-    def to_json(self) -> dict[str, Any]:
-        """The report for programs."""
-        return {
-            "target": self.target,
-            "level": self.level,
-            "examples": self.examples,
-            "steps": self.steps,
-            "coverage": {name: vars(c) for name, c in self.coverage.items()},
-            "reached": self.reached,
-            "activity": self.activity.to_json(),
-            "findings": [
-                {
-                    "oracle": f.oracle,
-                    "rule": f.rule,
-                    "trace": encode_trace(f.trace).decode(),
-                    "steps": f.steps,
-                    "report": f.report,
-                    "script": f.script,
-                }
-                for f in self.findings
-            ],
-            "seconds": self.seconds,
-        }
 
 
 class _Diverged(AssertionError):

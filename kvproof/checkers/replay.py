@@ -5,7 +5,7 @@ A trace may come from anywhere: what it says is held against the limits (`bounds
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -24,7 +24,7 @@ __all__ = ["Problem", "Replay", "calls_of", "replay", "replay_calls", "scope_of"
 class Problem:
     """The first thing that is wrong in a replay."""
 
-    kind: str
+    kind: Literal["impossible", "result", "snapshot", "violation", "ill-formed", "divergence"]
     """``impossible``, ``result``, ``snapshot`` (the machine differs from what was recorded), ``violation`` (it breaks a
     property of its own), ``ill-formed`` (it does what no machine may do), or ``divergence`` (the target differs)."""
     at: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..checkers.heap import heap_at_rest
 from ..checkers.trace import encode_trace
@@ -21,7 +20,9 @@ from ..judge.record import Answer, Case
 from ..judge.violation import Verdict, Violation
 from ..untrusted.text import file_stem
 from .findings import trace_of
+from .gaps import of_comparison
 from .hunting import use_cache_of_drawings
+from .schema import runs as schema
 
 __all__ = ["Compared", "Tally", "compare_build", "compare_one", "subject_of", "to_json", "trace_name"]
 
@@ -189,28 +190,29 @@ def trace_name(target: str, subject: str, finding: Finding) -> str:
     return file_stem("-".join((target.replace("==", "-"), subject, *finding.violation.signature))) + ".jsonl"
 
 
-def to_json(compared: Compared) -> dict[str, Any]:
+def to_json(compared: Compared) -> schema.Compare:
     """What came of it, for programs."""
     report, tally = compared.report, compared.tally
-    return {
-        "target": compared.target,
-        "subject": compared.subject,
-        "examples": report.examples,
-        "profiles": report.profiles,
-        "steps": tally.steps,
-        "compared": tally.compared,
-        "counts": dict(tally.counts),
-        "parted": dict(tally.parted),
-        "broken": [{"rule": rule, "oracle": oracle, "text": text} for (rule, oracle), text in tally.broken.items()],
-        "disagreements": [
-            {
-                "what": finding.violation.oracle,
-                "text": finding.violation.text,
-                "profile": finding.profile,
-                "steps": len(finding.case.ops),
-                "trace": encode_trace(trace_of(compared.target, finding.case, finding.verdict)).decode(),
-            }
+    return schema.Compare(
+        target=compared.target,
+        subject=compared.subject,
+        examples=report.examples,
+        profiles=report.profiles,
+        steps=tally.steps,
+        compared=tally.compared,
+        counts=dict(tally.counts),
+        parted=dict(tally.parted),
+        broken=[schema.Broken(rule=rule, oracle=oracle, text=text) for (rule, oracle), text in tally.broken.items()],
+        disagreements=[
+            schema.Disagreement(
+                what=finding.violation.oracle,
+                text=finding.violation.text,
+                profile=finding.profile,
+                steps=len(finding.case.ops),
+                trace=encode_trace(trace_of(compared.target, finding.case, finding.verdict)).decode(),
+            )
             for finding in report.findings
         ],
-        "seconds": report.seconds,
-    }
+        seconds=report.seconds,
+        gaps=list(of_comparison(compared)),
+    )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
@@ -14,9 +14,10 @@ from ..errors import UsageError
 from ..judge.sight import Sight
 from .activity_table import activity_table
 from .findings import file_name, report_to_json, tell, trace_of
-from .gaps import Gap, of_fuzz, of_hunt, to_json
+from .gaps import Gap, of_fuzz, of_hunt
 from .hunting import POOL, Plan, hunt_levels, levels_of
 from .output import Output
+from .schema import runs as schema
 from .written import writing
 
 if TYPE_CHECKING:
@@ -49,22 +50,38 @@ class Result:
         found = [gap for report in self.reports for gap in of_hunt(report)]
         return found + ([] if self.pool is None else [*of_fuzz(self.pool, f"level {POOL}")])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> schema.FuzzEngine:
         """The result for programs: the totals, and a report per level."""
         levels = [report_to_json(report) for report in self.reports]
         if self.pool is not None:
-            levels.append(self.pool.to_json())
-        return {
-            "target": self.target,
-            "level": ",".join(str(level["level"]) for level in levels),
-            "examples": sum(level["examples"] for level in levels),
-            "steps": sum(level["steps"] for level in levels),
-            "coverage": {str(level["level"]): level["coverage"] for level in levels},
-            "findings": [finding for level in levels for finding in level["findings"]],
-            "seconds": max((level["seconds"] for level in levels), default=0.0),
-            "levels": levels,
-            "gaps": to_json(self.gaps),
-        }
+            levels.append(_pool_to_json(self.pool))
+        return schema.FuzzEngine(
+            target=self.target,
+            level=",".join(level.level for level in levels),
+            examples=sum(level.examples for level in levels),
+            steps=sum(level.steps for level in levels),
+            coverage={level.level: level.coverage for level in levels},
+            findings=[finding for level in levels for finding in level.findings],
+            seconds=max((level.seconds for level in levels), default=0.0),
+            levels=levels,
+            gaps=self.gaps,
+        )
+
+
+def _pool_to_json(report: "FuzzReport") -> schema.Level:
+    from .commands.fuzz import coverage_of, finding_of
+
+    return schema.Level(
+        target=report.target,
+        level=report.level,
+        examples=report.examples,
+        steps=report.steps,
+        coverage={**coverage_of(report.coverage)},
+        reached=report.reached,
+        activity={**report.activity.to_json()},
+        findings=[finding_of(found) for found in report.findings],
+        seconds=report.seconds,
+    )
 
 
 def read_list(path: Path | None) -> tuple[Known, ...]:

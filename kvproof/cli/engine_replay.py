@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from packaging.version import Version
 
@@ -25,6 +25,7 @@ from ..judge.violation import Verdict, Violation
 from .findings import case_of, tell, violation_of
 from .hunting import more_oracles, open_target
 from .output import Output
+from .schema import runs as schema
 from .written import writing
 
 __all__ = ["UNDRIVEN", "Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
@@ -39,7 +40,7 @@ class Outcome:
     """What a case does on a release."""
 
     build: Build | Driver
-    kind: str
+    kind: Literal["same", "other", "none", "refused", "idle"]
     """``same`` fault as recorded, ``other`` fault, ``none``; ``refused``: the release does not take the setup;
     ``idle``: it takes the setup, and none of the operations has anything to act on."""
     violation: Violation | None = None
@@ -127,7 +128,19 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
             output.line(f"  the trace was recorded for another fault: {wanted.rule} {wanted.oracle}: {wanted.text}")
     else:
         output.line(f"{name}: {len(case.ops)} operations on {target}: {outcome.words}")
-    output.report({"trace": name, "target": target, "operations": len(case.ops), **_plain(outcome)})
+    found = outcome.violation
+    output.report(
+        schema.ReplayEngine(
+            trace=name,
+            target=target,
+            operations=len(case.ops),
+            outcome=outcome.kind,
+            problem=None
+            if found is None
+            else schema.EngineProblem(rule=found.rule, oracle=found.oracle, text=found.text),
+            why=outcome.why or None,
+        )
+    )
     if outcome.kind in UNDRIVEN:
         return ExitStatus.UNDECIDED
     return ExitStatus.HOLDS if outcome.violation is None else ExitStatus.REFUTED
@@ -161,9 +174,3 @@ def bisect(
         outcomes.append(outcome_on(build, case, recorded, more_oracles(case.level)))
         tell(outcomes[-1])
     return outcomes
-
-
-def _plain(outcome: Outcome) -> dict[str, Any]:
-    found = outcome.violation
-    problem = None if found is None else {"rule": found.rule, "oracle": found.oracle, "text": found.text}
-    return {"outcome": outcome.kind, "problem": problem, "why": outcome.why or None}

@@ -14,6 +14,7 @@ from ..judge.violation import Verdict, Violation
 from ..spec.rules import RULES
 from ..untrusted.text import file_stem
 from ..version import kit_version
+from .schema import runs as schema
 
 __all__ = [
     "case_of",
@@ -182,37 +183,40 @@ def short(value: Any, *, brackets: bool = True) -> str:
     return msgspec.json.encode(value).decode().replace(",", ", ").replace('"', "")
 
 
-def report_to_json(report: Report) -> dict[str, Any]:
+def report_to_json(report: Report) -> schema.Level:
     """A hunt's report for programs."""
-    return {
-        "target": report.target,
-        "level": report.level,
-        "examples": report.examples,
-        "steps": report.steps,
-        "coverage": report.coverage,
-        "refused": report.refused,
-        "skipped": report.skipped,
-        "profiles": report.profiles,
-        "activity": report.activity.to_json(),
-        "findings": [
-            {
-                "oracle": finding.violation.oracle,
-                "rule": finding.violation.rule,
-                "key": list(finding.violation.key),
-                "text": finding.violation.text,
-                "level": finding.case.level,
-                "profile": finding.profile,
-                "steps": len(finding.case.ops),
-                "seconds": round(finding.seconds, 3),
-                "expected": finding.expected,
-                "trace": encode_trace(trace_of(report.target, finding.case, finding.verdict)).decode(),
-            }
-            for finding in report.findings
-        ],
-        "seconds": report.seconds,
-        "steps_per_second": report.speed,
-        **({} if (sight := report.sight) is None else {"judged": sight.judged, "not_judged": sight.unjudged}),
-    }
+    sight = report.sight
+    return schema.Level(
+        target=report.target,
+        level=report.level,
+        examples=report.examples,
+        steps=report.steps,
+        coverage={**report.coverage},
+        refused=report.refused,
+        skipped=report.skipped,
+        profiles=report.profiles,
+        activity=report.activity.to_json(),
+        findings=[_finding(report.target, finding) for finding in report.findings],
+        seconds=report.seconds,
+        steps_per_second=report.speed,
+        judged=UNSET if sight is None else sight.judged,
+        not_judged=UNSET if sight is None else sight.unjudged,
+    )
+
+
+def _finding(target: str, finding: Finding) -> schema.Finding:
+    return schema.Finding(
+        oracle=finding.violation.oracle,
+        rule=finding.violation.rule,
+        key=list(finding.violation.key),
+        text=finding.violation.text,
+        level=finding.case.level,
+        profile=finding.profile,
+        steps=len(finding.case.ops),
+        seconds=round(finding.seconds, 3),
+        expected=finding.expected,
+        trace=encode_trace(trace_of(target, finding.case, finding.verdict)).decode(),
+    )
 
 
 def _plain(value: Any) -> Any:

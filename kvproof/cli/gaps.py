@@ -1,8 +1,8 @@
 """Gaps: parts of a run in which nothing was judged. A command that has one says which and why, and never answers 0."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..errors import ExitStatus
 from .output import Output
@@ -27,7 +27,6 @@ __all__ = [
     "of_hunt",
     "of_proof",
     "of_replay",
-    "to_json",
 ]
 
 
@@ -38,6 +37,7 @@ class Gap:
     part: str
     """Which: ``level scheduler``, ``capacity 10``."""
     why: str
+    """What kept it from being judged."""
     mend: str
     """What to do about it."""
 
@@ -52,11 +52,6 @@ def conclude(output: Output, *, found: bool, gaps: Sequence[Gap], undecided: boo
     if found:
         return ExitStatus.REFUTED
     return ExitStatus.UNDECIDED if gaps or undecided else ExitStatus.HOLDS
-
-
-def to_json(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
-    """The gaps for programs."""
-    return [asdict(gap) for gap in gaps]
 
 
 def of_hunt(report: "Report") -> Iterator[Gap]:

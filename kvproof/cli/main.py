@@ -24,6 +24,7 @@ from .commands.protocol_check import protocol_check
 from .commands.prove import prove
 from .commands.replay import replay
 from .commands.rules import rules
+from .commands.schema import schema
 from .commands.verify import verify
 from .commands.workload import workload
 from .ending import INTERRUPTED, ended, heed_the_end
@@ -36,7 +37,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (verify, prove, explore, export, fuzz, compare, replay, bisect, protocol_check, workload, rules):
+for command in (
+    verify,
+    prove,
+    explore,
+    export,
+    fuzz,
+    compare,
+    replay,
+    bisect,
+    protocol_check,
+    workload,
+    rules,
+    schema,
+):
     app.command()(command)
 app.add_typer(engines)
 

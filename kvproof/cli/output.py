@@ -20,6 +20,7 @@ from rich.text import Text
 
 from ..checkers.trace import write_atomically
 from ..untrusted.text import json_text, one_line, visible
+from .schema import Report, plain
 from .written import check_file, writing
 
 STANDARD_OUTPUT = "-"
@@ -49,11 +50,11 @@ class Output:
         """Show text of others, or text that may hold some, as one line: it writes no line of the kit's own."""
         self.tables.print(one_line(text), highlight=False, soft_wrap=True)
 
-    def report(self, report: dict[str, Any]) -> None:
+    def report(self, report: Report) -> None:
         """Give programs the report, if they asked for it: a file whole or not at all, or one line."""
         if self._json is None:
             return
-        line = json_text(msgspec.json.encode(_plain(report)) + b"\n")
+        line = json_text(msgspec.json.encode(_finite(plain(report))) + b"\n")
         if self._json == STANDARD_OUTPUT:
             sys.stdout.write(line)
             sys.stdout.flush()
@@ -128,14 +129,14 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-def _plain(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     """Return ``value`` with what JSON lacks replaced: numbers that are not finite by null, no characters by escapes."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_finite(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_finite(item) for item in value]
     return value

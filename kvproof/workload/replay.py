@@ -23,11 +23,13 @@ DEFAULT_TOKEN_MS = 20.0
 """With overlap, the milliseconds for which a request stays per token of its answer."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class BrokenRule(msgspec.Struct, frozen=True):
     """A broken rule, and where the replay stood."""
 
     rule: str
+    """Its code."""
     message: str
+    """What was seen."""
     request: int
     """The place of the request in the file, from 0."""
 
@@ -36,6 +38,7 @@ class HostResult(msgspec.Struct, frozen=True):
     """What a replay showed of the host tier."""
 
     capacity: int
+    """Blocks that it has."""
     reloaded: int
     """Blocks that came back to the device."""
     mirrored: int
@@ -52,7 +55,9 @@ class Result(msgspec.Struct, frozen=True):
     """What a replay showed."""
 
     target: str
+    """On what."""
     capacity: int
+    """Usable blocks of the device."""
     requests: int
     """Requests replayed, those that were turned away included."""
     turned_away: int
@@ -62,7 +67,9 @@ class Result(msgspec.Struct, frozen=True):
     most_running: int
     """The most requests inside at one time."""
     prompt_tokens: int
+    """Of all these requests."""
     hit_tokens: int
+    """Those of them that were found."""
     hit_rate: float
     """Hit tokens / prompt tokens."""
     block_operations: int
@@ -70,10 +77,13 @@ class Result(msgspec.Struct, frozen=True):
     operations_per_second: float
     """Block operations per second of the target's own time, hashing included, checks excluded."""
     target_seconds: float
+    """The target's own time."""
     seconds: float
+    """What the replay took, checks included."""
     checks: int
     """Whole states judged; the answer to each request is judged besides."""
-    violation: Finding | None = None
+    violation: BrokenRule | None = None
+    """What ended the replay early, if anything did."""
     host: HostResult | None = None
     """The host tier, of a target that has one."""
 
@@ -121,13 +131,13 @@ class Replay:
             on_progress: called with (requests done, requests in all).
         """
         began = perf_counter()
-        finding: Finding | None = None
+        finding: BrokenRule | None = None
         try:
             self._replay(overlap, token_ms, on_progress)
         except Violation as violation:
-            finding = Finding(violation.rule, violation.message, self._current)
+            finding = BrokenRule(violation.rule, violation.message, self._current)
         except Exception as error:  # A target that fails on a legal sequence is a finding, whatever it raises.
-            finding = Finding("error", f"the target raised {type(error).__name__}: {error}", self._current)
+            finding = BrokenRule("error", f"the target raised {type(error).__name__}: {error}", self._current)
         prompt_tokens = self._workload.prompt_tokens
         hit_tokens = self._hit_blocks * BLOCK_TOKENS
         return Result(

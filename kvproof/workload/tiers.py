@@ -18,7 +18,7 @@ from ..refimpl.shared_access import SharedAccess
 from ..refimpl.shared_tier import SharedTier
 from ..refimpl.tier_replay import RequestRecord, StallError, TierReplay, TimedRequest, run
 from ..untrusted.numbers import Rate
-from .replay import SAMPLED_BLOCKS, Check, Finding
+from .replay import SAMPLED_BLOCKS, BrokenRule, Check
 from .requests import BLOCK_TOKENS, Request, Workload
 from .timed_story import Link, Story, judge_link, judge_requests, judge_shared, links_of
 from .timed_watch import WatchedTiers
@@ -62,38 +62,50 @@ class Waiting(msgspec.Struct, frozen=True):
     mean: float
     """Of those; 0 if there are none, like the next two."""
     p50: float
+    """Of those, the median."""
     p99: float
+    """Of those."""
     max: float
+    """The longest."""
     mean_of_all: float
     """Of all requests that were served, those that did not wait included."""
     p50_of_all: float
+    """The median of these."""
     p99_of_all: float
+    """Of these."""
 
 
 class PerTier(msgspec.Struct, frozen=True):
     """A figure for each tier."""
 
     device: float
+    """Of the device."""
     host: float
+    """Of the host."""
     shared: float
+    """Of the shared tier."""
 
 
 class Moved(msgspec.Struct, frozen=True):
     """What all links of a kind have moved."""
 
     transfers: int
+    """How many there were."""
     bytes: float
+    """What they moved together."""
 
 
 class TierResult(msgspec.Struct, frozen=True):
     """What a replay showed."""
 
     setting: TierSetting
+    """What it went through."""
     requests: int
     """Requests replayed, those that were turned away included."""
     turned_away: int
     """Requests with more blocks than the device has slots; their prompts count as missed."""
     prompt_tokens: int
+    """Of all these requests."""
     hit_rate: float
     """Hit tokens / prompt tokens, all tiers together."""
     hit_rates: PerTier
@@ -108,7 +120,8 @@ class TierResult(msgspec.Struct, frozen=True):
     """What the replay took, checks included; not virtual."""
     checks: int
     """Whole states judged; every step and answer is judged besides."""
-    violation: Finding | None = None
+    violation: BrokenRule | None = None
+    """What ended the replay early, if anything did."""
 
 
 def replay_tiers(
@@ -189,7 +202,7 @@ class _Replay:
     def run(self) -> TierResult:
         """Let the workers serve everything, and judge that."""
         began = perf_counter()
-        finding: Finding | None = None
+        finding: BrokenRule | None = None
         try:
             run(self._workers, self._clock)
             self._judge_states()
@@ -240,12 +253,12 @@ class _Replay:
             stories, down=_bandwidth(setting.down), up=_bandwidth(setting.up), shared=_bandwidth(setting.shared)
         )
 
-    def _found(self, rule: str, message: str) -> Finding:
+    def _found(self, rule: str, message: str) -> BrokenRule:
         """Return a finding, with the last request that had come by then."""
         arrivals = [(request.timestamp - self._first) / 1000 for request in self._workload.requests]
-        return Finding(rule, message, max(0, bisect_right(arrivals, self._clock.now()) - 1))
+        return BrokenRule(rule, message, max(0, bisect_right(arrivals, self._clock.now()) - 1))
 
-    def _result(self, finding: Finding | None, seconds: float) -> TierResult:
+    def _result(self, finding: BrokenRule | None, seconds: float) -> TierResult:
         """Return what the replay showed."""
         records = [record for worker in self._workers for record in worker.records]
         tokens = self._workload.prompt_tokens

@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -180,7 +180,7 @@ def test_a_workload_of_which_nothing_fits_is_undecided(
 
 
 def test_a_bisection_that_no_release_drives_is_undecided() -> None:
-    def outcome(kind: str) -> Outcome:
+    def outcome(kind: Literal["refused", "idle", "none"]) -> Outcome:
         return Outcome(Build("vllm", "1.0", Path(sys.executable), ()), kind, why="no such option")
 
     (gap,) = gaps.of_bisect([outcome("refused"), outcome("idle")])

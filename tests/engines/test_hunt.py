@@ -68,7 +68,7 @@ def test_a_finding_is_told_traced_and_seen_again(session: Session) -> None:
     assert "kvproof replay trace.jsonl --target fake==1.0" in text
     assert "device ref_cnt" in text
     assert file_name("fake==1.0", finding).startswith("fake-1.0-toy-P13-one-key-two-contents")
-    assert report_to_json(report)["findings"][0]["trace"]
+    assert report_to_json(report).findings[0].trace
 
 
 KNOWN = Known("fake", "P13", "salts are ignored", "https://example.org/1", ">=1,<2")

@@ -10,6 +10,7 @@ import typer
 from ...errors import UsageError
 from ..options import JsonOption
 from ..output import Output
+from ..schema import runs as schema
 
 
 def bisect(
@@ -33,7 +34,7 @@ def bisect(
     from ..engine_replay import UNDRIVEN, Outcome
     from ..engine_replay import bisect as run
     from ..findings import case_of, violation_of
-    from ..gaps import conclude, of_bisect, to_json
+    from ..gaps import conclude, of_bisect
 
     recorded = read_trace(trace)
     case, wanted = case_of(recorded), violation_of(recorded)
@@ -77,11 +78,11 @@ def bisect(
     if told and not changes:
         output.tables.print("the same on all releases that take its setup", markup=False, highlight=False)
     output.report(
-        {
-            "trace": str(trace),
-            "releases": [{"release": o.build.label, "outcome": o.kind, "what": o.words} for o in outcomes],
-            "changes": [[a.build.label, b.build.label] for a, b in changes],
-            "gaps": to_json(missing),
-        }
+        schema.Bisect(
+            trace=str(trace),
+            releases=[schema.OnRelease(release=o.build.label, outcome=o.kind, what=o.words) for o in outcomes],
+            changes=[(a.build.label, b.build.label) for a, b in changes],
+            gaps=missing,
+        )
     )
     return conclude(output, found=any(o.violation is not None for o in outcomes), gaps=missing)

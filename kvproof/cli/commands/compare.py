@@ -66,9 +66,9 @@ def compare(
                 on_progress=on_progress,
             )
     _show(output, compared, traces)
-    missing = list(gaps.of_comparison(compared))
-    output.report(comparing.to_json(compared) | {"gaps": gaps.to_json(missing)})
-    return gaps.conclude(output, found=bool(compared.report.findings), gaps=missing)
+    written = comparing.to_json(compared)
+    output.report(written)
+    return gaps.conclude(output, found=bool(compared.report.findings), gaps=written.gaps)
 
 
 def _show(output: Output, compared: "Compared", traces: Path | None) -> None:

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import UNSET
 
 from ...errors import ExitStatus, UsageError
 from ..options import JsonOption
 from ..output import Advance, Output
+from ..schema import holdings as schema
 
 if TYPE_CHECKING:
     from ...engines.store import Holding
@@ -45,7 +47,8 @@ def install(
                 found.append(store.install(release, _Reporter(output, advance, release)))
             engine = found[-1]
             output.line(f"{engine.label} is installed in {engine.path[0]}")
-    output.report({"installed": [{"engine": engine.label, "path": str(engine.path[0])} for engine in found]})
+    installed = [schema.Installed(engine=engine.label, path=str(engine.path[0])) for engine in found]
+    output.report(schema.EnginesInstall(installed=installed))
     return ExitStatus.HOLDS
 
 
@@ -60,16 +63,12 @@ def list_(json: JsonOption = None) -> int:
         held = store.holdings()
     show(output, held)
     output.report(
-        {
-            "store": str(store.location()),
-            "engines": [
-                {"engine": h.build.label, "python": h.python, "path": str(h.path), "bytes": h.size}
-                for h in held
-                if h.build is not None
-            ],
-            "runtimes": [{"python": h.python, "path": str(h.path), "bytes": h.size} for h in held if h.build is None],
-            "bytes": sum(h.size for h in held),
-        }
+        schema.EnginesList(
+            store=str(store.location()),
+            engines=[_held(h) for h in held if h.build is not None],
+            runtimes=[_held(h) for h in held if h.build is None],
+            bytes=sum(h.size for h in held),
+        )
     )
     return ExitStatus.HOLDS
 
@@ -102,7 +101,7 @@ def remove(
     output.tables.print(
         f"{', '.join(names) if names else 'nothing'} removed, {freed / 2**20:,.0f} MiB freed", highlight=False
     )
-    output.report({"removed": names, "bytes": freed})
+    output.report(schema.EnginesRemove(removed=names, bytes=freed))
     return ExitStatus.HOLDS
 
 
@@ -123,6 +122,11 @@ def show(output: Output, held: "list[Holding]") -> None:
         name = h.build.label if h.build else "what they share"
         table.add_row(name, h.python, f"{h.size / 2**20:,.0f} MiB", str(h.path))
     output.tables.print(table)
+
+
+def _held(h: "Holding") -> schema.Held:
+    label = UNSET if h.build is None else h.build.label
+    return schema.Held(engine=label, python=h.python, path=str(h.path), bytes=h.size)
 
 
 class _Reporter:

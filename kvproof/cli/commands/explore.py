@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import UsageError
+from .. import gaps
 from ..options import (
     CachingOption,
     FreeOrderOption,
@@ -18,6 +19,7 @@ from ..options import (
     SizeOption,
 )
 from ..output import Output
+from ..schema import machines as schema
 from ..written import check_file, writing
 
 if TYPE_CHECKING:
@@ -48,7 +50,6 @@ def explore(
     check_file("--trace", trace)
     from ...harness.machines import find_machine
     from ...harness.scopes import asked_scope
-    from .. import gaps
 
     kind = find_machine(machine)
     scope = asked_scope(
@@ -69,9 +70,9 @@ def explore(
         with writing(trace):
             write_trace(trace, to_trace(report, scope.params))
             output.tables.print(f"trace: {trace}", markup=False)
-    missing = list(gaps.of_exploration(report, machine))
-    output.report(to_json(report) | {"gaps": gaps.to_json(missing)})
-    return gaps.conclude(output, found=bool(report.violations), gaps=missing)
+    written = to_json(report, machine)
+    output.report(written)
+    return gaps.conclude(output, found=bool(report.violations), gaps=written.gaps)
 
 
 def run(
@@ -144,27 +145,28 @@ def to_trace(report: "ExploreReport", params: dict[str, Any]) -> "Trace":
     return Trace(report.machine, "machine", operations, dict(report.sizes), params, note=note, initial=found.initial)
 
 
-def to_json(report: "ExploreReport") -> dict[str, Any]:
-    """Return the report for programs."""
-    return {
-        "machine": report.machine,
-        "sizes": report.sizes,
-        "states": report.states,
-        "transitions": report.transitions,
-        "properties": report.properties,
-        "depth": report.depth,
-        "violations": [
-            {
-                "kind": v.kind,
-                "name": v.name,
-                "rule": v.rule,
-                "values": v.values,
-                "trace": [[s.action, s.args] for s in v.trace],
-            }
+def to_json(report: "ExploreReport", label: str) -> schema.Explore:
+    """Return the report for programs; ``label`` is what its gaps are about."""
+    return schema.Explore(
+        machine=report.machine,
+        sizes=report.sizes,
+        states=report.states,
+        transitions=report.transitions,
+        properties=report.properties,
+        depth=report.depth,
+        violations=[
+            schema.Violation(
+                kind=v.kind,
+                name=v.name,
+                rule=v.rule,
+                values=v.values,
+                trace=[(s.action, s.args) for s in v.trace],
+            )
             for v in report.violations
         ],
-        "unreached": report.unreached,
-        "complete": report.complete,
-        "peak_bytes": report.peak_bytes,
-        "seconds": report.seconds,
-    }
+        unreached=report.unreached,
+        complete=report.complete,
+        peak_bytes=report.peak_bytes,
+        seconds=report.seconds,
+        gaps=list(gaps.of_exploration(report, label)),
+    )

@@ -19,6 +19,7 @@ from ..options import (
     SizeOption,
 )
 from ..output import STANDARD_OUTPUT, Output
+from ..schema import machines as schema
 
 if TYPE_CHECKING:
     from ...checkers.export import Setting
@@ -146,7 +147,9 @@ def _write_smt2(output: Output, kind: "type[Machine]", folder: Path) -> None:
         raise UsageError(f"-o {folder} cannot be written ({error.strerror or error}); give another path") from error
     said = f"{kind.__name__}: {len(written):,} obligations in {folder}, listed in {INDEX}"
     output.tables.print(said, markup=False, highlight=False, soft_wrap=True)
-    output.report({"machine": kind.__name__, "to": "smt2", "obligations": len(written), "folder": str(folder)})
+    output.report(
+        schema.ExportObligations(machine=kind.__name__, to="smt2", obligations=len(written), folder=str(folder))
+    )
 
 
 def _paths(target: Path, to: str, files: dict[str, str]) -> list[str]:
@@ -162,14 +165,14 @@ def _show(output: Output, setting: "Setting", to: str, where: list[str] | None) 
         console.print(f"  left out: {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _to_json(setting: "Setting", to: str, files: list[str]) -> dict[str, Any]:
+def _to_json(setting: "Setting", to: Literal["promela", "tla"], files: list[str]) -> schema.Export:
     """Return what was written for programs."""
-    return {
-        "machine": setting.model.name,
-        "to": to,
-        "sizes": setting.scope.sizes,
-        "files": files,
-        "invariants": [p.name for p in setting.invariants],
-        "steps": [p.name for p in setting.steps],
-        "left_out": [{"name": name, "why": why} for name, why in setting.left_out],
-    }
+    return schema.Export(
+        machine=setting.model.name,
+        to=to,
+        sizes=dict(setting.scope.sizes),
+        files=files,
+        invariants=[p.name for p in setting.invariants],
+        steps=[p.name for p in setting.steps],
+        left_out=[schema.LeftOut(name=name, why=why) for name, why in setting.left_out],
+    )

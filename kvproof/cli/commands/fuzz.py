@@ -1,18 +1,21 @@
 """``kvproof fuzz``: random runs of a target: the reference implementation beside the specification, or a real
 engine."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...errors import UsageError
+from .. import gaps
 from ..options import JsonOption
 from ..output import Output
+from ..schema import runs as schema
 from ..written import check_folder, writing
 
 if TYPE_CHECKING:
-    from ...checkers.fuzz import FuzzReport
+    from ...checkers.fuzz import Coverage, Finding, FuzzReport
 
 ENGINE_SECONDS = 120.0
 """How long an engine is hunted, all levels together, when nothing else is said."""
@@ -57,8 +60,6 @@ def fuzz(
     """Drive a target through random runs; what is wrong comes with the shortest run that shows it."""
     output = Output(json)
     check_folder("--traces", traces)
-    from .. import gaps
-
     if target == "refimpl":
         if profile or known:
             raise UsageError("refimpl has no profiles or known findings; leave these options out")
@@ -68,9 +69,9 @@ def fuzz(
         name = level[0] if level else "pool"
         report = run(output, seed=seed, examples=examples, steps=steps, seconds=time, level=name)
         show(output, report, traces)
-        missing = list(gaps.of_fuzz(report, f"level {name}"))
-        output.report(report.to_json() | {"gaps": gaps.to_json(missing)})
-        return gaps.conclude(output, found=bool(report.findings), gaps=missing)
+        written = to_json(report, f"level {name}")
+        output.report(written)
+        return gaps.conclude(output, found=bool(report.findings), gaps=written.gaps)
     from ..engine_fuzzing import fuzz_engine, read_list
     from ..hunting import Plan, levels_of, open_target
 
@@ -162,3 +163,41 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
                 write_trace(f"{path}.jsonl", finding.trace)
                 write_atomically(f"{path}.py", finding.script.encode())
                 output.line(f"trace and script: {path}.jsonl, .py")
+
+
+def to_json(report: "FuzzReport", part: str) -> schema.Fuzz:
+    """Return the report for programs; ``part`` is what its gaps are about."""
+    return schema.Fuzz(
+        target=report.target,
+        level=report.level,
+        examples=report.examples,
+        steps=report.steps,
+        coverage=coverage_of(report.coverage),
+        reached=report.reached,
+        activity=report.activity.to_json(),
+        findings=[finding_of(found) for found in report.findings],
+        seconds=report.seconds,
+        gaps=list(gaps.of_fuzz(report, part)),
+    )
+
+
+def coverage_of(counted: "Mapping[str, Coverage]") -> dict[str, schema.Coverage]:
+    """How often each action was tried, for programs."""
+    return {
+        name: schema.Coverage(attempted=c.attempted, applied=c.applied, refused=c.refused)
+        for name, c in counted.items()
+    }
+
+
+def finding_of(found: "Finding") -> schema.Finding:
+    """A difference between machine and target, for programs."""
+    from ...checkers.trace import encode_trace
+
+    return schema.Finding(
+        oracle=found.oracle,
+        rule=found.rule,
+        steps=found.steps,
+        trace=encode_trace(found.trace).decode(),
+        report=found.report,
+        script=found.script,
+    )

@@ -7,6 +7,7 @@ import typer
 from ...errors import UsageError
 from ..options import JsonOption
 from ..output import Output
+from ..schema import runs as schema
 
 if TYPE_CHECKING:
     from ...engines.driver.conformance import Report
@@ -21,7 +22,7 @@ def protocol_check(
     from ...engines.driver.command import Driver
     from ...engines.driver.conformance import CHECKS, check
     from ...engines.session import Session, WorkerError
-    from ..gaps import conclude, of_conformance, to_json
+    from ..gaps import conclude, of_conformance
     from ..hunting import open_target
 
     driver = open_target(target)
@@ -35,27 +36,27 @@ def protocol_check(
     show(output, target, report)
     missing = list(of_conformance(report))
     output.report(
-        {
-            "target": target,
-            "engine": report.engine,
-            "version": report.version,
-            "checks": [
-                {
-                    "name": outcome.check.name,
-                    "asks": outcome.check.asks,
-                    "verdict": outcome.verdict,
-                    "detail": outcome.detail or None,
-                    "mend": outcome.check.mend if outcome in report.failed else None,
-                }
+        schema.ProtocolCheck(
+            target=target,
+            engine=report.engine,
+            version=report.version,
+            checks=[
+                schema.DriverCheck(
+                    name=outcome.check.name,
+                    asks=outcome.check.asks,
+                    verdict=outcome.verdict,
+                    detail=outcome.detail or None,
+                    mend=outcome.check.mend if outcome in report.failed else None,
+                )
                 for outcome in report.outcomes
             ],
-            "failed": len(report.failed),
-            "can_be_judged": report.sight.judged,
-            "cannot_be_judged": report.sight.unjudged,
-            "messages": report.messages,
-            "seconds": report.seconds,
-            "gaps": to_json(missing),
-        }
+            failed=len(report.failed),
+            can_be_judged=report.sight.judged,
+            cannot_be_judged=report.sight.unjudged,
+            messages=report.messages,
+            seconds=report.seconds,
+            gaps=missing,
+        )
     )
     return conclude(output, found=bool(report.failed), gaps=missing)
 

@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,10 +12,12 @@ from ...errors import UsageError
 from .. import gaps
 from ..options import JsonOption
 from ..output import Output
+from ..schema import machines as schema
 from ..written import check_folder, writing
 
 if TYPE_CHECKING:
     from ...checkers.prove import ProveReport
+    from ...checkers.records import Obligation
     from ...checkers.solvers import Verdict
 
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Believe nothing that an earlier run has proved.")]
@@ -46,9 +48,9 @@ def prove(
     show(output, reports)
     if traces is not None:
         _write_traces(output, reports, traces)
-    missing = [gap for report in reports for gap in gaps.of_proof(report)]
-    output.report(to_json(reports) | {"gaps": gaps.to_json(missing)})
-    return verdict(output, reports, missing)
+    report = to_json(reports)
+    output.report(report)
+    return verdict(output, reports, report.gaps)
 
 
 def prove_all(
@@ -139,40 +141,42 @@ def _asides(reports: "list[ProveReport]") -> Iterator[str]:
         yield f"{recalled:,} of {total:,} were known: the same goal beside the same facts had been proved before"
 
 
-def to_json(reports: "list[ProveReport]") -> dict[str, Any]:
-    """Return the reports as DESIGN lays them out for programs."""
-    return {
-        "obligations": sum(len(r.obligations) for r in reports),
-        "proved": sum(r.count("proved") for r in reports),
-        "refuted": sum(r.count("refuted") for r in reports),
-        "unknown": sum(r.count("unknown") for r in reports),
-        "seconds": sum(r.seconds for r in reports),
-        "machines": [
-            {
-                "machine": r.machine,
-                "seconds": r.seconds,
-                "actions": r.actions,
-                "properties": r.properties,
-                "left_to_exploration": r.left_to_exploration,
-                "untouched": r.untouched,
-                "recalled": r.recalled,
-                "obligations": [
-                    {
-                        "action": o.action,
-                        "goal": o.goal,
-                        "rule": o.rule,
-                        "verdict": o.verdict,
-                        "seconds": o.seconds,
-                        "line": o.line,
-                        "note": o.note,
-                        "counterexample": None if o.counterexample is None else o.counterexample.render(),
-                    }
-                    for o in r.obligations
-                ],
-            }
+def to_json(reports: "list[ProveReport]") -> schema.Prove:
+    """Return the reports for programs."""
+    return schema.Prove(
+        obligations=sum(len(r.obligations) for r in reports),
+        proved=sum(r.count("proved") for r in reports),
+        refuted=sum(r.count("refuted") for r in reports),
+        unknown=sum(r.count("unknown") for r in reports),
+        seconds=sum(r.seconds for r in reports),
+        machines=[
+            schema.ProvedMachine(
+                machine=r.machine,
+                seconds=r.seconds,
+                actions=r.actions,
+                properties=r.properties,
+                left_to_exploration=r.left_to_exploration,
+                untouched=r.untouched,
+                recalled=r.recalled,
+                obligations=[_obligation(o) for o in r.obligations],
+            )
             for r in reports
         ],
-    }
+        gaps=[gap for report in reports for gap in gaps.of_proof(report)],
+    )
+
+
+def _obligation(o: "Obligation") -> schema.Obligation:
+    return schema.Obligation(
+        action=o.action,
+        goal=o.goal,
+        rule=o.rule,
+        verdict=o.verdict,
+        seconds=o.seconds,
+        line=o.line,
+        note=o.note,
+        counterexample=None if o.counterexample is None else o.counterexample.render(),
+    )
 
 
 def verdict(output: Output, reports: "list[ProveReport]", missing: "list[gaps.Gap]") -> int:

@@ -10,6 +10,7 @@ import typer
 from ...errors import ExitStatus, UsageError
 from ..options import JsonOption
 from ..output import Output
+from ..schema import runs as schema
 from ..written import check_file, writing
 
 if TYPE_CHECKING:
@@ -93,10 +94,9 @@ def replay(
             output.line(f"  {line}")
         if recorded.note:
             output.line(f"  the trace was recorded with the note: {recorded.note}")
-    problem = (
-        None if done.problem is None else {"kind": done.problem.kind, "at": done.problem.at, "text": done.problem.text}
-    )
-    output.report({"trace": str(trace), "operations": done.operations, "done": done.done, "problem": problem})
+    found = done.problem
+    problem = None if found is None else schema.MachineProblem(kind=found.kind, at=found.at, text=found.text)
+    output.report(schema.Replay(trace=str(trace), operations=done.operations, done=done.done, problem=problem))
     return ExitStatus.HOLDS if done.problem is None else ExitStatus.REFUTED
 
 

@@ -1,13 +1,13 @@
 """``kvproof rules``: what must hold, where that comes from, and what keeps it."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...errors import ExitStatus, UsageError
 from ..options import JsonOption
 from ..output import Output
+from ..schema import holdings as schema
 
 if TYPE_CHECKING:
     from ...spec.faults import Fault
@@ -32,7 +32,7 @@ def rules(
     for fault in faults:
         _show_fault(output, fault)
     if faults and not codes:
-        output.report({"rules": [], "faults": [asdict(fault) for fault in faults], "of": len(RULES)})
+        output.report(schema.Rules(rules=[], faults=[_fault(fault) for fault in faults], of=len(RULES)))
         return ExitStatus.HOLDS
     wanted = _wanted(codes)
     if markdown:
@@ -55,11 +55,11 @@ def rules(
             for rule in wanted:
                 _show(output, rule, kept[rule.code])
         output.report(
-            {
-                "rules": [_plain(rule, kept[rule.code]) for rule in wanted],
-                "faults": [asdict(fault) for fault in faults or ([] if codes else FAULTS.values())],
-                "of": len(RULES),
-            }
+            schema.Rules(
+                rules=[_rule(rule, kept[rule.code]) for rule in wanted],
+                faults=[_fault(fault) for fault in faults or ([] if codes else FAULTS.values())],
+                of=len(RULES),
+            )
         )
     return ExitStatus.HOLDS
 
@@ -114,15 +114,26 @@ def _show(output: Output, rule: "Rule", kept: "Keepers") -> None:
         output.line(f"  judged on engines by the oracles {', '.join(kept.oracles)}")
 
 
-def _plain(rule: "Rule", kept: "Keepers") -> dict[str, Any]:
-    return {
-        "code": rule.code,
-        "sentence": rule.sentence,
-        "more": rule.more or None,
-        "origin": {"name": rule.origin.name, "link": rule.origin.link or None},
-        "proved": kept.proved,
-        "reached": kept.reached,
-        "assumed": kept.assumed,
-        "levels": kept.levels,
-        "oracles": kept.oracles,
-    }
+def _rule(rule: "Rule", kept: "Keepers") -> schema.Rule:
+    return schema.Rule(
+        code=rule.code,
+        sentence=rule.sentence,
+        more=rule.more or None,
+        origin=schema.Origin(name=rule.origin.name, link=rule.origin.link or None),
+        proved=kept.proved,
+        reached=kept.reached,
+        assumed=kept.assumed,
+        levels=kept.levels,
+        oracles=kept.oracles,
+    )
+
+
+def _fault(fault: "Fault") -> schema.Fault:
+    return schema.Fault(
+        code=fault.code,
+        where=fault.where,
+        sentence=fault.sentence,
+        rules=list(fault.rules),
+        releases=fault.releases,
+        link=fault.link,
+    )

@@ -1,9 +1,10 @@
 """``kvproof verify``: the main job. Prove, explore, fuzz, and a piece of real traffic."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import UNSET
 
 from ...errors import ExitStatus, UsageError
 from .. import gaps
@@ -13,6 +14,9 @@ from . import explore as exploring
 from . import fuzz as fuzzing
 from . import prove as proving
 from . import workload as replaying
+
+if TYPE_CHECKING:
+    from ..schema import workloads as schema
 
 CAPACITIES = (1000, 5000)
 """Blocks of the pool that real requests are replayed on: eviction is constant, eviction is rare."""
@@ -39,6 +43,7 @@ def verify(
         raise UsageError(f"--trace {trace} is no file; name a block-hash trace, one request a line")
     from ...harness.machines import find_machine
     from ...harness.scopes import find_scope
+    from ..schema import workloads as schema
 
     proofs = proving.prove_all(output, [])
     proving.show(output, proofs)
@@ -59,20 +64,26 @@ def verify(
         fuzzing.show(output, fuzzed[-1])
     refuted = any(r.count("refuted") for r in proofs)
     found = refuted or any(r.violations for r in explored) or any(f.findings for f in fuzzed)
-    missing = [gap for r in proofs for gap in gaps.of_proof(r)]
-    missing += [gap for label, r in zip(EXPLORED, explored, strict=True) for gap in gaps.of_exploration(r, label)]
-    missing += [gap for f in fuzzed for gap in gaps.of_fuzz(f, f"refimpl, level {f.level}")]
-    report: dict[str, Any] = {
-        "prove": proving.to_json(proofs),
-        "explore": [exploring.to_json(r) for r in explored],
-        "fuzz": [f.to_json() for f in fuzzed],
-    }
-    if trace is not None:
-        broken, unserved, report["workload"] = _replay(output, trace, requests)
-        found, missing = found or broken, missing + unserved
-    else:
+    proved = proving.to_json(proofs)
+    explorations = [exploring.to_json(r, label) for label, r in zip(EXPLORED, explored, strict=True)]
+    runs = [fuzzing.to_json(f, f"refimpl, level {f.level}") for f in fuzzed]
+    replayed = None
+    if trace is None:
         output.tables.print("No real requests were replayed: name a trace with --trace.")
-    output.report(report | {"gaps": gaps.to_json(missing)})
+    else:
+        replayed = _replay(output, trace, requests)
+        found = found or replayed.violations > 0
+    parts = (proved, *explorations, *runs, *(() if replayed is None else (replayed,)))
+    missing = [gap for part in parts for gap in part.gaps]
+    output.report(
+        schema.Verify(
+            prove=proved,
+            explore=explorations,
+            fuzz=runs,
+            workload=UNSET if replayed is None else replayed,
+            gaps=missing,
+        )
+    )
     undecided = not all(r.holds for r in proofs)
     verdict = gaps.conclude(output, found=found, gaps=missing, undecided=undecided)
     words = {
@@ -84,8 +95,8 @@ def verify(
     return verdict
 
 
-def _replay(output: Output, trace: Path, requests: int) -> tuple[bool, list[gaps.Gap], dict[str, Any]]:
-    """Replay the first requests of a trace; return whether something was found, what was not judged, and the report."""
+def _replay(output: Output, trace: Path, requests: int) -> "schema.Workload":
+    """Replay the first requests of a trace, show it, and return the report."""
     from ...workload.replay import replay_at
     from ...workload.requests import read_workload
     from ...workload.target import RefimplTarget
@@ -103,6 +114,4 @@ def _replay(output: Output, trace: Path, requests: int) -> tuple[bool, list[gaps
         )
     replaying.show(output, work, results, unlimited=None, overlap=False)
     replaying.show_violations(output, trace, results, overlap=False)
-    found = any(result.violation is not None for result in results)
-    report = replaying.to_json(work, results, check="sampled", overlap=False)
-    return found, replaying.gaps_of(results), report
+    return replaying.to_json(work, results, check="sampled", overlap=False)

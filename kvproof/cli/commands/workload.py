@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ...engines.session import Session
-    from ...workload.replay import Result
+    from ...workload.replay import Check, Result
     from ...workload.requests import Workload
+    from ..schema import workloads as schema
 
 DEFAULT_CAPACITIES = f"1000,10000,50000,{UNLIMITED}"
 """The capacities to replay at where none are named."""
@@ -207,15 +208,15 @@ def workload(
         show_tiers(output, work, results, unlimited=unlimited_device, unlimited_host=unlimited_host, overlap=overlap)
     if plot is not None:
         draw_tiers(plot, work, results, unlimited=unlimited_device)
-    missing = gaps_of(results)
-    output.report(to_json(work, results, check=check, overlap=overlap) | {"gaps": gaps.to_json(missing)})
+    written = to_json(work, results, check=check, overlap=overlap)
+    output.report(written)
     more = "" if target == "refimpl" else f" --target {target}"
     more += " --free-order append" if free_order == "append" else ""
     more += f" --token-ms {token_ms!r}" if overlap else ""
     more += f" --base-latency {base_latency}" if base_latency else ""
     more += f" --bandwidth {bandwidth}" if rate != 1 else ""
     show_violations(output, file, results, overlap=overlap, more=more)
-    return gaps.conclude(output, found=any(result.violation for result in results), gaps=missing)
+    return gaps.conclude(output, found=any(result.violation for result in results), gaps=written.gaps)
 
 
 def _check_sizes(option: str, sizes: list[int]) -> None:
@@ -375,25 +376,26 @@ def host_capacity(result: "Result") -> int:
     return 0 if result.host is None else result.host.capacity
 
 
-def to_json(work: "Workload", results: "list[Result]", *, check: str, overlap: bool) -> dict[str, Any]:
+def to_json(work: "Workload", results: "list[Result]", *, check: "Check", overlap: bool) -> "schema.Workload":
     """Return the report for programs. The figures at the top are those of the largest capacities."""
-    import msgspec
+    from ..schema import workloads as schema
 
     largest = max(results, key=lambda result: (result.capacity, host_capacity(result)))
-    return {
-        "file": work.name,
-        "target": largest.target,
-        "requests": len(work.requests),
-        "prompt_tokens": work.prompt_tokens,
-        "blocks": work.distinct_blocks,
-        "mode": "overlap" if overlap else "serial",
-        "check": check,
-        "hit_rate": largest.hit_rate,
-        "operations_per_second": largest.operations_per_second,
-        "seconds": sum(result.seconds for result in results),
-        "violations": sum(result.violation is not None for result in results),
-        "runs": [msgspec.to_builtins(result) for result in results],
-    }
+    return schema.Workload(
+        file=work.name,
+        target=largest.target,
+        requests=len(work.requests),
+        prompt_tokens=work.prompt_tokens,
+        blocks=work.distinct_blocks,
+        mode="overlap" if overlap else "serial",
+        check=check,
+        hit_rate=largest.hit_rate,
+        operations_per_second=largest.operations_per_second,
+        seconds=sum(result.seconds for result in results),
+        violations=sum(result.violation is not None for result in results),
+        runs=results,
+        gaps=gaps_of(results),
+    )
 
 
 def gaps_of(results: "list[Result]") -> list[gaps.Gap]:

@@ -3,19 +3,19 @@
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from ...untrusted.numbers import UNLIMITED, Rate
 from ...untrusted.text import one_line
+from ...workload.replay import Check
 from ...workload.requests import Workload
 from ...workload.tiers import TierResult, TierSetting, Waiting
-from ..gaps import Gap, conclude, of_replay, to_json
+from ..gaps import Gap, conclude, of_replay
 from ..output import Output, alarm, show_violation
+from ..schema import workloads as schema
 from .plot import TierBar
 
 Columns = dict[str, Callable[[TierResult], str | Text]]
@@ -34,7 +34,7 @@ class TierReport:
         results: Sequence[TierResult],
         *,
         unlimited: tuple[bool, bool],
-        check: str,
+        check: Check,
     ) -> None:
         """Prepare to show them.
 
@@ -65,21 +65,21 @@ class TierReport:
         output.tables.print("Moved, in GB:", highlight=False)
         self._show_moved(output)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> schema.WorkloadTiers:
         """Return the report for programs: times in seconds, sizes in bytes, rates in bytes per second."""
-        return {
-            "file": self._workload.name,
-            "target": "refimpl",
-            "requests": len(self._workload.requests),
-            "prompt_tokens": self._workload.prompt_tokens,
-            "blocks": self._workload.distinct_blocks,
-            "mode": "tiers",
-            "check": self._check,
-            "seconds": sum(result.seconds for result in self._results),
-            "violations": sum(result.violation is not None for result in self._results),
-            "runs": [msgspec.to_builtins(result) for result in self._results],
-            "gaps": to_json(self._gaps()),
-        }
+        return schema.WorkloadTiers(
+            file=self._workload.name,
+            target="refimpl",
+            requests=len(self._workload.requests),
+            prompt_tokens=self._workload.prompt_tokens,
+            blocks=self._workload.distinct_blocks,
+            mode="tiers",
+            check=self._check,
+            seconds=sum(result.seconds for result in self._results),
+            violations=sum(result.violation is not None for result in self._results),
+            runs=list(self._results),
+            gaps=self._gaps(),
+        )
 
     def bars(self) -> list[TierBar]:
         """Return what is drawn of each replay; those that ended early are left out."""
