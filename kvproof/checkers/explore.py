@@ -6,6 +6,7 @@ reported, so that a fault of either is never taken for one of the machine.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +19,26 @@ from ..machine import Machine, Model
 from ..machine.batched import Batched, Instance
 from ..machine.concrete import Concrete, IllFormed, Outcome, State
 from ..machine.scope import Scope, ScopeError
-from .visited import StateSet
+from .growth import available_bytes, expected
+from .visited import Full, StateSet
 
 __all__ = ["Disagreement", "Edge", "ExploreReport", "Finding", "TraceStep", "Visit", "explore", "transitions"]
 
+Stop = Literal["states", "memory", "hopeless"]
+"""``max_states`` was reached, the memory is full, or more states are to be expected than could ever be visited."""
+
 Progress = Callable[[int, int, int], None]
 """Called with the numbers of states, transitions and levels so far."""
+
+_PILOT = range(200_000, 2_000_000)
+"""After a level that ends with so many states it is judged whether there is any hope. Before, nothing can be said of
+it; later, memory decides."""
+
+_HOPELESS = 100
+"""So many times more states than there is room for are hopeless: how many there will be is only a guess."""
+
+_TABLE_BYTES = 16
+"""What a state takes in the table, on average."""
 
 _ROWS = {"cpu": 1 << 15, "cuda": 1 << 19}
 """States expanded at once. On a CPU their columns fit the cache, and are too small for torch to call other threads."""
@@ -90,7 +105,15 @@ class ExploreReport:
     peak_bytes: int = 0
     """The most memory that the set of visited states took."""
     complete: bool = True
-    """Every reachable state was visited. False after a violation, or where ``max_states`` was reached."""
+    """Every reachable state was visited. False after a violation, or where it stopped."""
+    explored_depth: int = 0
+    """Whatever can be reached in so many steps was reached, and judged."""
+    stopped: Stop | None = None
+    """What it stopped for, if it did."""
+    expected: float | None = None
+    """How many states there may be, where it stopped and that can be guessed; infinite where nothing bounds it."""
+    limit_bytes: int | None = None
+    """How much memory the set of visited states could take."""
 
     @property
     def generated(self) -> int:
@@ -106,6 +129,8 @@ def explore(
     check: bool = True,
     steps: bool = True,
     max_states: int | None = None,
+    max_bytes: int | None = None,
+    anyway: bool = True,
     on_progress: Progress | None = None,
 ) -> ExploreReport:
     """Visit all reachable states.
@@ -114,13 +139,17 @@ def explore(
     properties of steps are judged on every transition. A violation ends the exploration; of each property the first
     is reported.
 
+    It stops with what it knows where there are ``max_states``, where these take ``max_bytes`` of memory (half of what
+    is free, if that is not given), and unless ``anyway`` where it is hopeless to begin.
+
     Raises:
         ScopeError: a value left the scope, or the parameters break an assumption of the machine.
         Disagreement: the concrete interpreter does not confirm what the batched one found.
     """
     model = machine if isinstance(machine, Model) else Model.of(machine)
     with _one_thread():
-        return _Search(model, scope, device, check, check and steps, max_states, on_progress).run()
+        limits = _Limits(max_states, max_bytes, anyway)
+        return _Search(model, scope, device, check, check and steps, limits, on_progress).run()
 
 
 @contextmanager
@@ -134,6 +163,15 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@dataclass(frozen=True)
+class _Limits:
+    """Where an exploration stops."""
+
+    states: int | None = None
+    bytes: int | None = None
+    anyway: bool = True
+
+
 class _Search:
     """One exploration."""
 
@@ -144,22 +182,24 @@ class _Search:
         device: str,
         check: bool,
         steps: bool,
-        max_states: int | None,
+        limits: _Limits,
         on_progress: Progress | None,
     ) -> None:
         self.started = time.perf_counter()
         self.model, self.scope, self.check = model, scope, check
-        self.max_states, self.on_progress = max_states, on_progress
+        self.limits, self.on_progress = limits, on_progress
         self.concrete = Concrete(model, scope)
         for kind in ("assume", "initially"):
             for broken in self.concrete.violations(self.concrete.initial(), kind):
                 raise ScopeError(f"the parameters break an assumption of {model.name}: {broken}")
         self.batched = Batched(model, scope, device=device, steps=steps)
         self.rows = _ROWS.get(self.batched.device.type, _ROWS["cpu"])
-        self.seen = StateSet(self.batched.layout.words, device=self.batched.device)
+        free = available_bytes(self.batched.device)
+        room = limits.bytes if limits.bytes is not None or free is None else free // 2
+        self.seen = StateSet(self.batched.layout.words, device=self.batched.device, limit=room)
         self.levels: list[int] = [0]
         judged = len(model.of_kind("invariant")) * check + len(model.of_kind("step")) * steps
-        self.report = ExploreReport(model.name, dict(scope.sizes), properties=judged)
+        self.report = ExploreReport(model.name, dict(scope.sizes), properties=judged, limit_bytes=room)
         self.found: dict[str, Finding] = {}
         self.unreached = [p.name for p in model.of_kind("sometimes")] if check else []
 
@@ -167,24 +207,47 @@ class _Search:
         """Explore level by level."""
         report, seen = self.report, self.seen
         seen.add(self.batched.initial())
-        while seen.count > self.levels[-1] and not self.found and report.complete:
+        while seen.count > self.levels[-1] and not self.found:
             self.levels.append(seen.count)
             if self.check:
                 self._judge(self.levels[-2], self.levels[-1])
-            if self.found or self._is_full():
+            if self.found or report.stopped:  # What the last level was left with is judged too.
+                break
+            report.explored_depth = len(self.levels) - 2
+            if self._stops():
                 break
             self._expand(self.levels[-2], self.levels[-1])
             report.depth = len(self.levels) - (1 if seen.count > self.levels[-1] else 2)
+        if report.stopped:
+            report.expected = self._expected()
         report.states, report.peak_bytes = seen.count, seen.peak_bytes
         report.violations, report.unreached = list(self.found.values()), self.unreached
-        report.complete = report.complete and not self.found
+        report.complete = not report.stopped and not self.found
         report.seconds = time.perf_counter() - self.started
         return report
 
-    def _is_full(self) -> bool:
-        if self.max_states is not None and self.seen.count >= self.max_states:
-            self.report.complete = False
-        return not self.report.complete
+    def _stops(self) -> bool:
+        """Whether it is to stop here, between two levels or within one."""
+        if self.limits.states is not None and self.seen.count >= self.limits.states:
+            self.report.stopped = "states"
+        elif self.seen.count == self.levels[-1] and self._is_hopeless():
+            self.report.stopped = "hopeless"
+        return self.report.stopped is not None
+
+    def _is_hopeless(self) -> bool:
+        """Whether far more states are to be expected than there is room for, or were asked for."""
+        limit, most = self.report.limit_bytes, self.limits.states
+        if self.limits.anyway or limit is None or self.levels[-1] not in _PILOT:
+            return False
+        room = limit / (8 * self.batched.layout.words + _TABLE_BYTES)
+        return most is None and (self._expected() or 0) > _HOPELESS * room
+
+    def _expected(self) -> float | None:
+        """How many states there may be, by the levels that were visited as a whole."""
+        bits = sum(field.width for field in self.batched.layout.fields)
+        return expected(
+            self.levels[: self.report.explored_depth + 2], math.ldexp(1.0, bits) if bits < 1000 else math.inf
+        )
 
     def _chunks(self, start: int, end: int) -> Iterator[torch.Tensor]:
         for begin in range(start, end, self.rows):
@@ -210,12 +273,20 @@ class _Search:
                         self.found[name] = self._confirmed(words[:, moves.parents[rows[0]]], moves.instance, name)
             if self.found:
                 return
-            if after:
-                self.seen.add(torch.cat(after, dim=1))
+            if after and not self._has_room(torch.cat(after, dim=1)):
+                return
             if self.on_progress is not None:
                 self.on_progress(self.seen.count, self.report.transitions, len(self.levels) - 1)
-            if self._is_full():
+            if self._stops():
                 return
+
+    def _has_room(self, states: torch.Tensor) -> bool:
+        """Put states in, as far as there is room for them."""
+        try:
+            self.seen.add(states)
+        except (Full, torch.OutOfMemoryError, MemoryError):
+            self.report.stopped = "memory"
+        return self.report.stopped is None
 
     # ------------------------------------------------------------------------------------------------ traces
 

@@ -6,9 +6,11 @@ breadth-first search is a range. States are compared word by word: the hash only
 
 from __future__ import annotations
 
+import math
+
 import torch
 
-__all__ = ["StateSet"]
+__all__ = ["Full", "StateSet"]
 
 EMPTY = -1
 SLICE = 1 << 17
@@ -17,11 +19,17 @@ SLICE = 1 << 17
 _FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio, odd: multiplicative hashing
 
 
+class Full(Exception):
+    """There is no room for more states."""
+
+
 class StateSet:
     """Distinct states of a fixed number of 64-bit words, numbered in the order of arrival."""
 
-    def __init__(self, words: int, *, device: torch.device, capacity: int = 1 << 12) -> None:
+    def __init__(self, words: int, *, device: torch.device, capacity: int = 1 << 12, limit: int | None = None) -> None:
+        """Begin with none; ``limit`` is the most bytes that the set may ever take, while it grows too."""
         self.count = 0
+        self._limit = math.inf if limit is None else limit
         self.peak_bytes = 0
         self._states = torch.empty((words, capacity), dtype=torch.int64, device=device)
         self._table = self._empty(capacity * 4)
@@ -35,30 +43,52 @@ class StateSet:
         return self._states[:, start:end]
 
     def add(self, candidates: torch.Tensor) -> None:
-        """Put in those that are not there yet."""
+        """Put in those that are not there yet.
+
+        Raises:
+            Full: there is no room for all of them; some are in.
+        """
         for start in range(0, candidates.shape[1], SLICE):
             part = candidates[:, start : start + SLICE]
             self._reserve(part.shape[1])
             self._insert(part)
-        self.peak_bytes = max(self.peak_bytes, self._states.nbytes + self._table.nbytes)
+        self.peak_bytes = max(self.peak_bytes, self._taken())
 
     def _reserve(self, more: int) -> None:
         needed = self.count + more
         if needed > self._states.shape[1]:
-            grown = torch.empty(
-                (len(self._states), max(needed, self._states.shape[1] * 3 // 2)),
-                dtype=torch.int64,
-                device=self._states.device,
-            )
-            grown[:, : self.count] = self.states(0, self.count)
-            self._states = grown
+            self._grow(needed)
         if needed * 2 > len(self._table):
-            slots = len(self._table)
-            while needed * 2 > slots:
-                slots *= 4
-            self._table = self._empty(slots)
-            for start in range(0, self.count, SLICE):
-                self._rehash(start, min(start + SLICE, self.count))
+            self._widen(needed * 2)
+
+    def _grow(self, needed: int) -> None:
+        """Make room for so many states; more where that is to be had, so that it need not be done often."""
+        words, columns = self._states.shape
+        room = (self._limit - self._taken()) // (words * self._states.itemsize)
+        if room < needed:
+            raise Full
+        grown = torch.empty(
+            (words, int(min(max(needed, columns * 3 // 2), room))), dtype=torch.int64, device=self._states.device
+        )
+        grown[:, : self.count] = self.states(0, self.count)
+        self._states = grown
+
+    def _widen(self, needed: int) -> None:
+        """Make a table of so many slots or more."""
+        slots = len(self._table)
+        while needed > slots:
+            slots *= 4
+        room = (self._limit - self._taken()) // self._table.itemsize
+        if room < slots:
+            slots //= 2  # Still enough, where a factor of 2 was.
+        if room < slots or slots < needed:
+            raise Full
+        self._table = self._empty(slots)
+        for start in range(0, self.count, SLICE):
+            self._rehash(start, min(start + SLICE, self.count))
+
+    def _taken(self) -> int:
+        return self._states.nbytes + self._table.nbytes
 
     def _slots(self, words: torch.Tensor) -> torch.Tensor:
         """Where to look first: the top bits of a product that depends on every bit of the state."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Gap",
+    "about",
     "conclude",
     "of_bisect",
     "of_comparison",
@@ -107,7 +108,37 @@ def of_exploration(report: "ExploreReport", label: str) -> Iterator[Gap]:
     if report.complete and not report.transitions:
         yield Gap(label, "no action is possible in the first state", "give larger sizes, or other parameters")
     elif not report.complete:
-        yield Gap(label, f"it stopped after {report.states:,} states", "give a larger --max-states, or smaller sizes")
+        yield _unfinished(report, label)
+
+
+def _unfinished(report: "ExploreReport", label: str) -> Gap:
+    """Where an exploration stopped, and why."""
+    known = f"it stopped after {report.states:,} states, all that {report.explored_depth} steps reach among them"
+    guess = about(report.expected)
+    there_are = f"; there are perhaps {guess}" if guess else ""
+    if report.stopped == "states":
+        return Gap(label, known + there_are, "give a larger --max-states, or smaller sizes")
+    room = _room(report.limit_bytes or 0)
+    if report.stopped == "memory":
+        return Gap(
+            label, f"{known}, and has no room for more in {room}{there_are}", "give more --memory, or smaller sizes"
+        )
+    mend = "give smaller sizes, --max-states for a part of them, or --anyway to go on until memory is full"
+    return Gap(label, f"{known}; there are perhaps {guess}, far more than {room} hold", mend)
+
+
+def _room(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
+
+
+def about(states: float | None) -> str:
+    """A guess in words, no more exact than it is; nothing where there is none."""
+    if states is None:
+        return ""
+    if states >= 1e12:
+        return "more than a million million"
+    digits = max(0, len(str(round(states))) - 1)
+    return f"{round(states, -digits):,.0f}"
 
 
 def of_replay(part: str, requests: int, turned_away: int, found: bool) -> Iterator[Gap]:

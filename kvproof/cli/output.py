@@ -6,6 +6,7 @@ others, and nothing in them is an escape sequence, a control character or markup
 
 import math
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ from .written import check_file, writing
 STANDARD_OUTPUT = "-"
 """The name that ``--json`` takes for standard output."""
 
+LINE_SECONDS = 5.0
+"""Between two lines about what is going on, where there is no terminal."""
 
 PIPE_WIDTH = 120
 """Columns of a table where there is no terminal."""
@@ -64,15 +67,18 @@ class Output:
 
     @contextmanager
     def progress(self, label: str) -> Iterator["Advance"]:
-        """Show a bar on standard error while the body runs; nothing where that is not a terminal."""
+        """Show on standard error what is going on while the body runs: a bar, or lines where that is no terminal."""
+        if not self.notes.is_terminal:
+            yield Advance(_Lines(self.notes), label)
+            return
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
         )
-        with Progress(*columns, console=self.notes, transient=True, disable=not self.notes.is_terminal) as bars:
-            yield Advance(bars, label)
+        with Progress(*columns, console=self.notes, transient=True) as bars:
+            yield Advance(_Bar(bars, label), label)
 
 
 def alarm(text: str) -> Text:
@@ -88,18 +94,43 @@ def show_violation(output: "Output", rule: str, message: str, where: str, again:
 
 
 class Advance:
-    """Moves a progress bar. Called as the checkers call ``on_progress``."""
+    """Moves what shows progress. Called as the checkers call ``on_progress``."""
 
-    def __init__(self, bars: Progress, label: str) -> None:
-        """Start a bar of unknown length."""
-        self._bars = bars
-        self._task = bars.add_task(label, total=None)
+    def __init__(self, shown: "_Bar | _Lines", label: str) -> None:
+        """Start something of unknown length."""
+        self._shown, self._label = shown, label
 
     def __call__(self, done: int, total: int | None, label: str | None = None) -> None:
         """Say that ``done`` of ``total`` steps are done (``None``: unknown), and what is going on now."""
-        self._bars.update(self._task, completed=done, total=total)
-        if label is not None:
-            self._bars.update(self._task, description=label)
+        self._label = self._label if label is None else label
+        self._shown.show(done, total, self._label)
+
+
+class _Bar:
+    """A bar on a terminal."""
+
+    def __init__(self, bars: Progress, label: str) -> None:
+        self._bars = bars
+        self._task = bars.add_task(label, total=None)
+
+    def show(self, done: int, total: int | None, label: str) -> None:
+        self._bars.update(self._task, completed=done, total=total, description=label)
+
+
+class _Lines:
+    """A line every few seconds, for a file or a pipe; none for what is done sooner."""
+
+    def __init__(self, notes: Console) -> None:
+        self._notes = notes
+        self._began = self._said = time.monotonic()
+
+    def show(self, done: int, total: int | None, label: str) -> None:
+        now = time.monotonic()
+        if now - self._said < LINE_SECONDS:
+            return
+        self._said = now
+        count = "" if total is None else f", {done:,} of {total:,}"
+        self._notes.print(one_line(f"{label}{count}, {now - self._began:,.0f} s"), highlight=False, soft_wrap=True)
 
 
 class _HarmlessConsole(Console):

@@ -143,6 +143,31 @@ def test_an_unfinished_exploration_is_status_3(capsys: pytest.CaptureFixture[str
     assert cli.run(["explore", "pool", "--max-states", "50"]) == 3
 
 
+def test_full_memory_is_status_3_with_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["explore", "pool", "--memory", "0.001", "--json", "-"]) == 3
+    report = json.loads(capsys.readouterr().out)
+    assert (report["stopped"], report["complete"], report["violations"]) == ("memory", False, [])
+    assert 1_000 < report["states"] < 259_872
+    assert 0 < report["explored_depth"] <= report["depth"] < 25
+    assert report["gaps"][0]["mend"] == "give more --memory, or smaller sizes"
+    assert "has no room for more in 1.0 MiB; there are perhaps " in report["gaps"][0]["why"]
+
+
+def test_a_hopeless_scope_is_not_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = tmp_path / "params.json"
+    params.write_text(json.dumps({"number": list(range(30))}))
+    said = error_of(capsys, "explore", ALLOC, "--size", "Block=30,Request=20,Hash=30", "--params", str(params))
+    assert "Block=30,Request=20,Hash=30: action cache alone has 18,000" in said
+    monkeypatch.setattr("kvproof.checkers.explore._PILOT", range(500, 10**6))
+    monkeypatch.setattr("kvproof.checkers.explore._HOPELESS", 1e-9)
+    assert cli.run(["explore", "pool"]) == 3
+    assert "--anyway to go on" in capsys.readouterr().out
+    assert cli.run(["explore", "pool", "--anyway", "--max-states", "2000", "--json", "-"]) == 3
+    assert json.loads(capsys.readouterr().out)["stopped"] == "states"
+
+
 def test_fuzz_reports_coverage(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["fuzz", "refimpl", "--examples", "250", "--seed", "3", "--json", "-"]) == 0
     report = json.loads(capsys.readouterr().out)

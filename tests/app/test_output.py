@@ -33,3 +33,23 @@ def test_a_table_loses_no_digit(
     given = "23,45657,891149,012149,013123,456654,32110.8220.84"
     digits = re.compile(r"\d")
     assert sorted(digits.findall(shown)) == sorted(digits.findall(given))
+
+
+def test_without_a_terminal_progress_is_a_line_every_few_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("kvproof.cli.output.time.monotonic", lambda: clock[0])
+    with Output(None).progress("counting") as advance:
+        for second in range(13):
+            clock[0] = 100.0 + second
+            advance(second, None if second < 7 else 20, f"counting {'x' * 200}\x1b[2J: {second}")
+    said = capsys.readouterr().err.splitlines()
+    assert [line.rsplit(": ", 1)[-1] for line in said] == ["5, 5 s", "10, 10 of 20, 10 s"]
+    assert "\x1b" not in "".join(said)
+
+
+def test_what_takes_no_time_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with Output(None).progress("counting") as advance:
+        advance(1, 2)
+    assert capsys.readouterr().err == ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -10,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof.checkers.explore import Disagreement, explore, transitions
-from kvproof.checkers.visited import StateSet
+from kvproof.checkers.growth import expected
+from kvproof.checkers.visited import Full, StateSet
 from kvproof.machine.batched import Layout
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope, ScopeError
@@ -78,6 +82,63 @@ def test_the_limit_is_kept() -> None:
     assert not report.complete
     assert report.violations == []
     assert 1_000 <= report.states < 31_833
+
+
+def test_full_memory_ends_it_with_what_is_known() -> None:
+    whole = explore(Alloc, scope(Alloc, 4, 2, 2))
+    report = explore(Alloc, scope(Alloc, 4, 2, 2), max_bytes=250_000)
+    assert (report.stopped, report.complete, report.limit_bytes) == ("memory", False, 250_000)
+    assert report.peak_bytes <= 250_000
+    assert 1_000 < report.states < whole.states
+    assert 0 < report.explored_depth <= report.depth <= whole.depth
+    assert (whole.stopped, whole.explored_depth) == (None, whole.depth)
+
+
+def test_a_violation_among_the_states_that_were_reached_last_is_found() -> None:
+    """The states of the level that was under way are judged too."""
+    whole = explore(pools.ForgetKeepsTheMap, pools.scope())
+    (found,) = whole.violations
+    report = explore(pools.ForgetKeepsTheMap, pools.scope(), max_states=whole.states - 1)
+    assert report.stopped == "states"
+    assert [v.name for v in report.violations] == [found.name]
+    assert report.violations[0].path == found.path
+
+
+def test_a_set_keeps_to_its_limit_while_it_grows() -> None:
+    seen = StateSet(2, device=CPU, limit=1 << 20)
+    states = torch.arange(100_000, dtype=torch.int64).expand(2, -1)
+    with pytest.raises(Full):
+        seen.add(states)
+    for start in range(0, states.shape[1], 1_000):
+        with suppress(Full):
+            seen.add(states[:, start : start + 1_000])
+    assert 10_000 < seen.count < 60_000
+    assert seen.peak_bytes <= 1 << 20
+    assert torch.equal(seen.states(0, seen.count).sort(dim=1).values, states[:, : seen.count])
+
+
+def test_how_many_states_there_will_be_is_guessed_from_how_their_number_grows() -> None:
+    binomial = [0, *accumulate(math.comb(40, k) for k in range(41))]
+    early = expected(binomial[:12])
+    assert early is not None
+    assert 2**40 / 50 < early < 2**40 * 50
+    late = expected(binomial[:36])
+    assert late is not None
+    assert 0.9 < late / 2**40 < 1.1
+    doubling = [0, *(2**k for k in range(12))]
+    assert expected(doubling) == math.inf
+    assert expected(doubling, most=2**20) == 2**20
+    assert expected(doubling[:5]) is None
+
+
+def test_what_is_hopeless_is_not_begun_unless_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvproof.checkers.explore._PILOT", range(1_000, 1_000_000))
+    big = scope(Alloc, 12, 5, 3)
+    report = explore(Alloc, big, max_bytes=1 << 20, anyway=False)
+    assert report.stopped == "hopeless"
+    assert report.expected is not None
+    assert report.expected > 100 * (1 << 20) / 32
+    assert explore(Alloc, big, max_bytes=1 << 20).stopped == "memory"
 
 
 def test_progress_is_told() -> None:

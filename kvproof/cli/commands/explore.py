@@ -1,5 +1,6 @@
 """``kvproof explore``: every reachable state of a machine in one scope."""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,15 @@ from ..written import check_file, writing
 if TYPE_CHECKING:
     from ...checkers.explore import ExploreReport
     from ...checkers.trace import Trace
+    from ...machine import Machine
+    from ...machine.scope import Scope
+
+
+FEW_STATES = 50_000
+"""Before there are more, a guess of how many there will be is worth nothing."""
+
+MOST_CHOICES = 5_000
+"""So many steps are tried in every state without being asked twice; to prepare them takes half a minute."""
 
 
 def explore(
@@ -40,6 +50,17 @@ def explore(
     max_states: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after so many states (then the answer is 3).")
     ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="GIB",
+            help="Stop when the states take so much (then the answer is 3). Default: half of what is free.",
+        ),
+    ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Go on where far more states are to be expected than memory holds.")
+    ] = False,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the trace of the first violation there.")
     ] = None,
@@ -62,7 +83,8 @@ def explore(
         caching=caching,
         seed=seed,
     )
-    report = run(output, machine, kind, scope, device=device, max_states=max_states)
+    max_bytes = None if memory is None else round(memory * 2**30)
+    report = run(output, machine, kind, scope, device=device, max_states=max_states, max_bytes=max_bytes, anyway=anyway)
     show(output, [report])
     if trace is not None and report.violations:
         from ...checkers.trace import write_trace
@@ -76,7 +98,15 @@ def explore(
 
 
 def run(
-    output: Output, label: str, machine: Any, scope: Any, *, device: str = "cpu", max_states: int | None = None
+    output: Output,
+    label: str,
+    machine: "type[Machine]",
+    scope: "Scope",
+    *,
+    device: str = "cpu",
+    max_states: int | None = None,
+    max_bytes: int | None = None,
+    anyway: bool = False,
 ) -> "ExploreReport":
     """Explore with progress.
 
@@ -86,21 +116,56 @@ def run(
     import torch
 
     from ...checkers.explore import explore as explore_machine
+    from ...checkers.growth import expected
     from ...machine.scope import ScopeError
 
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UsageError(f"--device {device}: torch sees no CUDA device here; use --device cpu")
     if device.split(":")[0] not in ("cpu", "cuda"):
         raise UsageError(f"--device {device} is unknown; use cpu or cuda")
+    if not anyway:
+        _check_choices(machine, scope)
     with output.progress(f"exploring {label}") as advance:
+        began, levels = time.perf_counter(), dict[int, int]()
 
         def on_progress(states: int, transitions: int, depth: int) -> None:
-            advance(states, None, f"exploring {label}: {states:,} states, {transitions:,} transitions, depth {depth}")
+            levels[depth] = states
+            speed = states / (time.perf_counter() - began)
+            # The level that is under way says nothing yet.
+            guess = gaps.about(expected([0, 1, *list(levels.values())[:-1]])) if states > FEW_STATES else ""
+            text = f"{states:,} states ({speed:,.0f}/s), {transitions:,} transitions, depth {depth}"
+            advance(states, None, f"exploring {label}: {text}" + (f", perhaps {guess} states in all" if guess else ""))
 
         try:
-            return explore_machine(machine, scope, device=device, max_states=max_states, on_progress=on_progress)
+            return explore_machine(
+                machine,
+                scope,
+                device=device,
+                max_states=max_states,
+                max_bytes=max_bytes,
+                anyway=anyway,
+                on_progress=on_progress,
+            )
         except ScopeError as error:
             raise UsageError(str(error)) from error
+
+
+def _check_choices(machine: "type[Machine]", scope: "Scope") -> None:
+    """Begin nothing that would be prepared for longer than anybody waits.
+
+    Raises:
+        UsageError: there is too much to try in each state.
+    """
+    from ...checkers.growth import choices
+    from ...machine import Model
+
+    tried = choices(Model.of(machine), scope)
+    action, most = max(tried.items(), key=lambda item: item[1], default=("", 0))
+    if sum(tried.values()) > MOST_CHOICES:
+        raise UsageError(
+            f"scope {','.join(f'{sort}={size}' for sort, size in scope.sizes.items())}: action {action} alone has "
+            f"{most:,} choices of arguments, to be tried in every state; give smaller sizes, or --anyway"
+        )
 
 
 def show(output: Output, reports: "list[ExploreReport]", labels: list[str] | None = None) -> None:
@@ -166,6 +231,10 @@ def to_json(report: "ExploreReport", label: str) -> schema.Explore:
         ],
         unreached=report.unreached,
         complete=report.complete,
+        explored_depth=report.explored_depth,
+        stopped=report.stopped,
+        expected_states=report.expected,
+        limit_bytes=report.limit_bytes,
         peak_bytes=report.peak_bytes,
         seconds=report.seconds,
         gaps=list(gaps.of_exploration(report, label)),

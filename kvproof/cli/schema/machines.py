@@ -116,6 +116,14 @@ class Explore(Report, frozen=True, kw_only=True, tag="explore"):
     """Properties of what must be reachable that are true in no state that was reached."""
     complete: bool
     """Whether every reachable state was visited."""
+    explored_depth: int
+    """Whatever can be reached in so many steps was reached, and judged."""
+    stopped: Literal["states", "memory", "hopeless"] | None
+    """What it stopped for, if it did: ``--max-states``, full memory, or too many states to be expected to go on."""
+    expected_states: float | None
+    """How many states there may be: a guess, where it stopped."""
+    limit_bytes: int | None
+    """How much memory the set of visited states could take."""
     peak_bytes: int
     """The most memory that the set of visited states took."""
     seconds: float
