@@ -27,12 +27,13 @@ from ..machine.knowledge import of_parameters
 from ..machine.model import Model
 from ..machine.scope import NONE, Scope, ScopeError
 from ..machine.symbolic import Snapshot, Symbolic
-from ..machine.terms import Bool, Index, Int, Sort, Term
+from ..machine.terms import Index, Term
 from ..machine.universe import Finite
 from .obligations import COROLLARIES, INITIALLY, Problems, problems_of
+from .states import names_of, side_by_side
 from .trace import Operation, Trace
 
-__all__ = ["Counterexample", "Search", "names_of", "read_state"]
+__all__ = ["Counterexample", "Search", "read_state"]
 
 LARGEST = 4
 """Elements per sort at which the search gives up."""
@@ -74,53 +75,12 @@ class Counterexample:
 
     def table(self, first: str = "before", last: str = "after") -> list[str]:
         """What differs from an empty state, in two states side by side, changes marked."""
-        rows = [("", first, last)]
-        for name, value in self.params.items():
-            rows += [(place, shown, "") for place, shown in self._cells(name, value)]
-        after = self.after or {}
-        for name, value in self.before.items():
-            old, new = (
-                dict(self._cells(name, value, full=True)),
-                dict(self._cells(name, after.get(name, value), full=True)),
-            )
-            for place, shown in old.items():
-                if shown != new[place]:
-                    rows.append((place, shown, f"{new[place]}   <- changed"))
-                elif shown not in _EMPTY:
-                    rows.append((place, shown, new[place]))
-        width, middle = max(len(r[0]) for r in rows), max(len(r[1]) for r in rows)
-        return [f"  {a:<{width}}  {b:<{middle}}  {c}".rstrip() for a, b, c in rows]
-
-    def _cells(self, name: str, value: Any, *, full: bool = False) -> Iterator[tuple[str, str]]:
-        """The entries of a map or queue, named as the machine names them."""
-        kinds = self.names.get(name, ())
-        depth, kind = len(kinds) - 1, kinds[-1] if kinds else ""
-        shapes = [value]
-        places: list[tuple[int, ...]] = [()]
-        for _ in range(depth):
-            places = [(*p, i) for p, v in zip(places, shapes, strict=True) for i in range(len(v))]
-            shapes = [x for v in shapes for x in v]
-        for place, cell in zip(places, shapes, strict=True):
-            shown = _named(kind, cell)
-            if full or shown not in _EMPTY:
-                keys = ", ".join(_named(k, i) for k, i in zip(kinds, place, strict=False))
-                yield (f"{name}[{keys}]" if keys else name), shown
+        after = self.before if self.after is None else self.after
+        return side_by_side(self.names, self.params, self.before, after, (first, last))
 
 
 BUSY = 4
 """Z3 knows the wall clock only, which on a busy machine runs so much faster than the process computes."""
-
-_EMPTY = ("none", "0", "False", "[]")
-
-
-def _named(kind: str, value: object) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_named(kind, v) for v in value) + "]"
-    if value is None:
-        return "none"
-    if isinstance(value, bool) or not kind or kind in ("Int", "Bool"):
-        return str(value)
-    return f"{kind}{value}"
 
 
 class Search:
@@ -296,12 +256,6 @@ def read_state(symbolic: Symbolic, snapshot: Snapshot, found: z3.ModelRef) -> tu
     return params, state
 
 
-def names_of(model: Model) -> dict[str, tuple[str, ...]]:
-    """For each map and queue, how its keys and entries are shown."""
-    names = {n: tuple(_short(k) for k in (*m.kinds, m.to)) for n, m in model.maps.items()}
-    return names | {n: tuple(_short(k) for k in (*q.kinds, q.of)) for n, q in model.queues.items()}
-
-
 def _replay(
     model: Model, place: str, goal: str, sizes: dict[str, int], problems: Problems, found: z3.ModelRef
 ) -> Counterexample:
@@ -431,10 +385,3 @@ def _integers(value: Any) -> Iterator[int]:
         yield value
     elif isinstance(value, str):
         yield math.ceil(Fraction(value))
-
-
-def _short(kind: type[Term]) -> str:
-    """How elements of a sort are shown: b0, r1; indices and numbers plainly."""
-    if kind is Bool or issubclass(kind, Index | Int):
-        return ""
-    return kind.__name__[0].lower() if issubclass(kind, Sort) else ""

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -20,6 +20,7 @@ from ..machine.batched import Batched, Instance
 from ..machine.concrete import Concrete, IllFormed, Outcome, State
 from ..machine.scope import Scope, ScopeError
 from .growth import available_bytes, expected
+from .states import names_of, side_by_side
 from .visited import Full, StateSet
 
 __all__ = ["Disagreement", "Edge", "ExploreReport", "Finding", "TraceStep", "Visit", "explore", "transitions"]
@@ -72,6 +73,8 @@ class Finding:
     """The values of the property's parameters for which it fails."""
     initial: dict[str, Any]
     trace: tuple[TraceStep, ...]
+    around: tuple[str, ...] = ()
+    """The states before and after the last step, side by side, for people."""
 
     @property
     def path(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -221,10 +224,17 @@ class _Search:
         if report.stopped:
             report.expected = self._expected()
         report.states, report.peak_bytes = seen.count, seen.peak_bytes
-        report.violations, report.unreached = list(self.found.values()), self.unreached
+        report.violations, report.unreached = [self._shown(f) for f in self.found.values()], self.unreached
         report.complete = not report.stopped and not self.found
         report.seconds = time.perf_counter() - self.started
         return report
+
+    def _shown(self, found: Finding) -> Finding:
+        """With the states around its last step."""
+        states = [found.initial, *(step.state for step in found.trace)]
+        before, after = states[-2:] if found.trace else (found.initial, None)
+        names = names_of(self.model)
+        return replace(found, around=tuple(side_by_side(names, self.scope.params, before or {}, after)))
 
     def _stops(self) -> bool:
         """Whether it is to stop here, between two levels or within one."""

@@ -27,6 +27,7 @@ from .heap import heap_at_rest
 from .lockstep import Call, Divergence, Lockstep, Specs
 from .replay import shortened
 from .script import to_script, to_trace
+from .states import step_of
 from .target import Args, Setting, Target
 from .trace import Trace
 
@@ -395,7 +396,8 @@ def _finding(specs: Specs, make_target: Callable[[Any], Target], failure: _Diver
     try:
         spec, _ = specs.of(setting.scope)
         told = [f"  {target.spell(c.action, c.args)}{'  # must be refused' if c.probe else ''}" for c in calls]
-        report = "\n".join([str(found), f"after {len(calls)} steps:", *told])
+        around = step_of(spec, spec.initial(), [(c.action, c.args) for c in calls])
+        report = "\n".join([str(found), f"after {len(calls)} steps:", *told, "the machine around the last:", *around])
         trace = to_trace(spec, target, calls, seed=seed, note=str(found).splitlines()[0])
         script = to_script(spec, target, setting, calls, found)
     finally:

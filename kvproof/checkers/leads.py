@@ -16,10 +16,11 @@ from ..machine.knowledge import Fact
 from ..machine.model import RESULT, Model
 from ..machine.scope import Scope
 from ..machine.universe import Finite
-from .counterexample import Counterexample, names_of, read_state
+from .counterexample import Counterexample, read_state
 from .deciding import QUICK, Deciding, Decision
 from .obligations import problems_of
 from .solvers import Question, ask
+from .states import names_of
 
 __all__ = ["lead"]
 

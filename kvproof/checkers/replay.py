@@ -4,7 +4,7 @@ A trace may come from anywhere: what it says is held against the limits (`bounds
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
@@ -14,6 +14,7 @@ from ..machine.concrete import Concrete, IllFormed, State, Violation
 from ..machine.scope import Scope, ScopeError
 from .bounds import check_args, check_counts, check_scope, check_sizes, check_state, check_values
 from .lockstep import Call, Divergence, Lockstep, Specs, interpreter
+from .states import step_of
 from .target import Args, Target
 from .trace import Trace, TraceError
 
@@ -31,6 +32,8 @@ class Problem:
     """After how many operations: 0 is the initial state."""
     text: str
     divergence: Divergence | None = None
+    around: tuple[str, ...] = ()
+    """The machine's states before and after the operation, side by side, for people."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,9 @@ def replay_calls(
         problem = Problem("ill-formed", at, str(error))
     except ScopeError as error:
         raise TraceError(f"operation {at} leaves the trace's scope: {error}") from error
-    return Replay(len(calls), len(calls) if problem is None else max(problem.at - 1, 0), problem)
+    if problem is None:
+        return Replay(len(calls), len(calls))
+    return Replay(len(calls), max(problem.at - 1, 0), run.shown(problem, calls))
 
 
 class _Run:
@@ -156,6 +161,12 @@ class _Run:
         if found is not None:
             return Problem("divergence", number, str(found), found)
         return None if self._recorded is None else self._otherwise(number, call, self._recorded, result)
+
+    def shown(self, problem: Problem, calls: Sequence[Call]) -> Problem:
+        """A problem with the states around it."""
+        first = _first(self._spec, None if self._lockstep is not None else self._recorded)
+        around = step_of(self._spec, first, [(call.action, call.args) for call in calls[: problem.at]])
+        return replace(problem, around=tuple(around))
 
     def _do(self, action: str, args: Args) -> tuple[Divergence | None, int | bool | None]:
         """Do a possible action; where the target differs, and the machine's result."""

@@ -135,8 +135,22 @@ def test_explore_writes_the_shortest_trace_of_a_violation(tmp_path: Path, capsys
     machine = f"{ROOT}/tests/explore/alloc.py:AllocBug"
     options = ["--size", "Block=2,Request=1,Hash=1", "--params", str(params), "--trace", str(path)]
     assert cli.run(["explore", machine, *options]) == 1
+    shown = capsys.readouterr().out
+    assert STATES in shown
+    assert shown.count("1. alloc(r=0)") == 1, "both violations come by the same way, which is shown once"
     assert len(read_trace(path).operations) == 1
     assert cli.run(["replay", str(path), "--machine", machine]) == 1
+    assert STATES in capsys.readouterr().out
+
+
+STATES = """
+                 before    after
+  number[b1]     1
+  ref[b0]        0         1   <- changed
+  holds[r0, b0]  False     True   <- changed
+  free           [b0, b1]  [b0, b1]
+"""
+"""What a violation shows, as a proof's counterexample does."""
 
 
 def test_an_unfinished_exploration_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,6 +69,7 @@ def test_the_fuzzer_notices(name: str) -> None:
     assert found.oracle in found.report.splitlines()[0]
     assert "specification:" in found.report
     assert "implementation:" in found.report
+    assert "the machine around the last:" in found.report
 
 
 @pytest.mark.parametrize("name", sought(KEPT, SOUGHT))

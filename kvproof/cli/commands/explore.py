@@ -1,6 +1,8 @@
 """``kvproof explore``: every reachable state of a machine in one scope."""
 
 import time
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +26,7 @@ from ..schema import machines as schema
 from ..written import check_file, writing
 
 if TYPE_CHECKING:
-    from ...checkers.explore import ExploreReport
+    from ...checkers.explore import ExploreReport, Finding, TraceStep
     from ...checkers.trace import Trace
     from ...machine import Machine
     from ...machine.scope import Scope
@@ -186,15 +188,21 @@ def show(output: Output, reports: "list[ExploreReport]", labels: list[str] | Non
         )
     output.tables.print(table)
     for r in reports:
-        for found in r.violations:
-            output.tables.print(
-                f"{r.machine}: {found.kind} {found.rule} {found.name} {found.values or ''}", markup=False
-            )
-            for number, s in enumerate(found.trace, 1):
-                call = f"{s.action}({', '.join(f'{k}={v}' for k, v in s.args.items())})"
-                output.tables.print(f"  {number}. {call}", markup=False, highlight=False)
+        for way, violations in groupby(r.violations, key=lambda found: found.trace):
+            _show_violations(output, r.machine, way, list(violations))
         if r.unreached and r.complete:
             output.tables.print(f"{r.machine}: not reached in this scope: {', '.join(r.unreached)}", markup=False)
+
+
+def _show_violations(output: Output, machine: str, way: "Sequence[TraceStep]", violations: "Sequence[Finding]") -> None:
+    """Print what does not hold after these steps, the steps, and the states around the last of them."""
+    for found in violations:
+        output.tables.print(f"{machine}: {found.kind} {found.rule} {found.name} {found.values or ''}", markup=False)
+    lines = [
+        f"  {number}. {s.action}({', '.join(f'{k}={v}' for k, v in s.args.items())})" for number, s in enumerate(way, 1)
+    ]
+    for line in (*lines, *violations[0].around):
+        output.tables.print(line, markup=False, highlight=False)
 
 
 def to_trace(report: "ExploreReport", params: dict[str, Any]) -> "Trace":

@@ -92,6 +92,8 @@ def replay(
         output.line(f"{trace}: {done.done} of {done.operations} operations on {where}, then:")
         for line in f"{done.problem.kind}: {done.problem.text}".split("\n"):
             output.line(f"  {line}")
+        for line in done.problem.around:
+            output.tables.print(line, markup=False, highlight=False)
         if recorded.note:
             output.line(f"  the trace was recorded with the note: {recorded.note}")
     found = done.problem
