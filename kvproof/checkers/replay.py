@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..machine import Model
 from ..machine.concrete import Concrete, IllFormed, State, Violation
+from ..machine.model import Action
 from ..machine.scope import Scope, ScopeError
+from ..machine.terms import Bool
+from ..untrusted.text import json_text
 from .bounds import check_args, check_counts, check_scope, check_sizes, check_state, check_values
 from .lockstep import Call, Divergence, Lockstep, Specs, interpreter
 from .states import step_of
@@ -256,11 +260,24 @@ def calls_of(model: Model, trace: Trace) -> list[Call]:
             raise TraceError(f"operation {number} is {operation.op}, which is no action of {model.name}")
         names = [p.args[0] for p in action.params]
         values = operation.args
-        if set(values) != set(names) or not all(isinstance(v, int) for v in values.values()):
-            raise TraceError(f"operation {number}: {operation.op} takes {', '.join(names) or 'nothing'}, not {values}")
+        if wrong := _wrong(action, values):
+            raise TraceError(f"operation {number}: {operation.op} {wrong}; record the trace again")
         is_probe = isinstance(operation.result, dict) and operation.result.get("refused") is True
         calls.append(Call(operation.op, tuple(int(values[n]) for n in names), is_probe))
     return calls
+
+
+def _wrong(action: Action, values: dict[str, Any]) -> str:
+    """What is wrong with the arguments of an operation; nothing where each parameter has one of its kind."""
+    kinds = {p.args[0]: type(p) for p in action.params}
+    for name, kind in kinds.items():
+        if name not in values:
+            return f"is given no {name}"
+        value = values[name]
+        if not isinstance(value, int) or (isinstance(value, bool) and kind is not Bool):
+            return f"takes a number as {name}, not {json_text(msgspec.json.encode(value))}"
+    unknown = sorted(values.keys() - kinds.keys())
+    return f"has no parameter {unknown[0]}" if unknown else ""
 
 
 def shortened(

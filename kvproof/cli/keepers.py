@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from ..harness.levels import LEVELS
+from ..harness.levels import LEVELS, machine_at
 from ..harness.machines import KNOWN, find_machine
 from ..judge import oracles
 from ..machine import Model
@@ -58,8 +58,8 @@ def keepers() -> Mapping[str, Keepers]:
             if prop.name in vars(model.machine):
                 for code in codes_in(prop.rule):
                     found[code].row(prop.kind).setdefault(name, []).append(prop.name)
-    for label, level in LEVELS.items():
-        for code in _said_by(level.model):
+    for label in LEVELS:
+        for code in _said_by(Model.of(machine_at(label))):
             found[code].levels.append(label)
     for module in pkgutil.iter_modules(oracles.__path__):
         text = inspect.getsource(import_module(f"{oracles.__name__}.{module.name}"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .instances import Instance
     from .timed.instances import TimedInstance
 
-__all__ = ["LEVELS", "Level", "level_for"]
+__all__ = ["LEVELS", "Level", "level_for", "machine_at"]
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,18 @@ def _file_store() -> type[Target]:
     return FileStoreTarget
 
 
+_OWN: dict[str, tuple[str, Callable[[str], Level]]] = {
+    **{name: (name, _plain) for name in ("pool", "mirror", "pin", "tiered", "offload")},
+    "links": ("links", partial(_timed, find=_links)),
+    "timed": ("timed-tiers", partial(_timed, find=_tiers_in_time)),
+    "shared": ("shared-tier", partial(_timed, find=_shared)),
+    "connectors": ("connectors", partial(_hybrid, find=_connectors)),
+    "file-store": ("file-store", partial(_hybrid, find=_file_store)),
+}
+"""The kit's own levels: the machine of each, and how it is made of that."""
+
 LEVELS: Registry[Level] = Registry(
-    "kvproof.levels",
-    {
-        **{name: partial(_plain, name) for name in ("pool", "mirror", "pin", "tiered", "offload")},
-        "links": partial(_timed, "links", _links),
-        "timed": partial(_timed, "timed-tiers", _tiers_in_time),
-        "shared": partial(_timed, "shared-tier", _shared),
-        "connectors": partial(_hybrid, "connectors", _connectors),
-        "file-store": partial(_hybrid, "file-store", _file_store),
-    },
+    "kvproof.levels", {name: partial(make, machine) for name, (machine, make) in _OWN.items()}
 )
 """By name; what extends the machine of another level stands behind it."""
 
@@ -115,3 +117,10 @@ def level_for(machine: type[Machine]) -> Level:
         if issubclass(machine, level.model.machine):
             return level
     raise ValueError(f"no level is compared with {machine.__name__}: the levels are {', '.join(LEVELS)}")
+
+
+def machine_at(name: str) -> type[Machine]:
+    """The machine at a level. Of the kit's own it is known without the implementation, which takes a second to load."""
+    from .machines import find_machine
+
+    return find_machine(_OWN[name][0]) if name in _OWN else LEVELS[name].model.machine

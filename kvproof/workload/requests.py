@@ -121,6 +121,11 @@ def read_workload(path: str | os.PathLike[str], *, limit: int | None = None) -> 
                         f"{where}: {line.input_length} prompt tokens need {expected} hash ids, one per "
                         f"{BLOCK_TOKENS} tokens, and the line has {len(line.hash_ids)}; correct the line"
                     )
+                if len(set(line.hash_ids)) < expected:
+                    raise UsageError(
+                        f"{where}: a hash id stands twice in one request, and stands for all that comes before it too; "
+                        "correct the line"
+                    )
                 if line.timestamp < latest:
                     raise UsageError(f"{where}: earlier than the line before it; sort the file by timestamp")
                 latest = line.timestamp

@@ -62,7 +62,8 @@ def replay(
         )
     model = Model.of(find_machine(name))
     if recorded.initial is not None:
-        first = _first(model, recorded)
+        with _about(trace):
+            first = _first(model, recorded)
         if all(first.get(name) == value for name, value in recorded.initial.items()):
             recorded.initial = None  # A target shows some of the variables only; these are as they are at first.
     setting = None
@@ -71,7 +72,8 @@ def replay(
 
         if recorded.initial is not None:
             raise UsageError(f"{trace} does not begin in the first state, where a target does; leave --target out")
-        described = setting_of(recorded)
+        with _about(trace):
+            described = setting_of(recorded)
         if target != "refimpl" and described is not None:
             _in_dialect_of(target, described, recorded)
         try:
@@ -83,7 +85,7 @@ def replay(
     if itf is not None:
         with writing(itf):
             write_itf(itf, recorded)
-    with _target(target, model) as make_target:
+    with _target(target, model) as make_target, _about(trace):
         done = replay_trace(model, recorded, make_target, setting)
     where = model.name if target is None else f"{model.name} and {target}"
     if done.problem is None:
@@ -119,6 +121,17 @@ def _in_dialect_of(target: str, setting: dict[str, Any], recorded: "Trace") -> N
         setting["params"]["split"] = split
         for operation in recorded.operations:
             operation.snapshot = UNSET  # Those of another dialect.
+
+
+@contextmanager
+def _about(trace: Path) -> Iterator[None]:
+    """Let what is wrong with a trace begin with its file."""
+    from ...checkers.trace import TraceError
+
+    try:
+        yield
+    except TraceError as error:
+        raise TraceError(f"{trace}: {error}") from error
 
 
 @contextmanager
