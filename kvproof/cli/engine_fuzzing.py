@@ -105,7 +105,7 @@ def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Resul
     levels = levels_of(plan.build)
     unknown = sorted(set(plan.levels) - set(levels))
     if unknown:
-        raise UsageError(f"there is no level {unknown[0]}; the levels are {', '.join(levels)}")
+        raise UsageError(f"{plan.target} has no level {unknown[0]}; name one of {', '.join(levels)}")
     result = Result(plan.target)
     seen: dict[str, Report] = {}
     with output.progress(f"fuzzing {plan.target}") as advance:

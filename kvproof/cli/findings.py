@@ -65,8 +65,8 @@ def trace_of(target: str, case: Case, found: Verdict, seed: int | None = None) -
     )
 
 
-def case_of(trace: Trace) -> Case:
-    """The case that a trace was recorded from.
+def case_of(trace: Trace, name: str = "the trace") -> Case:
+    """The case that a trace was recorded from; messages call it by its ``name``.
 
     Raises:
         TraceError: the trace is none of an engine's level.
@@ -74,7 +74,7 @@ def case_of(trace: Trace) -> Case:
     setup = trace.dialect.get("setup")
     if not isinstance(setup, dict):
         raise TraceError(
-            "the trace holds no engine's setup; replay the traces that kvproof fuzz writes for engines, "
+            f"{name} holds no engine's setup; replay the traces that kvproof fuzz writes for engines, "
             "or name the machine with --machine"
         )
     return Case(trace.level, setup, [(operation.op, operation.args) for operation in trace.operations])

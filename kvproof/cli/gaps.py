@@ -49,7 +49,7 @@ class Gap:
 def conclude(output: Output, *, found: bool, gaps: Sequence[Gap], undecided: bool = False) -> ExitStatus:
     """Say what was not judged, and return the exit status: what was found outweighs what was not looked at."""
     for gap in gaps:
-        output.tables.print(str(gap), markup=False, highlight=False, soft_wrap=True)
+        output.line(str(gap))
     if found:
         return ExitStatus.REFUTED
     return ExitStatus.UNDECIDED if gaps or undecided else ExitStatus.HOLDS

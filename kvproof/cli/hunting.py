@@ -171,7 +171,7 @@ def more_oracles(level: str) -> MoreOracles | None:
     engines = [ENGINES[name] for name in driven()]
     known = dict.fromkeys(name for engine in engines for name in engine.LEVELS)
     if level not in known:
-        raise UsageError(f"there is no level {level}; the levels are {', '.join((*known, requests.LEVEL))}")
+        raise UsageError(f"{level} is no level of an engine; the levels are {', '.join((*known, requests.LEVEL))}")
     found = [engine.cases(level) for engine in engines if level in engine.LEVELS]
     return next((cases.more_oracles for cases in found if cases is not None), None)
 

@@ -1,7 +1,9 @@
 """The command line: ``kvproof COMMAND``. Errors are one sentence, exit statuses those of ``ExitStatus``."""
 
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from typing import Annotated
@@ -117,8 +119,16 @@ def main() -> None:
 def _fail(sentence: str) -> int:
     """Say what is wrong, as one line, and return the status for it."""
     if sentence:
-        print(f"kvproof: {one_line(sentence)}", file=sys.stderr)
+        print(_wrapped(f"kvproof: {one_line(sentence)}"), file=sys.stderr)
     return ExitStatus.UNUSABLE
+
+
+def _wrapped(line: str) -> str:
+    """A line broken between words where it is longer than the terminal; one line where there is none."""
+    if not sys.stderr.isatty():
+        return line
+    width = max(40, shutil.get_terminal_size().columns)
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")
 
 
 def _of_machine(error: BaseException) -> str | None:

@@ -50,8 +50,12 @@ class Output:
             check_file("--json", Path(json))
 
     def line(self, text: str) -> None:
-        """Show text of others, or text that may hold some, as one line: it writes no line of the kit's own."""
-        self.tables.print(one_line(text), highlight=False, soft_wrap=True)
+        """Show text of others, or text that may hold some, as one line: it writes no line of the kit's own.
+
+        A terminal gets it broken between words, but for commands: who copies one wants it whole.
+        """
+        whole = not self.tables.is_terminal or text.lstrip().startswith("again: ")
+        self.tables.print(one_line(text), highlight=False, soft_wrap=whole)
 
     def report(self, report: Report) -> None:
         """Give programs the report, if they asked for it: a file whole or not at all, or one line."""

@@ -246,7 +246,8 @@ def _parse(target: str, names: Collection[str]) -> tuple[str, str, str]:
         )
     name, sign, rest = match.group("name", "sign", "rest")
     if name not in names:
-        raise StoreError(f"'{target}': kvproof cannot use {name} here; it can use {' and '.join(names)}")
+        own = ", or exec:COMMAND for a driver of your own" if set(names) == set(driven()) else ""
+        raise StoreError(f"'{target}': kvproof cannot use {name} here; it can use {' and '.join(names)}{own}")
     return name, sign, rest
 
 

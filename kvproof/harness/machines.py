@@ -67,7 +67,7 @@ def find_machine(name: str) -> type[Machine]:
     path, _, cls = (name, "", "") if name.endswith(".py") else name.rpartition(":")
     if not path.endswith(".py"):
         names = ", ".join((*KNOWN, *INSTALLED))
-        raise UsageError(f"there is no machine {name}; name one of {names}, or your own as FILE.py:CLASS")
+        raise UsageError(f"{name} is no machine; name one of {names}, or your own as FILE.py:CLASS")
     return _own(Path(path), cls)
 
 

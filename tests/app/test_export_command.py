@@ -91,7 +91,7 @@ def test_the_scope_is_that_of_explore(tmp_path: Path, capsys: pytest.CaptureFixt
             ["export", "pinning-off", "--to", "promela"],
             "--to promela: the parameters break an assumption of PinningOff",
         ),
-        (["export", "nothing", "--to", "promela"], "there is no machine nothing; name one of pool"),
+        (["export", "nothing", "--to", "promela"], "nothing is no machine; name one of pool"),
         (["export", "keys", "--to", "promela"], "Keys has parameters of its own"),
         (["export", "pool", "--to", "nusmv"], "invalid value for '--to': 'nusmv' is not one of"),
         (["export", "pool"], "missing option '--to'"),

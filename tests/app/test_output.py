@@ -8,6 +8,7 @@ import pytest
 from rich import box
 from rich.table import Table
 
+from kvproof.cli import main as cli
 from kvproof.cli.output import Output
 
 
@@ -53,3 +54,37 @@ def test_what_takes_no_time_says_nothing(capsys: pytest.CaptureFixture[str]) -> 
     with Output(None).progress("counting") as advance:
         advance(1, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_a_long_line_is_broken_between_words_on_a_terminal_and_nowhere_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "explore takes a machine of which " + "nobody has heard yet " * 9
+    output = Output(None)
+    output.line(long)
+    assert capsys.readouterr().out == f"{long}\n"
+    monkeypatch.setattr(output.tables, "_force_terminal", True)
+    monkeypatch.setattr(output.tables, "_width", 60)
+    output.line(long)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 3
+    assert max(map(len, lines)) <= 60
+    assert " ".join(" ".join(lines).split()) == " ".join(long.split())
+    output.line(f"  again: kvproof replay {'x' * 90} --target vllm==0.33.0")
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_what_is_wrong_is_broken_between_words_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert cli.run(["explore", "nothing"]) == 2
+    whole = capsys.readouterr().err
+    assert whole.startswith("kvproof: nothing is no machine; ")
+    assert whole.count("\n") == 1
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert cli.run(["explore", "nothing"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") > 3
+    assert max(map(len, said.splitlines())) <= 60
+    assert said.split() == whole.split()

@@ -109,7 +109,11 @@ def test_names_are_known_before_anything_heavy_is_imported() -> None:
         "assert main.run(['fuzz', 'refimpl', '--level', 'scheduler']) == 2\n"
         "assert not {'torch', 'z3', 'hypothesis'} & sys.modules.keys(), 'something heavy was imported'\n"
         "assert main.run(['prove', 'nothing']) == 2\n"
+        "assert main.run(['engines', 'list']) == 0\n"
+        "assert not {'torch', 'z3'} & sys.modules.keys(), 'something heavy was imported'\n"
         "assert main.run(['fuzz', 'vllm']) == 2\n"
+        "assert main.run(['fuzz', 'vlm==1.0']) == 2\n"
+        "assert main.run(['rules', 'P6']) == 0\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)

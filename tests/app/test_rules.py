@@ -132,4 +132,4 @@ def test_programs_get_them_too(tmp_path: Path) -> None:
 
 def test_a_rule_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["rules", "P6", "Z9"]) == 2
-    assert "there is no rule Z9; name one as P6" in capsys.readouterr().err
+    assert "Z9 is no rule; name one as P6" in capsys.readouterr().err

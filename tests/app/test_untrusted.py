@@ -215,7 +215,10 @@ TRACES: Mapping[str, tuple[str, str]] = {
     "no text": (trace_text(operations=['{"op":"\udcff","args":{}}']), "line 2: 'utf-8' codec can't decode"),
     "an argument below": (trace_text(operations=[admit(-1)]), "r=-1 is none of the 1 of Request"),
     "an argument above": (trace_text(operations=[admit(BIG)]), "is none of the 1 of Request"),
-    "an argument of text": (trace_text(operations=[{"op": "admit", "args": {"r": "0"}}]), "operation 1: admit takes r"),
+    "an argument of text": (trace_text(operations=[{"op": "admit", "args": {"r": "0"}}]), "1: admit takes a number as r"),
+    "an argument of truth": (trace_text(operations=[{"op": "admit", "args": {"r": True}}]), "as r, not true"),
+    "no argument": (trace_text(operations=[{"op": "admit", "args": {}}]), "operation 1: admit is given no r; record"),
+    "an argument too many": (trace_text(operations=[{"op": "admit", "args": {"r": 0, "q": 0}}]), "no parameter q"),
     "a name of Python": (trace_text(operations=[{"op": "__init__", "args": {}}]), "which is no action of Pool"),
     "a parameter of text": (trace_text(dialect=POOL_PARAMS | {"need": ["f()"]}), "an exact number is text"),
     "parameters that are none": (trace_text(dialect={"params": [1]}), "are no mapping"),
@@ -240,7 +243,9 @@ def test_a_hostile_trace_is_refused_with_a_sentence(
     text, said = TRACES[name]
     path = tmp_path / "trace.jsonl"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert said in refusal(capsys, "replay", str(path))
+    sentence = refusal(capsys, "replay", str(path))
+    assert said in sentence
+    assert sentence.startswith(f"kvproof: {path}"), "a message begins with what it is about"
 
 
 def test_the_trace_that_attacks_are_made_of_is_a_good_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

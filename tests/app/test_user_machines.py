@@ -163,7 +163,7 @@ def test_files_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "No such file" in refusal(capsys, "prove", f"{tmp_path}/none.py:Counter")
     (tmp_path / "folder.py").mkdir()
     assert "Is a directory" in refusal(capsys, "prove", f"{tmp_path}/folder.py:Counter")
-    assert "there is no machine nothing:Counter" in refusal(capsys, "prove", "nothing:Counter")
+    assert "nothing:Counter is no machine" in refusal(capsys, "prove", "nothing:Counter")
 
 
 def test_a_machine_of_the_kit_may_be_named_by_an_own_file(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def bisect(
     from ..gaps import conclude, of_bisect
 
     recorded = read_trace(trace)
-    case, wanted = case_of(recorded), violation_of(recorded)
+    case, wanted = case_of(recorded, str(trace)), violation_of(recorded)
     name = store.engine_of(recorded.subject) or driven()[0]
     try:
         if releases is None:
@@ -52,7 +52,7 @@ def bisect(
     except store.StoreError as error:
         raise UsageError(str(error)) from error
     if not engines:
-        raise UsageError(f"no release is installed; run kvproof engines install {name}==VERSION, or name --releases")
+        raise UsageError(f"{name}: no release is installed; name --releases, or run kvproof engines install {name}==X")
     with output.progress("bisecting") as advance:
 
         def tell(outcome: Outcome) -> None:

@@ -44,7 +44,7 @@ def compare(
     from .. import comparing, gaps
     from ..findings import case_of
 
-    one = None if case is None else case_of(read_trace(case))
+    one = None if case is None else case_of(read_trace(case), str(case))
     build, subject, comparison = comparing.subject_of(target, subject)
     with output.progress(f"comparing {target}") as advance:
 

@@ -70,8 +70,6 @@ def prove_all(
     Raises:
         UsageError: a machine, the folder, the solver or the store of proofs cannot be used.
     """
-    from ...checkers.proofs import Proofs, StoreError
-    from ...checkers.prove import How, prove_machines
     from ...harness.machines import KNOWN, find_machine
 
     if smt2 is not None and smt2.exists() and not smt2.is_dir():
@@ -79,6 +77,9 @@ def prove_all(
     if solver == "cvc5" and importlib.util.find_spec("cvc5") is None:
         raise UsageError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'")
     machines = [find_machine(name) for name in names or list(KNOWN)]
+    from ...checkers.proofs import Proofs, StoreError
+    from ...checkers.prove import How, prove_machines
+
     try:
         how = How(solver, timeout, smt2, None if fresh or solver != "z3" else Proofs(_store()))
         with output.progress("proving") as advance:

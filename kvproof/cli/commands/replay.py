@@ -78,7 +78,8 @@ def replay(
             _in_dialect_of(target, described, recorded)
         try:
             kind = level_for(model.machine).setting
-            setting = kind.load(described) if described is not None else kind.of_scope(scope_of(model, recorded))
+            with _about(trace):
+                setting = kind.load(described) if described is not None else kind.of_scope(scope_of(model, recorded))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             why = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
             raise UsageError(f"{trace}: the reference implementation cannot be made for this trace: {why}") from error

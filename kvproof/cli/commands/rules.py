@@ -94,7 +94,7 @@ def _wanted(codes: list[str]) -> list["Rule"]:
         if not named:
             subjects = ", ".join(f"{letter} ({title.lower()})" for letter, title in SUBJECTS.items())
             raise UsageError(
-                f"there is no rule {code}; name one as P6, or all of a subject: {subjects}; or a known fault as B5"
+                f"{code} is no rule; name one as P6, or all of a subject: {subjects}; or a known fault as B5"
             )
         found |= {rule.code: rule for rule in named}
     return list(found.values()) if codes else list(RULES.values())
