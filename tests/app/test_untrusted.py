@@ -215,7 +215,7 @@ TRACES: Mapping[str, tuple[str, str]] = {
     "no text": (trace_text(operations=['{"op":"\udcff","args":{}}']), "line 2: 'utf-8' codec can't decode"),
     "an argument below": (trace_text(operations=[admit(-1)]), "r=-1 is none of the 1 of Request"),
     "an argument above": (trace_text(operations=[admit(BIG)]), "is none of the 1 of Request"),
-    "an argument of text": (trace_text(operations=[{"op": "admit", "args": {"r": "0"}}]), "1: admit takes a number as r"),
+    "an argument of text": (trace_text(operations=[{"op": "admit", "args": {"r": "0"}}]), "admit takes a number as r"),
     "an argument of truth": (trace_text(operations=[{"op": "admit", "args": {"r": True}}]), "as r, not true"),
     "no argument": (trace_text(operations=[{"op": "admit", "args": {}}]), "operation 1: admit is given no r; record"),
     "an argument too many": (trace_text(operations=[{"op": "admit", "args": {"r": 0, "q": 0}}]), "no parameter q"),
