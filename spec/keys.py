@@ -37,6 +37,7 @@ from ..machine import (
     optional,
     otherwise,
     sometimes,
+    step,
     when,
 )
 
@@ -243,6 +244,25 @@ class Keys(Machine):
         adapter_only = (self.adapter[p] == t) & (self.salt[p] == none)
         salt_only = (self.salt[q] == t) & (self.adapter[q] == none)
         return implies((self.key[p, i] != none) & adapter_only & salt_only, self.key[p, i] != self.key[q, i])
+
+    # -------------------------------------------------------------------------------- steps
+
+    @step("P13", of="hash")
+    def a_block_gets_its_key(self, before: Keys, p: Prompt, i: Position, k: Key, q: Prompt, j: Position) -> Bool:
+        """And no other block gets or loses one."""
+        return self.key[q, j] == ite((q == p) & (j == i), k, before.key[q, j])
+
+    @step("P13", of="hash")
+    def what_was_digested_stays(self, before: Keys, k: Key, c: Key, o: Offset, x: Place) -> Bool:
+        """One key more is used, if it is new; what others stand for is as it was."""
+        is_same = all_of(
+            self.parent[c] == before.parent[c],
+            self.digested[c] == before.digested[c],
+            self.begins[c, o] == before.begins[c, o],
+            self.tag[c, x] == before.tag[c, x],
+            self.string[c, x] == before.string[c, x],
+        )
+        return iff(self.is_used[c], before.is_used[c] | (c == k)) & implies(before.is_used[c] | (c != k), is_same)
 
     # -------------------------------------------------------------------------------- what must be reachable
 

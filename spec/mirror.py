@@ -41,7 +41,7 @@ from ..machine import (
     step,
     when,
 )
-from .pool import Block, Content, Hash, Position, Request, Slot
+from .pool import Block, Content, Hash, Pool, Position, Request, Slot
 from .statistics import Statistics
 
 __all__ = ["Mirror"]
@@ -144,13 +144,15 @@ class Mirror(Statistics):
             self.limit[r],
             going=lambda i: ~self.cached[self.prompt[r, i]].is_empty() | self.host.has(self.prompt[r, i]),
             facts=lambda i, entry: {
-                "only what was walked is claimed": forall(Position, lambda k: implies(self.claimed[k] != none, k < i)),
-                "what is on the device is claimed": forall(
+                "what is claimed is the first of its hash": forall(
                     Position,
                     lambda k: implies(
-                        (k < i) & ~self.cached[self.prompt[r, k]].is_empty(),
-                        self.claimed[k] == self.cached[self.prompt[r, k]].head(),
+                        self.claimed[k] != none, (k < i) & self.cached[self.prompt[r, k]].is_first(self.claimed[k])
                     ),
+                ),
+                "what is on the device is claimed": forall(
+                    Position,
+                    lambda k: implies((k < i) & (self.claimed[k] == none), self.cached[self.prompt[r, k]].is_empty()),
                 ),
                 "the rest is on the host": forall(
                     Position, lambda k: implies((k < i) & (self.claimed[k] == none), self.host.has(self.prompt[r, k]))
@@ -196,22 +198,32 @@ class Mirror(Statistics):
                         self.cached[self.prompt[r, k]].has(entry.claimed[k]),
                     ),
                 ),
-                "the table is the prefix": forall(
-                    Position, lambda k: implies(k < i, self.filed[r, k] == self.prompt[r, k])
-                ),
-                "held blocks keep their hashes": self._held_keep_their_hashes(entry),
-                "a hash comes back where it is looked for": forall(
+                "the table is the prefix": forall(Position, Slot, lambda k, s: implies(k < i, self._is_known(r, k, s))),
+                "held blocks keep their hashes": forall(
                     Block,
                     Hash,
                     lambda b, h: implies(
-                        self.hashes[b, h] & ~entry.hashes[b, h],
-                        exists(Position, lambda k: (k < i) & (self.prompt[r, k] == h) & (self.table[r, k] == b)),
+                        entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)
                     ),
                 ),
+                "what is not claimed was not on the device": forall(
+                    Position,
+                    lambda k: implies(
+                        (k < reach) & (entry.claimed[k] == none), entry.cached[self.prompt[r, k]].is_empty()
+                    ),
+                ),
+                "what is reloaded was free": forall(
+                    Block, lambda b: implies(self._is_reloaded(entry, r, b, i), entry._idle(b))
+                ),
+                "who carries a hash stands as before": self._found_in_order(entry),
                 "each reload takes its time": self._takes_its_time(entry),
+                "each round hands over a claim, or reloads": (
+                    self.reloaded.total - entry.reloaded.total == i - (entry.all_claims.value - self.all_claims.value)
+                ),
                 "no more is reloaded than is found": self.reloaded.total - entry.reloaded.total <= i,
                 **self._claims_are_sound(r),
-                **self._only_touched(entry, r),
+                **self._reloaded_so_far(entry, r, i),
+                **self._touched_so_far(entry, r, i),
                 **self._taken_in_order(entry),
                 **self._filled_so_far(entry),
             },
@@ -270,8 +282,19 @@ class Mirror(Statistics):
                 ),
                 "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
                 "who was free stays free, in the same order": forall(Block, Block, self._kept_in_order(entry)),
-                "who joins is of the prefix": forall(
-                    Block, lambda b: implies(self._idle(b) & ~entry._idle(b), self._is_of_prefix(r, b))
+                "who could be taken stands as before": forall(
+                    Block,
+                    Block,
+                    lambda b, c: implies(
+                        entry._idle(b) & entry._idle(c),
+                        self._idle(b) & iff(self._sooner(b, c), entry._sooner(b, c)),
+                    ),
+                ),
+                "what is let go lies behind the end": forall(
+                    Position, lambda k: implies(self.claimed[k] != none, self.length[r] < k)
+                ),
+                "who joins is of the prefix behind the end": forall(
+                    Block, lambda b: implies(self._idle(b) & ~entry._idle(b), self._is_behind(r, b))
                 ),
                 **self._claims_are_sound(r),
             },
@@ -293,23 +316,11 @@ class Mirror(Statistics):
                 lambda k: implies(
                     self.claimed[k] != none,
                     all_of(
+                        k < self.limit[r],
                         self.claimed[k] != self.null.value,
                         self.ref_cnt[self.claimed[k]] >= 1,
                         self.hashes[self.claimed[k], self.prompt[r, k]],
                     ),
-                ),
-            )
-        }
-
-    def _only_taken_from(self, entry: Mirror) -> dict[str, Bool]:
-        """Nobody joined the queue, and who is left in it stands as before."""
-        return {
-            "who is left in the queue was there, in the same order": forall(
-                Block,
-                Block,
-                lambda b, c: implies(
-                    self._idle(b) & self._idle(c),
-                    entry._idle(b) & iff(self._sooner(b, c), entry._sooner(b, c)),
                 ),
             )
         }
@@ -325,34 +336,90 @@ class Mirror(Statistics):
             **self._only_taken_from(entry),
         }
 
-    def _held_keep_their_hashes(self, entry: Mirror) -> Bool:
-        """What was held is held, with all its hashes."""
-        return forall(
-            Block,
-            Hash,
-            lambda b, h: implies(
-                entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)
-            ),
-        )
-
-    def _is_own(self, r: Request, h: Hash) -> Bool:
-        """The hash is one that a lookup for this request may ask for."""
-        return exists(Position, lambda k: (k < self.limit[r]) & (self.prompt[r, k] == h))
-
     def _is_of_prefix(self, r: Request, b: Block) -> Bool:
         """The block carries such a hash."""
         return exists(Position, lambda k: (k < self.limit[r]) & self.hashes[b, self.prompt[r, k]])
 
-    def _only_touched(self, entry: Mirror, r: Request) -> dict[str, Bool]:
-        """A lookup stores nothing on the host and drops nothing, and moves only what it asks for (M4)."""
+    def _is_behind(self, r: Request, b: Block) -> Bool:
+        """The block carries a hash that a lookup for this request may ask for, behind what it found."""
+        return exists(
+            Position, lambda k: all_of(self.length[r] < k, k < self.limit[r], self.hashes[b, self.prompt[r, k]])
+        )
+
+    def _is_reloaded(self, entry: Mirror, r: Request, b: Block, i: Index | Int) -> Bool:
+        """The block stands at one of the first i positions, and did not carry the prompt's hash before."""
+        return exists(
+            Position,
+            lambda k: all_of(k < i, self.table[r, k] == b, ~entry.hashes[b, self.prompt[r, k]]),
+        )
+
+    def _reloaded_so_far(self, entry: Mirror, r: Request, i: Index | Int) -> dict[str, Bool]:
+        """What stands in the blocks that a lookup has reloaded at the first i positions, and in all others (M5)."""
+        return {
+            "what is reloaded is what the host keeps, under its hash and no other": forall(
+                Position,
+                Slot,
+                Hash,
+                lambda k, s, h: implies(
+                    (k < i) & ~entry.hashes[self.table[r, k], self.prompt[r, k]],
+                    all_of(
+                        self.content[self.table[r, k], s] == self.kept[self.prompt[r, k], s],
+                        iff(self.hashes[self.table[r, k], h], h == self.prompt[r, k]),
+                    ),
+                ),
+            ),
+            "nothing else is written": forall(
+                Block,
+                Slot,
+                lambda b, s: implies(~self._is_reloaded(entry, r, b, i), self.content[b, s] == entry.content[b, s]),
+            ),
+            "nothing else gets or loses a hash": forall(
+                Block,
+                Hash,
+                lambda b, h: implies(~self._is_reloaded(entry, r, b, i), iff(self.hashes[b, h], entry.hashes[b, h])),
+            ),
+        }
+
+    def _comes_back(self, entry: Mirror, r: Request, h: Hash, i: Index | Int) -> Bool:
+        """The hash is one of the first i of the prompt, and the device did not have it."""
+        return entry.cached[h].is_empty() & exists(Position, lambda k: (k < i) & (self.prompt[r, k] == h))
+
+    def _touched_so_far(self, entry: Mirror, r: Request, i: Index | Int) -> dict[str, Bool]:
+        """What the host looks like when the first i positions were filled: what came back was used last (M4, M5)."""
+
+        def comes_back(h: Hash) -> Bool:
+            return self._comes_back(entry, r, h, i)
+
         return {
             "the host keeps what it has": forall(Hash, lambda h: iff(self.host.has(h), entry.host.has(h))),
-            "unrelated host blocks are not touched": forall(
+            "what was not asked for stands as before": forall(
                 Hash,
                 Hash,
                 lambda g, h: implies(
-                    self.host.has(g) & self.host.has(h) & ~self._is_own(r, g) & ~self._is_own(r, h),
+                    all_of(self.host.has(g), self.host.has(h), ~comes_back(g), ~comes_back(h)),
                     iff(self.host.before(g, h), entry.host.before(g, h)),
+                ),
+            ),
+            "what came back stands behind it": forall(
+                Hash,
+                Hash,
+                lambda g, h: implies(
+                    self.host.has(g) & ~comes_back(g) & comes_back(h), self.host.has(h) & self.host.before(g, h)
+                ),
+            ),
+            "what came back last stands last": forall(
+                Position,
+                Position,
+                lambda j, k: implies(
+                    all_of(
+                        (j < k) & (k < i),
+                        entry.cached[self.prompt[r, j]].is_empty() & entry.cached[self.prompt[r, k]].is_empty(),
+                        forall(
+                            Position,
+                            lambda m: implies((j < m) & (m < i), self.prompt[r, m] != self.prompt[r, j]),
+                        ),
+                    ),
+                    self.host.before(self.prompt[r, j], self.prompt[r, k]),
                 ),
             ),
         }
@@ -415,34 +482,24 @@ class Mirror(Statistics):
     def _mirrored_so_far(self, entry: Mirror, r: Request, i: Position | Int) -> dict[str, Bool]:
         """What the host keeps when the first i positions were mirrored."""
         return {
-            "mirrored blocks stand behind all others": forall(
+            "what is mirrored stands behind all that was not mirrored since": forall(
                 Position,
                 Hash,
                 Hash,
                 lambda k, h, g: implies(
                     all_of(
-                        k < i,
-                        self.filed[r, k] == h,
-                        self._is_worth_keeping(r, k),
-                        self.host.has(h) & self.host.has(g),
-                        ~self._is_mirrored(r, g, i),
+                        (k < i) & (self.filed[r, k] == h) & self._is_worth_keeping(r, k),
+                        self.host.has(g) & (g != h) & ~self._is_mirrored(r, g, i, after=k),
                     ),
-                    self.host.before(g, h),
+                    self.host.has(h) & self.host.before(g, h),
                 ),
             ),
-            "nothing mirrored is given up while others are kept": forall(
+            "only a full host gives up what is mirrored": forall(
                 Position,
                 Hash,
-                Hash,
-                lambda k, h, g: implies(
-                    all_of(
-                        k < i,
-                        self.filed[r, k] == h,
-                        self._is_worth_keeping(r, k),
-                        ~self.host.has(h),
-                        self.host.has(g),
-                    ),
-                    self._is_mirrored(r, g, i),
+                lambda k, h: implies(
+                    (k < i) & (self.filed[r, k] == h) & self._is_worth_keeping(r, k) & ~self.host.has(h),
+                    self.host.size >= self.capacity.value,
                 ),
             ),
             "the least recently used is given up": forall(
@@ -475,15 +532,18 @@ class Mirror(Statistics):
                 Hash,
                 lambda h: implies(self.host.has(h), entry.host.has(h) | self._is_mirrored(r, h, i)),
             ),
-            "nothing is given up but for something stored": all_of(
+            "what is stored and what is given up is counted": all_of(
                 self.dropped.total >= entry.dropped.total,
-                self.dropped.total - entry.dropped.total <= self.mirrored.total - entry.mirrored.total,
+                self.mirrored.total - entry.mirrored.total
+                == self.host.size - entry.host.size + self.dropped.total - entry.dropped.total,
             ),
         }
 
-    def _is_mirrored(self, r: Request, h: Hash, i: Position | Int) -> Bool:
-        """One of the first i positions holds a block that was kept under this hash."""
-        return exists(Position, lambda k: (k < i) & (self.filed[r, k] == h) & self._is_worth_keeping(r, k))
+    def _is_mirrored(self, r: Request, h: Hash, i: Position | Int, *, after: Position | int = -1) -> Bool:
+        """One of the first i positions, after some other, holds a block that was kept under this hash."""
+        return exists(
+            Position, lambda k: (after < k) & (k < i) & (self.filed[r, k] == h) & self._is_worth_keeping(r, k)
+        )
 
     @step("M2, M3", of="mirror")
     def the_host_keeps_what_was_mirrored(self, before: Mirror, r: Request) -> Bool:
@@ -492,8 +552,32 @@ class Mirror(Statistics):
 
     @step("M4, M5", of="hit")
     def a_lookup_moves_only_what_it_asks_for(self, before: Mirror, r: Request) -> Bool:
-        """On the host nothing comes or goes, and unrelated blocks are not touched."""
-        return all_of(*self._only_touched(before, r).values())
+        """On the host nothing comes or goes; what was reloaded is used last, in this order, and nothing else moves."""
+        return all_of(*self._touched_so_far(before, r, self.length[r]).values())
+
+    @step("M5", of="hit")
+    def a_reload_brings_back_content_and_hash(self, before: Mirror, r: Request) -> Bool:
+        """Those of the host; and no other block is written, gets a hash or loses one."""
+        return all_of(*self._reloaded_so_far(before, r, self.length[r]).values())
+
+    @step("P6", unless=("write", "hit"))
+    def nothing_else_is_written(self, before: Pool, b: Block, s: Slot) -> Bool:
+        """As in P; beside requests, reloads write."""
+        return self.content[b, s] == before.content[b, s]
+
+    @step("P5, P11", unless=("hit", "allocate", "register", "evict", "reset"))
+    def nothing_else_gives_or_takes_a_hash(self, before: Pool, b: Block, h: Hash) -> Bool:
+        """As in P; reloads do both."""
+        return iff(self.hashes[b, h], before.hashes[b, h])
+
+    @step("P8, M6", of="hit")
+    def a_lookup_leaves_the_rest_of_the_queue(self, before: Mirror, r: Request, b: Block, c: Block) -> Bool:  # type: ignore[override]
+        """Who is free was so, or was let go again; what is not of the prefix stands as before."""
+        are_others = ~self._is_of_prefix(r, b) & ~self._is_of_prefix(r, c)
+        return implies(
+            self._idle(b) & self._idle(c) & are_others,
+            before._idle(b) & iff(self._sooner(b, c), before._sooner(b, c)),
+        )
 
     @step("M6", of="hit")
     def a_reload_destroys_nothing_that_is_relied_on(self, before: Mirror, r: Request, i: Position) -> Bool:
@@ -508,35 +592,29 @@ class Mirror(Statistics):
         was_there = ~before.cached[self.prompt[r, i]].is_empty()
         return implies((i < self.limit[r]) & within_reach & was_there, ~self.cached[self.prompt[r, i]].is_empty())
 
-    @step("M6", of="hit")
-    def what_is_found_is_held(self, before: Mirror, r: Request, i: Position) -> Bool:
+    @step("M6, P14", of="hit")
+    def what_is_found_is_held(  # type: ignore[override]
+        self, before: Mirror, r: Request, i: Position, s: Slot
+    ) -> Bool:
         """The table is the prefix; what was on the device is taken as it was, the rest was on the host."""
         h = self.prompt[r, i]
+        was_here = before.cached[h].is_first(self.table[r, i])
         return implies(
             i < self.length[r],
-            all_of(
-                self.filed[r, i] == h,
-                implies(~before.cached[h].is_empty(), self.table[r, i] == before.cached[h].head()),
-                implies(before.cached[h].is_empty(), before.host.has(h)),
-            ),
+            self._is_known(r, i, s) & (was_here | (before.cached[h].is_empty() & before.host.has(h))),
         )
 
-    @step("M4", of="hit")
-    def a_lookup_ends_where_it_must(self, before: Mirror, r: Request, b: Block) -> Bool:
-        """At its limit, at the first hash on neither tier, or when all room was taken: what is free was let go."""
+    @step("M4, M6", of="hit")
+    def a_lookup_ends_where_it_must(self, before: Mirror, r: Request, b: Block) -> Bool:  # type: ignore[override]
+        """At its limit, at the first hash on neither tier, or when all room was taken.
+
+        Then who is free now was held for a position behind the end, and was let go.
+        """
         end = self.length[r]
         return any_of(
             end == self.limit[r],
             before.cached[self.prompt[r, end]].is_empty() & ~before.host.has(self.prompt[r, end]),
-            implies(self._idle(b), self._is_of_prefix(r, b)),
-        )
-
-    @step("M4", of="hit")
-    def what_comes_back_was_looked_for(self, before: Mirror, r: Request, b: Block, h: Hash) -> Bool:
-        """A block gets a hash of the prefix, and stands in the table at its place."""
-        return implies(
-            self.hashes[b, h] & ~before.hashes[b, h],
-            exists(Position, lambda k: (k < self.length[r]) & (self.prompt[r, k] == h) & (self.table[r, k] == b)),
+            implies(self._idle(b), self._is_behind(r, b)),
         )
 
     @step("M7", of="hit")

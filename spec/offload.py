@@ -871,6 +871,36 @@ class Offload(Pool):
         """The table ends where the load failed; what stands before is as it was."""
         return (self.length[r] == i) & implies(k < i, self.table[r, k] == before.table[r, k])
 
+    @step(
+        "P2, P6",
+        unless=(
+            "hit",
+            "allocate",
+            "skip",
+            "trim",
+            "finish",
+            "preempt",
+            "write",
+            "register",
+            "load",
+            "report_load",
+            "fail_load",
+        ),
+    )
+    def nothing_else_changes_a_table(self, before: Pool, r: Request, i: Position, s: Slot) -> Bool:
+        """As in P; beside the request, its loads do."""
+        return self._stands_as_before(before, r, i, s)
+
+    @step("P6", unless=("write", "copy_in"))
+    def nothing_else_is_written(self, before: Pool, b: Block, s: Slot) -> Bool:
+        """As in P; beside requests, loads write."""
+        return self.content[b, s] == before.content[b, s]
+
+    @step("P5, P11", unless=("allocate", "register", "evict", "reset", "load", "report_load"))
+    def nothing_else_gives_or_takes_a_hash(self, before: Pool, b: Block, h: Hash) -> Bool:
+        """As in P; a load takes blocks, and lets them be found when it ends."""
+        return iff(self.hashes[b, h], before.hashes[b, h])
+
     @step("P9, P10", unless=("hit", "allocate", "skip", "load", "scan"))
     def the_free_queue_keeps_its_order(self, before: Pool, b: Block, c: Block) -> Bool:
         """As in P; beside requests, loads and scans take from it."""

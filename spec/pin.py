@@ -267,7 +267,7 @@ class Pinned(Pool):
         """How many positions below m hold a block, down to the first that the window left behind before."""
         with self.loop(
             m,
-            going=lambda i: exists(Position, lambda k: (k + i + 1 == m) & (self.table[r, k] != self.null.value)),
+            going=lambda i: self.table[r, m - 1 - i] != self.null.value,
             facts=lambda i, _: {
                 "what was passed holds a block": forall(
                     Position, lambda k: implies((k >= m - i) & (k < m), self.table[r, k] != self.null.value)
@@ -308,12 +308,15 @@ class Pinned(Pool):
             return exists(Hash, lambda h: self.hashes[b, h])
 
         return {
-            "what was passed is null, the rest as it was": forall(
+            "what was passed is null, and nothing is expected there": forall(
                 Position,
-                lambda k: all_of(
-                    implies(is_dropped(k), self.table[r, k] == self.null.value),
-                    implies(~is_dropped(k), self.table[r, k] == entry.table[r, k]),
+                Slot,
+                lambda k, s: implies(
+                    is_dropped(k), (self.table[r, k] == self.null.value) & (self.expects[r, k, s] == none)
                 ),
+            ),
+            "the rest is as it was": forall(
+                Position, Slot, lambda k, s: implies(~is_dropped(k), self._stands_as_before(entry, r, k, s))
             ),
             "the quota is what is left to mark": all_of(
                 self.quota.value >= 0,
@@ -325,7 +328,10 @@ class Pinned(Pool):
                 Block,
                 lambda b: implies(
                     self.marked[b] & ~entry.marked[b],
-                    exists(Position, lambda k: is_dropped(k) & (entry.table[r, k] == b)),
+                    all_of(
+                        self.picked.total > entry.picked.total,
+                        exists(Position, lambda k: is_dropped(k) & (entry.table[r, k] == b)),
+                    ),
                 ),
             ),
             "all that can be found is marked while there is quota": forall(
@@ -390,6 +396,9 @@ class Pinned(Pool):
                 n <= entry.free.size, self.pinned.size == entry.pinned.size
             ),
             "what is missing is demoted": implies(n >= entry.free.size, self.free.size == 0),
+            "only who is taken loses its mark": forall(
+                Block, lambda b: iff(self.marked[b], entry.marked[b] & (self._idle(b) | ~entry._idle(b)))
+            ),
         }
 
     def _given_back_in_order(self, entry: Pinned, r: Request) -> dict[str, Bool]:  # type: ignore[override]
@@ -474,6 +483,11 @@ class Pinned(Pool):
 
     # -------------------------------------------------------------------------------- steps
 
+    @step("P2, P6", unless=("hit", "allocate", "skip", "write", "register", "trim", "finish", "preempt", "drop"))
+    def nothing_else_changes_a_table(self, before: Pool, r: Request, i: Position, s: Slot) -> Bool:
+        """As in P; beside its end, a table changes where the window has moved on."""
+        return self._stands_as_before(before, r, i, s)
+
     @step("D2", of="demote")
     def the_oldest_are_demoted_first(self, before: Pinned, n: Int) -> Bool:
         """As many as are wanted, or all; in order, to the tail of the free queue. Together the queues are as before."""
@@ -513,26 +527,53 @@ class Pinned(Pool):
         """Nothing is pinned or marked afterwards."""
         return ~self.pinned.has(b) & ~self.marked[b]
 
-    @step("D4, P10", of="drop")
+    def _is_dropped(self, before: Pinned, r: Request, m: Int, k: Position) -> Bool:
+        """The window has moved past the position, and past no null block on the way there."""
+        return (k < m) & forall(Position, lambda j: implies((k <= j) & (j < m), before.table[r, j] != self.null.value))
+
+    @step("D4", of="drop")
+    def a_drop_empties_what_the_window_has_passed(
+        self, before: Pinned, r: Request, m: Int, q: Request, k: Position, s: Slot
+    ) -> Bool:
+        """There the null block stands, and nothing is expected; all other entries are as they were."""
+        is_dropped = (q == r) & self._is_dropped(before, r, m, k)
+        return all_of(
+            implies(is_dropped, (self.table[q, k] == self.null.value) & (self.expects[q, k, s] == none)),
+            implies(~is_dropped, self._stands_as_before(before, q, k, s)),
+        )
+
+    @step("D4", of="drop")
     def a_drop_pins_its_newest_window(self, before: Pinned, r: Request, m: Int) -> Bool:
-        """Of a large drop the newest blocks that can be found, one window at most; of a small one nothing."""
+        """Of a large drop the newest blocks that can be found, as many as a window covers; of a small one nothing."""
         marks = self.picked.total - before.picked.total
 
         def is_dropped(k: Position) -> Bool:
-            return (k < m) & (before.table[r, k] != self.null.value) & (self.table[r, k] == self.null.value)
+            return self._is_dropped(before, r, m, k)
 
         def is_found(b: Block) -> Bool:
             return exists(Hash, lambda h: self.hashes[b, h])
 
+        is_held = forall(
+            Position, lambda k: implies((k < m) & (m <= k + self.min_drop.value), before.table[r, k] != self.null.value)
+        )
+        is_large = self.pinning.value & (m >= self.min_drop.value) & is_held
         return all_of(
-            marks <= self.window.value,
-            implies(~self.pinning.value, marks == 0),
+            (marks >= 0) & (marks <= self.window.value),
+            implies(~is_large, marks == 0),
             forall(Block, lambda b: implies(before.marked[b], self.marked[b])),
             forall(
                 Block,
                 lambda b: implies(
                     self.marked[b] & ~before.marked[b],
-                    exists(Position, lambda k: is_dropped(k) & (before.table[r, k] == b)),
+                    (marks > 0) & exists(Position, lambda k: is_dropped(k) & (before.table[r, k] == b)),
+                ),
+            ),
+            forall(
+                Position,
+                Block,
+                lambda k, b: implies(
+                    all_of(is_large, is_dropped(k), before.table[r, k] == b, is_found(b), ~self.marked[b]),
+                    marks == self.window.value,
                 ),
             ),
             forall(
@@ -547,13 +588,37 @@ class Pinned(Pool):
                     exists(Position, lambda j: (j > k) & is_dropped(j) & (before.table[r, j] == b)),
                 ),
             ),
-            *self._given_back_in_order(before, r).values(),
         )
 
-    @step("D4", of="drop")
-    def a_drop_leaves_the_rest_of_the_table(self, before: Pinned, r: Request, m: Int, q: Request, k: Position) -> Bool:
-        """What the window has not left, and every other table, is as it was."""
-        return implies((q != r) | (k >= m), self.table[q, k] == before.table[q, k])
+    @step("D4, P10", of="drop")
+    def dropped_blocks_go_where_they_belong(self, before: Pinned, r: Request) -> Bool:
+        """Marked ones to the tail of the pinned queue, others into the free queue as in any free call."""
+        return all_of(*self._given_back_in_order(before, r).values())
+
+    @step("D3", of="evict")
+    def an_evicted_block_is_not_marked(self, before: Pinned, b: Block, c: Block) -> Bool:
+        """And every other block keeps its mark."""
+        return iff(self.marked[c], before.marked[c] & (c != b))
+
+    @step("D2", of="allocate")
+    def allocation_unmarks_what_it_demotes(self, before: Pinned, b: Block) -> Bool:
+        """A pinned block that was taken for lack of free ones loses its mark, and no other does."""
+        return iff(self.marked[b], before.marked[b] & (self._idle(b) | ~before._idle(b)))
+
+    @step("D7", of="schedule")
+    def a_scheduled_step_reads(self, before: Pinned, r: Request, i: Position, q: Request, k: Position) -> Bool:
+        """From this position on, beside what other steps read."""
+        return iff(self.reads[q, k], before.reads[q, k] | ((q == r) & (k == i)))
+
+    @step("D7", of="process")
+    def a_processed_step_reads_no_more(self, before: Pinned, r: Request, i: Position, q: Request, k: Position) -> Bool:
+        """What other steps read is as it was."""
+        return iff(self.reads[q, k], before.reads[q, k] & ~((q == r) & (k == i)))
+
+    @step("D7", unless=("schedule", "process"))
+    def nothing_else_reads(self, before: Pinned, r: Request, i: Position) -> Bool:
+        """Steps begin and end by themselves."""
+        return iff(self.reads[r, i], before.reads[r, i])
 
     @step("D7", of=("drop", "trim", "finish", "preempt", "skip"))
     def what_a_step_reads_is_not_released(self, before: Pinned, q: Request, i: Position, k: Position) -> Bool:

@@ -36,6 +36,7 @@ from ..machine import (
     iff,
     implies,
     invariant,
+    ite,
     none,
     optional,
     otherwise,
@@ -376,20 +377,30 @@ class Pool(Machine):
         with self.loop(
             self.limit[r],
             going=lambda i: ~self.cached[self.prompt[r, i]].is_empty(),
-            facts=lambda i, _: {
+            facts=lambda i, entry: {
                 "the table is as long as the walk": self.length[r] == i,
                 "the walk stays below the limit": i <= self.limit[r],
+                "the first that carries a hash is taken": forall(
+                    Position, lambda k: implies(k < i, entry.cached[self.prompt[r, k]].is_first(self.table[r, k]))
+                ),
+                "what was walked is known": forall(
+                    Position, Slot, lambda k, s: implies(k < i, self._is_known(r, k, s))
+                ),
+                **self._only_taken_from(entry),
             },
         ) as walk:
-            h = self.prompt[r, walk.index]
-            b = self.cached[h].head()
-            with when(self.ref_cnt[b] == 0):
-                self._leave_queue(b)
-            self._hold(r, b)
-            self.filed[r, walk.index] = h
-            with self.each(Slot) as s:
-                self.expects[r, walk.index, s] = self.kv[h, s]
+            self._find(r, walk.index, self.cached[self.prompt[r, walk.index]].head())
         return walk.rounds
+
+    def _find(self, r: Request, i: Index, b: Block) -> None:
+        """A block that a lookup has found leaves the queue, and stands in the table under the prompt's hash."""
+        h = self.prompt[r, i]
+        with when(self.ref_cnt[b] == 0):
+            self._leave_queue(b)
+        self._hold(r, b)
+        self.filed[r, i] = h
+        with self.each(Slot) as s:
+            self.expects[r, i, s] = self.kv[h, s]
 
     def _take(self, r: Request, n: Int) -> None:
         """One allocation: block after block from the head of the queue into the table."""
@@ -401,13 +412,8 @@ class Pool(Machine):
                 "entries stay": forall(
                     Position, lambda k: implies(k < entry.length[r], self.table[r, k] == entry.table[r, k])
                 ),
-                "held blocks keep their hashes": forall(
-                    Block,
-                    Hash,
-                    lambda b, h: implies(
-                        entry.hashes[b, h] & (entry.ref_cnt[b] > 0), self.hashes[b, h] & (self.ref_cnt[b] > 0)
-                    ),
-                ),
+                "held blocks are held": forall(Block, lambda b: implies(entry.ref_cnt[b] > 0, self.ref_cnt[b] > 0)),
+                "who carries a hash stands as before": self._found_in_order(entry),
                 **self._taken_so_far(entry, i),
                 **self._taken_from_the_head(entry, r),
             },
@@ -445,7 +451,9 @@ class Pool(Machine):
                 "the table shrinks by one each round": self.length[r] == entry.length[r] - i,
                 "nothing else changes hands": self.others[r] == entry.others[r],
                 "entries not yet given back are as they were": forall(
-                    Position, lambda k: implies(k < self.length[r], self.table[r, k] == entry.table[r, k])
+                    Position,
+                    Slot,
+                    lambda k, s: implies(k < self.length[r], self._stands_as_before(entry, r, k, s)),
                 ),
                 **self._freed_so_far(entry, r),
             },
@@ -650,6 +658,36 @@ class Pool(Machine):
 
     # -------------------------------------------------------------------------------- steps
 
+    def _is_known(self, r: Request, i: Position, s: Slot) -> Bool:
+        """The entry is known by the prompt's hash, and relied on for what this names."""
+        h = self.prompt[r, i]
+        return (self.filed[r, i] == h) & (self.expects[r, i, s] == self.kv[h, s])
+
+    def _found_in_order(self, entry: Pool) -> Bool:
+        """Of two blocks with one hash, the one that was registered first is found first as long as both carry it."""
+        return forall(
+            Block,
+            Block,
+            Hash,
+            lambda b, c, h: implies(
+                self.cached[h].has(b) & self.cached[h].has(c) & entry.cached[h].has(b) & entry.cached[h].has(c),
+                iff(self.cached[h].before(b, c), entry.cached[h].before(b, c)),
+            ),
+        )
+
+    def _only_taken_from(self, entry: Pool) -> dict[str, Bool]:
+        """Nobody joined the queue, and who is left in it stands as before."""
+        return {
+            "who is left in the queue was there, in the same order": forall(
+                Block,
+                Block,
+                lambda b, c: implies(
+                    self._idle(b) & self._idle(c),
+                    entry._idle(b) & iff(self._sooner(b, c), entry._sooner(b, c)),
+                ),
+            )
+        }
+
     def _taken_from_the_head(self, entry: Pool, r: Request) -> dict[str, Bool]:
         """The blocks that r took since `entry` were the first of the queue, and stand in its table in that order."""
         return {
@@ -658,21 +696,16 @@ class Pool(Machine):
                 Block,
                 lambda b, c: implies(entry._idle(b) & ~self._idle(b) & self._idle(c), entry._sooner(b, c)),
             ),
-            "who is left was there, in the same order": forall(
-                Block,
-                Block,
-                lambda b, c: implies(
-                    self._idle(b) & self._idle(c),
-                    entry._idle(b) & iff(self._sooner(b, c), entry._sooner(b, c)),
-                ),
-            ),
-            "new entries were free and have lost their hashes": forall(
+            **self._only_taken_from(entry),
+            "new entries were free": forall(
                 Position,
                 Block,
-                lambda i, b: implies(
-                    (i >= entry.length[r]) & (self.table[r, i] == b),
-                    entry._idle(b) & ~self._idle(b) & forall(Hash, lambda h: ~self.hashes[b, h]),
-                ),
+                lambda i, b: implies((i >= entry.length[r]) & (self.table[r, i] == b), entry._idle(b) & ~self._idle(b)),
+            ),
+            "who was taken has lost its hashes, and nobody else": forall(
+                Block,
+                Hash,
+                lambda b, h: iff(self.hashes[b, h], entry.hashes[b, h] & ~(entry._idle(b) & ~self._idle(b))),
             ),
             "new entries stand in queue order": forall(
                 Position,
@@ -774,12 +807,152 @@ class Pool(Machine):
             *self._taken_from_the_head(before, r).values(),
         )
 
+    # What every action does for the requests, and what it leaves alone.
+
+    @step("P15, L1", of=("admit", "finish", "preempt"))
+    def others_stay_inside_or_outside(self, before: Pool, r: Request, q: Request) -> Bool:
+        """Who comes or goes does so alone."""
+        return implies(q != r, iff(self.running[q], before.running[q]))
+
+    @step("P15, L1", unless=("admit", "finish", "preempt"))
+    def nobody_else_comes_or_goes(self, before: Pool, r: Request) -> Bool:
+        """A request stays inside, or outside."""
+        return iff(self.running[r], before.running[r])
+
+    @step("P15, L1", of="admit")
+    def who_is_admitted_runs(self, before: Pool, r: Request) -> Bool:  # noqa: ARG002
+        """From now on it can look up, allocate, and finish."""
+        return self.running[r]
+
+    @step("P9, L2", of=("finish", "preempt"))
+    def who_leaves_holds_nothing(self, before: Pool, r: Request) -> Bool:  # noqa: ARG002
+        """It is outside, and its table is empty."""
+        return ~self.running[r] & (self.length[r] == 0)
+
+    @step("P9", of="trim")
+    def a_table_is_cut_where_it_is_wanted(self, before: Pool, r: Request, n: Int) -> Bool:
+        """The last n entries are gone."""
+        return self.length[r] == before.length[r] - n
+
+    @step("P4", of="skip")
+    def a_skipped_position_is_null(self, before: Pool, r: Request, i: Position) -> Bool:
+        """The table is longer by one, and the null block stands there."""
+        return (self.length[r] == before.length[r] + 1) & implies(
+            i == before.length[r], self.table[r, i] == self.null.value
+        )
+
+    @step("P2, P6", of=("hit", "allocate", "skip", "trim", "finish", "preempt"))
+    def a_table_changes_at_its_end(self, before: Pool, r: Request, q: Request, i: Position, s: Slot) -> Bool:
+        """What stood there and is still within it is as it was, with all that is known of it; so are other tables."""
+        stays = (q != r) | ((i < before.length[r]) & (i < self.length[r]))
+        return implies(stays, self._stands_as_before(before, q, i, s))
+
+    @step("P2, P6", unless=("hit", "allocate", "skip", "write", "register", "trim", "finish", "preempt"))
+    def nothing_else_changes_a_table(self, before: Pool, r: Request, i: Position, s: Slot) -> Bool:
+        """Nor what a request relies on in it."""
+        return self._stands_as_before(before, r, i, s)
+
+    def _stands_as_before(self, before: Pool, r: Request, i: Position, s: Slot) -> Bool:
+        """An entry, the hash that it was filed under, and what the request expects there."""
+        return all_of(
+            self.table[r, i] == before.table[r, i],
+            self.filed[r, i] == before.filed[r, i],
+            self.expects[r, i, s] == before.expects[r, i, s],
+        )
+
+    # What every action does to content and hashes.
+
+    @step("P6", of="write")
+    def a_write_fills_one_slot(
+        self, before: Pool, r: Request, i: Position, s: Slot, c: Content, b: Block, t: Slot, q: Request, k: Position
+    ) -> Bool:
+        """The slot of the block at this position holds the content, and the request relies on it."""
+        is_here, is_own = (b == before.table[r, i]) & (t == s), (q == r) & (k == i) & (t == s)
+        return all_of(
+            self.content[b, t] == ite(is_here, c, before.content[b, t]),
+            self.expects[q, k, t] == ite(is_own, c, before.expects[q, k, t]),
+            self.table[q, k] == before.table[q, k],
+            self.filed[q, k] == before.filed[q, k],
+        )
+
+    @step("P6", unless="write")
+    def nothing_else_is_written(self, before: Pool, b: Block, s: Slot) -> Bool:
+        """Content stays where it is, above all when its block changes hands."""
+        return self.content[b, s] == before.content[b, s]
+
+    @step("P5", of="register")
+    def a_registered_block_is_found_last(
+        self, before: Pool, r: Request, i: Position, h: Hash, b: Block, g: Hash
+    ) -> Bool:
+        """The block carries one more hash, and stands behind those that carried it already."""
+        own = before.table[r, i]
+        return all_of(
+            iff(self.hashes[b, g], before.hashes[b, g] | ((b == own) & (g == h))),
+            implies(before.cached[h].has(b), self.cached[h].before(b, own)),
+        )
+
+    @step("P5, P6", of="register")
+    def a_full_block_is_filed(
+        self, before: Pool, r: Request, i: Position, h: Hash, q: Request, k: Position, s: Slot
+    ) -> Bool:
+        """The request knows a full block by its hash; tables, and what is relied on in them, are as they were."""
+        is_full = forall(Slot, lambda t: self.kv[h, t] != none)
+        return all_of(
+            self.table[q, k] == before.table[q, k],
+            self.expects[q, k, s] == before.expects[q, k, s],
+            self.filed[q, k] == ite((q == r) & (k == i) & is_full, h, before.filed[q, k]),
+        )
+
+    @step("P11", of="evict")
+    def an_evicted_block_has_no_hash(self, before: Pool, b: Block, c: Block, h: Hash) -> Bool:
+        """And every other block has those that it had."""
+        return iff(self.hashes[c, h], before.hashes[c, h] & (c != b))
+
+    @step("P11", of="reset")
+    def after_a_reset_nothing_is_found(self, before: Pool, h: Hash) -> Bool:  # noqa: ARG002
+        """No block carries a hash."""
+        return self.cached[h].is_empty()
+
+    @step("P5, P11", unless=("allocate", "register", "evict", "reset"))
+    def nothing_else_gives_or_takes_a_hash(self, before: Pool, b: Block, h: Hash) -> Bool:
+        """Above all a block that is given back keeps its hashes."""
+        return iff(self.hashes[b, h], before.hashes[b, h])
+
+    @step("P5")
+    def who_was_registered_first_is_found_first(self, before: Pool) -> Bool:
+        """As long as both blocks carry the hash."""
+        return self._found_in_order(before)
+
+    # What every action does to the free queue.
+
+    @step("P8, P14", of="hit")
+    def what_is_found_is_held(self, before: Pool, r: Request, i: Position, s: Slot) -> Bool:
+        """The table is the prefix, in blocks that stood first under its hashes."""
+        is_first = before.cached[self.prompt[r, i]].is_first(self.table[r, i])
+        return implies(i < self.length[r], is_first & self._is_known(r, i, s))
+
+    @step("P14", of="hit")
+    def a_lookup_ends_where_it_must(self, before: Pool, r: Request) -> Bool:
+        """At its limit, or at the first hash that is not cached."""
+        end = self.length[r]
+        return (end == self.limit[r]) | before.cached[self.prompt[r, end]].is_empty()
+
+    @step("P14", of="hit")
+    def a_lookup_returns_what_it_found(self, before: Pool, r: Request, result: Int) -> Bool:  # noqa: ARG002
+        """So many blocks stand in the table."""
+        return result == self.length[r]
+
+    @step("P8", of="hit")
+    def a_lookup_leaves_the_rest_of_the_queue(self, before: Pool) -> Bool:
+        """Who is still free was so, and stands as before."""
+        return all_of(*self._only_taken_from(before).values())
+
     @step("P8, P14", of="hit")
     def a_hit_leaves_something_to_compute(self, before: Pool, r: Request) -> Bool:  # noqa: ARG002
         """A lookup returns no more than its limit, and blocks leave the queue only for a holder."""
         return (self.length[r] <= self.limit[r]) & (self.length[r] < self.need[r])
 
-    @step("P9, P10", unless=("hit", "allocate", "skip"))
+    @step("P9, P10", unless=("hit", "allocate"))
     def the_free_queue_keeps_its_order(self, before: Pool, b: Block, c: Block) -> Bool:
         """Who was free stays free, in the same order, whatever is given back."""
         return self._kept_in_order(before)(b, c)

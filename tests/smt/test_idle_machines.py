@@ -6,11 +6,14 @@ import pytest
 
 from kvproof.machine import Machine
 
-from .idle_machines import IDLE
+from .idle_machines import IDLE, LONG
 from .test_tiers import step_that_breaks
 
 
-@pytest.mark.parametrize(("machine", "action", "prop"), IDLE, ids=[row[0].__name__ for row in IDLE])
+@pytest.mark.parametrize(
+    ("machine", "action", "prop"),
+    [pytest.param(*row, marks=pytest.mark.slow if row[0] in LONG else (), id=row[0].__name__) for row in IDLE],
+)
 def test_who_does_not_do_its_job_is_refuted(machine: type[Machine], action: str, prop: str) -> None:
     step = step_that_breaks(machine, action, prop)
     assert step is not None
