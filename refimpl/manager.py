@@ -378,6 +378,10 @@ class KVCacheManager:
             raise RefusedError(f"request {request_id!r} has no position {position}")
         return table[position]
 
+    def _carries(self, request_id: RequestId, position: int, key: bytes | None) -> bool:
+        """Tell whether the block at a position can be found under a key by which its request knows it."""
+        return key is not None and key in self.pool.keys_of(self._block(request_id, position))
+
     def _check_writable(self, block: int, slot: int) -> None:
         """Refuse a write that others could notice (P6). A count of 1 is the caller's own hold: it is in its table."""
         if not 0 <= slot < self.block_tokens:

@@ -127,7 +127,9 @@ class MirrorManager(KVCacheManager):
         """Let lookups of ``key`` find the block at ``position`` (P5). Once it covers all slots, it can be mirrored."""
         super().register(request_id, position, key, parent, covered)
         if covered == self.block_tokens:
-            self._filed.setdefault(request_id, {})[position] = key
+            filed = self._filed.setdefault(request_id, {})
+            if not self._carries(request_id, position, filed.get(position)):
+                filed[position] = key
 
     # Host to device.
 

@@ -322,7 +322,7 @@ class OffloadManager(KVCacheManager):
         if position < tier.offered:
             tier.offered = position
         is_full = covered == self.block_tokens
-        if is_full:
+        if is_full and not self._carries(request_id, position, tier.filed.get(position)):
             tier.filed[position] = key
         if self.lazy:
             self._full_keys[block] = (self._full_keys[block] if had_keys else ()) + ((key,) if is_full else ())

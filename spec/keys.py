@@ -27,6 +27,8 @@ from ..machine import (
     Sort,
     action,
     all_of,
+    can,
+    corollary,
     exists,
     forall,
     iff,
@@ -244,6 +246,13 @@ class Keys(Machine):
         adapter_only = (self.adapter[p] == t) & (self.salt[p] == none)
         salt_only = (self.salt[q] == t) & (self.adapter[q] == none)
         return implies((self.key[p, i] != none) & adapter_only & salt_only, self.key[p, i] != self.key[q, i])
+
+    @corollary("P13")
+    def prompts_are_hashed_block_by_block(self, p: Prompt, i: Position, k: Key) -> Bool:
+        """Each block once, after the one before; by the key that stands for it, or by one that stands for nothing."""
+        follows = forall(Position, lambda j: implies(j + 1 == i, self.key[p, j] != none))
+        is_right = forall(Key, lambda c: implies(self.is_used[c], iff(self._stands_for(c, p, i), c == k)))
+        return iff(can(self.hash, p, i, k), (self.key[p, i] == none) & follows & is_right)
 
     # -------------------------------------------------------------------------------- steps
 

@@ -29,6 +29,8 @@ from ..machine import (
     all_of,
     any_of,
     assume,
+    can,
+    corollary,
     exists,
     forall,
     iff,
@@ -290,8 +292,31 @@ class Mirror(Statistics):
                         self._idle(b) & iff(self._sooner(b, c), entry._sooner(b, c)),
                     ),
                 ),
+                "who is let go stands behind all that was free": forall(
+                    Block,
+                    Block,
+                    lambda b, c: implies(self._is_new(entry, b) & entry.free.has(c), self.free.before(c, b)),
+                ),
+                "of those the last position stands first": forall(
+                    Position,
+                    Position,
+                    Block,
+                    Block,
+                    lambda j, k, b, c: implies(
+                        all_of(
+                            self._is_new(entry, b) & self._is_new(entry, c),
+                            (j < k) & (entry.claimed[j] == b) & (entry.claimed[k] == c),
+                            forall(Position, lambda m: implies(m < k, entry.claimed[m] != c)),
+                        ),
+                        self.free.before(c, b),
+                    ),
+                ),
                 "what is let go lies behind the end": forall(
                     Position, lambda k: implies(self.claimed[k] != none, self.length[r] < k)
+                ),
+                "where no room is left, nobody else is free": forall(
+                    Block,
+                    lambda b: implies((self.length[r] < reach) & self._idle(b), self._is_behind(r, b)),
                 ),
                 "who joins is of the prefix behind the end": forall(
                     Block, lambda b: implies(self._idle(b) & ~entry._idle(b), self._is_behind(r, b))
@@ -448,6 +473,11 @@ class Mirror(Statistics):
             implies(self.host.has(h), self.reported[h]),
             implies(self.reported[h] & (self.parent[h] == p), self.reported[p]),
         )
+
+    @corollary("M2")
+    def whoever_is_inside_can_be_mirrored(self, r: Request) -> Bool:
+        """Whatever it holds, and however full the host is."""
+        return iff(can(self.mirror, r), self.running[r])
 
     # -------------------------------------------------------------------------------- steps
 

@@ -806,6 +806,26 @@ class Offload(Pool):
             ),
         )
 
+    # -------------------------------------------------------------------------------- what is refused, and what is not
+
+    @corollary("P5, P6, P12")
+    def what_can_be_registered(self, r: Request, i: Position, h: Hash) -> Bool:
+        """As in P, once it is loaded."""
+        is_there = exists(Block, lambda b: (self.table[r, i] == b) & (self.origin[b] == none))
+        return iff(can(self.register, r, i, h), all_of(self.caching.value, self._is_namable(r, i, h), is_there))
+
+    @corollary("P9, L1, O9")
+    def who_has_all_it_needs_can_finish(self, r: Request) -> Bool:
+        """As in P, when its last step is processed and, in eager mode, all its blocks were offered."""
+        is_done = self._is_computed(r) & (self.lazy.value | (self.offered[r] == self.length[r]))
+        return iff(can(self.finish, r), all_of(self.running[r], self.length[r] == self.need[r], is_done))
+
+    @corollary("P11, O10")
+    def reset_is_refused_for_who_holds_a_block(self) -> Bool:
+        """As in P, on either tier."""
+        is_held = exists(HostBlock, lambda c: self.host_ref_cnt[c] != 0)
+        return iff(can(self.reset), (self.referenced.value == 0) & ~is_held)
+
     # -------------------------------------------------------------------------------- steps
 
     @step("O9", of="finish")

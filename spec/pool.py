@@ -292,8 +292,10 @@ class Pool(Machine):
             Position, lambda j: (j + 1 == i) & (self.parent[h] != none) & (self.parent[h] == self.filed[r, j])
         )
         self.require(is_root | builds_on)
+        is_full = forall(Slot, lambda s: self.kv[h, s] != none)
+        is_filed = self._is_filed(r, i)
         self._publish(b, h)
-        with when(forall(Slot, lambda s: self.kv[h, s] != none)):
+        with when(is_full & ~is_filed):
             self.filed[r, i] = h
 
     @action("P9, P10")
@@ -347,6 +349,10 @@ class Pool(Machine):
         return self.free.size
 
     # -------------------------------------------------------------------------------- finding and forgetting
+
+    def _is_filed(self, r: Request, i: Position) -> Bool:
+        """The request knows the block by a hash, under which it can still be found."""
+        return exists(Block, Hash, lambda b, h: all_of(self.table[r, i] == b, self.filed[r, i] == h, self.hashes[b, h]))
 
     def _publish(self, b: Block, h: Hash) -> None:
         """The block can be found under the hash, behind those that carry it already; the first one is news (P12)."""
@@ -656,6 +662,83 @@ class Pool(Machine):
             implies((self.entries.value == 0) & (self.lent.value == 0), can(self.reset)),
         )
 
+    # -------------------------------------------------------------------------------- what is refused, and what is not
+
+    @corollary("P15, L1")
+    def who_fits_is_admitted(self, r: Request) -> Bool:
+        """Nobody enters twice, or who could not finish alone; nobody else is refused."""
+        return iff(can(self.admit, r), ~self.running[r] & (self.need[r] <= self.usable.value))
+
+    @corollary("P8, P14")
+    def a_lookup_comes_first(self, r: Request) -> Bool:
+        """It is possible as long as the table is empty, where there is a cache."""
+        return iff(can(self.hit, r), self.running[r] & self.caching.value & (self.length[r] == 0))
+
+    @corollary("P7")
+    def allocation_is_refused_for_lack_of_room_only(self, r: Request, k: Position) -> Bool:
+        """Or for a table that would be longer than the request needs."""
+        fits = (self.length[r] + k + 1 <= self.need[r]) & (k + 1 <= self._room())
+        return iff(can(self.allocate, r, k + 1), self.running[r] & fits) & ~can(self.allocate, r, 0)
+
+    @corollary("P4")
+    def a_position_can_be_skipped(self, r: Request) -> Bool:
+        """As long as there is one to come, where there is a null block."""
+        is_left = self.length[r] < self.need[r]
+        return iff(can(self.skip, r), all_of(self.running[r], self.null.value != none, is_left))
+
+    @corollary("P6")
+    def who_may_write(self, r: Request, i: Position, s: Slot, c: Content) -> Bool:
+        """Who holds the block alone and has not filed it, where no hash covers the slot."""
+        is_own = exists(Block, lambda b: (self.table[r, i] == b) & self._is_open(b, s))
+        return iff(can(self.write, r, i, s, c), all_of(i < self.length[r], self.filed[r, i] == none, is_own))
+
+    def _is_open(self, b: Block, s: Slot) -> Bool:
+        """One holds the block, and nobody relies on the slot."""
+        is_covered = exists(Hash, lambda h: self.hashes[b, h] & (self.kv[h, s] != none))
+        return all_of(b != self.null.value, self.ref_cnt[b] == 1, ~is_covered)
+
+    @corollary("P5, P6, P12")
+    def what_can_be_registered(self, r: Request, i: Position, h: Hash) -> Bool:
+        """A block that holds what the hash names, behind the block that was filed under the hash's parent."""
+        return iff(can(self.register, r, i, h), self.caching.value & self._is_namable(r, i, h))
+
+    def _is_namable(self, r: Request, i: Position, h: Hash) -> Bool:
+        """The entry is a block that does not carry the hash, and could: by its content, and by its predecessor."""
+        return all_of(
+            exists(Block, lambda b: all_of(self.table[r, i] == b, b != self.null.value, ~self.hashes[b, h])),
+            forall(Slot, lambda s: (self.kv[h, s] == none) | (self.expects[r, i, s] == self.kv[h, s])),
+            implies(i == 0, self.parent[h] == none),
+            forall(
+                Position,
+                lambda j: implies(j + 1 == i, (self.parent[h] != none) & (self.parent[h] == self.filed[r, j])),
+            ),
+        )
+
+    @corollary("P9")
+    def what_is_held_can_be_given_back(self, r: Request, k: Position) -> Bool:
+        """At the end of the table, as many entries as there are; not none."""
+        return iff(can(self.trim, r, k + 1), self.running[r] & (k < self.length[r])) & ~can(self.trim, r, 0)
+
+    @corollary("P9, L1")
+    def who_has_all_it_needs_can_finish(self, r: Request) -> Bool:
+        """And nobody else."""
+        return iff(can(self.finish, r), self.running[r] & (self.length[r] == self.need[r]))
+
+    @corollary("L1")
+    def who_is_inside_can_be_preempted(self, r: Request) -> Bool:
+        """Whatever it holds."""
+        return iff(can(self.preempt, r), self.running[r])
+
+    @corollary("P11")
+    def what_is_found_can_be_evicted(self, b: Block) -> Bool:
+        """Also while somebody holds it."""
+        return iff(can(self.evict, b), exists(Hash, lambda h: self.hashes[b, h]))
+
+    @corollary("P11")
+    def reset_is_refused_for_who_holds_a_block(self) -> Bool:
+        """And for nobody else."""
+        return iff(can(self.reset), self.referenced.value == 0)
+
     # -------------------------------------------------------------------------------- steps
 
     def _is_known(self, r: Request, i: Position, s: Slot) -> Bool:
@@ -895,12 +978,16 @@ class Pool(Machine):
     def a_full_block_is_filed(
         self, before: Pool, r: Request, i: Position, h: Hash, q: Request, k: Position, s: Slot
     ) -> Bool:
-        """The request knows a full block by its hash; tables, and what is relied on in them, are as they were."""
+        """The request knows a full block by its hash, and by the first one as long as it can be found under it.
+
+        Tables, and what is relied on in them, are as they were.
+        """
         is_full = forall(Slot, lambda t: self.kv[h, t] != none)
+        is_new = (q == r) & (k == i) & is_full & ~before._is_filed(r, i)
         return all_of(
             self.table[q, k] == before.table[q, k],
             self.expects[q, k, s] == before.expects[q, k, s],
-            self.filed[q, k] == ite((q == r) & (k == i) & is_full, h, before.filed[q, k]),
+            self.filed[q, k] == ite(is_new, h, before.filed[q, k]),
         )
 
     @step("P11", of="evict")
