@@ -1,6 +1,6 @@
 """What the reader of machines refuses of a class and its declarations, each with its file, its line and a way out.
 
-Mistakes in the text of actions and properties stand in `test_language_errors.py`.
+Mistakes in the text of actions and properties stand in `test_mistakes_of_*.py`.
 """
 
 from __future__ import annotations

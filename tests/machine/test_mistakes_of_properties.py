@@ -1,0 +1,224 @@
+"""Counts, first values and properties that say nothing, or speak of what they may not, are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvproof.machine import (
+    Bool,
+    Count,
+    Int,
+    Machine,
+    Map,
+    Model,
+    Queue,
+    Sum,
+    action,
+    assume,
+    exists,
+    implies,
+    initially,
+    invariant,
+    step,
+)
+
+from .mistakes import Base, Block, Request, mistake
+
+# -------------------------------------------------------------------------------- counts
+
+
+def test_a_count_that_quantifies() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Count(Block, where=lambda m, b: exists(Request, lambda r: m.owner[b] == r))  # wrong
+
+        return Wrong
+
+    assert "count bad quantifies" in mistake(make)
+
+
+def test_a_count_of_what_is_not_indexed_by_its_element() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Count(Block, where=lambda m, b: m.count[b] == m.count[m.cursor.value])  # wrong
+
+        return Wrong
+
+    assert "which is not indexed by b: one write would change the count of many elements" in mistake(make)
+
+
+def test_a_count_of_heads() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Count(Block, where=lambda m, b: m.free.is_first(b))  # wrong
+
+        return Wrong
+
+    assert "count bad reads free.first(b), which one write can change for many elements" in mistake(make)
+
+
+def test_a_sum_with_too_few_names() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Sum(Block, by=Request, of=lambda m, b: m.count[b], to=Int)  # wrong
+
+        return Wrong
+
+    assert "count bad: `where` takes the machine and 2 arguments, not 1" in mistake(make)
+
+
+def test_a_sum_in_elements() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Sum(Block, of=lambda m, b: m.count[b], to=Block)  # type: ignore[type-var]  # wrong
+
+        return Wrong
+
+    assert "Block'> is no type to sum up in; use Int or Real" in mistake(make)
+
+
+def test_a_sum_of_exact_numbers_as_an_integer() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Sum(Block, of=lambda m, b: m.time[b], to=Int)  # wrong
+
+        return Wrong
+
+    assert "in count bad: an integer is expected here, not time[b]" in mistake(make)
+
+
+def test_a_count_of_a_number() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Count(Block, where=lambda m, b: m.count[b])  # wrong
+
+        return Wrong
+
+    assert "a condition is expected here, not count[b]" in mistake(make)
+
+
+def test_if_in_a_count() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Count(Block, where=lambda m, b: m.count[b] > 0 if m.flag.value else m.flag.value)  # wrong
+
+        return Wrong
+
+    message = mistake(make)
+    assert "in count bad: " in message
+    assert "Python cannot branch" in message
+
+
+# -------------------------------------------------------------------------------- first values, properties
+
+
+def test_a_first_value_that_depends_on_the_state() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Map(Block, to=Int, init=lambda m, b: m.count[b])  # wrong
+
+        return Wrong
+
+    assert "the first value of bad may only depend on parameters, not on count[b]" in mistake(make)
+
+
+def test_a_first_value_of_another_type() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Map(Block, to=Int, init=True)  # wrong
+
+        return Wrong
+
+    assert "bad holds Int; its first value True does not" in mistake(make)
+
+
+def test_first_members_that_are_no_condition() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            bad = Queue(Block, init=lambda m, b: m.size[b])  # wrong
+
+        return Wrong
+
+    assert "a condition is expected here, not size[b]" in mistake(make)
+
+
+def test_an_assumption_about_the_state() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @assume("P1")  # wrong
+            def known(self, b: Block) -> Bool:
+                return self.count[b] == self.size[b]
+
+        return Wrong
+
+    assert "assume known speaks of count[b], which is not a parameter" in mistake(make)
+
+
+def test_an_assumption_about_an_order() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @assume("P1")  # wrong
+            def known(self, b: Block, c: Block) -> Bool:
+                return implies(self.free.before(b, c), self.size[b] < self.size[c])
+
+        return Wrong
+
+    assert "assume known speaks of free.before(b, c), which is not a parameter" in mistake(make)
+
+
+def test_what_is_known_of_the_first_state_may_speak_of_it() -> None:
+    class Right(Base):
+        @initially("P1")
+        def known(self, b: Block, c: Block) -> Bool:
+            return implies(self.free.before(b, c), self.size[b] < self.size[c])
+
+    assert [p.name for p in Model.of(Right).of_kind("initially")] == ["known"]
+
+
+def test_a_property_without_return() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @invariant("P1")  # wrong
+            def holds(self, b: Block) -> Bool:  # type: ignore[return]
+                self.count[b] == 0  # noqa: B015
+
+        return Wrong
+
+    assert "in invariant holds: a condition is expected here, not None" in mistake(make)
+
+
+def test_a_result_that_is_no_value() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @action("P1")  # wrong
+            def act(self, b: Block) -> Any:
+                return [self.count[b]]
+
+        return Wrong
+
+    assert "in action act: [count[b]] is not a value of the modelling language" in mistake(make)
+
+
+def test_a_step_of_an_unknown_action() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @step("P1", of="grow")  # wrong
+            def grows(self, before: Base, b: Block) -> Bool:
+                return self.count[b] >= before.count[b]
+
+        return Wrong
+
+    assert "grows speaks of an action grow that the machine does not have" in mistake(make)
+
+
+def test_a_step_may_stand_before_its_action() -> None:
+    class Right(Base):
+        @step("P1", of="grow")
+        def grows(self, before: Base, b: Block) -> Bool:
+            return self.count[b] == before.count[b] + 1
+
+        @action("P1")
+        def grow(self, b: Block) -> None:
+            self.count[b] = 1 + self.count[b]
+
+    assert list(Model.of(Right).properties["grows"].given) == ["b"]
