@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ...events.fold import Belief
 from ..ghost import Ghost
 from ..record import Step, World
 from ..violation import Violation
@@ -10,12 +11,15 @@ __all__ = ["EventsOracle"]
 
 Key = tuple[int, int | None]
 
+_ENGINE = 0
+"""A worker drives one engine: all that it tells is of one rank."""
+
 
 class EventsOracle:
     """A listener: it knows only the events, and at every boundary it must know exactly what a lookup would find."""
 
-    def __init__(self, world: World) -> None:
-        self._believed: dict[str, set[Key]] = {tier: set() for tier in world.tiers}
+    def __init__(self, _world: World) -> None:
+        self._belief = Belief[int, int]()
         self._ever: set[int] = set()
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
@@ -27,9 +31,9 @@ class EventsOracle:
                 yield from self._stored(*effect[1:])
             elif kind == "removed":
                 _, tier, g, keys = effect
-                self._believed[tier].difference_update((k, g) for k in keys)
+                self._belief.at(_ENGINE, tier, g).removed(keys)
             elif kind == "cleared":
-                self._believed[effect[1]].clear()
+                self._belief.cleared(_ENGINE, effect[1])
             if kind == "boundary":
                 boundaries.add(effect[1])
             elif kind in ("stored", "removed", "cleared"):
@@ -40,8 +44,9 @@ class EventsOracle:
             entries = step.state.pools[tier].cached
             if entries is None:
                 continue
-            by_key_alone = any(g is None for _, g in self._believed[tier])
-            believed = {(k, None) for k, _ in self._believed[tier]} if by_key_alone else self._believed[tier]
+            told = self._believed(tier)
+            by_key_alone = any(g is None for _, g in told)
+            believed = {(k, None) for k, _ in told} if by_key_alone else told
             cached = {(k, None if by_key_alone else g) for k, g, blocks in entries if blocks}
             if missing := cached - believed:
                 k, g = min(missing, key=str)
@@ -52,11 +57,20 @@ class EventsOracle:
                 text = f"key {k} of group {g} is not cached ({tier}), but the events say so"
                 yield Violation("P12", "events and map", text, (tier, "reported, not cached"))
             if missing or wrong:  # Said once; from here on the listener knows again what is there.
-                self._believed[tier] = set(cached)
+                self._learn(tier, cached)
 
     def _stored(self, tier: str, g: int | None, keys: list[int], parent: int | None) -> Iterator[Violation]:
         if keys and parent is not None and parent not in self._ever:
             text = f"key {keys[0]} ({tier}) is reported with parent {parent}, which was never reported"
             yield Violation("P12", "parent of a stored block", text, (tier,))
         self._ever.update(keys)
-        self._believed[tier].update((k, g) for k in keys)
+        self._belief.at(_ENGINE, tier, g).stored(keys)
+
+    def _believed(self, tier: str) -> set[Key]:
+        places = self._belief.places.items()
+        return {(k, g) for (_, medium, g), place in places if medium == tier for k in place.held}
+
+    def _learn(self, tier: str, cached: set[Key]) -> None:
+        self._belief.cleared(_ENGINE, tier)
+        for k, g in cached:
+            self._belief.at(_ENGINE, tier, g).stored((k,))
