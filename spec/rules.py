@@ -56,6 +56,7 @@ SUBJECTS = {
     "G": "Tiers in virtual time",
     "H": "Hybrid groups and connectors",
     "L": "Liveness",
+    "E": "Streams of KV events",
 }
 """What the letter of a code stands for."""
 
@@ -66,6 +67,7 @@ ORIGINS = {
     "D": Origin("vLLM, retained prefixes by pinned blocks", "https://github.com/vllm-project/vllm/pull/40676"),
     "G": Origin("Dynamo, host offload in the mocker", "https://github.com/ai-dynamo/dynamo/pull/8184"),
     "H": Origin("vLLM, offload for hybrid models", "https://github.com/vllm-project/vllm/pull/38261"),
+    "E": Origin("vLLM, KV events", "https://github.com/vllm-project/vllm/blob/main/vllm/distributed/kv_events.py"),
     "kit": Origin("kvproof: stated here first"),
 }
 
@@ -343,6 +345,33 @@ _ALL = (
         "L2",
         "While anything is held or under way, something can still complete; at rest, nothing is held.",
         "Each release or completion lowers a measure, and a reset is possible where it is 0.",
+    ),
+    # ------------------------------------------------------------------------------------------ streams of events
+    Rule(
+        "E1",
+        "Sequence numbers rise by one; a gap is reported, or closed by a replay; nothing is applied twice.",
+        "Each publisher has a row of its own and speaks for one rank. Number 0 again is a publisher that begins anew.",
+    ),
+    Rule(
+        "E2",
+        "What is removed was stored.",
+        "Told by rank, medium and group, as P12. To be stored twice is allowed where copies of a hash are kept.",
+    ),
+    Rule(
+        "E3",
+        "A parent is cached when a child is stored, the tokens fill the blocks, and a hash names one content for ever.",
+        "The content: parent, tokens and further keys. Where blocks leave a window, their children may outlive them; a "
+        "parent in any group of the rank will do.",
+    ),
+    Rule(
+        "E4",
+        "AllBlocksCleared clears the media of its own rank, and no other's.",
+    ),
+    Rule(
+        "E5",
+        "A listener reads all forms that releases write, and what it cannot read it reports without stopping.",
+        "Batches and events as arrays or maps, hashes as numbers or bytes; fields that it does not know are tolerated "
+        "and counted.",
     ),
 )
 

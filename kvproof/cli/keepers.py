@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import ModuleType
 
+from .. import events
 from ..harness.levels import LEVELS, machine_at
 from ..harness.machines import KNOWN, find_machine
 from ..judge import oracles
@@ -34,6 +36,8 @@ class Keepers:
     """The levels at which the reference implementation is fuzzed beside such a machine."""
     oracles: list[str] = field(default_factory=list)
     """The oracles that judge engines by it."""
+    streams: list[str] = field(default_factory=list)
+    """The modules that judge streams of events by it."""
 
     def row(self, kind: str) -> dict[str, list[str]]:
         """Where properties of a kind stand."""
@@ -41,7 +45,7 @@ class Keepers:
 
     def __bool__(self) -> bool:
         """Whether anything does."""
-        return bool(self.proved or self.oracles)
+        return bool(self.proved or self.oracles or self.streams)
 
 
 def codes_in(text: str) -> list[str]:
@@ -61,12 +65,20 @@ def keepers() -> Mapping[str, Keepers]:
     for label in LEVELS:
         for code in _said_by(Model.of(machine_at(label))):
             found[code].levels.append(label)
-    for module in pkgutil.iter_modules(oracles.__path__):
-        text = inspect.getsource(import_module(f"{oracles.__name__}.{module.name}"))
-        for code in re.findall(r'"([A-Z]\d{1,2})"', text):
-            if module.name not in found[code].oracles:
-                found[code].oracles.append(module.name)
+    for name, codes in _judged_by(oracles):
+        for code in codes:
+            found[code].oracles.append(name)
+    for name, codes in _judged_by(events):
+        for code in codes:
+            found[code].streams.append(name)
     return found
+
+
+def _judged_by(room: ModuleType) -> Iterator[tuple[str, list[str]]]:
+    """The modules of a room, with the rules that they say were broken."""
+    for module in pkgutil.iter_modules(room.__path__):
+        text = inspect.getsource(import_module(f"{room.__name__}.{module.name}"))
+        yield module.name, list(dict.fromkeys(re.findall(r'"([A-Z]\d{1,2})"', text)))
 
 
 def _said_by(model: Model) -> Iterable[str]:

@@ -19,6 +19,7 @@ from . import written
 from .commands.bisect import bisect
 from .commands.compare import compare
 from .commands.engines import engines
+from .commands.events import events
 from .commands.explore import explore
 from .commands.export import export
 from .commands.fuzz import fuzz
@@ -55,6 +56,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(engines)
+app.add_typer(events)
 
 
 def _show_version(asked: bool) -> None:

@@ -66,7 +66,8 @@ def _table(rules: Sequence[Rule], kept: Mapping[str, Keepers]) -> Iterator[str]:
     for rule in rules:
         row = kept[rule.code]
         counted = map(_counted, (row.proved, row.reached, row.assumed))
-        cells = (*counted, ", ".join(row.levels), ", ".join(row.oracles))
+        judges = [*row.oracles, *(["kvproof events"] if row.streams else [])]
+        cells = (*counted, ", ".join(row.levels), ", ".join(judges))
         yield f"| {rule.code} | " + " | ".join(cells) + " |"
     yield ""
     yield f"Of {len(RULES)} rules. A machine that extends another is named for what it adds; a number is that of its"

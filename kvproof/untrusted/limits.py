@@ -97,6 +97,29 @@ BLOCK_TOKENS: Final = 2**17
 TABLE: Final = 10_000_000
 """Entries of a block table."""
 
+# --------------------------------------------------------------------------------------------------- event streams
+
+EVENT_BATCH_BYTES: Final = 32 * 2**20
+"""A batch of KV events. A step that caches a prompt of a million tokens publishes some megabytes."""
+
+EVENT_HASH_BYTES: Final = 128
+"""A block's hash. Those that engines publish have 8 or 32."""
+
+EVENT_PLACES: Final = 10_000
+"""Ranks, media, groups and sizes of blocks together, in a stream; an engine has some of each."""
+
+EVENT_BLOCKS: Final = 20_000_000
+"""Blocks that a stream says are cached: some gigabytes of bookkeeping. The pools of large engines have a million."""
+
+EVENT_TOPIC_BYTES: Final = 2**12
+"""The topic of a message."""
+
+EVENT_MAP_BYTES: Final = 2**30
+"""A map of cached blocks, which an engine's driver tells."""
+
+EVENT_LINE: Final = 8 * 2**20
+"""A line of a router's own record of events."""
+
 # --------------------------------------------------------------------------------------------------- what is shown
 
 SHOWN_LETTERS: Final = 20_000

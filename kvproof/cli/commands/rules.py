@@ -112,6 +112,8 @@ def _show(output: Output, rule: "Rule", kept: "Keepers") -> None:
         output.line(f"  fuzzed at the levels {', '.join(kept.levels)} of the reference implementation")
     if kept.oracles:
         output.line(f"  judged on engines by the oracles {', '.join(kept.oracles)}")
+    if kept.streams:
+        output.line("  judged on streams by kvproof events")
 
 
 def _rule(rule: "Rule", kept: "Keepers") -> schema.Rule:
@@ -125,6 +127,7 @@ def _rule(rule: "Rule", kept: "Keepers") -> schema.Rule:
         assumed=kept.assumed,
         levels=kept.levels,
         oracles=kept.oracles,
+        streams=bool(kept.streams),
     )
 
 

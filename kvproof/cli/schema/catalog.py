@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
-from . import SCHEMA, Report, __doc__, holdings, machines, runs, workloads
+from . import SCHEMA, Report, __doc__, holdings, machines, runs, streams, workloads
 
 __all__ = ["INTRODUCTION", "REPORTS", "json_schema", "kinds_in", "sentences"]
 
@@ -35,6 +35,8 @@ REPORTS: tuple[type[Report], ...] = (
     workloads.Workload,
     workloads.WorkloadTiers,
     workloads.Verify,
+    streams.EventsCheck,
+    streams.EventsDiff,
     holdings.EnginesInstall,
     holdings.EnginesList,
     holdings.EnginesRemove,

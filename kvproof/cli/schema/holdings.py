@@ -99,6 +99,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """The levels at which the reference implementation is fuzzed beside such a machine."""
     oracles: list[str]
     """The oracles that judge engines by it."""
+    streams: bool
+    """Whether streams of events are judged by it."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,454 @@
+"""Judges a stream of KV events by the rules E1 to E5 and P12, event by event, in bounded memory.
+
+What cannot be known is not judged, and counted instead: a listener that came later than the publisher, or lost batches,
+does not know what was stored before, so that a removal or a parent that it never heard of is no fault of the stream.
+A clear or a restart of the publisher makes it know again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from operator import length_hint
+from typing import Any
+
+from ..untrusted import limits
+from ..untrusted.text import one_line
+from .arrival import Arrival, Damage
+from .decoding import Decoded, Decoder
+from .faults import ROUTER, Fault, Faults
+from .fold import Belief, Place
+from .memory import Contents, Memory
+from .numbering import Numbering, Order
+from .wire import DEVICE, Cleared, Event, Hash, Removed, Stored, windowed
+
+__all__ = ["Checker", "Dialect", "Tally", "TooMuchError", "shown"]
+
+Found = Callable[[Fault], None]
+
+
+class TooMuchError(ValueError):
+    """The stream says that more is cached than is followed. The message is a sentence."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Legitimate differences between engines."""
+
+    copies: str = "last"
+    """``last``: a removal is told when the last copy of a hash goes (P12). ``counted``: each copy is told stored and
+    removed for itself. ``single``: there is one copy of a hash, and it is stored once."""
+    parents: str = "held"
+    """``held``: a parent that is named is cached. ``told``: it was, at some time (P12: an evict or a reset may have
+    removed it since)."""
+    remembered: int = 2_000_000
+    """Hashes whose content is remembered (E3)."""
+
+
+@dataclass
+class Tally:
+    """What was looked at, and how much of it is held."""
+
+    events: int = 0
+    batches: int = 0
+    clears: int = 0
+    unjudged: Counter[str] = field(default_factory=Counter)
+    """What could not be judged, since the listener does not know what was before."""
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Fields that the kit does not know."""
+    restarts: int = 0
+    replayed: int = 0
+    """Batches that had been lost and were asked for again."""
+
+
+class _Lane:
+    """A place, and what the hashes of one size of blocks name there."""
+
+    __slots__ = ("contents", "held", "kind", "medium", "place")
+
+    def __init__(self, place: Place[Hash], contents: Contents, medium: str, kind: str | None) -> None:
+        self.place, self.held, self.contents = place, place.held, contents
+        self.medium, self.kind = medium, kind
+
+
+@dataclass
+class _Rank:
+    """What is known of a rank."""
+
+    source: str
+    number: int
+    complete: bool = True
+    """Whether all was heard since nothing was cached."""
+    places: dict[tuple[str | None, int | None], Place[Hash]] = field(default_factory=dict)
+    lanes: dict[tuple[str | None, int | None, int], _Lane] = field(default_factory=dict)
+    copies: dict[Hash, int] = field(default_factory=dict)
+    """Keys that were removed though they had been stored more than once: they may have copies left."""
+
+    @property
+    def who(self) -> tuple[str, int]:
+        """Whose places these are."""
+        return self.source, self.number
+
+
+_COPIES_REMEMBERED = 100_000
+_PUBLISHERS = 10_000
+_BETWEEN_BOUNDS = 16
+"""Batches after which the bounds of memory are looked at."""
+
+
+class Checker:
+    """A listener that believes what it is told, and says where that cannot be so."""
+
+    def __init__(self, dialect: Dialect | None = None, found: Found | None = None) -> None:
+        """Begin. ``found`` is called with the first faults of each kind as they are met."""
+        self.dialect = dialect or Dialect()
+        self.faults = Faults()
+        self.tally = Tally()
+        self.belief = Belief[Hash, tuple[str, int]](counted=self.dialect.copies == "counted")
+        self._memory = Memory(self.dialect.remembered)
+        self._found = found
+        self._ranks: dict[tuple[str, int], _Rank] = {}
+        self._numberings: dict[tuple[str, bytes], dict[int | None, Numbering]] = {}
+        self._decoders: dict[str, Decoder] = {}
+        self._at: Arrival | None = None
+        self._rank: int | None = None
+        self._left: Iterator[Event] | None = None
+        self._size = 0
+        self._single, self._held_parents = self.dialect.copies == "single", self.dialect.parents == "held"
+
+    @property
+    def ranks(self) -> list[tuple[str, int]]:
+        """The sources and ranks that were heard."""
+        return list(self._ranks)
+
+    @property
+    def remembered(self) -> int:
+        """How many hashes are remembered with what they name."""
+        return self._memory.size
+
+    def take(self, arrival: Arrival | Damage) -> None:
+        """Hear a message.
+
+        Raises:
+            TooMuchError: the stream says that more is cached than is followed.
+        """
+        self._at, self._rank = (arrival, None) if isinstance(arrival, Arrival) else (None, None)
+        if isinstance(arrival, Damage):
+            self._damaged(arrival)
+            return
+        batch = arrival.batch
+        if batch is None:
+            decoder = self._decoders.get(arrival.source)
+            if decoder is None:
+                decoder = self._decoders[arrival.source] = Decoder()
+            batch = decoder(arrival.payload)
+        number = batch.rank or 0
+        self._rank = number
+        rank = self._ranks.get((arrival.source, number)) or self._new_rank(arrival.source, number)
+        if not self._in_order(arrival, batch, rank):
+            return
+        if batch.malformed or batch.unknown:
+            self._oddities(batch, rank)
+        self._events(batch.events, rank)
+        if not self.tally.batches % _BETWEEN_BOUNDS:
+            self._bound()
+
+    # -------------------------------------------------------------------------------------------- E1, E4: numbers
+
+    def _in_order(self, arrival: Arrival, batch: Decoded, rank: _Rank) -> bool:
+        """Follow the numbers. Return whether the batch is to be applied."""
+        rows = self._numberings.get((arrival.source, arrival.topic))
+        if rows is None:
+            self._check_room(len(self._numberings), _PUBLISHERS, "publishers")
+            rows = self._numberings[arrival.source, arrival.topic] = {}
+        key = None if arrival.of_all_ranks or batch.rank is None else batch.rank
+        row = rows.get(key)
+        if row is None or row.expected != arrival.number:
+            other = self._row_of_another(rows, key, arrival.number, batch)
+            if other is not None:
+                self._of_another_rank(other, batch, rank)
+                row = other
+            elif row is None:
+                row = rows[key] = Numbering(rank=rank.number)
+        order, missing = row.take(arrival.number, arrival.check)
+        self.tally.replayed += arrival.replayed
+        if order is Order.NEXT:
+            return True
+        return self._odd_order(order, missing, arrival, rank)
+
+    @staticmethod
+    def _row_of_another(
+        rows: dict[int | None, Numbering], key: int | None, number: int, batch: Decoded
+    ) -> Numbering | None:
+        """The row of another rank that this number continues, where it is not likelier the batch's own.
+
+        Ranks that step together have numbers that are alike: a batch behind a gap of its own rank's may continue
+        another's by chance, and so may the first that is heard of a rank.
+        """
+        if number == 0:
+            return None
+        own = rows.get(key)
+        behind_a_gap = own is not None and own.expected is not None and number > own.expected
+        if behind_a_gap and not _clears(batch):
+            return None
+        others = (row for other, row in rows.items() if other != key and row.expected == number)
+        return next((row for row in others if own is not None or row.whole), None)
+
+    def _of_another_rank(self, row: Numbering, batch: Decoded, rank: _Rank) -> None:
+        if row.rank == rank.number:  # The same rank, which earlier batches did not name.
+            return
+        said = f"the batch continues the numbers of rank {row.rank} and names rank {rank.number}"
+        if _clears(batch):
+            held = sum(len(place.held) for place in self.belief.of(rank.who))
+            text = f"{said}: AllBlocksCleared takes {_blocks(held)} of rank {rank.number}, and may clear its own only"
+            self._fault("E4", "clears another rank", text)
+        else:
+            self._fault("E1", "other rank", said)
+        self._unsure(rank.source)
+
+    def _odd_order(self, order: Order, missing: int, arrival: Arrival, rank: _Rank) -> bool:
+        number = arrival.number
+        if order is Order.FIRST:
+            rank.complete = False
+            return True
+        if order is Order.GAP:
+            lost = f"{number - missing}" if missing == 1 else f"{number - missing} to {number - 1}"
+            self._fault("E1", "gap", f"{missing:,} batches are missing before it: {lost}")
+            self._unsure(arrival.source)
+            return True
+        if order is Order.RESTART:
+            self.tally.restarts += 1
+            for other in self._of_source(arrival.source):
+                if arrival.of_all_ranks or other is rank:
+                    self._forget(other)
+            return True
+        if order is Order.AGAIN:
+            text = "this number, with the same content, was there before; it is not applied twice"
+            self._fault("E1", "applied twice", text)
+        else:
+            self._fault("E1", "late", "later numbers were there before it; it is not applied")
+            self._unsure(arrival.source)
+        return False
+
+    # -------------------------------------------------------------------------------------------- E5: forms
+
+    def _oddities(self, batch: Decoded, rank: _Rank) -> None:
+        for name in batch.unknown:
+            if name in self.tally.unknown or len(self.tally.unknown) < limits.NAMES:
+                self.tally.unknown[name] += 1
+        for text in batch.malformed:
+            self._fault("E5", "malformed", text)
+        if batch.malformed:
+            rank.complete = False
+
+    def _damaged(self, damage: Damage) -> None:
+        kind = "truncated" if damage.final else "damaged"
+        fault = Fault("E5", kind, damage.text, self.tally.events, None, None, damage.source, ROUTER[kind])
+        self._tell(fault)
+        if damage.source:
+            self._unsure(damage.source)
+
+    # -------------------------------------------------------------------------------------------- E2 to E4: events
+
+    def _events(self, events: Sequence[Event], rank: _Rank) -> None:
+        left = iter(events)
+        self._left, self._size = left, len(events)
+        for event in left:
+            if isinstance(event, Stored):
+                self._stored(event, rank)
+            elif isinstance(event, Removed):
+                self._removed(event, rank)
+            else:
+                self._cleared(event.medium, rank)
+        self.tally.events += len(events)
+        self.tally.batches += 1
+        self._left = None
+
+    def _event_number(self) -> int:
+        """Which event is being judged: nothing is counted event by event, since that would take a tenth of the time."""
+        if self._left is None:
+            return self.tally.events
+        return self.tally.events + self._size - length_hint(self._left) - 1
+
+    def _stored(self, event: Stored, rank: _Rank) -> None:
+        hashes, parent, size = event.block_hashes, event.parent_block_hash, event.block_size
+        lane = rank.lanes.get((event.medium, event.group_idx, size))
+        if lane is None:
+            lane = self._new_lane(event, rank)
+        held = lane.held
+        if parent is not None and parent not in held:
+            self._parent(event, lane, rank)
+        tokens = event.token_ids
+        if tokens:
+            if len(tokens) != size * len(hashes):
+                self._tokens(event)
+            else:
+                self._contents(event, lane.contents)
+        if self._single:
+            for key in held.keys() & set(hashes):
+                self._fault("E2", "stored twice", f"{shown(key)} is stored again while it is cached ({lane.medium})")
+        for key in hashes:
+            held[key] = held.get(key, 0) + 1
+
+    def _removed(self, event: Removed, rank: _Rank) -> None:
+        hashes = event.block_hashes
+        place = rank.places.get((event.medium, event.group_idx))
+        if place is None:
+            place = self._place(event, rank)
+        for key, copies in place.removed(hashes):
+            if not copies:
+                self._without_stored(key, event, rank)
+            elif len(rank.copies) < _COPIES_REMEMBERED and not self._single:
+                rank.copies[key] = copies - 1
+
+    def _cleared(self, medium: str | None, rank: _Rank) -> None:
+        self.belief.cleared(rank.who, medium)
+        rank.copies.clear()
+        self.tally.clears += 1
+        if medium is None:
+            rank.complete = True
+
+    # -------------------------------------------------------------------------------------------- what is wrong
+
+    def _without_stored(self, key: Hash, event: Removed, rank: _Rank) -> None:
+        medium, group = event.medium or DEVICE, event.group_idx
+        copies = rank.copies.get(key, 0)
+        if copies:
+            rank.copies[key] = copies - 1
+            text = f"{shown(key)} is removed again ({_at(medium, group)}): it was told stored {copies + 1} times before"
+            self._fault("P12", "removed before the last copy", text)
+        elif rank.complete:
+            text = f"{shown(key)} is removed and was not stored ({_at(medium, group)})"
+            self._fault("E2", "removed without stored", text)
+        else:
+            self.tally.unjudged["removals of blocks that may have been stored before"] += 1
+
+    def _parent(self, event: Stored, lane: _Lane, rank: _Rank) -> None:
+        parent = event.parent_block_hash
+        assert parent is not None
+        if self.belief.holds(rank.who, parent):
+            return
+        of = f"{shown(event.block_hashes[0])} is " if event.block_hashes else "no block is "
+        of += f"stored ({_at(lane.medium, event.group_idx)}) below {shown(parent)}"
+        if any(parent in other.contents for other in rank.lanes.values()):
+            if self._held_parents and not windowed(event.kv_cache_spec_kind):
+                self._fault("E3", "parent removed", f"{of}, which was removed before")
+        elif rank.complete and not self._memory.forgot:
+            self._fault("E3", "parent never stored", f"{of}, which was never stored")
+        else:
+            self.tally.unjudged["parents that may have been stored before"] += 1
+
+    def _tokens(self, event: Stored) -> None:
+        blocks, tokens = len(event.block_hashes), len(event.token_ids)
+        text = f"{tokens:,} tokens for {_blocks(blocks)} of {event.block_size}"
+        self._fault("E3", "tokens", text)
+
+    def _contents(self, event: Stored, contents: Contents) -> None:
+        """Hold each block against what its hash was first told to name. Of all that is done, this takes longest."""
+        parent, tokens, size, start = event.parent_block_hash, event.token_ids, event.block_size, 0
+        young, old, further = contents.young, contents.old, _further_keys(event)
+        for key in event.block_hashes:
+            end = start + size
+            content = hash((parent, tokens[start:end]))
+            if further:
+                content = hash((content, next(further)))
+            known = young.get(key)
+            if known is None:
+                known = young[key] = old.get(key, content) if old else content
+            if known != content:
+                self._two_contents(key, parent)
+            parent, start = key, end
+
+    def _two_contents(self, key: Hash, parent: Hash | None) -> None:
+        below = "at the start of a prompt" if parent is None else f"below {shown(parent)}"
+        self._fault("E3", "two contents", f"{shown(key)} {below} names other tokens, parent or keys than before")
+
+    # -------------------------------------------------------------------------------------------- bookkeeping
+
+    def _new_rank(self, source: str, number: int) -> _Rank:
+        self._check_room(len(self._ranks), limits.EVENT_PLACES, "ranks")
+        rank = self._ranks[source, number] = _Rank(source, number)
+        return rank
+
+    def _place(self, event: Stored | Removed, rank: _Rank) -> Place[Hash]:
+        self._check_room(len(self.belief.places), limits.EVENT_PLACES, "places")
+        place = self.belief.at(rank.who, event.medium or DEVICE, event.group_idx)
+        rank.places[event.medium, event.group_idx] = place
+        return place
+
+    def _new_lane(self, event: Stored, rank: _Rank) -> _Lane:
+        self._check_room(sum(len(other.lanes) for other in self._ranks.values()), limits.EVENT_PLACES, "places")
+        place = self._place(event, rank)
+        lane = _Lane(place, self._memory.place(), event.medium or DEVICE, event.kv_cache_spec_kind)
+        rank.lanes[event.medium, event.group_idx, event.block_size] = lane
+        return lane
+
+    def _of_source(self, source: str) -> Iterator[_Rank]:
+        return (rank for (of, _), rank in self._ranks.items() if of == source)
+
+    def _unsure(self, source: str) -> None:
+        """Batches of a source were lost: what was stored before is not known any more."""
+        for rank in self._of_source(source):
+            rank.complete = False
+
+    def _forget(self, rank: _Rank) -> None:
+        """The publisher of a rank begins anew, with nothing cached."""
+        self.belief.cleared(rank.who)
+        rank.copies.clear()
+        rank.complete = True
+
+    def _bound(self) -> None:
+        self._memory.grow_old()
+        self._check_room(self.belief.keys, limits.EVENT_BLOCKS, "cached blocks")
+
+    @staticmethod
+    def _check_room(have: int, most: int, what: str) -> None:
+        if have >= most:
+            raise TooMuchError(f"the stream names more than {most:,} {what}, the most that are followed")
+
+    def _fault(self, rule: str, kind: str, text: str) -> None:
+        assert self._at is not None
+        at = self._at
+        self._tell(Fault(rule, kind, text, self._event_number(), at.number, self._rank, at.source, ROUTER[kind]))
+
+    def _tell(self, fault: Fault) -> None:
+        if self.faults.add(fault) and self._found is not None:
+            self._found(fault)
+
+
+def _further_keys(event: Stored) -> Iterator[Any] | None:
+    """Block by block, what a hash depends on beside its parent and its tokens."""
+    if event.extra_keys is None and event.lora_name is None and event.lora_id is None:
+        return None
+    adapter = event.lora_name or event.lora_id
+    return ((adapter, frozen(more) or None) for more in chain(event.extra_keys or (), repeat(None)))
+
+
+def shown(key: Hash) -> str:
+    """A hash as it is shown."""
+    return key.hex()[:16] if isinstance(key, bytes) else f"{key & (2**64 - 1):016x}"
+
+
+def frozen(value: Any, depth: int = 0) -> Any:
+    """A value of a message as one that has a hash, equal for equal values."""
+    if depth > limits.DEPTH:
+        return None
+    if isinstance(value, list | tuple):
+        return tuple(frozen(item, depth + 1) for item in value)
+    if isinstance(value, dict):
+        return tuple(sorted((repr(key), repr(frozen(item, depth + 1))) for key, item in value.items()))
+    return value if isinstance(value, str | bytes | int | None) else repr(value)
+
+
+def _clears(batch: Decoded) -> bool:
+    return any(isinstance(event, Cleared) for event in batch.events)
+
+
+def _at(medium: str, group: int | None) -> str:
+    return one_line(medium) if group is None else f"{one_line(medium)}, group {group}"
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count:,} blocks"

@@ -1,0 +1,40 @@
+"""Files that hold a stream: what kind of file it is shows in its first bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import UsageError
+from .arrival import Arrival, Damage
+from .dynamo import read_dynamo
+from .recording import MAGIC, read_recording
+
+__all__ = ["read_stream"]
+
+_BUFFER = 2**20
+
+
+def read_stream(path: Path) -> Iterator[Arrival | Damage]:
+    """Read the messages of a file: a recording of the kit's, or a router's own record.
+
+    Raises:
+        UsageError: it cannot be read, or is neither.
+    """
+    try:
+        with path.open("rb", buffering=_BUFFER) as file:
+            first = file.read(len(MAGIC))
+            if first == MAGIC:
+                yield from read_recording(file)
+            elif first.lstrip()[:1] == b"{":
+                file.seek(0)
+                yield from read_dynamo(file)
+            elif first and MAGIC.startswith(first):
+                yield Damage(str(path), "the file ends within its first line", final=True)
+            elif first:
+                raise UsageError(
+                    f"{path} is no recording of events; make one with kvproof events zmq://HOST:PORT --record FILE, "
+                    "or give a router's record, a JSON object a line"
+                )
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror or error}); give a recording of events") from error

@@ -1,0 +1,290 @@
+"""A clean stream is silent, and each planted fault is found: by its rule, at its event, with what a router believes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kvproof.events.checking import Checker, Dialect
+from kvproof.events.faults import ROUTER
+from kvproof.events.reading import read_stream
+from kvproof.events.wire import Cleared, Event, Removed, Stored
+from kvproof.spec.rules import RULES
+
+from .streams import Message, PublishingEngine, arrivals, publish, record
+
+UNKNOWN = b"\xff" * 32
+
+
+def checked(messages: list[Message], dialect: Dialect | None = None) -> Checker:
+    checker = Checker(dialect)
+    for arrival in arrivals(messages):
+        checker.take(arrival)
+    return checker
+
+
+@cache
+def _of_two_ranks() -> list[Message]:
+    return publish([PublishingEngine(7, rank=rank) for rank in (0, 1)], 400)
+
+
+def two_ranks() -> list[Message]:
+    return deepcopy(_of_two_ranks())
+
+
+def stored(messages: list[Message], wanted: Callable[[Stored], bool], after: int = 200) -> tuple[int, int, Stored]:
+    """The first event of this kind in the later part of a stream."""
+    for at, message in enumerate(messages[after:], start=after):
+        for place, event in enumerate(message.events):
+            if isinstance(event, Stored) and wanted(event):
+                return at, place, event
+    raise AssertionError("the stream has no such event")
+
+
+@pytest.mark.parametrize("digests", [True, False], ids=["digests", "numbers"])
+@pytest.mark.parametrize("group", [None, 0])
+def test_a_clean_stream_is_silent_and_ends_with_what_the_pool_has(digests: bool, group: int | None) -> None:
+    engines = [PublishingEngine(3, rank=rank, digests=digests, group=group) for rank in (0, 1)]
+    checker = checked(publish(engines, 2000))
+    assert not checker.faults, checker.faults.first
+    assert not checker.tally.unjudged
+    assert checker.tally.events > 2000
+    assert checker.tally.clears > 3
+    for at, engine in enumerate(engines):
+        place = checker.belief.places[(f"tcp://engine:{5557 + at}", at), "GPU", group]
+        assert place.held.keys() == engine.cached
+
+
+# ------------------------------------------------------------------------------------------------ planted faults
+
+Planted = tuple[int, int]
+"""Where a fault was planted: the place of the message, and of the event in it."""
+
+
+def gap(messages: list[Message]) -> Planted:
+    del messages[200]
+    return 201, 0
+
+
+def applied_twice(messages: list[Message]) -> Planted:
+    messages.insert(202, messages[200])
+    return 202, 0
+
+
+def late(messages: list[Message]) -> Planted:
+    messages.insert(204, messages.pop(200))
+    return 204, 0
+
+
+def removed_without_stored(messages: list[Message]) -> Planted:
+    messages[200].events.append(Removed([UNKNOWN], "GPU", 0))
+    return 200, len(messages[200].events) - 1
+
+
+def removed_elsewhere(messages: list[Message]) -> Planted:
+    """Stored on the device, removed on the host, as the host tier of vLLM 0.19 to 0.28 did the other way round."""
+    at, place, event = stored(messages, lambda _: True)
+    messages[at].events.insert(place + 1, Removed(event.block_hashes[:1], "CPU", 0))
+    return at, place + 1
+
+
+def parent_never_stored(messages: list[Message]) -> Planted:
+    at, place, event = stored(messages, lambda e: e.parent_block_hash is None)
+    event.parent_block_hash = UNKNOWN
+    return at, place
+
+
+def parent_removed(messages: list[Message]) -> Planted:
+    at, place, event = stored(messages, lambda e: e.parent_block_hash is not None)
+    assert event.parent_block_hash is not None
+    messages[at].events.insert(place, Removed([event.parent_block_hash], "GPU", 0))
+    return at, place + 1
+
+
+def wrong_tokens(messages: list[Message]) -> Planted:
+    at, place, event = stored(messages, lambda _: True)
+    event.token_ids = event.token_ids[:-1]
+    return at, place
+
+
+def two_contents(messages: list[Message]) -> Planted:
+    known = {h for m in messages[:200] for e in m.events if isinstance(e, Stored) for h in e.block_hashes}
+    at, place, event = stored(messages, lambda e: e.block_hashes[0] in known)
+    event.token_ids = (event.token_ids[0] + 1, *event.token_ids[1:])
+    return at, place
+
+
+def two_parents(messages: list[Message]) -> Planted:
+    known = {h for m in messages[:200] for e in m.events if isinstance(e, Stored) for h in e.block_hashes}
+    at, place, event = stored(messages, lambda e: e.block_hashes[0] in known and e.parent_block_hash is not None)
+    event.parent_block_hash = None
+    return at, place
+
+
+def clears_another_rank(messages: list[Message]) -> Planted:
+    number = messages[200].number
+    for message in messages[200:]:
+        message.number += message.rank == 0
+    messages.insert(200, Message(messages[200].source, number, 1, [Cleared()]))
+    return 200, 0
+
+
+def names_another_rank(messages: list[Message]) -> Planted:
+    messages[200].rank = 1
+    return 200, 0
+
+
+def malformed_batch(messages: list[Message]) -> Planted:
+    messages[200].raw = messages[200].payload()[:-3]
+    return 200, 0
+
+
+def malformed_event(messages: list[Message]) -> Planted:
+    at, place, event = stored(messages, lambda _: True)
+    event.block_size = "sixteen"  # type: ignore[assignment]
+    return at, place
+
+
+FAULTS: dict[Callable[[list[Message]], Planted], tuple[str, str]] = {
+    gap: ("E1", "gap"),
+    applied_twice: ("E1", "applied twice"),
+    late: ("E1", "gap"),
+    names_another_rank: ("E1", "other rank"),
+    removed_without_stored: ("E2", "removed without stored"),
+    removed_elsewhere: ("E2", "removed without stored"),
+    parent_never_stored: ("E3", "parent never stored"),
+    parent_removed: ("E3", "parent removed"),
+    wrong_tokens: ("E3", "tokens"),
+    two_contents: ("E3", "two contents"),
+    two_parents: ("E3", "two contents"),
+    clears_another_rank: ("E4", "clears another rank"),
+    malformed_batch: ("E5", "malformed"),
+    malformed_event: ("E5", "malformed"),
+}
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found_where_it_is(plant: Callable[[list[Message]], Planted]) -> None:
+    messages = two_ranks()
+    assert not checked(messages).faults
+    at, place = plant(messages)
+    rule, kind = FAULTS[plant]
+    faults = checked(messages).faults
+    first = faults.first[0]
+    assert (first.rule, first.kind, first.router) == (rule, kind, ROUTER[kind])
+    assert first.rule in RULES
+    if plant is not late:  # The gap shows first, where the message should have been.
+        assert (first.source, first.number) == (messages[at].source, messages[at].number)
+        if rule in ("E2", "E3"):
+            assert first.event == sum(len(message.events) for message in messages[:at]) + place
+    else:
+        assert ("E1", "late") in faults.counts
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+def test_one_fault_is_not_told_as_many(plant: Callable[[list[Message]], Planted]) -> None:
+    """What follows from lost batches is not judged; what follows from a removal that was one too many is."""
+    messages = two_ranks()
+    plant(messages)
+    assert checked(messages).faults.total <= 3
+
+
+def test_a_file_that_ends_within_a_record_is_told_and_the_rest_is_judged(tmp_path: Path) -> None:
+    messages = two_ranks()[:60]
+    path = record(messages, tmp_path / "stream")
+    path.write_bytes(path.read_bytes()[:-7])
+    checker = Checker()
+    for arrival in read_stream(path):
+        checker.take(arrival)
+    (fault,) = checker.faults.first
+    assert (fault.rule, fault.kind) == ("E5", "truncated")
+    assert checker.tally.batches == 59
+
+
+# ------------------------------------------------------------------------------------------------ copies, windows
+
+
+def one(events: list[Event], dialect: Dialect | None = None) -> list[tuple[str, str]]:
+    return list(checked([Message("x", 0, 0, events)], dialect).faults.counts)
+
+
+def block(key: int, parent: int | None = None, **more: object) -> Stored:
+    return Stored([key], parent, (key, key), 2, medium="GPU", **more)  # type: ignore[arg-type]
+
+
+def test_a_removal_while_a_copy_is_left_is_found_when_the_copy_goes() -> None:
+    """B15, from the stream alone."""
+    told: list[Event] = [block(1), block(1), Removed([1], "GPU"), Removed([1], "GPU")]
+    assert one(told) == [("P12", "removed before the last copy")]
+    assert one(told[:3]) == []
+    assert one(told, Dialect("counted")) == []
+    assert one([*told, Removed([1], "GPU")], Dialect("counted")) == [("E2", "removed without stored")]
+    assert one(told, Dialect("single"))[0] == ("E2", "stored twice")
+
+
+def test_a_parent_may_be_gone_where_the_group_has_a_window_or_the_engine_evicts() -> None:
+    told: list[Event] = [block(1), Removed([1], "GPU"), block(2, 1)]
+    assert one(told) == [("E3", "parent removed")]
+    assert one(told, Dialect(parents="told")) == []
+    assert one([*told[:2], block(2, 1, kv_cache_spec_kind="sliding_window")]) == []
+    assert one([*told[:2], block(2, 1, kv_cache_spec_kind="full_attention")]) == [("E3", "parent removed")]
+
+
+def test_a_parent_in_another_group_or_on_another_medium_will_do() -> None:
+    assert one([Stored([1], None, (1, 1), 2, medium="CPU", group_idx=3), block(2, 1)]) == []
+
+
+def test_a_clear_takes_all_media_of_its_rank_or_the_one_that_it_names() -> None:
+    host = Stored([2], None, (), 0, medium="CPU")
+    removals: list[Event] = [Removed([1], "GPU"), Removed([2], "CPU")]
+    assert one([block(1), host, Cleared(), *removals]) == [("E2", "removed without stored")]
+    assert one([block(1), host, Cleared("CPU"), removals[0]]) == []
+    assert one([block(1), host, Cleared("CPU"), removals[1]]) == [("E2", "removed without stored")]
+
+
+def test_what_was_before_the_listener_came_is_not_judged_until_a_clear() -> None:
+    def told(*events: Event, number: int) -> Message:
+        return Message("x", number, 0, list(events))
+
+    unsure = [told(Removed([1], "GPU"), block(2, 3), number=5)]
+    checker = checked(unsure)
+    assert not checker.faults
+    assert checker.tally.unjudged.total() == 2
+    sure = checked([*unsure, told(Cleared(), Removed([2], "GPU"), number=6)])
+    assert list(sure.faults.counts) == [("E2", "removed without stored")]
+
+
+def test_a_publisher_that_begins_anew_has_nothing_cached() -> None:
+    messages = [Message("x", 0, 0, [block(1)]), Message("x", 1, 0, [block(2)]), Message("x", 0, 0, [block(3)])]
+    checker = checked(messages)
+    assert not checker.faults
+    assert checker.tally.restarts == 1
+    assert checker.belief.keys == 1
+
+
+def test_ranks_that_share_a_socket_have_rows_of_their_own() -> None:
+    """Through a proxy, or an address to which publishers connect; a lost batch is a gap, though numbers are alike."""
+    messages = two_ranks()
+    for message in messages:
+        message.source = "proxy"
+    assert not checked(messages).faults
+    lost = messages.pop(201)
+    assert lost.rank == 1
+    assert list(checked(messages).faults.counts) == [("E1", "gap")]
+    late_comer = messages[300:]
+    assert not checked(late_comer).faults
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    messages = publish([PublishingEngine(5)], 1500)
+    checker = checked(messages, Dialect(remembered=400))
+    assert checker.remembered <= 500
+    assert not checker.faults
+    noisy = [Message("x", n, 0, [Removed([n], "GPU")]) for n in range(2000)]
+    faults = checked(noisy).faults
+    assert faults.total == 2000
+    assert len(faults.first) == 3

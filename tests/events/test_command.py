@@ -1,0 +1,98 @@
+"""``kvproof events`` as a user runs it: exit statuses, reports, maps, sentences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvproof.cli import main as cli
+
+from .streams import PublishingEngine, publish, record
+
+
+def stream(path: Path, seed: int = 3, batches: int = 100) -> Path:
+    return record(publish([PublishingEngine(seed)], batches), path)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert cli.run(["events", *map(str, arguments)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("kvproof: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def test_a_clean_recording_is_status_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["events", str(stream(tmp_path / "s")), "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["batches"] == 100
+    assert (report["faults"], report["counts"], report["gaps"]) == ([], [], [])
+    assert report["held"][0]["blocks"] > 0
+
+
+def test_a_fault_is_status_1_with_what_a_router_believes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    messages = publish([PublishingEngine(3)], 100)
+    del messages[50]
+    assert cli.run(["events", str(record(messages, tmp_path / "s")), "--json", str(tmp_path / "r")]) == 1
+    said = capsys.readouterr()
+    assert "sequence number 51, rank 0 of tcp://engine:5557: 1 batches are missing before it: 50" in said.err
+    assert "a router now has missing entries for what the lost batches stored, stale entries" in said.err
+    assert "E1 gap: 1" in said.out
+    (fault,) = json.loads((tmp_path / "r").read_text())["faults"]
+    assert (fault["rule"], fault["number"], fault["rank"]) == ("E1", 51, 0)
+
+
+def test_nothing_read_is_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s").touch()
+    assert cli.run(["events", str(tmp_path / "s")]) == 3
+    assert "not judged: the stream: no event was read" in capsys.readouterr().out
+    assert cli.run(["events", "zmq://127.0.0.1:9", "--for", "0.1"]) == 3
+
+
+def test_what_cannot_be_followed_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot be read" in refused(capsys, tmp_path / "nothing")
+    assert "cannot be read" in refused(capsys, tmp_path)
+    (tmp_path / "notes").write_text("notes")
+    assert "is no recording of events" in refused(capsys, tmp_path / "notes")
+    assert "give zmq://HOST:PORT" in refused(capsys, tmp_path / "notes", "--record", tmp_path / "r")
+    assert "at once" in refused(capsys, tmp_path / "notes", "zmq://127.0.0.1:9")
+    assert "no recording of events" in refused(capsys, "zmq://127.0.0.1:9", "--record", tmp_path / "notes")
+    assert (tmp_path / "notes").read_text() == "notes"
+    assert "folder that exists" in refused(capsys, tmp_path / "notes", "--map", tmp_path / "none" / "m")
+
+
+def test_more_than_is_followed_ends_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvproof.untrusted.limits.EVENT_BLOCKS", 20)
+    assert "names more than 20 cached blocks" in refused(capsys, stream(tmp_path / "s"))
+
+
+def test_two_streams_and_maps_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other, cached = stream(tmp_path / "a"), stream(tmp_path / "b", seed=4), tmp_path / "map"
+    assert cli.run(["events", "diff", str(one), str(one)]) == 0
+    assert cli.run(["events", str(one), "--map", str(cached)]) == 0
+    assert cli.run(["events", "diff", str(one), str(cached)]) == 0
+    capsys.readouterr()
+    assert cli.run(["events", "diff", str(one), str(other), "--json", "-"]) == 1
+    (difference,) = json.loads(capsys.readouterr().out)["differences"]
+    assert difference["only_first"]
+    assert difference["only_second"]
+    (tmp_path / "none").write_text('{"blocks": []}')
+    assert cli.run(["events", "diff", str(tmp_path / "none"), str(tmp_path / "none")]) == 3
+    (tmp_path / "bad").write_text('{"blocks": [{"rank": 0}]}')
+    assert "is no map of cached blocks" in refused(capsys, "diff", one, tmp_path / "bad")
+
+
+def test_a_map_may_say_less_than_a_stream(tmp_path: Path) -> None:
+    """Without groups, and with numbers in place of text."""
+    engine = PublishingEngine(3, digests=False)
+    path = record(publish([engine], 100), tmp_path / "s")
+    told = {"blocks": [{"hashes": sorted(engine.cached)}]}
+    (tmp_path / "map").write_text(json.dumps(told))
+    assert cli.run(["events", "diff", str(path), str(tmp_path / "map")]) == 0
+    told["blocks"][0]["hashes"].pop()
+    (tmp_path / "map").write_text(json.dumps(told))
+    assert cli.run(["events", "diff", str(path), str(tmp_path / "map")]) == 1
