@@ -11,7 +11,7 @@ from ..checkers.trace import encode_trace
 from ..differential.catalog import COMPARISONS, Comparison
 from ..differential.outcome import Outcome
 from ..engines.build import Build, StoreError
-from ..engines.driver.command import PREFIX
+from ..engines.driver.command import is_driver
 from ..engines.hunt import Finding, Report, hunt
 from ..engines.session import Limits, Session, WorkerError
 from ..engines.store import resolve
@@ -76,8 +76,10 @@ def subject_of(target: str, subject: str | None) -> tuple[Build, str, Comparison
     Raises:
         UsageError: there is no such build, or nothing by that name to compare.
     """
-    if target.startswith(PREFIX):
-        raise UsageError("compare takes releases, not exec:COMMAND; kvproof fuzz judges a driver of your own")
+    if is_driver(target):
+        raise UsageError(
+            "compare takes releases, not exec:COMMAND or python:MODULE:CLASS; kvproof fuzz judges a driver of your own"
+        )
     names = [name.split("/") for name in COMPARISONS]
     try:
         build = resolve(target, list(dict.fromkeys(engine for engine, _ in names)))

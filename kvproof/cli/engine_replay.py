@@ -14,7 +14,7 @@ from packaging.version import Version
 from ..checkers.trace import Trace, write_itf
 from ..engines.build import Build
 from ..engines.cases import MoreOracles
-from ..engines.driver.command import PREFIX, Driver
+from ..engines.driver.command import Driver, is_driver
 from ..engines.hunt import verdict
 from ..engines.session import Session, WorkerError
 from ..engines.store import names_release
@@ -154,14 +154,14 @@ def _own_target(name: str, subject: str) -> str:
     """
     if names_release(subject):
         return subject
-    if subject.startswith(PREFIX) or "@" in subject:
+    if is_driver(subject) or "@" in subject:
         raise UsageError(
             f"{name} was recorded on {subject}, and a trace never starts a program of its own choice; if you know that "
             f"program and trust it, name it yourself: --target {shlex.quote(subject)}"
         )
     raise UsageError(
         f"{name} was recorded on {subject}, which is no release; name what it is replayed on: --target vllm==VERSION, "
-        "--target vllm@PYTHON or --target exec:COMMAND"
+        "--target vllm@PYTHON, --target exec:COMMAND or --target python:MODULE:CLASS"
     )
 
 

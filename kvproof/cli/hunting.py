@@ -19,7 +19,7 @@ from ..engines.build import Build, StoreError
 from ..engines.cases import Cases, MoreOracles
 from ..engines.catalog import ENGINES, driven
 from ..engines.driver import requests
-from ..engines.driver.command import PREFIX, Driver
+from ..engines.driver.command import Driver, is_driver
 from ..engines.hunt import CLOSING, Report, hunt, judged_in
 from ..engines.known import Known, expectation
 from ..engines.session import Session, WorkerError
@@ -55,7 +55,7 @@ def open_target(target: str) -> Build | Driver:
         UsageError: there is no such engine, or the driver's command cannot be read.
     """
     try:
-        return Driver.of(target) if target.startswith(PREFIX) else resolve(target)
+        return Driver.of(target) if is_driver(target) else resolve(target)
     except StoreError as error:
         raise UsageError(str(error)) from error
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -24,9 +24,9 @@ from ..judge.sight import Sight
 from ..judge.violation import Verdict, Violation
 from .cases import MoreOracles
 from .reduce import reduced
-from .session import Failure, Session
+from .session import Failure, Run
 
-__all__ = ["CLOSING", "Finding", "Judged", "Report", "close", "hunt", "judged_in", "verdict"]
+__all__ = ["CLOSING", "Finding", "Judged", "Report", "Runs", "close", "hunt", "judged_in", "verdict"]
 
 CLOSING: list[tuple[str, dict[str, Any]]] = [("drain", {}), ("reset", {})]
 """How a sequence ends: everything must come to rest, and rest must be empty."""
@@ -37,6 +37,13 @@ _BATCH = 40
 _SHRINK = 1 / 30
 """The part of a hunt's time for which Hypothesis may shrink what a batch found, and twice that for leaving out
 operations and arguments afterwards."""
+
+
+class Runs(Protocol):
+    """Whoever runs cases: a session with a worker, or a manager in this process."""
+
+    def run(self, case: Case) -> Run:
+        """Do a case."""
 
 
 Judged = Callable[[Case, Collection[tuple[str, ...]]], tuple[Verdict | None, Answer]]
@@ -101,7 +108,7 @@ def close(case: Case, closing: Sequence[tuple[str, dict[str, Any]]] = CLOSING) -
 
 
 def verdict(
-    session: Session, case: Case, more: MoreOracles | None = None, known: Collection[tuple[str, ...]] = ()
+    session: Runs, case: Case, more: MoreOracles | None = None, known: Collection[tuple[str, ...]] = ()
 ) -> tuple[Verdict | None, Answer]:
     """Run a case and judge it: the first step that breaks a rule, if one does.
 
@@ -144,13 +151,17 @@ class _FoundError(Exception):
         self.verdict, self.case = verdict, case
 
 
+class _ShrunkEnough(BaseException):
+    """Ends what Hypothesis shrinks, which would go on drawing cases that nobody runs."""
+
+
 @cache
 def _found_by(_signature: tuple[str, ...]) -> type[_FoundError]:
     """Hypothesis tells failures apart by their type: one for each signature."""
     return type("Found", (_FoundError,), {})
 
 
-def judged_in(session: Session, more: MoreOracles | None = None) -> Judged:
+def judged_in(session: Runs, more: MoreOracles | None = None) -> Judged:
     """Cases run in a session, and judged by the oracles and ``more``."""
     return lambda case, known: verdict(session, case, more, known)
 
@@ -164,6 +175,7 @@ def hunt(
     seed: int = 0,
     seconds: float = 60.0,
     examples: int | None = None,
+    findings: int | None = None,
     closing: Sequence[tuple[str, dict[str, Any]]] = CLOSING,
     sight: Sight | None = None,
     expected: Callable[[Violation, Case], str | None] = lambda _v, _c: None,
@@ -180,6 +192,7 @@ def hunt(
         seed: chooses the cases; the same seed draws the same ones, until the clock or a finding changes the turns.
         seconds: for how long.
         examples: how many cases at most.
+        findings: with so many, nothing more is sought.
         closing: how each sequence ends.
         sight: sees what is told, where that depends on the target.
         expected: says why a violation is no news, or None.
@@ -191,7 +204,8 @@ def hunt(
     began = time.monotonic()
 
     def over() -> bool:
-        return time.monotonic() - began >= seconds or (examples is not None and report.examples >= examples)
+        enough = findings is not None and len(report.findings) >= findings
+        return enough or time.monotonic() - began >= seconds or (examples is not None and report.examples >= examples)
 
     report.profiles.update(dict.fromkeys(profiles, 0))
     batch = 0
@@ -243,6 +257,7 @@ class _Hunter:
         self.first: dict[tuple[str, ...], tuple[float, int]] = {}
         self.searching = 0.0
         self._failed: dict[bytes, _FoundError] = {}
+        self._smallest: dict[tuple[str, ...], _FoundError] = {}
         self._began = time.monotonic()
 
     def batch(self, seed: int, cases: st.SearchStrategy[Case]) -> list[_FoundError]:
@@ -251,6 +266,8 @@ class _Hunter:
         found: list[_FoundError] = []
         try:
             run()
+        except _ShrunkEnough:
+            found = [*self._smallest.values()]
         except _FoundError as error:
             found = [error]
         except BaseExceptionGroup as group:
@@ -263,13 +280,14 @@ class _Hunter:
         return found
 
     def _one(self, case: Case) -> None:
-        """One case. After a first failure Hypothesis shrinks: for a while it may, then only known failures fail."""
+        """One case. After a first failure Hypothesis shrinks: for a while it may, then it is left."""
         key = msgspec.json.encode(case)
         if key in self._failed:
             raise self._failed[key]
         shrinking = bool(self.first)
-        late = shrinking and time.monotonic() - self._began - self.searching > self._shrinking
-        if late or (not shrinking and self.over()):
+        if shrinking and time.monotonic() - self._began - self.searching > self._shrinking:
+            raise _ShrunkEnough
+        if not shrinking and self.over():
             return
         found, answer = self.judged(close(case, self._closing), self.seen)
         if not shrinking:
@@ -283,6 +301,9 @@ class _Hunter:
                 self.searching = time.monotonic() - self._began
             self.first[signature] = time.monotonic(), self.report.steps
         self._failed[key] = error = _found_by(signature)(found, case)
+        smallest = self._smallest.get(signature)
+        if smallest is None or len(case.ops) <= len(smallest.case.ops):
+            self._smallest[signature] = error
         raise error
 
     def _count(self, answer: Answer) -> None:

@@ -8,7 +8,7 @@ from .activity import Activity
 from .record import Answer, Step, World
 from .shapes import DIALECT
 
-__all__ = ["Sight"]
+__all__ = ["RULES", "Sight"]
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "P1": ("device.ref", "device.free"),
@@ -21,7 +21,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "P10": ("device.free", "tables", "dialect free"),
     "P11": ("evict", "device.cached"),
     "P12": ("stored", "boundary", "device.cached"),
-    "P13": ("keys",),
+    "P13": ("keys", "own keys"),
     "P14": ("lookup",),
     "P14 (nothing less)": ("lookup", "again", "kept"),
     "P15": ("refusal", "tables", "device.cached"),
@@ -31,6 +31,9 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "O10": ("reset", "device.cached"),
 }
 """What must be told at least once before a rule is judged at all."""
+
+RULES = tuple(_NEEDS)
+"""The rules that a world with one tier is judged by; a hit must be no longer, and nothing less, than what is cached."""
 
 _OF_HOSTS: dict[str, tuple[str, ...]] = {
     "P6 (host)": ("host.cached",),
@@ -52,6 +55,7 @@ _WORDS = {
     "dialect take": "the world's notes name no order of taking",
     "dialect free": "the world's notes name no order of freeing",
     "dialect host": "the world's notes do not call the host a mirror",
+    "own keys": "keys stand for the tokens themselves, so that they name nothing else",
     "again": "no lookup asked for what had been computed before",
     "kept": "no state shows cached of the device, and the world's notes do not say that all is kept",
 }
@@ -91,6 +95,8 @@ class Sight:
         yield from (f"dialect {name}" for name, value in told.items() if value in DIALECT.get(name, ()))
         if told.get("keep") == "all":
             yield "kept"
+        if world.notes.get("keys") != "tokens":
+            yield "own keys"
 
     @property
     def judged(self) -> list[str]:

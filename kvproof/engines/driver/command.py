@@ -1,13 +1,19 @@
-"""A program of the user's that speaks the worker protocol: the target ``exec:COMMAND``."""
+"""A program of the user's that speaks the worker protocol: ``exec:COMMAND``, or ``python:MODULE:CLASS``."""
 
 import shlex
+import sys
 from dataclasses import dataclass
 
 from ..build import StoreError
 
-__all__ = ["PREFIX", "Driver"]
+__all__ = ["Driver", "is_driver"]
 
-PREFIX = "exec:"
+EXEC, PYTHON = "exec:", "python:"
+
+
+def is_driver(target: str) -> bool:
+    """Tell whether a target names a program of the user's own."""
+    return target.startswith((EXEC, PYTHON))
 
 
 @dataclass(frozen=True)
@@ -15,16 +21,23 @@ class Driver:
     """A command that starts a driver. It is run as it is, without a shell, in the current folder."""
 
     command: tuple[str, ...]
+    named: str = ""
+    """The target that it was named by, where that is not the command."""
 
     @staticmethod
     def of(target: str) -> "Driver":
-        """The driver of ``exec:COMMAND``; the command is split into words as a shell splits it, and nothing more.
+        """The driver that a target names.
+
+        ``exec:COMMAND`` is split into words as a shell splits it, and nothing more. ``python:MODULE:CLASS`` is a
+        `kvproof.testing.BlockManager` in an importable module, or in ``FILE.py``.
 
         Raises:
-            StoreError: there is no command, or its quotes do not end.
+            StoreError: there is no command, its quotes do not end, or there is no class.
         """
+        if target.startswith(PYTHON):
+            return _of_class(target)
         try:
-            words = shlex.split(target.removeprefix(PREFIX))
+            words = shlex.split(target.removeprefix(EXEC))
         except ValueError as error:
             raise StoreError(f"{target} cannot be split into words ({error}); close its quotes") from error
         if not words:
@@ -34,4 +47,13 @@ class Driver:
     @property
     def label(self) -> str:
         """The driver as the command line names it."""
-        return PREFIX + shlex.join(self.command)
+        return self.named or EXEC + shlex.join(self.command)
+
+
+def _of_class(target: str) -> Driver:
+    """The driver around a class of Python: the interpreter that runs the kit serves it (`kvproof/testing`)."""
+    place = target.removeprefix(PYTHON)
+    module, _, kind = place.rpartition(":")
+    if not module or not kind.isidentifier():
+        raise StoreError(f"{target} names no class; write python:MODULE:CLASS or python:FILE.py:CLASS")
+    return Driver((sys.executable, "-m", "kvproof.testing", place), target)

@@ -1,0 +1,117 @@
+"""What a test asserts in one line: of a block manager, that it keeps the rules; of a machine, that it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..judge.record import Case
+from .manager import BlockManager
+
+if TYPE_CHECKING:
+    from ..machine import Machine
+
+__all__ = ["assert_explored", "assert_fuzzed", "assert_played", "assert_proved"]
+
+
+def assert_fuzzed(
+    manager: type[BlockManager], *, examples: int | None = None, seconds: float | None = None, seed: int = 0
+) -> None:
+    """Fuzz a manager, and fail with the story of each rule that it breaks, and a test to keep.
+
+    Args:
+        manager: the subclass.
+        examples: how many cases; 400 where neither this nor ``seconds`` is said.
+        seconds: the most time.
+        seed: chooses the cases.
+
+    Raises:
+        AssertionError: it breaks a rule, or nothing could be judged.
+        UsageError: it lacks what every manager has.
+    """
+    from .fuzzing import EXAMPLES, SECONDS, fuzz_manager
+
+    examples = EXAMPLES if examples is None and seconds is None else examples
+    fuzzed = fuzz_manager(manager, examples=examples, seconds=SECONDS if seconds is None else seconds, seed=seed)
+    stories = [story for of_rule in fuzzed.broken.values() for story in of_rule]
+    assert not stories, "\n" + "\n".join(stories)
+    assert fuzzed.report.steps, f"nothing was done with {manager.__qualname__}: {fuzzed.report.refusal}"
+
+
+def assert_played(
+    manager: type[BlockManager], setup: Mapping[str, Any], operations: Sequence[tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Play one sequence of operations, such as a finding gives, and fail with the story of the first rule that breaks.
+
+    Args:
+        manager: the subclass.
+        setup: ``blocks``, ``block_tokens``, and what the manager takes besides.
+        operations: their names and arguments, as docs/protocol.md has them for the level ``requests``.
+
+    Raises:
+        AssertionError: a rule is broken, or the manager does not take the setup.
+        UsageError: it lacks what every manager has.
+    """
+    from ..engines.driver.requests import LEVEL, more_oracles
+    from ..engines.hunt import verdict
+    from .session import InProcess
+    from .telling import story
+
+    case = Case(LEVEL, dict(setup), [(op, dict(args)) for op, args in operations])
+    found, answer = verdict(InProcess(manager), case, more_oracles)
+    assert answer.refused is None, f"{manager.__qualname__} does not take this setup: {answer.refused}"
+    assert found is None, "\n" + story(manager, case, found)
+
+
+def assert_proved(machine: type[Machine], *, timeout: float = 10.0, jobs: int | None = 1) -> None:
+    """Prove all that a machine promises, for any size, and fail with the counterexample to what does not hold.
+
+    Args:
+        machine: a subclass of `kvproof.Machine`.
+        timeout: seconds of computing for one obligation.
+        jobs: how many processes; none: one for each core.
+
+    Raises:
+        AssertionError: something is refuted, not decided, or there is nothing to prove.
+        MachineError: the machine has a mistake.
+    """
+    from ..checkers.prove import prove
+
+    report = prove(machine, timeout=timeout, jobs=jobs)
+    lines = [f"{report.machine} is not proved:"]
+    for o in report.obligations:
+        if o.verdict != "proved":
+            lines += [f"{o.verdict}: {report.machine}.{o.action}: {o.rule} {o.goal} ({o.line})", *o.note.splitlines()]
+            lines += [o.counterexample.render()] if o.counterexample is not None else []
+    if not report.properties or not report.actions:
+        lines.append("it has no property or no action; give it an @invariant and an @action")
+    assert report.holds, "\n".join(lines)
+
+
+def assert_explored(machine: type[Machine], *, max_states: int | None = None, **sizes: int) -> None:
+    """Visit every reachable state of a small scope, and fail with a shortest way to what does not hold.
+
+    Args:
+        machine: a subclass of `kvproof.Machine`.
+        max_states: fail when there are more.
+        sizes: how many elements each sort has, by name: ``Block=3``; parameters of simple types by name too.
+
+    Raises:
+        AssertionError: a property is violated, what must be reachable is not, or not all states were visited.
+        UsageError: the sizes do not fit the machine.
+    """
+    from ..checkers.explore import explore
+    from ..harness.scopes import find_scope
+
+    report = explore(
+        machine, find_scope(machine, sizes, split=True, null=None, caching=True, seed=0), max_states=max_states
+    )
+    lines = [f"{report.machine} at {report.sizes}: {report.states:,} states, {report.transitions:,} transitions"]
+    lines += map(str, report.violations)
+    if report.complete and report.unreached:
+        lines.append(f"not reached in this scope: {', '.join(report.unreached)}")
+    if not report.complete and not report.violations:
+        lines.append("not all states were visited; give smaller sizes, or a larger max_states")
+    if not report.properties or not report.transitions:
+        lines.append("nothing was judged: the machine has no property, or no action is possible")
+    assert len(lines) == 1, "\n".join(lines)

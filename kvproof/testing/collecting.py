@@ -1,0 +1,105 @@
+"""Block managers as pytest sees them: a class of tests, one for each rule that a manager can be judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..errors import UsageError
+from ..judge.sight import RULES
+from .manager import BlockManager
+from .system import has
+
+if TYPE_CHECKING:
+    from .fuzzing import Fuzzed
+
+__all__ = ["ManagerClass", "RuleItem", "is_complete"]
+
+_CASES = 4
+"""So many cases for each example of Hypothesis' profile: there are about as many families of cases."""
+
+
+def is_complete(kind: object) -> bool:
+    """Whether a class can be driven; one that others extend need not be."""
+    return isinstance(kind, type) and issubclass(kind, BlockManager) and has(kind, "allocate") and has(kind, "free")
+
+
+class BrokenError(AssertionError):
+    """A rule is broken. The text is its story."""
+
+
+class ManagerClass(pytest.Class):
+    """The tests of one manager. It is fuzzed once, by the first of them that is run."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One test for each rule."""
+        self.add_marker("kvproof")
+        for rule in RULES:
+            yield RuleItem.from_parent(self, name=rule, rule=rule)
+
+    @cached_property
+    def fuzzed(self) -> Fuzzed:
+        """What a run has shown."""
+        from .fuzzing import fuzz_manager
+
+        return fuzz_manager(self.obj, **self._asked())
+
+    def _asked(self) -> dict[str, Any]:
+        """How long it is fuzzed: as a marker says, or else as the command line, or else as Hypothesis' profile."""
+        from hypothesis import settings
+
+        from .fuzzing import SECONDS
+
+        seconds = self.config.getoption("--kvproof-time")
+        asked = {
+            "examples": _CASES * settings().max_examples if seconds is None else None,
+            "seconds": SECONDS if seconds is None else seconds,
+            "seed": self.config.getoption("--kvproof-seed"),
+        }
+        for marker in reversed([*self.iter_markers("kvproof")]):
+            if "seconds" in marker.kwargs:
+                asked["examples"] = None
+            asked |= marker.kwargs
+        return asked
+
+
+class RuleItem(pytest.Item):
+    """Whether a manager keeps one rule."""
+
+    parent: ManagerClass
+
+    def __init__(self, *, rule: str, **more: Any) -> None:
+        """Judge by this rule."""
+        super().__init__(**more)
+        self.rule = rule
+
+    def runtest(self) -> None:
+        """Fail with the stories of what breaks the rule; skip where it could not be judged."""
+        try:
+            fuzzed = self.parent.fuzzed
+        except UsageError as error:
+            pytest.fail(str(error), pytrace=False)
+        broken = fuzzed.broken
+        if self.rule in broken:
+            raise BrokenError("\n".join(broken[self.rule]))
+        if broken:
+            pytest.skip(f"not judged to the end: {', '.join(broken)} is broken, which may have others break")
+        if not fuzzed.report.steps:
+            pytest.fail(f"nothing was done with the manager: {fuzzed.report.refusal}", pytrace=False)
+        if self.rule in fuzzed.unjudged:
+            pytest.skip(f"not judged: {fuzzed.unjudged[self.rule]}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Of a broken rule its story alone: the calls of the kit say nothing."""
+        if isinstance(excinfo.value, BrokenError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where the manager stands."""
+        path, line, name = self.parent.reportinfo()
+        return Path(path), line, f"{name}.{self.rule}"

@@ -1,0 +1,118 @@
+"""A `BlockManager` fuzzed in this process: the cases of the level ``requests``, judged by all its oracles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..checkers.fuzz import nothing_from_modules
+from ..checkers.heap import heap_at_rest
+from ..engines.driver import requests
+from ..engines.hunt import Finding, Report, hunt, judged_in
+from ..judge.sight import RULES, Sight
+from ..judge.violation import Verdict, Violation
+from .manager import BlockManager
+from .session import InProcess
+from .telling import story
+
+__all__ = ["EXAMPLES", "SECONDS", "Fuzzed", "fuzz_manager"]
+
+EXAMPLES = 400
+"""So many cases where nothing else is said; each is a manager and up to forty operations."""
+
+SECONDS = 10.0
+"""The most time where nothing else is said."""
+
+_FINDINGS = 4
+"""With so many findings nothing more is sought: what one fault brings about breaks other rules too."""
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    """What a run has shown of a manager, rule by rule."""
+
+    kind: type[BlockManager]
+    report: Report
+
+    @property
+    def broken(self) -> Mapping[str, list[str]]:
+        """For each rule that is broken, what is wrong and how it comes to that, as text.
+
+        One step may break several rules, and each of them is told.
+        """
+        found: dict[str, list[str]] = {}
+        for finding in self.report.findings:
+            for verdict in _each(finding.verdict):
+                text = f"{story(self.kind, finding.case, verdict)}\n{_when(finding)}"
+                found.setdefault(_rule_of(verdict.violation), []).append(text)
+        if not found and (never := self._never_hits()) is not None:
+            found["P14 (nothing less)"] = [never]
+        return found
+
+    @property
+    def unjudged(self) -> Mapping[str, str]:
+        """The rules that could not be judged, and why."""
+        return {} if self.report.sight is None else self.report.sight.unjudged
+
+    def _never_hits(self) -> str | None:
+        """What no promise says: that a cache in which nothing is ever found is none."""
+        activity = self.report.activity
+        if not activity.asked_again or activity.hits:
+            return None
+        return (
+            f"P14 a cache that never hits: {self.kind.__qualname__}\n"
+            f"  what: {activity.asked_again:,} lookups asked for what had been computed before, none found anything\n"
+            '  a manager that caches nothing says so: dialect = {"keep": "none"}'
+        )
+
+
+def fuzz_manager(
+    kind: type[BlockManager],
+    *,
+    examples: int | None = EXAMPLES,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    findings: int = _FINDINGS,
+) -> Fuzzed:
+    """Fuzz a manager; the same seed draws the same cases.
+
+    Raises:
+        UsageError: it lacks what every manager has.
+    """
+    session = InProcess(kind)
+    can = session.hello.capabilities[requests.LEVEL]
+    with heap_at_rest(), nothing_from_modules():
+        report = hunt(
+            judged_in(session, requests.more_oracles),
+            kind.__qualname__,
+            requests.LEVEL,
+            requests.profiles(can),
+            seed=seed,
+            seconds=seconds,
+            examples=examples,
+            findings=findings,
+            closing=requests.closing(can),
+            sight=Sight(),
+        )
+    return Fuzzed(kind, report)
+
+
+def _each(verdict: Verdict) -> Iterator[Verdict]:
+    """The verdict once for each rule that the step breaks, with what breaks it first."""
+    told: set[str] = set()
+    all_of_them = (verdict.violation, *verdict.also)
+    for violation in all_of_them:
+        if (rule := _rule_of(violation)) not in told:
+            told.add(rule)
+            yield replace(verdict, violation=violation, also=tuple(v for v in all_of_them if v is not violation))
+
+
+def _rule_of(violation: Violation) -> str:
+    """The rule that is counted. A hit that is too long and one that is too short are told apart."""
+    if violation.rule == "P14" and violation.oracle != "length of a hit":
+        return "P14 (nothing less)"
+    return violation.rule if violation.rule in RULES else "L2"
+
+
+def _when(finding: Finding) -> str:
+    return f"  found after {finding.seconds:.1f} s ({finding.steps_until:,} steps) in profile {finding.profile}"

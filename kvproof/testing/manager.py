@@ -1,0 +1,163 @@
+"""What a user writes: `BlockManager`, an adapter around a block manager, and the `Request` that it is asked for.
+
+It is imported by test modules and by the pytest plugin, so it imports nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+__all__ = ["BlockManager", "Request"]
+
+T = TypeVar("T")
+
+Told: TypeAlias = T | Awaitable[T]
+"""An answer: at once, or from an ``async def``."""
+
+
+@dataclass(eq=False)
+class Request:
+    """A request as the kit's scheduler has it. A manager may read all of it, and keep what it likes in ``own``."""
+
+    name: str
+    """Unique, never used again."""
+    tokens: list[int]
+    """All its tokens so far: the prompt, and what was sampled since."""
+    adapter: str | None = None
+    """The LoRA adapter that its KV depends on, for managers whose `BlockManager.tenants` have it."""
+    salt: str | None = None
+    """The cache salt that it shares its KV under, for managers whose `BlockManager.tenants` have it."""
+    found: list[int] = field(default_factory=list)
+    """The blocks that its lookup found; the first `BlockManager.allocate` behind it has to take hold of them."""
+    cached: int = 0
+    """So many of its first tokens need not be computed, since they were found."""
+    table: list[int] = field(default_factory=list)
+    """Its block table: what `BlockManager.allocate` returned last."""
+    computed: int = 0
+    """So many of its first tokens are computed."""
+    own: Any = None
+    """Whatever an adapter wants to remember of it."""
+
+
+class BlockManager:
+    """Your block manager, as kvproof drives it: subclass it, and call your manager in the methods below.
+
+    One object is made for each run, by ``YourClass(blocks, block_tokens)``. The kit plays the scheduler: requests
+    arrive, are looked up, admitted, grow, are preempted, finish. It keeps ghost content, so it knows what every block
+    holds, and judges each step by named rules (docs/rules.md). Needed are `__init__`, `allocate` and `free`; whatever
+    else you override unlocks more rules, and a run says which were not judged and why. Blocks are numbered from 0.
+
+    In a test module the subclass is collected by pytest, one test for each rule (docs/testing.md).
+
+    An ``__init__`` that also takes ``caching: bool`` is sometimes made with ``caching=False``. Each method may be
+    ``async def``. An exception of yours, on these legal calls, is a finding (L2).
+    """
+
+    block_sizes: ClassVar[tuple[int, ...]] = (2, 3, 4)
+    """Tokens per block that make sense for it; small ones find more."""
+
+    tokens_per_grow: ClassVar[int] = 3
+    """How many sampled tokens one step may add, at most: 1 for a manager without speculative decoding."""
+
+    tenants: ClassVar[tuple[str, ...]] = ()
+    """What its keys depend on beside tokens: ``salt``, ``adapter``. Unlocks requests that have one (P13)."""
+
+    null_block: ClassVar[int | None] = None
+    """A block that stands for "nothing here" and is never handed out, if it has one. Then there is one block more than
+    it was asked for, all are numbered, and this one is never handed out. Unlocks P4."""
+
+    exact: ClassVar[bool] = True
+    """Whether block tables are all that holds blocks: then reference counts must equal them (P2). False for a manager
+    whose counts contain other holders, such as the cache itself: then they must be at least that."""
+
+    dialect: ClassVar[Mapping[str, str | int]] = {"keep": "all"}
+    """What it does where the rules leave a choice; it is held to what it says (docs/protocol.md, Dialect).
+
+    ``keep``: ``all``: what was computed is found again until its block is handed out to another, evicted or reset
+    (P14). ``take``: ``head``: blocks come from the head of the free queue (P7). ``free``: ``append`` or ``split``:
+    where freed blocks go (P10). ``drop``: lookups give up so many tokens. An empty dialect promises nothing."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        """Make a fresh manager of so many usable blocks, each of so many tokens."""
+
+    # ------------------------------------------------------------------------------------------- what it is asked to do
+
+    def lookup(self, request: Request) -> Told[Sequence[int]]:
+        """Return the blocks in which a prefix of the request is cached, in order; take hold of nothing yet.
+
+        At most ``(len(request.tokens) - 1) // block_tokens``: the last token is computed, whatever is cached. Unlocks
+        P14 and most of P6. A manager that looks up and allocates in one call leaves this out, and sets
+        ``request.cached`` in `allocate`.
+        """
+        raise NotImplementedError
+
+    def allocate(self, request: Request, tokens: int) -> Told[Sequence[int] | None]:
+        """Give the request blocks for its first ``tokens`` tokens and return its whole block table; None: no room.
+
+        The first call for a request, and the first one after `free`, also takes hold of ``request.found``, which the
+        table begins with. A refusal changes nothing (P7, P15).
+        """
+        raise NotImplementedError
+
+    def commit(self, request: Request, tokens: int) -> Told[None]:  # noqa: ARG002
+        """Take note that the request's first ``tokens`` tokens are computed: full blocks may be cached now.
+
+        A manager that registers blocks elsewhere leaves this out.
+        """
+        return None
+
+    def free(self, request: Request) -> Told[None]:
+        """Take the request's blocks back: it has finished, was aborted, or is preempted (and will come again)."""
+        raise NotImplementedError
+
+    def evict(self, block: int) -> Told[None]:
+        """Take a block out of the prefix map; whoever holds it goes on holding it. Unlocks P11."""
+        raise NotImplementedError
+
+    def reset(self) -> Told[bool]:
+        """Empty the prefix map and return true; with blocks held, return false and change nothing. Unlocks O10."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------ what it can tell
+
+    def keys(self, request: Request) -> Told[Sequence[Hashable]]:
+        """Return the manager's own hash keys of the request's full blocks, in order. Unlocks P13.
+
+        Left out, the tokens themselves stand for keys: ``(adapter, salt, tuple of all tokens up to the block's end)``.
+        """
+        raise NotImplementedError
+
+    def table(self, request: Request) -> Told[Sequence[int]]:
+        """Return the request's block table from the manager's own books; left out: what `allocate` returned."""
+        return request.table
+
+    def ref_counts(self) -> Told[Sequence[int]]:
+        """Return the reference count of each block, in the order of their numbers. Unlocks P1, P2 and P3 with
+        `free_queue`, and L2: nothing is held in the end."""
+        raise NotImplementedError
+
+    def free_queue(self) -> Told[Sequence[int]]:
+        """Return the free blocks, the one that is taken next first; walk the queue. Unlocks P1, P3, P4, P7, P10."""
+        raise NotImplementedError
+
+    def num_free(self) -> Told[int]:
+        """Return the manager's own counter of free blocks. Unlocks more of P3."""
+        raise NotImplementedError
+
+    def cached(self) -> Told[Mapping[Any, int | Iterable[int]]]:
+        """Return the prefix map: key to block, or to blocks, the first registered first; keys as in `keys`.
+
+        Unlocks P6 for all that is cached, P11, P15 and O10, and the exact half of P14.
+        """
+        raise NotImplementedError
+
+    def block_keys(self) -> Told[Mapping[int, Any]]:
+        """Return the key that each block says it carries, blocks without one left out. Unlocks P5, with `cached`."""
+        raise NotImplementedError
+
+    def take_events(self) -> Told[Iterable[tuple[Any, ...]]]:
+        """Return the KV events since the last call, oldest first: ``("stored", key)`` or ``("stored", key, parent)``,
+        ``("removed", key)``, ``("cleared",)``. Unlocks P12, with `cached`."""
+        raise NotImplementedError

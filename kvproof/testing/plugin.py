@@ -1,0 +1,82 @@
+"""The pytest plugin: block managers in test modules become tests, and ``--kvproof TARGET`` adds those of an engine.
+
+It is loaded by every pytest where kvproof is installed, so it imports nothing of it before somebody asks for it, and
+changes nothing for suites that do not use it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .collecting import ManagerClass
+    from .manager import BlockManager
+
+__all__: list[str] = []
+
+MARKER = "kvproof(examples, seconds, seed): a test that kvproof makes; on a BlockManager, how long it is fuzzed"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("kvproof", "KV-cache block managers (kvproof)")
+    group.addoption(
+        "--kvproof",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="Also fuzz an engine, one test for each level: vllm@PYTHON, vllm==VERSION, exec:COMMAND or "
+        "python:MODULE:CLASS. May be given several times.",
+    )
+    group.addoption(
+        "--kvproof-time",
+        type=float,
+        metavar="SECONDS",
+        help="For each level of a target (60 by default), and for each BlockManager (10 at most by default).",
+    )
+    group.addoption("--kvproof-known", metavar="FILE", help="A list of findings of targets that are no news.")
+    group.addoption("--kvproof-seed", type=int, default=0, metavar="N", help="Chooses the cases (default: 0).")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker."""
+    config.addinivalue_line("markers", MARKER)
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> ManagerClass | list[Any] | None:
+    """Collect the managers of a module, as pytest collects `unittest.TestCase`."""
+    if not _is_manager(obj):
+        return None
+    from .collecting import ManagerClass, is_complete
+
+    wanted = not name.startswith("_") and getattr(obj, "__test__", True) and is_complete(obj)
+    return ManagerClass.from_parent(collector, name=name, obj=obj) if wanted else []
+
+
+def _is_manager(obj: object) -> bool:
+    """Whether it is a subclass of `BlockManager`; where that was never imported, nothing is."""
+    module = sys.modules.get("kvproof.testing.manager")
+    if module is None or not isinstance(obj, type):
+        return False
+    base: type[BlockManager] = module.BlockManager
+    return issubclass(obj, base)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add the tests of the targets that the command line names; what selects tests selects among them too."""
+    items += _of_targets(session, config.getoption("--kvproof"))
+
+
+def _of_targets(session: pytest.Session, targets: list[str]) -> Iterator[pytest.Item]:
+    if targets:
+        from .targets import Target
+
+        for target in dict.fromkeys(targets):
+            yield from Target.from_parent(session, name=target).collect()

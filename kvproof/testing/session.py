@@ -1,0 +1,82 @@
+"""A `BlockManager` in this process, asked as a worker behind a pipe is: the same messages, the same answers."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ..engines.session import Failure, Run
+from ..engines.worker.serving import answer, hang
+from ..judge.record import PROTOCOL, Answer, Capabilities, Case, Hello
+from .manager import BlockManager
+from .system import LEVEL, Refused, System, capabilities
+
+__all__ = ["Adapter", "InProcess"]
+
+_SECONDS = 5.0
+"""So long an operation may take."""
+
+
+class Adapter:
+    """What makes systems of a manager."""
+
+    Refused = Refused
+    __file__: str | None = __file__
+
+    def __init__(self, kind: type[BlockManager]) -> None:
+        """Make systems of this manager."""
+        self.LEVELS: Mapping[str, Callable[[dict[str, Any]], System]] = {LEVEL: partial(System, kind)}
+        self.about: dict[str, Any] = {
+            "engine": kind.__qualname__,
+            "version": str(getattr(kind, "version", "unversioned")),
+            "capabilities": {LEVEL: capabilities(kind)},
+        }
+        """What a hello says of it."""
+
+
+class InProcess:
+    """What `kvproof.engines.session.Session` is for a worker, without one: `hunt` asks either."""
+
+    def __init__(self, kind: type[BlockManager], seconds: float = _SECONDS) -> None:
+        """Ask this manager; an operation may take so long.
+
+        Raises:
+            UsageError: it lacks what every manager has.
+        """
+        self._adapter, self._seconds = Adapter(kind), seconds
+        about = self._adapter.about
+        can = msgspec.convert(about["capabilities"], dict[str, Capabilities])
+        self.hello = Hello(PROTOCOL, about["engine"], about["version"], [LEVEL], can)
+
+    def run(self, case: Case) -> Run:
+        """Let a fresh manager do a case. What it says that cannot be read is garbage, and a finding."""
+        message = {"level": case.level, "setup": case.setup, "ops": msgspec.to_builtins(case.ops)}
+        with _watched(self._seconds) as seconds:
+            answered, _ = answer(self._adapter, message, seconds, seconds)
+        try:
+            return Run(msgspec.convert({"id": 0, **answered}, Answer))
+        except msgspec.ValidationError as error:
+            return Run(Answer(0), Failure("garbage", f"the manager's answer is none: {error}"))
+
+
+@contextmanager
+def _watched(seconds: float) -> Iterator[float]:
+    """Have a handler for operations that hang, and give their limit: none where somebody else watches the time.
+
+    Signals reach the main thread alone, and there is one timer: that of pytest-timeout goes on.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getitimer(signal.ITIMER_REAL)[0] or signal.getsignal(signal.SIGALRM) is None:
+        yield 0.0
+        return
+    before = signal.signal(signal.SIGALRM, hang)
+    try:
+        yield seconds
+    finally:
+        signal.signal(signal.SIGALRM, before)

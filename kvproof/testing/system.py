@@ -1,0 +1,355 @@
+"""A `BlockManager` as a system of the level ``requests``: the kit's scheduler, which tells what was asked and answered.
+
+It plays what a server does around its block manager, in the words of `docs/protocol.md`, and judges nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from operator import index
+from typing import Any
+
+from ..engines.driver.requests import LEVEL
+from ..errors import UsageError
+from .manager import BlockManager, Request
+
+__all__ = ["LEVEL", "Refused", "System", "capabilities"]
+
+SKIPPED = object()
+
+_STATE = {
+    "ref": "ref_counts",
+    "free": "free_queue",
+    "num_free": "num_free",
+    "cached": "cached",
+    "hashes": "block_keys",
+}
+"""The fields of a pool's state, and who tells them."""
+
+_ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt")
+
+
+class Refused(Exception):
+    """This setup is not taken."""
+
+
+def has(kind: type[BlockManager], method: str) -> bool:
+    """Tell whether a manager overrides a method."""
+    return getattr(kind, method) is not getattr(BlockManager, method)
+
+
+def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
+    """What a manager can do and tell, as a hello says it.
+
+    Raises:
+        UsageError: it lacks what every manager has, or says what is no word.
+    """
+    for method in ("allocate", "free"):
+        if not has(kind, method):
+            raise UsageError(
+                f"{kind.__qualname__} has no {method}(); kvproof.testing.BlockManager says what it must do"
+            )
+    if wrong := set(kind.tenants) - {"salt", "adapter"}:
+        raise UsageError(f"{kind.__qualname__}.tenants names {min(wrong)}; there are salt and adapter")
+    if not kind.block_sizes or min(kind.block_sizes) < 1 or kind.tokens_per_grow < 1:
+        raise UsageError(f"{kind.__qualname__}: block_sizes and tokens_per_grow are numbers above 0")
+    options = ["events"] if has(kind, "take_events") else []
+    if "caching" in inspect.signature(kind.__init__).parameters:
+        options.append("caching")
+    return {
+        "operations": [*_ALWAYS, *(name for name in ("evict", "reset") if has(kind, name)), "drain"],
+        "options": options,
+        "tenants": list(kind.tenants),
+        "visible": {"device": [name for name, method in _STATE.items() if has(kind, method)]},
+        "block_tokens": list(kind.block_sizes),
+        "tokens_per_grow": kind.tokens_per_grow,
+    }
+
+
+class System:
+    """One manager, and the requests that the kit's scheduler has."""
+
+    SKIPPED = SKIPPED
+
+    def __init__(self, kind: type[BlockManager], setup: dict[str, Any]) -> None:
+        """Make a manager from a setup.
+
+        Raises:
+            Refused: it does not take one like that.
+        """
+        self._kind, self._can = kind, capabilities(kind)
+        blocks, self._size, caching = _read(setup, self._can["options"])
+        self._events: bool = setup.get("events", False)
+        options = {"caching": caching} if "caching" in self._can["options"] else {}
+        self._manager = kind(blocks, self._size, **options)
+        self._shows = self._can["visible"]["device"]
+        self._operations = frozenset(self._can["operations"])
+        self._looks_up = has(kind, "lookup")
+        self._waiting: dict[str, Request] = {}
+        self._running: dict[str, Request] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._told: dict[str, list[int]] = {}
+        self._effects: list[list[Any]] = []
+        null = kind.null_block
+        self._blocks = blocks + (null is not None)
+        device = {"blocks": self._blocks, **({} if null is None else {"null": null})}
+        dialect = dict(kind.dialect) if caching else {**kind.dialect, "keep": "none"}
+        notes: dict[str, Any] = {"dialect": dialect}
+        if not has(kind, "keys"):
+            notes["keys"] = "tokens"
+        self.world: dict[str, Any] = {
+            "groups": [{"kind": "full", "block": self._size}],
+            "tiers": {"device": device},
+            "hash_block": self._size,
+            "exact": kind.exact,
+            "notes": notes,
+        }
+
+    # ----------------------------------------------------------------------------------------------------- the protocol
+
+    def do(self, op: str, args: dict[str, Any]) -> Any:
+        """Do an operation."""
+        if op not in self._operations:
+            raise ValueError(f"there is no operation {op}")
+        operation: Callable[..., Any] = getattr(self, f"_{op}")
+        result = operation(**args)
+        if result is not SKIPPED and self._events:
+            self._tell_events()
+            self._tell("boundary", "device")
+        return result
+
+    def take_effects(self) -> list[list[Any]]:
+        """Return the effects since the last call."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def state(self) -> dict[str, Any]:
+        """Return what the manager tells of its state."""
+        told = {name: getattr(self, f"_shown_{name}")() for name in self._shows}
+        tables = {name: [_blocks(self._ask("table", request))] for name, request in self._running.items()}
+        counts = {"waiting": len(self._waiting), "running": len(self._running), "pending": 0}
+        return {"pools": {"device": told}, "tables": tables, **counts}
+
+    def _tell(self, *effect: Any) -> None:
+        self._effects.append(list(effect))
+
+    # ------------------------------------------------------------------------------------------------------- operations
+
+    def _start(
+        self, request: str, prompt: list[int], most: int = 0, adapter: str | None = None, salt: str | None = None
+    ) -> Any:
+        if request in self._waiting or request in self._running:
+            return SKIPPED
+        new = self._waiting[request] = Request(request, list(prompt), adapter, salt)
+        self._tell("request", request, {"tokens": list(prompt), "adapter": adapter, "salt": salt})
+        return self._admit(new, most)
+
+    def _resume(self, request: str) -> Any:
+        waiting = self._waiting.get(request)
+        return SKIPPED if waiting is None else self._admit(waiting, 0)
+
+    def _step(self, request: str, most: int) -> Any:
+        running = self._running.get(request)
+        if running is None or running.computed >= len(running.tokens):
+            return SKIPPED
+        until = len(running.tokens) if not most else min(len(running.tokens), running.computed + most)
+        return self._advance(running, until)
+
+    def _grow(self, request: str, tokens: list[int]) -> Any:
+        running = self._running.get(request)
+        if running is None or running.computed < len(running.tokens):
+            return SKIPPED
+        before = len(running.tokens)
+        running.tokens += tokens
+        table = self._ask("allocate", running, len(running.tokens))
+        if table is None:
+            del running.tokens[before:]
+            return False
+        self._tell("append", request, list(tokens))
+        self._tell_keys(running)
+        self._compute(running, table, len(running.tokens))
+        return True
+
+    def _finish(self, request: str) -> Any:
+        return self._end(request, "finished") if request in self._running else SKIPPED
+
+    def _abort(self, request: str) -> Any:
+        if request in self._running:
+            return self._end(request, "aborted")
+        if self._waiting.pop(request, None) is None:
+            return SKIPPED
+        self._tell("end", request, "aborted")
+        return None
+
+    def _preempt(self, request: str) -> Any:
+        running = self._running.get(request)
+        if running is None:
+            return SKIPPED
+        self._let_go(running)
+        self._waiting[request] = running
+        self._tell("preempted", request)
+        return None
+
+    def _evict(self, block: int) -> Any:
+        if not 0 <= block < self._blocks or block == self._kind.null_block:
+            return SKIPPED
+        self._ask("evict", block)
+        return None
+
+    def _reset(self) -> Any:
+        return bool(self._ask("reset"))
+
+    def _drain(self) -> Any:
+        """What runs finishes; then what waits is admitted and finishes, the oldest first."""
+        steps = 0
+        for name in [*self._running]:
+            self._end(name, "finished")
+            steps += 1
+        for name, request in [*self._waiting.items()]:
+            if self._admit(request, 0):
+                self._end(name, "finished")
+                steps += 2
+        return {"left": len(self._waiting), "pending": 0, "steps": steps}
+
+    # -------------------------------------------------------------------------------------- what operations are made of
+
+    def _admit(self, request: Request, most: int) -> bool:
+        """Look up, hold, make room and compute; without room nothing has happened."""
+        self._tell_keys(request)
+        size, length = self._size, len(request.tokens)
+        request.found = _blocks(self._ask("lookup", request)) if self._looks_up else []
+        request.cached = len(request.found) * size
+        until = min(length, request.cached + (most or length))
+        table = self._ask("allocate", request, until)
+        if table is None:
+            request.found, request.cached = [], 0
+            return False
+        self._running[request.name] = self._waiting.pop(request.name)
+        cached = request.cached
+        found = request.found if self._looks_up else _blocks(table)[: -(-cached // size)]
+        self._tell("lookup", request.name, cached, 0, length - 1)
+        self._tell("found", request.name, [list(found)], cached)
+        request.computed = min(cached, length)
+        self._compute(request, table, max(until, request.computed))
+        return True
+
+    def _advance(self, request: Request, until: int) -> bool:
+        table = self._ask("allocate", request, until)
+        if table is None:
+            return False
+        self._compute(request, table, until)
+        return True
+
+    def _compute(self, request: Request, table: Iterable[Any], until: int) -> None:
+        """The forward pass up to a position, in the blocks of this table, and its result."""
+        request.table = _blocks(table)
+        self._tell("table", request.name, 0, 0, list(request.table))
+        if request.computed < until:
+            self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])
+        request.computed = until
+        self._ask("commit", request, until)
+        self._tell("processed", request.name, until)
+
+    def _end(self, name: str, how: str) -> Any:
+        self._let_go(self._running[name])
+        self._tell("end", name, how)
+        return None
+
+    def _let_go(self, request: Request) -> None:
+        self._ask("free", request)
+        del self._running[request.name]
+        request.table, request.found, request.cached, request.computed = [], [], 0, 0
+
+    def _tell_keys(self, request: Request) -> None:
+        """Those keys of a request that are new, or not what they were."""
+        keys = [self._number(key) for key in self._keys(request)]
+        told = self._told.get(request.name, [])
+        same = next((i for i, (a, b) in enumerate(zip(keys, told, strict=False)) if a != b), min(len(keys), len(told)))
+        if keys[same:]:
+            self._tell("keys", request.name, same, keys[same:])
+        self._told[request.name] = keys
+
+    def _keys(self, request: Request) -> Sequence[Hashable]:
+        tokens, ends = request.tokens, range(self._size, len(request.tokens) + 1, self._size)
+        if "keys" in self.world["notes"]:
+            return [(request.adapter, request.salt, tuple(tokens[:end])) for end in ends]
+        keys: Sequence[Hashable] = self._ask("keys", request)
+        if len(keys) != len(ends):
+            raise ValueError(f"keys() returned {len(keys)} keys, and {request.name} has {len(ends)} full blocks")
+        return keys
+
+    def _tell_events(self) -> None:
+        for event in self._ask("take_events"):
+            kind, *rest = event
+            if kind == "stored" and len(rest) in (1, 2):
+                parent = None if len(rest) == 1 or rest[1] is None else self._number(rest[1])
+                self._tell("stored", "device", 0, [self._number(rest[0])], parent)
+            elif kind == "removed" and len(rest) == 1:
+                self._tell("removed", "device", 0, [self._number(rest[0])])
+            elif kind == "cleared" and not rest:
+                self._tell("cleared", "device")
+            else:
+                raise ValueError(f"take_events() told {event!r}; there are stored, removed and cleared")
+
+    # -------------------------------------------------------------------------------------------------------- the state
+
+    def _shown_ref(self) -> list[int]:
+        return _blocks(self._ask("ref_counts"))
+
+    def _shown_free(self) -> list[int]:
+        return _blocks(self._ask("free_queue"))
+
+    def _shown_num_free(self) -> int:
+        return index(self._ask("num_free"))
+
+    def _shown_cached(self) -> list[list[Any]]:
+        entries = self._ask("cached").items()
+        return [[self._number(key), 0, _blocks(at) if isinstance(at, Iterable) else [index(at)]] for key, at in entries]
+
+    def _shown_hashes(self) -> list[list[Any]]:
+        return [[index(block), [[self._number(key), 0]]] for block, key in self._ask("block_keys").items()]
+
+    # ----------------------------------------------------------------------------------------------------- small things
+
+    def _number(self, key: Hashable) -> int:
+        """The number of a key: they are numbered as they are met."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        """Call the manager, and wait for an answer that takes its time."""
+        answer = getattr(self._manager, method)(*args)
+        return asyncio.run(_waited(answer)) if inspect.isawaitable(answer) else answer
+
+
+async def _waited(answer: Any) -> Any:
+    return await answer
+
+
+def _blocks(told: Iterable[Any]) -> list[int]:
+    """Numbers of blocks as plain numbers, whatever kind of integers they are."""
+    return [index(block) for block in told]
+
+
+def _read(setup: dict[str, Any], options: list[str]) -> tuple[int, int, bool]:
+    """The blocks, the tokens of a block, and whether there is caching.
+
+    Raises:
+        Refused: that is no setup, or has an option that the manager does not.
+    """
+    for name in _unknown(setup, options):
+        raise Refused(f"there is no option {name}")
+    blocks, size, caching = setup.get("blocks"), setup.get("block_tokens"), setup.get("caching", True)
+    for name, value in (("blocks", blocks), ("block_tokens", size)):
+        if type(value) is not int or value < 1:
+            raise Refused(f"{name} must be a number above 0")
+    if type(caching) is not bool or type(setup.get("events", False)) is not bool:
+        raise Refused("caching and events must be true or false")
+    assert isinstance(blocks, int)
+    assert isinstance(size, int)
+    return blocks, size, caching
+
+
+def _unknown(setup: dict[str, Any], options: list[str]) -> Iterator[str]:
+    return (name for name in setup if name not in ("blocks", "block_tokens", *options))

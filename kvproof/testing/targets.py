@@ -1,0 +1,82 @@
+"""Engines and drivers that ``pytest --kvproof TARGET`` names: a test for each level, which runs ``kvproof fuzz``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..engines.catalog import ENGINES
+from ..engines.driver.command import is_driver
+from ..engines.driver.requests import LEVEL
+from ..engines.store import engine_of
+from ..errors import ExitStatus
+
+__all__ = ["LevelItem", "Target"]
+
+_SECONDS = 60.0
+
+
+class FoundError(AssertionError):
+    """Something was found. The text is what the command said."""
+
+
+class Target(pytest.Collector):
+    """An engine, or a driver of the user's."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One test for each level.
+
+        Raises:
+            pytest.UsageError: there is no such engine.
+        """
+        self.add_marker("kvproof")
+        for level in _levels(self.name):
+            yield LevelItem.from_parent(self, name=level)
+
+
+def _levels(target: str) -> tuple[str, ...]:
+    if is_driver(target):
+        return (LEVEL,)
+    engine = engine_of(target)
+    if engine is None:
+        raise pytest.UsageError(
+            f"--kvproof {target} names no target; write vllm@PYTHON, vllm==VERSION, exec:COMMAND or python:MODULE:CLASS"
+        )
+    return ENGINES[engine].LEVELS
+
+
+class LevelItem(pytest.Item):
+    """Whether an engine keeps the rules at one level."""
+
+    def runtest(self) -> None:
+        """Run the command; fail with what it found, skip where it judged nothing."""
+        assert self.parent is not None
+        option = self.config.getoption
+        command = [sys.executable, "-m", "kvproof", "fuzz", self.parent.name, "--level", self.name]
+        command += ["--time", str(option("--kvproof-time") or _SECONDS), "--seed", str(option("--kvproof-seed"))]
+        if option("--kvproof-known"):
+            command += ["--known", option("--kvproof-known")]
+        done = subprocess.run(
+            command, cwd=self.config.invocation_params.dir, capture_output=True, text=True, check=False
+        )
+        if done.returncode == ExitStatus.REFUTED:
+            raise FoundError(done.stdout)
+        if done.returncode == ExitStatus.UNDECIDED:
+            pytest.skip(done.stdout.strip().splitlines()[-1])
+        if done.returncode != ExitStatus.HOLDS:
+            pytest.fail(done.stderr.strip() or done.stdout, pytrace=False)
+        self.add_report_section("call", "kvproof", done.stdout)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Of what was found, what the command said."""
+        return str(excinfo.value) if isinstance(excinfo.value, FoundError) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """No file has it."""
+        assert self.parent is not None
+        return self.path, None, f"{self.parent.name}: {self.name}"

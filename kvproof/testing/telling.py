@@ -1,0 +1,124 @@
+"""Findings as text that one understands without knowing the kit."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..judge.record import Case, State, Step
+from ..judge.violation import Verdict
+from ..spec.rules import RULES
+
+if TYPE_CHECKING:
+    from .manager import BlockManager
+
+__all__ = ["played", "regression_test", "replay_line", "short", "story", "tell"]
+
+
+def replay_line(target: str, path: str) -> str:
+    """The command that shows a trace's fault again."""
+    return f"kvproof replay {shlex.quote(path)} --target {shlex.quote(target)}"
+
+
+def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> Iterator[str]:
+    """Lines that say what is wrong, which rule that breaks, what led there, and how to see it again."""
+    violation = found.violation
+    yield f"{violation.rule} {violation.oracle}: {target}, level {case.level}"
+    yield f"  what: {violation.text}"
+    for other in found.also[:3]:
+        yield f"  also: {other.rule} {other.oracle}: {other.text}"
+    rule = RULES.get(violation.rule)
+    yield f"  rule {violation.rule}: {rule.sentence if rule is not None else ''}"
+    yield f"  setup: {short(case.setup)}"
+    yield from played(case, found)
+    yield from _around(found.answer.steps, found.at)
+    if path is not None:
+        yield f"  again: {replay_line(target, path)}"
+
+
+def played(case: Case, found: Verdict) -> Iterator[str]:
+    """A line for each operation, up to the one after which it shows."""
+    steps = found.answer.steps
+    for number, (op, asked) in enumerate(case.ops[: found.at + 1]):
+        step = steps[number] if number < len(steps) else None
+        args = short(asked if step is None else step.args, brackets=False)
+        yield f"  {number + 1:3} {op} {args}".rstrip() + _outcome(step)
+
+
+def _outcome(step: Step | None) -> str:
+    if step is None:
+        return "   <- not answered"
+    if step.skipped:
+        return "   (nothing to do)"
+    if step.error is not None:
+        return f"   <- {step.error.type}"
+    return "" if step.result is None else f"  -> {short(step.result)}"
+
+
+def _around(steps: list[Step], at: int) -> Iterator[str]:
+    """What the last operation changed in the engine's state."""
+    after = steps[at].state if at < len(steps) else None
+    before = next((s.state for s in reversed(steps[:at]) if s.state is not None), None)
+    if after is None:
+        if before is not None:
+            yield "  state before the last operation:"
+            yield from (f"    {line}" for line in _lines(before))
+        return
+    old = dict(line.split(": ", 1) for line in _lines(before)) if before is not None else {}
+    yield "  state after the last operation (before it, where that differs):"
+    for line in _lines(after):
+        name, value = line.split(": ", 1)
+        was = old.get(name)
+        yield f"    {name}: {value}" + ("" if was in (None, value) else f"   (before: {was})")
+
+
+def _lines(state: State) -> Iterator[str]:
+    for tier, pool in state.pools.items():
+        if pool.ref is not None:
+            yield f"{tier} ref_cnt: {short(pool.ref)}"
+        if pool.free is not None:
+            yield f"{tier} free queue: {short(pool.free)}"
+        cached = {f"{key}/{group}": blocks for key, group, blocks in pool.cached or ()}
+        yield f"{tier} cached (blocks by key/group): {short(cached)}"
+    for request, tables in state.tables.items():
+        yield f"block tables of {request}: {short(tables)}"
+    for tier, blocks in state.holds.items():
+        if blocks:
+            yield f"{tier} blocks held by transfers and pins: {short(blocks)}"
+    yield f"requests and transfers: {state.waiting} waiting, {state.running} running, {state.pending} transfers"
+
+
+def short(value: Any, *, brackets: bool = True) -> str:
+    """Plain data in few characters."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{key}={short(item)}" for key, item in value.items() if item not in (None, [], {}))
+        return f"{{{inside}}}" if brackets else inside
+    return msgspec.json.encode(value).decode().replace(",", ", ").replace('"', "")
+
+
+def story(kind: type[BlockManager], case: Case, found: Verdict) -> str:
+    """What is wrong with a manager, what led there, and a test that shows it again."""
+    test = "\n".join(f"    {line}".rstrip() for line in regression_test(kind, case, found).splitlines())
+    return "\n".join([*tell(kind.__qualname__, case, found), "  a test to keep:", "", test, ""])
+
+
+def regression_test(kind: type[BlockManager], case: Case, found: Verdict) -> str:
+    """Python text of a test that plays a case, to be pasted beside the manager."""
+    violation = found.violation
+    name = re.sub(r"\W+", "_", f"{violation.rule} {violation.oracle}".lower())
+    lines = [f"        {op!r}," for op in case.ops[: found.at + 1]]
+    return "\n".join(
+        [
+            "from kvproof.testing import assert_played",
+            "",
+            f"def test_{name}() -> None:",
+            f"    # {violation.text}",
+            f"    assert_played({kind.__name__}, {case.setup!r}, [",
+            *lines,
+            "    ])",
+        ]
+    )

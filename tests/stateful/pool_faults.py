@@ -1,0 +1,125 @@
+"""The example pool (docs/examples/block-pool) with a fault, ten times; each is one that real pools had."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "block-pool"
+sys.path.insert(0, str(EXAMPLE))
+
+from pool import Block, Pool  # noqa: E402
+
+
+class MissingTouch(Pool):
+    """What was found is put into the table, and nobody counts that."""
+
+    def touch(self, block: Block) -> None:
+        pass
+
+
+class StaleMapEntry(Pool):
+    """A block that is taken stays in the map under its old key."""
+
+    def forget(self, block: Block) -> None:
+        block.key = None
+
+
+class PartialAllocation(Pool):
+    """Blocks are taken one by one, until there are none: a refusal keeps those that it has."""
+
+    def extend(self, name: str, tokens: int) -> bool:
+        for _ in range(self.need(tokens) - len(self.tables[name])):
+            if not self.num_free:
+                return False
+            self.tables[name].append(self.take())
+        return True
+
+
+class FreedInOrder(Pool):
+    """A request's first block is given back first, and so is the first to go."""
+
+    def release(self, name: str) -> None:
+        for number in self.tables.pop(name):
+            self.give_back(self.blocks[number])
+
+
+class KeyWithoutSalt(Pool):
+    """Tenants share keys."""
+
+    def keys(self, tokens: Sequence[int], salt: str | None = None) -> list[bytes]:
+        return super().keys(tokens)
+
+
+class KeyWithoutParent(Pool):
+    """A key names the tokens of its block and nothing before it."""
+
+    def key(self, parent: bytes, tokens: Sequence[int]) -> bytes:
+        return super().key(b"", tokens)
+
+
+class EarlyRegistration(Pool):
+    """A block is registered as soon as it is allocated, whatever is computed."""
+
+    def computed(self, name: str, tokens: Sequence[int], salt: str | None = None) -> None:
+        pass
+
+    def allocated(self, name: str, tokens: Sequence[int], salt: str | None) -> None:
+        super().computed(name, tokens, salt)
+
+
+class WholePrompt(Pool):
+    """A lookup may find all tokens, so that there is none left to compute."""
+
+    def most(self, tokens: Sequence[int]) -> int:
+        return len(tokens) // self.block_tokens
+
+
+class TruncatedHit(Pool):
+    """A lookup gives up the last block that it found."""
+
+    def lookup(self, tokens: Sequence[int], salt: str | None = None) -> list[int]:
+        return super().lookup(tokens, salt)[:-1]
+
+
+class MiscountedFree(Pool):
+    """A block that is found in the free queue leaves it uncounted."""
+
+    def touch(self, block: Block) -> None:
+        before = self.num_free
+        super().touch(block)
+        self.num_free = before
+
+
+class EventWithoutChange(Pool):
+    """A removal is told of blocks that are given back, though they stay in the map."""
+
+    def give_back(self, block: Block) -> None:
+        super().give_back(block)
+        if block.key is not None and block.ref_cnt == 0:
+            self.events.append(("removed", block.key))
+
+
+class NeverHits(Pool):
+    """A lookup finds nothing, ever."""
+
+    def lookup(self, tokens: Sequence[int], salt: str | None = None) -> list[int]:
+        return []
+
+
+FAULTS: dict[type[Pool], str] = {
+    MissingTouch: "P2",
+    StaleMapEntry: "P6",
+    PartialAllocation: "P7",
+    FreedInOrder: "P10",
+    KeyWithoutSalt: "P13",
+    KeyWithoutParent: "P13",
+    EarlyRegistration: "P6",
+    WholePrompt: "P14",
+    TruncatedHit: "P14 (nothing less)",
+    MiscountedFree: "P3",
+    EventWithoutChange: "P12",
+    NeverHits: "P14 (nothing less)",
+}
+"""The rule that names each of them."""

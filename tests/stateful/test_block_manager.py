@@ -1,0 +1,255 @@
+"""Block managers in this process: planted faults are found by the rule that names them, and nothing else is found."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import signal
+from typing import Any
+
+import pytest
+
+from kvproof.engines.driver import requests
+from kvproof.engines.driver.command import Driver
+from kvproof.engines.hunt import close, verdict
+from kvproof.engines.session import Session
+from kvproof.errors import UsageError
+from kvproof.judge.record import Case
+from kvproof.judge.sight import RULES
+from kvproof.testing import BlockManager, assert_fuzzed, assert_played
+from kvproof.testing.fuzzing import fuzz_manager
+from kvproof.testing.session import InProcess
+from kvproof.testing.telling import regression_test, story
+
+from . import pool_faults
+from .pool_faults import FAULTS, EarlyRegistration
+
+import test_pool as example  # isort: skip # pool_faults puts its folder on the path
+from pool import Pool  # isort: skip
+
+
+class _Early(example.TestPool):
+    """It tells its pool of a request's tokens when blocks are allocated."""
+
+    pool: EarlyRegistration
+
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        if table is not None:
+            self.pool.allocated(request.name, request.tokens, request.salt)
+        return table
+
+
+def driven(pool: type[Pool]) -> type[example.TestPool]:
+    base = _Early if pool is EarlyRegistration else example.TestPool
+    return type(pool.__name__, (base,), {"kind": pool})
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_is_found_by_the_rule_that_names_it(fault: type[Pool]) -> None:
+    fuzzed = fuzz_manager(driven(fault), seconds=5, findings=1)
+    assert FAULTS[fault] in fuzzed.broken, fuzzed.broken
+
+
+def test_the_right_pool_stays_silent() -> None:
+    fuzzed = fuzz_manager(example.TestPool, examples=600, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.report.examples >= 600
+    assert fuzzed.unjudged == {"P4": "there is no null block"}
+    assert fuzzed.report.activity.tight_hits
+    assert fuzzed.report.activity.preemptions
+
+
+class _Null(example.TestPool):
+    """A pool that keeps its block 0 back."""
+
+    null_block = 0
+
+    def __init__(self, blocks: int, block_tokens: int, caching: bool = True) -> None:
+        super().__init__(blocks + 1, block_tokens)
+        del self.pool.free[0]
+        self.pool.num_free -= 1
+        self.caching = caching
+
+    def commit(self, request, tokens):
+        if self.caching:
+            super().commit(request, tokens)
+
+
+def test_a_null_block_and_a_pool_without_a_cache_are_judged_too() -> None:
+    fuzzed = fuzz_manager(_Null, examples=400, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.unjudged == {}
+    assert fuzzed.report.profiles["uncached"]
+
+
+def test_a_null_block_that_is_queued_is_found() -> None:
+    class Queued(_Null):
+        def free_queue(self):
+            return [*self.pool.free, 0]
+
+    assert "P4" in fuzz_manager(Queued, examples=40, findings=1).broken
+
+
+class _Least(BlockManager):
+    """All that is needed: the pool tells nothing of its state, and whatever it can do is done in two calls."""
+
+    kind = Pool
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        self.pool = self.kind(blocks, block_tokens)
+
+    def allocate(self, request, tokens):
+        pool, name = self.pool, request.name
+        if name in pool.tables:
+            done = pool.extend(name, tokens)
+        else:
+            found = pool.lookup(request.tokens)
+            done = pool.admit(name, found, tokens)
+            request.cached = len(found) * pool.block_tokens if done else 0
+        return pool.tables[name] if done else None
+
+    def commit(self, request, tokens):
+        self.pool.computed(request.name, request.tokens[:tokens])
+
+    def free(self, request):
+        self.pool.release(request.name)
+
+
+def test_a_manager_that_tells_nothing_is_judged_by_what_it_hands_out() -> None:
+    fuzzed = fuzz_manager(_Least, examples=300, seconds=60)
+    assert fuzzed.broken == {}
+    assert {"P14", "P14 (nothing less)", "H8", "L1"} <= {*RULES} - {*fuzzed.unjudged}
+    assert "P6" in fuzzed.unjudged
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        (pool_faults.StaleMapEntry, "P6"),
+        (pool_faults.NeverHits, "P14 (nothing less)"),
+        (pool_faults.WholePrompt, "P14"),
+    ],
+)
+def test_faults_are_found_in_a_manager_that_tells_nothing(fault: type[Pool], rule: str) -> None:
+    kind = type(fault.__name__, (_Least,), {"kind": fault})
+    assert rule in fuzz_manager(kind, seconds=10, findings=1).broken
+
+
+def test_a_cache_that_never_hits_is_found_though_nothing_is_promised() -> None:
+    kind = type("NeverHits", (_Least,), {"kind": pool_faults.NeverHits, "dialect": {}})
+    broken = fuzz_manager(kind, examples=100).broken
+    assert [*broken] == ["P14 (nothing less)"]
+    assert "none found anything" in broken["P14 (nothing less)"][0]
+    honest = type("NoCache", (_Least,), {"kind": pool_faults.NeverHits, "dialect": {"keep": "none"}})
+    assert fuzz_manager(honest, examples=100).broken == {}
+
+
+class _Asynchronous(_Least):
+    """It waits before it answers."""
+
+    async def allocate(self, request, tokens):
+        await asyncio.sleep(0)
+        return super().allocate(request, tokens)
+
+    async def ref_counts(self):
+        return [block.ref_cnt for block in self.pool.blocks]
+
+
+def test_a_manager_that_is_asynchronous_is_driven_alike() -> None:
+    fuzzed = fuzz_manager(_Asynchronous, examples=40)
+    assert fuzzed.broken == {}
+    assert fuzzed.report.activity.hits
+
+
+class _Hangs(example.TestPool):
+    def free(self, request):
+        while True:
+            pass
+
+
+class _Raises(example.TestPool):
+    def lookup(self, request):
+        raise KeyError(request.name)
+
+
+class _Unreadable(example.TestPool):
+    def num_free(self):
+        return "three"
+
+
+class _NoState(example.TestPool):
+    def cached(self):
+        return dict.fromkeys(super().cached(), 99)
+
+
+CASE: list[tuple[str, dict[str, Any]]] = [
+    ("start", {"request": "r0", "prompt": [0, 0, 0]}),
+    ("finish", {"request": "r0"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(_Hangs, "L2 hang"), (_Raises, "KeyError: 'r0'"), (_Unreadable, "L2 exception"), (_NoState, "block 99")],
+)
+def test_what_goes_wrong_in_a_manager_is_a_finding(kind: type[BlockManager], said: str) -> None:
+    found, _ = verdict(InProcess(kind, seconds=0.2), Case("requests", {"blocks": 3, "block_tokens": 2}, CASE))
+    assert found is not None
+    assert said in story(kind, Case("requests", {}, CASE), found)
+
+
+def test_the_timer_of_others_is_left_alone() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 100)
+    try:
+        InProcess(example.TestPool).run(Case("requests", {"blocks": 3, "block_tokens": 2}, CASE))
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"free": BlockManager.free}, "has no free()"),
+        ({"tenants": ("user",)}, "there are salt and adapter"),
+        ({"block_sizes": ()}, "numbers above 0"),
+    ],
+)
+def test_what_is_no_manager_is_one_sentence(more: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)):
+        fuzz_manager(type("Odd", (example.TestPool,), more))
+
+
+def test_a_finding_is_a_test_to_keep() -> None:
+    kind = driven(pool_faults.MissingTouch)
+    finding = fuzz_manager(kind, seconds=5, findings=1).report.findings[0]
+    text = regression_test(kind, finding.case, finding.verdict)
+    scope: dict[str, Any] = {kind.__name__: kind}
+    exec(text, scope)
+    (test,) = (value for name, value in scope.items() if name.startswith("test_"))
+    with pytest.raises(AssertionError, match=finding.violation.rule):
+        test()
+    scope[kind.__name__] = example.TestPool
+    test()
+
+
+def test_managers_are_fuzzed_and_played_in_one_line() -> None:
+    assert_fuzzed(example.TestPool, examples=20)
+    with pytest.raises(AssertionError, match="P14 a shorter hit"):
+        assert_fuzzed(driven(pool_faults.TruncatedHit), seconds=2)
+    with pytest.raises(AssertionError, match="blocks must be a number above 0"):
+        assert_played(example.TestPool, {"blocks": 0, "block_tokens": 2}, [])
+
+
+def test_a_manager_behind_a_pipe_answers_as_one_in_this_process() -> None:
+    target = f"python:{pool_faults.EXAMPLE / 'test_pool.py'}:TestPool"
+    here = InProcess(example.TestPool)
+    with Session.of(Driver.of(target)) as there:
+        assert there.hello == here.hello
+        can = here.hello.capabilities["requests"]
+        for seed in range(5):
+            play = random.Random(seed).randbytes(200)
+            case = close(requests.draw(can, "plain", {"blocks": 5, "block_tokens": 2}, play), requests.closing(can))
+            assert there.run(case).answer.steps == here.run(case).answer.steps
