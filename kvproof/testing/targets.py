@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from ..engines.build import StoreError
 from ..engines.catalog import ENGINES
-from ..engines.driver.command import is_driver
+from ..engines.driver.command import Driver, is_driver
 from ..engines.driver.requests import LEVEL
 from ..engines.store import engine_of
 from ..errors import ExitStatus
 
-__all__ = ["LevelItem", "Target"]
+__all__ = ["LevelItem", "Target", "levels_of"]
 
 _SECONDS = 60.0
 
@@ -35,19 +36,32 @@ class Target(pytest.Collector):
             pytest.UsageError: there is no such engine.
         """
         self.add_marker("kvproof")
-        for level in _levels(self.name):
+        for level in levels_of(self.name):
             yield LevelItem.from_parent(self, name=level)
 
 
-def _levels(target: str) -> tuple[str, ...]:
+def levels_of(target: str) -> tuple[str, ...]:
+    """The levels that a target has.
+
+    Raises:
+        pytest.UsageError: it names no engine and no driver.
+    """
     if is_driver(target):
-        return (LEVEL,)
+        return _of_driver(target)
     engine = engine_of(target)
     if engine is None:
         raise pytest.UsageError(
             f"--kvproof {target} names no target; write vllm@PYTHON, vllm==VERSION, exec:COMMAND or python:MODULE:CLASS"
         )
     return ENGINES[engine].LEVELS
+
+
+def _of_driver(target: str) -> tuple[str, ...]:
+    try:
+        Driver.of(target)
+    except StoreError as error:
+        raise pytest.UsageError(f"--kvproof {target}: {error}") from error
+    return (LEVEL,)
 
 
 class LevelItem(pytest.Item):

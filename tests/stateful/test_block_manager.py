@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvproof.engines.build import StoreError
 from kvproof.engines.driver import requests
 from kvproof.engines.driver.command import Driver
 from kvproof.engines.hunt import close, verdict
@@ -253,3 +254,11 @@ def test_a_manager_behind_a_pipe_answers_as_one_in_this_process() -> None:
             play = random.Random(seed).randbytes(200)
             case = close(requests.draw(can, "plain", {"blocks": 5, "block_tokens": 2}, play), requests.closing(can))
             assert there.run(case).answer.steps == here.run(case).answer.steps
+
+
+@pytest.mark.parametrize(
+    ("target", "words"), [("python:", "names no class"), ("python:a.b", "names no class"), ("python:a:b c", "no class")]
+)
+def test_a_class_that_cannot_be_named_is_one_sentence(target: str, words: str) -> None:
+    with pytest.raises(StoreError, match=words):
+        Driver.of(target)
