@@ -8,7 +8,7 @@ from .activity import Activity
 from .record import Answer, Step, World
 from .shapes import DIALECT
 
-__all__ = ["RULES", "Sight"]
+__all__ = ["RULES", "Sight", "said"]
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "P1": ("device.ref", "device.free"),
@@ -105,9 +105,14 @@ class Sight:
 
     @property
     def unjudged(self) -> dict[str, str]:
-        """The rules that were not, and what was not told."""
+        """The rules that were not, and what was not told, in words."""
+        return {rule: ", ".join(map(said, needs)) for rule, needs in self.missing.items()}
+
+    @property
+    def missing(self) -> dict[str, list[str]]:
+        """The rules that were not judged, and what each of them needs and was not told."""
         missing = {rule: [need for need in needs if need not in self.told] for rule, needs in self._rules().items()}
-        return {rule: ", ".join(map(_said, needs)) for rule, needs in missing.items() if needs}
+        return {rule: needs for rule, needs in missing.items() if needs}
 
     def _rules(self) -> dict[str, tuple[str, ...]]:
         return _NEEDS | (_OF_HOSTS if "host" in self.told else {})
@@ -125,7 +130,7 @@ def _of_state(step: Step, tiers: dict[str, str]) -> Iterator[str]:
                 yield "kept"
 
 
-def _said(need: str) -> str:
+def said(need: str) -> str:
     """In words, what was not told."""
     if need in _WORDS:
         return _WORDS[need]

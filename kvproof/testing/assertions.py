@@ -10,6 +10,7 @@ from .manager import BlockManager
 
 if TYPE_CHECKING:
     from ..machine import Machine
+    from ..machine.scope import Scope
 
 __all__ = ["assert_explored", "assert_fuzzed", "assert_played", "assert_proved"]
 
@@ -88,24 +89,29 @@ def assert_proved(machine: type[Machine], *, timeout: float = 10.0, jobs: int | 
     assert report.holds, "\n".join(lines)
 
 
-def assert_explored(machine: type[Machine], *, max_states: int | None = None, **sizes: int) -> None:
+def assert_explored(
+    machine: type[Machine], scope: Scope | None = None, *, max_states: int | None = None, **sizes: int
+) -> None:
     """Visit every reachable state of a small scope, and fail with a shortest way to what does not hold.
 
     Args:
         machine: a subclass of `kvproof.Machine`.
+        scope: sizes and parameters, for a machine that has parameters of its own.
         max_states: fail when there are more.
-        sizes: how many elements each sort has, by name: ``Block=3``; parameters of simple types by name too.
+        sizes: how many elements each sort has, by name: ``Block=3``, and numbers, ``Int=4``; in place of a scope.
 
     Raises:
         AssertionError: a property is violated, what must be reachable is not, or not all states were visited.
         UsageError: the sizes do not fit the machine.
+        ScopeError: a number leaves the scope; give ``Int`` a greater size.
     """
     from ..checkers.explore import explore
     from ..harness.scopes import find_scope
 
-    report = explore(
-        machine, find_scope(machine, sizes, split=True, null=None, caching=True, seed=0), max_states=max_states
-    )
+    if scope is None:
+        scope = find_scope(machine, sizes, split=True, null=None, caching=True, seed=0)
+
+    report = explore(machine, scope, max_states=max_states)
     lines = [f"{report.machine} at {report.sizes}: {report.states:,} states, {report.transitions:,} transitions"]
     lines += map(str, report.violations)
     if report.complete and report.unreached:

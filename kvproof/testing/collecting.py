@@ -87,7 +87,7 @@ class RuleItem(pytest.Item):
         if self.rule in broken:
             raise BrokenError("\n".join(broken[self.rule]))
         if broken:
-            pytest.skip(f"not judged to the end: {', '.join(broken)} is broken, which may have others break")
+            pytest.skip(f"not judged to the end: first mend what is broken ({', '.join(broken)})")
         if not fuzzed.report.steps:
             pytest.fail(f"nothing was done with the manager: {fuzzed.report.refusal}", pytrace=False)
         if self.rule in fuzzed.unjudged:

@@ -9,10 +9,11 @@ from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
 from ..engines.driver import requests
 from ..engines.hunt import Finding, Report, hunt, judged_in
-from ..judge.sight import RULES, Sight
+from ..judge.sight import RULES, Sight, said
 from ..judge.violation import Verdict, Violation
 from .manager import BlockManager
 from .session import InProcess
+from .system import has
 from .telling import story
 
 __all__ = ["EXAMPLES", "SECONDS", "Fuzzed", "fuzz_manager"]
@@ -25,6 +26,24 @@ SECONDS = 10.0
 
 _FINDINGS = 4
 """With so many findings nothing more is sought: what one fault brings about breaks other rules too."""
+
+
+_UNLOCKS = {
+    "device.ref": "ref_counts()",
+    "device.free": "free_queue()",
+    "device.cached": "cached()",
+    "device.hashes": "block_keys()",
+    "kept": "cached()",
+    "own keys": "keys()",
+    "stored": "take_events()",
+    "boundary": "take_events()",
+    "evict": "evict()",
+    "reset": "reset()",
+    "null": "null_block",
+    "dialect take": 'dialect["take"]',
+    "dialect free": 'dialect["free"]',
+}
+"""What of a manager tells what rules need (`judge/sight.py`)."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +70,15 @@ class Fuzzed:
 
     @property
     def unjudged(self) -> Mapping[str, str]:
-        """The rules that could not be judged, and why."""
-        return {} if self.report.sight is None else self.report.sight.unjudged
+        """The rules that could not be judged, and why: in the words of whoever writes a manager."""
+        missing = {} if self.report.sight is None else self.report.sight.missing
+        return {rule: ", ".join(dict.fromkeys(self._why(need) for need in needs)) for rule, needs in missing.items()}
+
+    def _why(self, need: str) -> str:
+        name = _UNLOCKS.get(need)
+        if name is None or (name.endswith("()") and has(self.kind, name.removesuffix("()"))):
+            return said(need)
+        return f"there is no {name}"
 
     def _never_hits(self) -> str | None:
         """What no promise says: that a cache in which nothing is ever found is none."""

@@ -15,7 +15,7 @@ from ..engines.driver.requests import LEVEL
 from ..errors import UsageError
 from .manager import BlockManager, Request
 
-__all__ = ["LEVEL", "Refused", "System", "capabilities"]
+__all__ = ["LEVEL", "Refused", "System", "capabilities", "has"]
 
 SKIPPED = object()
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import kvproof
+import kvproof.testing
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -34,6 +35,12 @@ def test_the_examples_run(tmp_path: Path) -> None:
 def test_every_name_of_the_door_is_used_in_an_example() -> None:
     used = set(re.findall(r"\b\w+\b", " ".join(text for _, text in EXAMPLES)))
     assert set(kvproof.__all__) - used == set()
+
+
+def test_every_name_for_test_suites_is_used_in_an_example() -> None:
+    used = set(re.findall(r"\b\w+\b", dict(EXAMPLES)["stack.py"]))
+    assert set(kvproof.testing.__all__) - used == set()
+    assert all(getattr(kvproof.testing, name) is not None for name in kvproof.testing.__all__)
 
 
 def test_every_name_is_there_and_in_order() -> None:
