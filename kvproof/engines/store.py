@@ -242,7 +242,7 @@ def _parse(target: str, names: Collection[str]) -> tuple[str, str, str]:
     if match is None:
         raise StoreError(
             f"'{target}' names no engine; write vllm==0.33.0, vllm@PYTHON for an interpreter that has "
-            "a vllm, or exec:COMMAND for a driver of your own"
+            "a vllm, exec:COMMAND or python:MODULE:CLASS for a driver of your own"
         )
     name, sign, rest = match.group("name", "sign", "rest")
     if name not in names:

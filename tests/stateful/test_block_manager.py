@@ -25,6 +25,7 @@ from kvproof.testing.telling import regression_test, story
 
 from . import pool_faults
 from .pool_faults import FAULTS, EarlyRegistration
+from .prefix_tree import PrefixTree, Unlocked
 
 import test_pool as example  # isort: skip # pool_faults puts its folder on the path
 from pool import Pool  # isort: skip
@@ -262,3 +263,14 @@ def test_a_manager_behind_a_pipe_answers_as_one_in_this_process() -> None:
 def test_a_class_that_cannot_be_named_is_one_sentence(target: str, words: str) -> None:
     with pytest.raises(StoreError, match=words):
         Driver.of(target)
+
+
+def test_a_prefix_tree_is_judged_too() -> None:
+    fuzzed = fuzz_manager(PrefixTree, examples=400, seconds=60)
+    assert fuzzed.broken == {}
+    assert {"P6", "P14", "P14 (nothing less)", "P15", "H8", "L1"} <= {*RULES} - {*fuzzed.unjudged}
+    assert fuzzed.report.activity.evictions
+
+
+def test_a_prefix_tree_that_locks_nothing_hands_out_what_is_read() -> None:
+    assert {"P6", "H8"} & {*fuzz_manager(Unlocked, seconds=5, findings=1).broken}

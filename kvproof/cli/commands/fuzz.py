@@ -27,7 +27,10 @@ REFIMPL_RUNS = 200
 def fuzz(
     target: Annotated[
         str,
-        typer.Argument(metavar="TARGET", help="What is driven: refimpl, vllm==VERSION, vllm@PYTHON or exec:COMMAND."),
+        typer.Argument(
+            metavar="TARGET",
+            help="What is driven: refimpl, vllm==VERSION, vllm@PYTHON, exec:COMMAND or python:MODULE:CLASS.",
+        ),
     ],
     level: Annotated[
         list[str] | None,

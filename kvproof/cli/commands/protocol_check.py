@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def protocol_check(
-    target: Annotated[str, typer.Argument(metavar="exec:COMMAND", help="The driver: a program and its arguments.")],
+    target: Annotated[
+        str, typer.Argument(metavar="DRIVER", help="exec:COMMAND, a program and its arguments, or python:MODULE:CLASS.")
+    ],
     json: JsonOption = None,
 ) -> int:
     """Check a driver against docs/protocol.md; what fails comes with what was seen and how to mend it."""
@@ -27,7 +29,7 @@ def protocol_check(
 
     driver = open_target(target)
     if not isinstance(driver, Driver):
-        raise UsageError(f"{target} is no driver of your own; write exec:COMMAND, in quotes where it has spaces")
+        raise UsageError(f"{target} is no driver of your own; write exec:COMMAND, in quotes, or python:MODULE:CLASS")
     try:
         with output.progress(f"checking {target}") as advance, Session.of(driver) as session:
             report = check(session, lambda number, name: advance(number, len(CHECKS), f"checking {target}: {name}"))

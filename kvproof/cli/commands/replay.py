@@ -25,8 +25,8 @@ def replay(
         str | None,
         typer.Option(
             metavar="TARGET",
-            help="Compare with this target: refimpl; for an engine's trace: vllm==X, vllm@PYTHON or exec:COMMAND. A "
-            "trace itself chooses none but an installed release.",
+            help="Compare with this target: refimpl; for an engine's trace: vllm==X, vllm@PYTHON, exec:COMMAND or "
+            "python:MODULE:CLASS. A trace itself chooses none but an installed release.",
         ),
     ] = None,
     machine: Annotated[
