@@ -8,13 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .manager import BlockManager, Request
+from .manager import BlockManager, Refused, Request
 
 if TYPE_CHECKING:
     from .assertions import assert_explored, assert_fuzzed, assert_played, assert_proved
 
 __all__ = [
     "BlockManager",
+    "Refused",
     "Request",
     "assert_explored",
     "assert_fuzzed",

@@ -9,12 +9,16 @@ from collections.abc import Awaitable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
-__all__ = ["BlockManager", "Request"]
+__all__ = ["BlockManager", "Refused", "Request"]
 
 T = TypeVar("T")
 
 Told: TypeAlias = T | Awaitable[T]
 """An answer: at once, or from an ``async def``."""
+
+
+class Refused(Exception):
+    """Raised by the ``__init__`` of a manager that cannot be made like that: it is no finding. The text says why."""
 
 
 @dataclass(eq=False)
@@ -51,8 +55,9 @@ class BlockManager:
 
     In a test module the subclass is collected by pytest, one test for each rule (docs/testing.md).
 
-    An ``__init__`` that also takes ``caching: bool`` is sometimes made with ``caching=False``. Each method may be
-    ``async def``. An exception of yours, on these legal calls, is a finding (L2).
+    An ``__init__`` that also takes ``caching: bool`` is sometimes made with ``caching=False``; one that cannot be made
+    like that raises `Refused`. Each method may be ``async def``. Any other exception, on these legal calls, is a
+    finding (L2).
     """
 
     block_sizes: ClassVar[tuple[int, ...]] = (2, 3, 4)

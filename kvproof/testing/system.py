@@ -6,14 +6,16 @@ It plays what a server does around its block manager, in the words of `docs/prot
 from __future__ import annotations
 
 import asyncio
+import atexit
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cache
 from operator import index
 from typing import Any
 
 from ..engines.driver.requests import LEVEL
 from ..errors import UsageError
-from .manager import BlockManager, Request
+from .manager import BlockManager, Refused, Request
 
 __all__ = ["LEVEL", "Refused", "System", "capabilities", "has"]
 
@@ -29,10 +31,6 @@ _STATE = {
 """The fields of a pool's state, and who tells them."""
 
 _ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt")
-
-
-class Refused(Exception):
-    """This setup is not taken."""
 
 
 def has(kind: type[BlockManager], method: str) -> bool:
@@ -320,7 +318,15 @@ class System:
     def _ask(self, method: str, *args: Any) -> Any:
         """Call the manager, and wait for an answer that takes its time."""
         answer = getattr(self._manager, method)(*args)
-        return asyncio.run(_waited(answer)) if inspect.isawaitable(answer) else answer
+        return _runner().run(_waited(answer)) if inspect.isawaitable(answer) else answer
+
+
+@cache
+def _runner() -> asyncio.Runner:
+    """One event loop for all managers: what is bound to it in one call is there in the next."""
+    runner = asyncio.Runner()
+    atexit.register(runner.close)
+    return runner
 
 
 async def _waited(answer: Any) -> Any:

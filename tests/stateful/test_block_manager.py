@@ -11,21 +11,20 @@ from typing import Any
 import pytest
 
 from kvproof.engines.build import StoreError
-from kvproof.engines.driver import requests
+from kvproof.engines.driver import conformance, requests
 from kvproof.engines.driver.command import Driver
 from kvproof.engines.hunt import close, verdict
 from kvproof.engines.session import Session
 from kvproof.errors import UsageError
 from kvproof.judge.record import Case
 from kvproof.judge.sight import RULES
-from kvproof.testing import BlockManager, assert_fuzzed, assert_played
+from kvproof.testing import BlockManager, Refused, assert_fuzzed, assert_played
 from kvproof.testing.fuzzing import fuzz_manager
 from kvproof.testing.session import InProcess
 from kvproof.testing.telling import regression_test, story
 
-from . import pool_faults
+from . import pool_faults, prefix_tree
 from .pool_faults import FAULTS, EarlyRegistration
-from .prefix_tree import PrefixTree, Unlocked
 
 import test_pool as example  # isort: skip # pool_faults puts its folder on the path
 from pool import Pool  # isort: skip
@@ -151,8 +150,14 @@ def test_a_cache_that_never_hits_is_found_though_nothing_is_promised() -> None:
 class _Asynchronous(_Least):
     """It waits before it answers."""
 
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.lock: asyncio.Lock | None = None
+
     async def allocate(self, request, tokens):
-        await asyncio.sleep(0)
+        self.lock = self.lock or asyncio.Lock()
+        await asyncio.wait([asyncio.ensure_future(self.lock.acquire())])
+        self.lock.release()
         return super().allocate(request, tokens)
 
     async def ref_counts(self):
@@ -163,6 +168,22 @@ def test_a_manager_that_is_asynchronous_is_driven_alike() -> None:
     fuzzed = fuzz_manager(_Asynchronous, examples=40)
     assert fuzzed.broken == {}
     assert fuzzed.report.activity.hits
+
+
+class _Small(example.TestPool):
+    """It is made with a few blocks only."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        if blocks > 6:
+            raise Refused("too large")
+        super().__init__(blocks, block_tokens)
+
+
+def test_what_a_manager_refuses_is_no_finding() -> None:
+    fuzzed = fuzz_manager(_Small, examples=160)
+    assert fuzzed.broken == {}
+    assert 0 < fuzzed.report.refused < fuzzed.report.examples
+    assert fuzzed.report.refusal == "too large"
 
 
 class _Hangs(example.TestPool):
@@ -245,6 +266,13 @@ def test_managers_are_fuzzed_and_played_in_one_line() -> None:
         assert_played(example.TestPool, {"blocks": 0, "block_tokens": 2}, [])
 
 
+def test_a_manager_behind_a_pipe_speaks_the_protocol() -> None:
+    with Session.of(Driver.of(f"python:{pool_faults.EXAMPLE / 'test_pool.py'}:TestPool")) as session:
+        report = conformance.check(session)
+    assert report.failed == []
+    assert all(outcome.verdict == "passed" for outcome in report.outcomes)
+
+
 def test_a_manager_behind_a_pipe_answers_as_one_in_this_process() -> None:
     target = f"python:{pool_faults.EXAMPLE / 'test_pool.py'}:TestPool"
     here = InProcess(example.TestPool)
@@ -266,11 +294,11 @@ def test_a_class_that_cannot_be_named_is_one_sentence(target: str, words: str) -
 
 
 def test_a_prefix_tree_is_judged_too() -> None:
-    fuzzed = fuzz_manager(PrefixTree, examples=400, seconds=60)
+    fuzzed = fuzz_manager(prefix_tree.PrefixTree, examples=400, seconds=60)
     assert fuzzed.broken == {}
     assert {"P6", "P14", "P14 (nothing less)", "P15", "H8", "L1"} <= {*RULES} - {*fuzzed.unjudged}
     assert fuzzed.report.activity.evictions
 
 
 def test_a_prefix_tree_that_locks_nothing_hands_out_what_is_read() -> None:
-    assert {"P6", "H8"} & {*fuzz_manager(Unlocked, seconds=5, findings=1).broken}
+    assert {"P6", "H8"} & {*fuzz_manager(prefix_tree.Unlocked, seconds=5, findings=1).broken}
