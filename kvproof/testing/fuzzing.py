@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
@@ -53,7 +54,7 @@ class Fuzzed:
     kind: type[BlockManager]
     report: Report
 
-    @property
+    @cached_property
     def broken(self) -> Mapping[str, list[str]]:
         """For each rule that is broken, what is wrong and how it comes to that, as text.
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from ..engines.driver.requests import LEVEL
 from ..errors import UsageError
+from ..judge.record import World
+from ..judge.shapes import problem_of_dialect
 from .manager import BlockManager, Refused, Request
 
 __all__ = ["LEVEL", "Refused", "System", "capabilities", "has"]
@@ -53,6 +55,8 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
         raise UsageError(f"{kind.__qualname__}.tenants names {min(wrong)}; there are salt and adapter")
     if not kind.block_sizes or min(kind.block_sizes) < 1 or kind.tokens_per_grow < 1:
         raise UsageError(f"{kind.__qualname__}: block_sizes and tokens_per_grow are numbers above 0")
+    if wrong_words := problem_of_dialect(World([], {}, 1, notes={"dialect": dict(kind.dialect)})):
+        raise UsageError(f"{kind.__qualname__}: {wrong_words}")
     options = ["events"] if has(kind, "take_events") else []
     if "caching" in inspect.signature(kind.__init__).parameters:
         options.append("caching")

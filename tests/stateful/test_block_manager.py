@@ -238,6 +238,7 @@ def test_the_timer_of_others_is_left_alone() -> None:
         ({"free": BlockManager.free}, "has no free()"),
         ({"tenants": ("user",)}, "there are salt and adapter"),
         ({"block_sizes": ()}, "numbers above 0"),
+        ({"dialect": {"take": "tail"}}, "the dialect says take tail"),
     ],
 )
 def test_what_is_no_manager_is_one_sentence(more: dict[str, object], words: str) -> None:
