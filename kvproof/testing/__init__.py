@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .manager import BlockManager, Refused, Request
 
 if TYPE_CHECKING:
-    from .assertions import assert_explored, assert_fuzzed, assert_played, assert_proved
+    from .assertions import assert_explored, assert_fuzzed, assert_lockstep, assert_played, assert_proved
 
 __all__ = [
     "BlockManager",
@@ -19,6 +19,7 @@ __all__ = [
     "Request",
     "assert_explored",
     "assert_fuzzed",
+    "assert_lockstep",
     "assert_played",
     "assert_proved",
 ]

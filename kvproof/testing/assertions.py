@@ -11,8 +11,9 @@ from .manager import BlockManager
 if TYPE_CHECKING:
     from ..machine import Machine
     from ..machine.scope import Scope
+    from .fuzzing import Fuzzed
 
-__all__ = ["assert_explored", "assert_fuzzed", "assert_played", "assert_proved"]
+__all__ = ["assert_explored", "assert_fuzzed", "assert_lockstep", "assert_played", "assert_proved"]
 
 
 def assert_fuzzed(
@@ -33,14 +34,46 @@ def assert_fuzzed(
     from .fuzzing import EXAMPLES, SECONDS, fuzz_manager
 
     examples = EXAMPLES if examples is None and seconds is None else examples
-    fuzzed = fuzz_manager(manager, examples=examples, seconds=SECONDS if seconds is None else seconds, seed=seed)
+    _assert_unbroken(
+        fuzz_manager(manager, examples=examples, seconds=SECONDS if seconds is None else seconds, seed=seed)
+    )
+
+
+def assert_lockstep(manager: type[BlockManager], *, examples: int = 100, seconds: float = 20.0, seed: int = 0) -> None:
+    """Fuzz a manager beside machine P, the block pool of the specification, and fail where the two differ.
+
+    Where the rules leave a choice, P makes one, and the manager must make it too: after each step its reference counts,
+    its free queue and its prefix map are exactly P's. Blocks come from the head of the queue, freed ones go where
+    ``dialect["free"]`` says, every full block that is computed is registered (a second one of the same tokens too, and
+    the first of them is found), nothing is refused for which there is room.
+
+    Args:
+        manager: the subclass; it has ``lookup``, ``ref_counts``, ``free_queue`` and ``cached``.
+        examples: how many cases.
+        seconds: the most time.
+        seed: chooses the cases.
+
+    Raises:
+        AssertionError: they differ, or the manager breaks a rule.
+        UsageError: the manager does not tell what is compared.
+    """
+    from .fuzzing import fuzz_manager
+
+    _assert_unbroken(fuzz_manager(manager, examples=examples, seconds=seconds, seed=seed, lockstep=True))
+
+
+def _assert_unbroken(fuzzed: Fuzzed) -> None:
     stories = [story for of_rule in fuzzed.broken.values() for story in of_rule]
     assert not stories, "\n" + "\n".join(stories)
-    assert fuzzed.report.steps, f"nothing was done with {manager.__qualname__}: {fuzzed.report.refusal}"
+    assert fuzzed.report.steps, f"nothing was done with {fuzzed.kind.__qualname__}: {fuzzed.report.refusal}"
 
 
 def assert_played(
-    manager: type[BlockManager], setup: Mapping[str, Any], operations: Sequence[tuple[str, Mapping[str, Any]]]
+    manager: type[BlockManager],
+    setup: Mapping[str, Any],
+    operations: Sequence[tuple[str, Mapping[str, Any]]],
+    *,
+    lockstep: bool = False,
 ) -> None:
     """Play one sequence of operations, such as a finding gives, and fail with the story of the first rule that breaks.
 
@@ -48,18 +81,21 @@ def assert_played(
         manager: the subclass.
         setup: ``blocks``, ``block_tokens``, and what the manager takes besides.
         operations: their names and arguments, as docs/protocol.md has them for the level ``requests``.
+        lockstep: beside machine P too, as `assert_lockstep` does.
 
     Raises:
         AssertionError: a rule is broken, or the manager does not take the setup.
         UsageError: it lacks what every manager has.
     """
     from ..engines.driver.requests import LEVEL, more_oracles
-    from ..engines.hunt import verdict
+    from ..engines.hunt import judged_in
+    from .fuzzing import judged_beside
     from .session import InProcess
     from .telling import story
 
     case = Case(LEVEL, dict(setup), [(op, dict(args)) for op, args in operations])
-    found, answer = verdict(InProcess(manager), case, more_oracles)
+    session = InProcess(manager)
+    found, answer = (judged_beside(session) if lockstep else judged_in(session, more_oracles))(case, ())
     assert answer.refused is None, f"{manager.__qualname__} does not take this setup: {answer.refused}"
     assert found is None, "\n" + story(manager, case, found)
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
 from ..engines.driver import requests
-from ..engines.hunt import Finding, Report, hunt, judged_in
+from ..engines.hunt import Finding, Judged, Report, hunt, judged_in, verdict
+from ..judge.record import Answer, Case
 from ..judge.sight import RULES, Sight, said
 from ..judge.violation import Verdict, Violation
+from .beside import beside_pool, check_comparable
 from .manager import BlockManager
 from .session import InProcess
 from .system import has
 from .telling import story
 
-__all__ = ["EXAMPLES", "SECONDS", "Fuzzed", "fuzz_manager"]
+__all__ = ["EXAMPLES", "SECONDS", "Fuzzed", "fuzz_manager", "judged_beside"]
 
 EXAMPLES = 400
 """So many cases where nothing else is said; each is a manager and up to forty operations."""
@@ -62,9 +64,9 @@ class Fuzzed:
         """
         found: dict[str, list[str]] = {}
         for finding in self.report.findings:
-            for verdict in _each(finding.verdict):
-                text = f"{story(self.kind, finding.case, verdict)}\n{_when(finding)}"
-                found.setdefault(_rule_of(verdict.violation), []).append(text)
+            for each in _each(finding.verdict):
+                text = f"{story(self.kind, finding.case, each)}\n{_when(finding)}"
+                found.setdefault(_rule_of(each.violation), []).append(text)
         if not found and (never := self._never_hits()) is not None:
             found["P14 (nothing less)"] = [never]
         return found
@@ -100,17 +102,20 @@ def fuzz_manager(
     seconds: float = SECONDS,
     seed: int = 0,
     findings: int = _FINDINGS,
+    lockstep: bool = False,
 ) -> Fuzzed:
-    """Fuzz a manager; the same seed draws the same cases.
+    """Fuzz a manager, also beside machine P where ``lockstep`` is true; the same seed draws the same cases.
 
     Raises:
-        UsageError: it lacks what every manager has.
+        UsageError: it lacks what every manager has, or what is compared.
     """
+    if lockstep:
+        check_comparable(kind)
     session = InProcess(kind)
     can = session.hello.capabilities[requests.LEVEL]
     with heap_at_rest(), nothing_from_modules():
         report = hunt(
-            judged_in(session, requests.more_oracles),
+            judged_beside(session) if lockstep else judged_in(session, requests.more_oracles),
             kind.__qualname__,
             requests.LEVEL,
             requests.profiles(can),
@@ -124,14 +129,24 @@ def fuzz_manager(
     return Fuzzed(kind, report)
 
 
-def _each(verdict: Verdict) -> Iterator[Verdict]:
+def judged_beside(session: InProcess) -> Judged:
+    """Cases judged by the oracles, and where these find nothing, by machine P."""
+
+    def judged(case: Case, known: Collection[tuple[str, ...]]) -> tuple[Verdict | None, Answer]:
+        found, answer = verdict(session, case, requests.more_oracles, known)
+        return (beside_pool(answer) if found is None else found), answer
+
+    return judged
+
+
+def _each(found: Verdict) -> Iterator[Verdict]:
     """The verdict once for each rule that the step breaks, with what breaks it first."""
     told: set[str] = set()
-    all_of_them = (verdict.violation, *verdict.also)
+    all_of_them = (found.violation, *found.also)
     for violation in all_of_them:
         if (rule := _rule_of(violation)) not in told:
             told.add(rule)
-            yield replace(verdict, violation=violation, also=tuple(v for v in all_of_them if v is not violation))
+            yield replace(found, violation=violation, also=tuple(v for v in all_of_them if v is not violation))
 
 
 def _rule_of(violation: Violation) -> str:

@@ -16,7 +16,11 @@ from ..spec.rules import RULES
 if TYPE_CHECKING:
     from .manager import BlockManager
 
-__all__ = ["played", "regression_test", "replay_line", "short", "story", "tell"]
+__all__ = ["BESIDE", "played", "regression_test", "replay_line", "short", "story", "tell"]
+
+
+BESIDE = "machine P does something else"
+"""What notices a difference between a manager and machine P (`beside.py`)."""
 
 
 def replay_line(target: str, path: str) -> str:
@@ -119,6 +123,6 @@ def regression_test(kind: type[BlockManager], case: Case, found: Verdict) -> str
             f"    # {violation.text}",
             f"    assert_played({kind.__name__}, {case.setup!r}, [",
             *lines,
-            "    ])",
+            "    ], lockstep=True)" if violation.oracle == BESIDE else "    ])",
         ]
     )

@@ -108,6 +108,67 @@ class NeverHits(Pool):
         return []
 
 
+class CopiesPool(Pool):
+    """Every copy of a prefix is registered, as in vLLM and in machine P; the first one is found."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.copies: dict[bytes, list[int]] = {}
+        self.registered: dict[str, int] = {}
+
+    def admit(self, name: str, found: Sequence[int], tokens: int) -> bool:
+        self.registered[name] = len(found)
+        return super().admit(name, found, tokens)
+
+    def computed(self, name: str, tokens: Sequence[int], salt: str | None = None) -> None:
+        keys = self.keys(tokens, salt)
+        for at in range(self.registered[name], len(keys)):
+            block = self.blocks[self.tables[name][at]]
+            block.key = keys[at]
+            self.copies.setdefault(keys[at], []).append(block.number)
+            self.cached[keys[at]] = self.copies[keys[at]][0]
+            if len(self.copies[keys[at]]) == 1:
+                self.events.append(("stored", keys[at]))
+        self.registered[name] = len(keys)
+
+    def forget(self, block: Block) -> None:
+        if block.key is None:
+            return
+        copies, key, block.key = self.copies[block.key], block.key, None
+        copies.remove(block.number)
+        if copies:
+            self.cached[key] = copies[0]
+        else:
+            del self.copies[key], self.cached[key]
+            self.events.append(("removed", key))
+
+
+class StingyPool(CopiesPool):
+    """The last free blocks are given to nobody who grows: nothing breaks, and room is lost."""
+
+    is_admitting = False
+
+    def admit(self, name: str, found: Sequence[int], tokens: int) -> bool:
+        self.is_admitting = True
+        admitted = super().admit(name, found, tokens)
+        self.is_admitting = False
+        return admitted
+
+    def extend(self, name: str, tokens: int) -> bool:
+        missing = self.need(tokens) - len(self.tables[name])
+        if missing > 0 and self.num_free <= 3 and not self.is_admitting:
+            return False
+        return super().extend(name, tokens)
+
+
+class LastCopyPool(CopiesPool):
+    """Of several copies the youngest is found."""
+
+    def lookup(self, tokens: Sequence[int], salt: str | None = None) -> list[int]:
+        found = super().lookup(tokens, salt)
+        return [self.copies[key][-1] for key in self.keys(tokens, salt)[: len(found)]]
+
+
 FAULTS: dict[type[Pool], str] = {
     MissingTouch: "P2",
     StaleMapEntry: "P6",

@@ -18,7 +18,7 @@ from kvproof.engines.session import Session
 from kvproof.errors import UsageError
 from kvproof.judge.record import Case
 from kvproof.judge.sight import RULES
-from kvproof.testing import BlockManager, Refused, assert_fuzzed, assert_played
+from kvproof.testing import BlockManager, Refused, assert_fuzzed, assert_lockstep, assert_played
 from kvproof.testing.fuzzing import fuzz_manager
 from kvproof.testing.session import InProcess
 from kvproof.testing.telling import regression_test, story
@@ -265,6 +265,43 @@ def test_managers_are_fuzzed_and_played_in_one_line() -> None:
         assert_fuzzed(driven(pool_faults.TruncatedHit), seconds=2)
     with pytest.raises(AssertionError, match="blocks must be a number above 0"):
         assert_played(example.TestPool, {"blocks": 0, "block_tokens": 2}, [])
+
+
+class _Copies(example.TestPool):
+    """All copies of a prefix are told."""
+
+    kind = pool_faults.CopiesPool
+
+    def cached(self):
+        return self.pool.copies
+
+
+def test_a_pool_does_in_every_step_what_machine_p_does() -> None:
+    assert_lockstep(_Copies, examples=60, seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        (pool_faults.StingyPool, "refused for want of"),
+        (pool_faults.LastCopyPool, "P2 machine P"),
+        (pool_faults.FreedInOrder, "P10"),
+    ],
+)
+def test_a_pool_that_does_something_else_than_machine_p_is_found(pool: type[Pool], said: str) -> None:
+    base = _Copies if issubclass(pool, pool_faults.CopiesPool) else example.TestPool
+    kind = type(pool.__name__, (base,), {"kind": pool})
+    assert base is not _Copies or fuzz_manager(kind, examples=40).broken == {}, "no rule alone notices it"
+    with pytest.raises(AssertionError, match=said) as told:
+        assert_lockstep(kind, seconds=5)
+    assert ", lockstep=True)" in str(told.value) or base is not _Copies
+
+
+def test_a_manager_that_does_not_tell_its_state_cannot_be_compared() -> None:
+    with pytest.raises(UsageError, match=r"has no lookup\(\), so it cannot be compared"):
+        assert_lockstep(_Least)
+    with pytest.raises(UsageError, match="say append or split"):
+        assert_lockstep(type("Silent", (example.TestPool,), {"dialect": {}}))
 
 
 def test_a_manager_behind_a_pipe_speaks_the_protocol() -> None:
