@@ -54,9 +54,9 @@ def test_a_planted_fault_is_found_by_the_rule_that_names_it(fault: type[Pool]) -
 
 
 def test_the_right_pool_stays_silent() -> None:
-    fuzzed = fuzz_manager(example.TestPool, examples=600, seconds=60)
+    fuzzed = fuzz_manager(example.TestPool, examples=300, seconds=60)
     assert fuzzed.broken == {}
-    assert fuzzed.report.examples >= 600
+    assert fuzzed.report.examples >= 300
     assert fuzzed.unjudged == {"P4": "there is no null_block"}
     assert fuzzed.report.activity.tight_hits
     assert fuzzed.report.activity.preemptions
@@ -79,7 +79,7 @@ class _Null(example.TestPool):
 
 
 def test_a_null_block_and_a_pool_without_a_cache_are_judged_too() -> None:
-    fuzzed = fuzz_manager(_Null, examples=400, seconds=60)
+    fuzzed = fuzz_manager(_Null, examples=240, seconds=60)
     assert fuzzed.broken == {}
     assert fuzzed.unjudged == {}
     assert fuzzed.report.profiles["uncached"]
@@ -119,7 +119,7 @@ class _Least(BlockManager):
 
 
 def test_a_manager_that_tells_nothing_is_judged_by_what_it_hands_out() -> None:
-    fuzzed = fuzz_manager(_Least, examples=300, seconds=60)
+    fuzzed = fuzz_manager(_Least, examples=200, seconds=60)
     assert fuzzed.broken == {}
     assert {"P14", "P14 (nothing less)", "H8", "L1"} <= {*RULES} - {*fuzzed.unjudged}
     assert "P6" in fuzzed.unjudged
@@ -277,7 +277,7 @@ class _Copies(example.TestPool):
 
 
 def test_a_pool_does_in_every_step_what_machine_p_does() -> None:
-    assert_lockstep(_Copies, examples=60, seconds=60)
+    assert_lockstep(_Copies, examples=40, seconds=60)
 
 
 @pytest.mark.parametrize(
@@ -292,9 +292,10 @@ def test_a_pool_that_does_something_else_than_machine_p_is_found(pool: type[Pool
     base = _Copies if issubclass(pool, pool_faults.CopiesPool) else example.TestPool
     kind = type(pool.__name__, (base,), {"kind": pool})
     assert base is not _Copies or fuzz_manager(kind, examples=40).broken == {}, "no rule alone notices it"
-    with pytest.raises(AssertionError, match=said) as told:
-        assert_lockstep(kind, seconds=5)
-    assert ", lockstep=True)" in str(told.value) or base is not _Copies
+    fuzzed = fuzz_manager(kind, seconds=10, findings=1, lockstep=True)
+    told = "".join(story for of_rule in fuzzed.broken.values() for story in of_rule)
+    assert said in told
+    assert ", lockstep=True)" in told or base is not _Copies
 
 
 def test_a_manager_that_does_not_tell_its_state_cannot_be_compared() -> None:
@@ -332,7 +333,7 @@ def test_a_class_that_cannot_be_named_is_one_sentence(target: str, words: str) -
 
 
 def test_a_prefix_tree_is_judged_too() -> None:
-    fuzzed = fuzz_manager(prefix_tree.PrefixTree, examples=400, seconds=60)
+    fuzzed = fuzz_manager(prefix_tree.PrefixTree, examples=200, seconds=60)
     assert fuzzed.broken == {}
     assert {"P6", "P14", "P14 (nothing less)", "P15", "H8", "L1"} <= {*RULES} - {*fuzzed.unjudged}
     assert fuzzed.report.activity.evictions
