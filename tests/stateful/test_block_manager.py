@@ -271,6 +271,7 @@ class _Copies(example.TestPool):
     """All copies of a prefix are told."""
 
     kind = pool_faults.CopiesPool
+    pool: pool_faults.CopiesPool
 
     def cached(self):
         return self.pool.copies
