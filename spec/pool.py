@@ -704,14 +704,14 @@ class Pool(Machine):
 
     def _is_namable(self, r: Request, i: Position, h: Hash) -> Bool:
         """The entry is a block that does not carry the hash, and could: by its content, and by its predecessor."""
+        is_root = (i == 0) & (self.parent[h] == none)
+        builds_on = exists(
+            Position, lambda j: (j + 1 == i) & (self.parent[h] != none) & (self.parent[h] == self.filed[r, j])
+        )
         return all_of(
             exists(Block, lambda b: all_of(self.table[r, i] == b, b != self.null.value, ~self.hashes[b, h])),
-            forall(Slot, lambda s: (self.kv[h, s] == none) | (self.expects[r, i, s] == self.kv[h, s])),
-            implies(i == 0, self.parent[h] == none),
-            forall(
-                Position,
-                lambda j: implies(j + 1 == i, (self.parent[h] != none) & (self.parent[h] == self.filed[r, j])),
-            ),
+            forall(Slot, lambda s: implies(self.kv[h, s] != none, self.expects[r, i, s] == self.kv[h, s])),
+            is_root | builds_on,
         )
 
     @corollary("P9")
