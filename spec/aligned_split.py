@@ -17,6 +17,7 @@ from ..machine import (
     action,
     all_of,
     assume,
+    iff,
     implies,
     invariant,
     ite,
@@ -118,6 +119,17 @@ class AlignedSplit(Machine):
         )
 
     # -------------------------------------------------------------------------------- steps
+
+    @step("H7", of=("begin_load", "end_load", "schedule", "grow"))
+    def requests_go_on_by_themselves(self, before: AlignedSplit, r: Request, q: Request) -> Bool:
+        """What happens to one changes nothing for another."""
+        is_as_it_was = all_of(
+            self.computed[q] == before.computed[q],
+            self.external[q] == before.external[q],
+            iff(self.loading[q], before.loading[q]),
+            self.held[q] == before.held[q],
+        )
+        return implies(q != r, is_as_it_was)
 
     @step("H7", of=("begin_load", "schedule", "grow"))
     def nothing_is_computed_again(self, before: AlignedSplit, r: Request) -> Bool:

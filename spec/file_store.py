@@ -226,34 +226,77 @@ class FileStore(Machine):
     # -------------------------------------------------------------------------------- steps
 
     @step("H9", of="create")
-    def a_file_begins_empty(self, before: FileStore, h: Hash, p: Page) -> Bool:  # noqa: ARG002
-        """Whatever stood under that name."""
-        return all_of(self.temporary[h], ~self.written[h, p], ~self.on_disk[h, p])
+    def a_file_begins_empty(self, before: FileStore, h: Hash, p: Page) -> Bool:
+        """Under a name that nobody uses, whatever stood there once."""
+        is_new = ~before.temporary[h] & ~before.final[h]
+        return all_of(is_new, self.temporary[h], ~self.written[h, p], ~self.on_disk[h, p])
 
     @step("H9", of=("write", "rename"))
     def only_temporary_files_change(self, before: FileStore, h: Hash) -> Bool:
         """What has its final name is never written again."""
         return before.temporary[h]
 
+    @step("H9", of="write")
+    def what_is_written_is_there(self, before: FileStore, h: Hash, p: Page, q: Page) -> Bool:
+        """For the process; of the other pages nothing changes."""
+        return iff(self.written[h, q], before.written[h, q] | (q == p))
+
+    @step("H9", of="write_back")
+    def a_page_comes_to_the_disk_by_itself(self, before: FileStore, h: Hash, p: Page, q: Page) -> Bool:
+        """Once it is written; whatever became of the others."""
+        return before.written[h, p] & iff(self.on_disk[h, q], before.on_disk[h, q] | (q == p))
+
+    @step("H9", of="rename")
+    def a_file_that_is_whole_gets_its_name(self, before: FileStore, h: Hash, p: Page) -> Bool:
+        """Its final one, for the temporary one; and not before the disk has all of it."""
+        has_changed_names = all_of(self.final[h], ~self.temporary[h], ~self.ready[h] | before.ready[h])
+        return has_changed_names & before.is_whole(h) & self.on_disk[h, p]
+
+    @step("H9", of=("write_back_names", "sync_directory"))
+    def the_disk_has_the_names(self, before: FileStore, h: Hash, p: Page) -> Bool:
+        """As the process sees them, and under the final one what the disk has of that file."""
+        return all_of(
+            iff(self.final_on_disk[h], before.final[h]),
+            iff(self.found[h, p], before.on_disk[h, p]),
+            iff(self.found_damaged[h], before.damaged[h]),
+        )
+
     @step("H9", of="sync_directory")
     def what_is_reported_is_stored(self, before: FileStore, h: Hash) -> Bool:
-        """Unless somebody damaged it meanwhile."""
-        return self.ready[h] & iff(self.stored[h], ~before.damaged[h])
+        """Once, when its name is on the disk; unless somebody damaged it meanwhile."""
+        return all_of(before.final[h] & ~before.ready[h], self.ready[h], iff(self.stored[h], ~before.damaged[h]))
 
     @step("H9", of="evict")
-    def what_is_evicted_is_gone(self, before: FileStore, h: Hash) -> Bool:  # noqa: ARG002
+    def what_is_evicted_is_gone(self, before: FileStore, h: Hash) -> Bool:
         """Nobody is served with it, and its name is free."""
-        return all_of(~self.ready[h], ~self.final[h], ~self.temporary[h])
+        return before.ready[h] & self._is_gone(h)
+
+    def _is_gone(self, h: Hash) -> Bool:
+        """There is no file, and nothing is said of it."""
+        return all_of(~self.temporary[h], ~self.final[h], ~self.ready[h], ~self.stored[h], ~self.damaged[h])
+
+    @step("H9, O11", of="load")
+    def only_what_is_whole_is_served(self, before: FileStore, h: Hash, result: Bool) -> Bool:
+        """And stays as it is; a load that fails says so, and leaves nothing that would be served."""
+        is_whole = before.is_whole(h)
+        return all_of(
+            iff(result, is_whole),
+            implies(is_whole, self.ready[h] & self.final[h] & iff(self.stored[h], before.stored[h])),
+            implies(is_whole, iff(self.damaged[h], before.damaged[h])),
+            implies(~is_whole, self._is_gone(h)),
+        )
 
     @step("H9", of="damage")
-    def what_is_damaged_is_so_everywhere(self, before: FileStore, h: Hash, p: Page) -> Bool:  # noqa: ARG002
-        """In the cache and on the disk."""
-        return all_of(~self.written[h, p], ~self.on_disk[h, p], ~self.found[h, p])
-
-    @step("H9", of="load")
-    def only_what_is_whole_stays(self, before: FileStore, h: Hash) -> Bool:
-        """A load that fails leaves nothing that would be served."""
-        return iff(self.ready[h], before.is_whole(h))
+    def what_is_damaged_is_so_everywhere(self, before: FileStore, h: Hash, p: Page, q: Page) -> Bool:
+        """In the cache and on the disk; the other pages are what they were. Nobody promised this file any more."""
+        is_lost = ~self.written[h, p] & ~self.on_disk[h, p] & ~self.found[h, p]
+        is_kept = all_of(
+            iff(self.written[h, q], before.written[h, q]),
+            iff(self.on_disk[h, q], before.on_disk[h, q]),
+            iff(self.found[h, q], before.found[h, q]),
+        )
+        is_known = all_of(before.final[h], self.damaged[h], self.found_damaged[h], ~self.stored[h])
+        return is_lost & is_known & implies(q != p, is_kept)
 
     @step("H9", of="crash")
     def a_crash_loses_nothing_that_was_stored(self, before: FileStore, h: Hash) -> Bool:
@@ -262,6 +305,69 @@ class FileStore(Machine):
             implies(before.stored[h], self.stored[h] & self.ready[h] & self.is_whole(h)),
             iff(self.ready[h], before.final_on_disk[h]),
         )
+
+    @step("H9", of="crash")
+    def a_crash_leaves_what_is_on_the_disk(self, before: FileStore, h: Hash, p: Page) -> Bool:
+        """Under the final names; what had none is gone, and nothing is in the cache that is not on the disk."""
+        return all_of(
+            ~self.temporary[h] & iff(self.final[h], before.final_on_disk[h]),
+            iff(self.damaged[h], before.found_damaged[h]),
+            iff(self.written[h, p], before.found[h, p]) & iff(self.on_disk[h, p], before.found[h, p]),
+        )
+
+    @step("H9", unless="crash")
+    def files_have_nothing_to_do_with_each_other(self, before: FileStore, g: Hash, h: Hash) -> Bool:
+        """Where one changes, the others stay as they are."""
+        return implies((g != h) & ~self._is_as_it_was(before, g), self._is_as_it_was(before, h))
+
+    def _is_as_it_was(self, before: FileStore, h: Hash) -> Bool:
+        """Names, promises, and every page."""
+        return all_of(
+            self._has_its_names(before, h),
+            self._has_its_pages(before, h),
+            self._is_found_as_before(before, h),
+            iff(self.stored[h], before.stored[h]) & iff(self.damaged[h], before.damaged[h]),
+        )
+
+    def _has_its_names(self, before: FileStore, h: Hash) -> Bool:
+        return all_of(
+            iff(self.temporary[h], before.temporary[h]),
+            iff(self.final[h], before.final[h]),
+            iff(self.ready[h], before.ready[h]),
+        )
+
+    def _has_its_pages(self, before: FileStore, h: Hash) -> Bool:
+        return forall(
+            Page,
+            lambda p: iff(self.written[h, p], before.written[h, p]) & iff(self.on_disk[h, p], before.on_disk[h, p]),
+        )
+
+    def _is_found_as_before(self, before: FileStore, h: Hash) -> Bool:
+        return all_of(
+            iff(self.final_on_disk[h], before.final_on_disk[h]),
+            iff(self.found_damaged[h], before.found_damaged[h]),
+            forall(Page, lambda p: iff(self.found[h, p], before.found[h, p])),
+        )
+
+    @step("H9", unless=("create", "rename", "sync_directory", "load", "evict", "crash"))
+    def names_stay(self, before: FileStore, h: Hash) -> Bool:
+        """A file is begun, named, served or removed by the actions that say so, and by no other."""
+        return self._has_its_names(before, h)
+
+    @step("H9", unless=("create", "write", "write_back", "rename", "damage", "crash"))
+    def pages_stay(self, before: FileStore, h: Hash) -> Bool:
+        """Neither names nor loads write any."""
+        return self._has_its_pages(before, h)
+
+    @step("H9", unless=("write_back_names", "sync_directory", "damage"))
+    def what_would_be_found_stays(self, before: FileStore, h: Hash) -> Bool:
+        """Until names are brought to the disk again; a file that is removed may come back until then."""
+        return self._is_found_as_before(before, h)
+
+    @step("H9", unless=("sync_directory", "load", "evict", "damage"))
+    def promises_stay(self, before: FileStore, h: Hash) -> Bool:
+        """Nobody else says that a hash is stored, nor takes that back."""
+        return iff(self.stored[h], before.stored[h])
 
     # -------------------------------------------------------------------------------- what must be reachable
 

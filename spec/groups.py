@@ -25,6 +25,7 @@ from ..machine import (
     assume,
     exists,
     forall,
+    iff,
     implies,
     invariant,
     none,
@@ -325,13 +326,26 @@ class Groups(Machine):
 
     # -------------------------------------------------------------------------------- steps
 
+    @step("H4, P8", unless=("seek", "shorten", "hit", "report"))
+    def a_lookup_is_not_interrupted(self, before: Groups) -> Bool:
+        """What it found is held before anything is taken or given back."""
+        return before.seeking.value == none
+
+    @step("H4", of="seek")
+    def a_lookup_begins_with_all_that_it_may_return(self, before: Groups, r: Request) -> Bool:
+        """For a request that was not inside; and there is one lookup at a time."""
+        return all_of(
+            ~before.running[r] & (before.seeking.value == none),
+            self.running[r] & (self.seeking.value == r) & (self.candidate.value == self.limit[r]),
+        )
+
     @step("H4", of="hit")
     def a_hit_covers_what_every_group_needs(self, before: Groups, r: Request, g: Group, i: Position) -> Bool:
         """It is a boundary of all; and for each, what it needs is held, and is what the request's tokens name."""
         b = self.table[g, r, i]
         is_right = (b != none) & (before.cached[self.name[g, r, i]] == b) & ~self.free[b]
         return all_of(
-            self.is_boundary[self.computed[r]] & (self.computed[r] <= self.limit[r]),
+            self.is_boundary[self.computed[r]] & (self.computed[r] <= self.limit[r]) & (self.external[r] == 0),
             implies(self.needs[g, self.computed[r], i], is_right),
             implies(~self.needs[g, self.computed[r], i], b == none),
         )
@@ -355,6 +369,32 @@ class Groups(Machine):
         """What other requests hold they keep."""
         b = before.table[g, q, i]
         return implies((q != r) & (b != none), (self.table[g, q, i] == b) & ~self.free[b])
+
+    @step("H4, O11", unless="seek")
+    def requests_go_on_by_themselves(self, before: Groups, r: Request, q: Request) -> Bool:
+        """Where something changes for one, all is as it was for every other."""
+        return implies((r != q) & ~self._is_as_it_was(before, r), self._is_as_it_was(before, q))
+
+    @step("H4", of="seek")
+    def only_one_enters(self, before: Groups, r: Request, q: Request) -> Bool:
+        """And nothing is known of it yet."""
+        return implies(q != r, self._is_as_it_was(before, q)) & (self.computed[r] == 0) & ~self.has_loaded[r]
+
+    def _is_as_it_was(self, before: Groups, r: Request) -> Bool:
+        """The request's tokens, and what of them counts."""
+        return all_of(
+            iff(self.running[r], before.running[r]),
+            self.computed[r] == before.computed[r],
+            self.external[r] == before.external[r],
+            iff(self.has_loaded[r], before.has_loaded[r]),
+            forall(Group, lambda g: self.reached[g, r] == before.reached[g, r]),
+        )
+
+    @step("H4, H9", of="report")
+    def what_a_group_has_is_known(self, before: Groups, g: Group, r: Request, t: Tokens, x: Group) -> Bool:
+        """Of that group, once a load has ended."""
+        is_other = implies(x != g, self.reached[x, r] == before.reached[x, r])
+        return before.has_loaded[r] & (self.reached[g, r] == t) & is_other
 
     @step("H4, O11", of="settle")
     def what_counts_is_there_for_all(self, before: Groups, r: Request, t: Tokens, g: Group) -> Bool:
@@ -381,9 +421,11 @@ class Groups(Machine):
         return all_of(self.external[r] == n, n > 0, before.external[r] == 0, self.has_loaded[r])
 
     @step("P9", of="leave")
-    def nothing_is_left(self, before: Groups, r: Request, g: Group, i: Position) -> Bool:  # noqa: ARG002
-        """Of a request that has left."""
-        return all_of(~self.running[r], self.table[g, r, i] == none)
+    def nothing_is_left(self, before: Groups, r: Request, g: Group, i: Position) -> Bool:
+        """Of a request that has left: neither blocks nor tokens."""
+        return before.running[r] & all_of(
+            ~self.running[r], self.table[g, r, i] == none, self.computed[r] == 0, self.external[r] == 0
+        )
 
     @step("H4", of=("shorten", "hit"))
     def only_who_seeks_is_answered(self, before: Groups, r: Request) -> Bool:

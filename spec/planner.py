@@ -35,6 +35,7 @@ from ..machine import (
     none,
     optional,
     sometimes,
+    step,
 )
 
 __all__ = ["Chunks", "Group", "Planner", "ProposedPlanner", "Tokens"]
@@ -227,6 +228,18 @@ class Planner(Machine):
     def more_chunks_give_a_longer_prefix(self, k: Chunks, j: Chunks, p: Tokens, q: Tokens) -> Bool:
         """Or the same. So if those of the longest request give none, nothing is ever stored: that is known at start."""
         return implies((self.prefix[k] == p) & (self.prefix[j] == q) & (k <= j), p <= q)
+
+    # -------------------------------------------------------------------------------- steps
+
+    @step("H2", of="measure")
+    def who_asks_for_chunks_is_answered(self, before: Planner, t: Tokens, k: Chunks, u: Tokens) -> Bool:
+        """Of so many tokens, and of no others."""
+        return (self.count[t] == k) & implies(u != t, self.count[u] == before.count[u])
+
+    @step("H2", of="plan")
+    def who_asks_for_a_prefix_is_answered(self, before: Planner, k: Chunks, p: Tokens, j: Chunks) -> Bool:
+        """Of so many chunks, and of no others."""
+        return (self.prefix[k] == p) & implies(j != k, self.prefix[j] == before.prefix[j])
 
     # -------------------------------------------------------------------------------- what must be reachable
 
