@@ -276,7 +276,7 @@ class FileStore(Machine):
         return all_of(~self.temporary[h], ~self.final[h], ~self.ready[h], ~self.stored[h], ~self.damaged[h])
 
     @step("H9, O11", of="load")
-    def only_what_is_whole_is_served(self, before: FileStore, h: Hash, result: Bool) -> Bool:
+    def only_what_is_whole_stays(self, before: FileStore, h: Hash, result: Bool) -> Bool:
         """And stays as it is; a load that fails says so, and leaves nothing that would be served."""
         is_whole = before.is_whole(h)
         return all_of(

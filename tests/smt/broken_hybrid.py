@@ -863,7 +863,7 @@ BROKEN: list[tuple[type[Machine], str, str, str]] = [
     (PreemptsWithoutReleasing, "leave", "pins_count_loads", "H6"),
     (ReleasesTwice, "finish_load", "a_load_has_prepared_what_it_reads", "H6"),
     (ReleasesWhatItDidNotPin, "finish_load", "pins_count_loads", "H6"),
-    (GivesUpAll, "expire", "a_load_given_up_is_computed", "O11"),
+    (GivesUpAll, "expire", "requests_go_on_by_themselves", "H5"),
     (LoadsMoreThanItMay, "choose", "nobody_has_more_loads_than_it_may", "H5"),
     (BusyMeansNothing, "miss", "nobody_is_waited_for", "H5"),
     (CountsEveryLookup, "miss", "an_answer_counts_once", "P15"),
