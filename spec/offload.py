@@ -21,6 +21,9 @@ same `limit`; and a call that offers many blocks (O12) is here that many offers 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from ..machine import (
     Bool,
     Count,
@@ -417,9 +420,17 @@ class Offload(Pool):
         with self.loop(
             self._asked(r) - start,
             going=lambda i: ~self.host_cached[self.prompt[r, start + i]].is_empty(),
-            facts=lambda i, _: {
+            facts=lambda i, entry: {
                 "what was found is pinned, and nothing else": forall(
                     Position, lambda k: iff(self.pins[r, k] != none, (k >= start) & (k < start + i))
+                ),
+                "who is left stands in the same order": forall(
+                    HostBlock,
+                    HostBlock,
+                    lambda c, d: implies(
+                        self.host_free.has(c) & self.host_free.has(d),
+                        entry.host_free.has(c) & iff(self.host_free.before(c, d), entry.host_free.before(c, d)),
+                    ),
                 ),
                 "of each hash the first stored": forall(
                     Position,
@@ -466,6 +477,25 @@ class Offload(Pool):
                 ),
                 "the mark stands in the queue": implies(
                     self.host_behind.value != none, self.host_free.has(self.host_behind.value)
+                ),
+                "who was free stays free, in the same order": forall(
+                    HostBlock, HostBlock, self.host._kept_in_order(entry.host)
+                ),
+                "the mark stands right behind the run at the head": forall(
+                    HostBlock,
+                    lambda c: implies(
+                        self.split.value & self.host_free.has(c),
+                        iff(
+                            self.host._is_new(entry.host, c) & self.host._belongs_to_the_head(c),
+                            (self.host_behind.value == none) | self.host_free.before(c, self.host_behind.value),
+                        ),
+                    ),
+                ),
+                "what is free anew stands where the dialect says": forall(
+                    HostBlock, HostBlock, lambda c, d: self._joins_the_host_queue(entry, c, d)
+                ),
+                "each run in the order given": forall(
+                    Position, Position, HostBlock, HostBlock, self._unpinned_in_order(entry, r)
                 ),
             },
         ) as walk:
@@ -1257,10 +1287,52 @@ class Offload(Pool):
         """As in P; beside requests, loads write."""
         return self.content[b, s] == before.content[b, s]
 
-    @step("P5, P11", unless=("allocate", "register", "evict", "reset", "load", "report_load"))
+    @step("P5, P11", unless=("allocate", "register", "evict", "reset", "load"))
     def nothing_else_gives_or_takes_a_hash(self, before: Pool, b: Block, h: Hash) -> Bool:
-        """As in P; a load takes blocks, and lets them be found when it ends."""
+        """As in P; a load takes blocks. What it has brought is registered like anything else."""
         return iff(self.hashes[b, h], before.hashes[b, h])
+
+    @step("O1, P9, P10")
+    def the_host_queue_keeps_its_order(self, before: Offload, c: HostBlock, d: HostBlock) -> Bool:
+        """Of blocks that were free and still are."""
+        now, then = self.host_free, before.host_free
+        stay = now.has(c) & now.has(d) & then.has(c) & then.has(d)
+        return implies(stay, iff(now.before(c, d), then.before(c, d)))
+
+    @step("O1, P10")
+    def host_blocks_go_where_the_dialect_says(self, before: Offload, c: HostBlock, d: HostBlock) -> Bool:
+        """When nobody holds them any more: to the tail; in the dialect `split` those without a hash to the head."""
+        return self._joins_the_host_queue(before, c, d)
+
+    def _joins_the_host_queue(self, entry: Offload, c: HostBlock, d: HostBlock) -> Bool:
+        """One that is free anew stands behind any other, or before it."""
+        is_new, to_the_head = self.host._is_new(entry.host, c), self.host._belongs_to_the_head(c)
+        goes_elsewhere = ~self.host._is_new(entry.host, d) | (to_the_head & ~self.host._belongs_to_the_head(d))
+        return implies(is_new & self.host_free.has(d) & goes_elsewhere, iff(self.host_free.before(c, d), to_the_head))
+
+    @step("O5, P10", of=("look", "unpin", "load", "finish", "preempt"))
+    def pins_go_last_first(
+        self, before: Offload, r: Request, i: Position, j: Position, c: HostBlock, d: HostBlock
+    ) -> Bool:
+        """As the blocks of a table do."""
+        return self._unpinned_in_order(before, r)(i, j, c, d)
+
+    def _unpinned_in_order(
+        self, entry: Offload, r: Request
+    ) -> Callable[[Position, Position, HostBlock, HostBlock], Bool]:
+        """Of two blocks that go the same way, the one that was pinned for the later position joins first.
+
+        One that was pinned for two has its place where the second pin goes: at the lower position.
+        """
+        is_new, to_the_head = partial(self.host._is_new, entry.host), self.host._belongs_to_the_head
+        return lambda i, j, c, d: implies(
+            all_of(
+                is_new(c) & is_new(d) & iff(to_the_head(c), to_the_head(d)),
+                (j < i) & (entry.pins[r, i] == c) & (entry.pins[r, j] == d),
+                forall(Position, lambda k: implies(k < i, entry.pins[r, k] != c)),
+            ),
+            self.host_free.before(c, d),
+        )
 
     @step("P9, P10", unless=("hit", "allocate", "skip", "load", "scan"))
     def the_free_queue_keeps_its_order(self, before: Pool, b: Block, c: Block) -> Bool:
