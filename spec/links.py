@@ -278,6 +278,22 @@ class Links(Machine):
         """Whatever is asked for."""
         return self.now.value >= before.now.value
 
+    @step("G3", of="advance")
+    def time_moves_to_the_moment(self, before: Links, m: Moment) -> Bool:
+        """Unless that is past."""
+        is_later = self.time[m] > before.now.value
+        return self.now.value == ite(is_later, self.time[m], before.now.value)
+
+    @step("G1, G3", of="advance_to_deadline")
+    def time_moves_to_the_earliest_deadline(self, before: Links, t: Transfer) -> Bool:
+        """The transfer is due then; nothing was before."""
+        return before.nothing_is_due() & self.is_due(t)
+
+    @step("G3", unless=("advance", "advance_to_deadline"))
+    def time_stands_still(self, before: Links) -> Bool:
+        """Whatever begins or ends."""
+        return self.now.value == before.now.value
+
     @step("G2", of=("advance", "advance_to_deadline"))
     def a_link_is_shared_fairly(self, before: Links, t: Transfer) -> Bool:
         """With k active transfers, each moves at bandwidth / k."""

@@ -22,6 +22,7 @@ from ..machine import (
     iff,
     implies,
     invariant,
+    ite,
     none,
     optional,
     sometimes,
@@ -152,6 +153,40 @@ class SharedTier(Links):
         """Not later, because the tier was ahead, and not earlier; and it is of what was asked for."""
         is_right = all_of(self.stores[t] == h, self.size[t] == self.bytes[t], self.link[t] == x)
         return is_right & (self.begun[t] == before.clock[w])
+
+    @step("G8", of="work")
+    def a_worker_goes_on_by_itself(self, before: SharedTier, w: Worker, m: Moment, v: Worker) -> Bool:
+        """To that moment, unless it is past; the tier waits."""
+        is_later = self.time[m] > before.clock[w]
+        return all_of(
+            self.clock[w] == ite(is_later, self.time[m], before.clock[w]),
+            implies(v != w, self.clock[v] == before.clock[v]),
+        )
+
+    @step("G8", unless="work")
+    def clocks_stand_still(self, before: SharedTier, w: Worker) -> Bool:
+        """Storing and looking take no time of a worker's."""
+        return self.clock[w] == before.clock[w]
+
+    @step("G8", of="look")
+    def who_looks_sees_what_has_landed(self, before: SharedTier, w: Worker, h: Hash, result: Bool) -> Bool:
+        """Until its own time."""
+        return before.is_up_to(w) & iff(result, before.has_landed(h, before.clock[w]))
+
+    @step("G8", unless="complete")
+    def nothing_lands_before_its_copy_is_complete(self, before: SharedTier, h: Hash) -> Bool:
+        """Nor does anything go."""
+        return iff(self.present[h], before.present[h])
+
+    @step("G8", unless="store")
+    def what_is_stored_is_what_was_asked_for(self, before: SharedTier, t: Transfer) -> Bool:
+        """No transfer changes what it brings."""
+        return self.stores[t] == before.stores[t]
+
+    @step("G8", of="complete")
+    def what_was_stored_can_be_seen(self, before: SharedTier, t: Transfer, h: Hash) -> Bool:
+        """From now on, and nothing else."""
+        return iff(self.present[h], before.present[h] | (before.stores[t] == h))
 
     @step("G8", of="complete")
     def what_was_seen_stays(self, before: SharedTier, h: Hash, w: Worker) -> Bool:
