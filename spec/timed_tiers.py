@@ -13,6 +13,9 @@ Who shares a used block, and what stands in it, are matters of machine P; here a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from ..machine import (
     Bool,
     Count,
@@ -44,6 +47,8 @@ from .links import Link, Links, Transfer
 from .pool import Block, Hash, Position, Request
 
 __all__ = ["TimedTiers"]
+
+V = TypeVar("V", Block, Hash)
 
 
 class TimedTiers(Links):
@@ -224,6 +229,7 @@ class TimedTiers(Links):
                     Block, lambda b: iff(entry.gathered.has(b), self.gathered.has(b) | (self.carrier[b] == t))
                 ),
                 "who was under way still is": self._still_under_way(entry),
+                "it is loaded in order": forall(Block, Block, self._moved_in_order(entry.gathered, self.gathered, t)),
             },
         ):
             b = self.gathered.head()
@@ -270,6 +276,16 @@ class TimedTiers(Links):
                     Position, lambda j: implies((p <= j) & (j < e), self._is_on_host(r, j))
                 ),
                 "who was under way still is": self._still_under_way(entry),
+                "it is loaded in order": forall(Block, Block, self._moved_in_order(entry.free, self.free, t)),
+                "so much of the prefix is on its way": forall(
+                    Position,
+                    lambda j: implies((p <= j) & (j < p + i), self._comes_up(r, j, t)),
+                ),
+                "and nothing else": forall(Block, lambda b: self._was_asked_for(r, p, p + i, b, t)),
+                "who reads goes on reading": forall(
+                    Block, lambda b: implies(entry.fetch[b] != none, self.fetch[b] == entry.fetch[b])
+                ),
+                "what nobody reads keeps its place": forall(Hash, Hash, self._keep_their_place(entry.host, self.host)),
             },
         ) as loop:
             h = self.prefix[r, p + loop.index]
@@ -279,6 +295,31 @@ class TimedTiers(Links):
             with when(self.host.has(h)):
                 self.host.remove(h)
             self.fetch[b] = h
+
+    def _moved_in_order(self, then: Queue[Block], now: Queue[Block], t: Transfer) -> Callable[[Block, Block], Bool]:
+        """Block after block went from the head of a queue to the end of a transfer's cargo."""
+        return lambda b, c: all_of(
+            implies(self.cargo[t].has(b), then.has(b) & ~now.has(b)),
+            implies(self.cargo[t].has(b) & now.has(c), then.before(b, c)),
+            implies(self.cargo[t].has(b) & self.cargo[t].has(c), iff(self.cargo[t].before(b, c), then.before(b, c))),
+            iff(then.has(b), now.has(b) | self.cargo[t].has(b)),
+            implies(now.has(b) & now.has(c), iff(now.before(b, c), then.before(b, c))),
+        )
+
+    def _keep_their_place(self, then: Queue[V], now: Queue[V]) -> Callable[[V, V], Bool]:
+        """Who stood in a queue and still does stands where it did; who joined it stands behind."""
+        return lambda a, b: implies(
+            now.has(a) & now.has(b) & then.has(a), iff(now.before(a, b), (a != b) & (~then.has(b) | then.before(a, b)))
+        )
+
+    def _comes_up(self, r: Request, i: Position, t: Transfer) -> Bool:
+        """A transfer brings the block of this position."""
+        return exists(Block, lambda b: (self.carrier[b] == t) & (self.fetch[b] == self.prefix[r, i]))
+
+    def _was_asked_for(self, r: Request, p: Int, e: Int, b: Block, t: Transfer) -> Bool:
+        """What a transfer brings is of these positions."""
+        is_asked = exists(Position, lambda i: (p <= i) & (i < e) & (self.fetch[b] == self.prefix[r, i]))
+        return implies(self.carrier[b] == t, (self.fetch[b] != none) & is_asked)
 
     def _is_on_device(self, r: Request, i: Position) -> Bool:
         return exists(Hash, lambda h: (self.prefix[r, i] == h) & (self.found[h] != none))
@@ -315,6 +356,7 @@ class TimedTiers(Links):
                         (self.carrier[b] != none) & (self.carrier[b] == entry.carrier[b]),
                     ),
                 ),
+                **self._landed_so_far(entry, t),
             },
         ):
             b = self.cargo[t].head()
@@ -361,6 +403,101 @@ class TimedTiers(Links):
             self.host_announced[h] = True
             self.host_stored(h)
 
+    def _landed_so_far(self, entry: TimedTiers, t: Transfer) -> dict[str, Bool]:
+        """While a transfer ends: what of it can be found, on either tier, and where everything stands."""
+
+        def has_landed(b: Block) -> Bool:
+            return entry.cargo[t].has(b) & (self.carrier[b] == none)
+
+        def is_down(b: Block, h: Hash) -> Bool:
+            return all_of(entry.serves[t] == none, has_landed(b), entry.holds[b] == h)
+
+        is_full, was_full = (m.on_host_now.value == m.capacity.value for m in (self, entry))
+        is_stuck = was_full & entry.host.is_empty()
+        return {
+            "who is aboard is as it was": forall(
+                Block,
+                lambda b: implies(
+                    self.cargo[t].has(b),
+                    all_of(entry.cargo[t].has(b), self.holds[b] == entry.holds[b], self.fetch[b] == entry.fetch[b]),
+                ),
+            ),
+            "what came up can be found": forall(
+                Block,
+                Hash,
+                lambda b, h: implies(has_landed(b) & (entry.fetch[b] == h), self.found[h] != none),
+            ),
+            "what could be found still can": forall(
+                Hash,
+                Block,
+                lambda h, b: implies(entry.found[h] == b, self.found[h] == b),
+            ),
+            "free blocks stand where they stood": forall(Block, Block, self._keep_their_place(entry.free, self.free)),
+            "cargo is free in its order": forall(
+                Block,
+                Block,
+                lambda b, c: implies(
+                    all_of(entry.serves[t] == none, has_landed(b), has_landed(c), entry.cargo[t].before(b, c)),
+                    self.free.before(b, c),
+                ),
+            ),
+            "the first lands first": forall(
+                Block,
+                Block,
+                lambda b, c: implies(has_landed(b) & self.cargo[t].has(c), entry.cargo[t].before(b, c)),
+            ),
+            "the cargo's order is what it was": forall(
+                Block, Block, self._keep_their_place(entry.cargo[t], self.cargo[t])
+            ),
+            "the host's queue is in order": forall(Hash, Hash, self._keep_their_place(entry.host, self.host)),
+            "it gives up what was not used for longest": forall(
+                Hash,
+                Hash,
+                lambda g, h: implies(entry.host.before(g, h) & self.host.has(g), self.host.has(h)),
+            ),
+            "and only what nobody reads, where it is full": forall(
+                Hash,
+                lambda h: implies(entry.on_host[h] & ~self.on_host[h], is_full & entry.host.has(h)),
+            ),
+            "what goes down is read by nobody": implies(
+                entry.serves[t] == none, forall(Hash, lambda h: self.reads[h] == entry.reads[h])
+            ),
+            "what lands was carried": forall(
+                Hash,
+                lambda h: implies(self.on_host[h] & ~entry.on_host[h], exists(Block, lambda b: is_down(b, h))),
+            ),
+            "all of it lands while there is room": forall(
+                Block, Hash, lambda b, h: implies(is_down(b, h) & ~self.on_host[h], is_full)
+            ),
+            "nothing does where all is being read": implies(
+                is_stuck & (entry.serves[t] == none), is_full & self.host.is_empty()
+            ),
+            "else there is always room": implies(
+                ~is_stuck & (entry.serves[t] == none), ~is_full | ~self.host.is_empty()
+            ),
+            "later ones push out earlier ones": forall(
+                Block,
+                Block,
+                Hash,
+                Hash,
+                lambda b, c, g, h: implies(
+                    all_of(is_down(b, g), is_down(c, h), entry.cargo[t].before(b, c), self.on_host[g]),
+                    self.on_host[h] & self.host.before(g, h),
+                ),
+            ),
+            "the last one is there": forall(
+                Block,
+                Hash,
+                lambda b, h: implies(
+                    all_of(
+                        is_down(b, h) & ~is_stuck,
+                        forall(Block, lambda c: implies(entry.cargo[t].before(b, c), self.cargo[t].has(c))),
+                    ),
+                    self.on_host[h],
+                ),
+            ),
+        }
+
     # -------------------------------------------------------------------------------- invariants: the device
 
     @invariant("G1, P1")
@@ -383,6 +520,11 @@ class TimedTiers(Links):
             iff(self.cargo[t].has(b), self.carrier[b] == t),
             implies(self.carrier[b] == t, self.moving[t]),
         )
+
+    @invariant("G4, G5")
+    def a_transfer_goes_one_way(self, b: Block, t: Transfer) -> Bool:
+        """One that serves a request brings up, any other takes down."""
+        return implies(self.carrier[b] == t, iff(self.fetch[b] == none, self.serves[t] == none))
 
     @invariant("G4")
     def the_open_batch_is_no_larger_than_a_batch(self) -> Bool:
@@ -467,17 +609,104 @@ class TimedTiers(Links):
         return implies(was != none, (self.carrier[b] != none) & (self.carrier[b] == was))
 
     @step("G1", of="allocate")
-    def only_free_blocks_are_handed_out(self, before: TimedTiers, b: Block) -> Bool:
+    def only_free_blocks_are_handed_out(self, before: TimedTiers, b: Block, result: Block) -> Bool:
         """One of them, without a name."""
         is_new = self.used[b] & ~before.used[b]
-        return implies(is_new, before.free.is_first(b) & (self.holds[b] == none))
+        return iff(is_new, b == result) & implies(is_new, before.free.is_first(b) & (self.holds[b] == none))
+
+    @step("G5", of="register")
+    def what_was_computed_can_be_found(self, before: TimedTiers, b: Block, h: Hash) -> Bool:
+        """In that block, if it was found nowhere else."""
+        is_new = before.used[b] & (before.holds[b] == none) & (before.found[h] == none)
+        return is_new & (self.found[h] == b) & (self.holds[b] == h) & self.used[b]
+
+    @step("G1", of="release")
+    def who_is_let_go_waits_to_be_used_again(self, before: TimedTiers, b: Block) -> Bool:
+        """What can be found goes behind all that is idle, any other block behind all that is free."""
+        is_named = before.holds[b] != none
+        return before.used[b] & ~self.used[b] & iff(self.idle.has(b), is_named) & iff(self.free.has(b), ~is_named)
+
+    @step("G5", of="touch")
+    def who_is_hit_is_used(self, before: TimedTiers, b: Block) -> Bool:
+        """And not idle any more."""
+        return before.idle.has(b) & self.used[b] & ~self.idle.has(b)
+
+    @step("G1, G4", of="evict")
+    def who_is_evicted_goes_down_or_is_free(self, before: TimedTiers, b: Block, h: Hash) -> Bool:
+        """It joins the open batch, unless the host has what it holds, or gets it, or is none.
+
+        It was not used for longest, and cannot be found any more. What the host has of it counts as used.
+        """
+        is_spare = before.on_host[h] | before.is_on_its_way(h) | (self.capacity.value == 0)
+        goes = ite(is_spare, self.free.has(b) & (self.holds[b] == none), self.gathered.has(b) & (self.holds[b] == h))
+        is_used = implies(before.host.has(h), self.host.has(h) & (self.host.tail() == h))
+        was_last = before.idle.is_first(b) & ~self.idle.has(b)
+        return was_last & implies(before.holds[b] == h, goes & (self.found[h] == none) & is_used)
+
+    @step("G1, G3")
+    def queues_are_in_order(self, before: TimedTiers, b: Block, c: Block, t: Transfer) -> Bool:
+        """Who joins one stands behind all that stood there; nobody else changes places."""
+        return all_of(
+            self._keep_their_place(before.free, self.free)(b, c),
+            self._keep_their_place(before.idle, self.idle)(b, c),
+            self._keep_their_place(before.gathered, self.gathered)(b, c),
+            self._keep_their_place(before.cargo[t], self.cargo[t])(b, c),
+        )
+
+    @step("G5", unless="evict")
+    def the_hosts_queue_is_in_order(self, before: TimedTiers, g: Hash, h: Hash) -> Bool:
+        """What was used joins behind all that stood there."""
+        return self._keep_their_place(before.host, self.host)(g, h)
+
+    @step("G5", of="evict")
+    def only_what_is_evicted_counts_as_used(self, before: TimedTiers, b: Block, g: Hash, h: Hash) -> Bool:
+        """On the host the others stand as they stood."""
+        is_other = (before.holds[b] != g) & (before.holds[b] != h)
+        return implies(is_other, self._keep_their_place(before.host, self.host)(g, h))
+
+    @step("G5", unless=("register", "evict", "complete"))
+    def what_is_found_stays(self, before: TimedTiers, b: Block, h: Hash) -> Bool:
+        """Under its hash, in its block."""
+        return (self.found[h] == before.found[h]) & (self.holds[b] == before.holds[b])
+
+    @step("G5", of=("register", "evict"))
+    def what_others_hold_stays(self, before: TimedTiers, b: Block, c: Block) -> Bool:
+        """Only the block that the action names gets a name, or loses it."""
+        return (c == b) | (self.holds[c] == before.holds[c])
+
+    @step("G6", unless="complete")
+    def nothing_lands_before_its_copy_ends(self, before: TimedTiers, h: Hash) -> Bool:
+        """Nor does anything leave the host."""
+        return iff(self.on_host[h], before.on_host[h])
+
+    @step("G1", unless=("allocate", "release", "touch", "complete"))
+    def who_is_used_stays_so(self, before: TimedTiers, b: Block) -> Bool:
+        """Until it is released."""
+        return iff(self.used[b], before.used[b])
+
+    @step("G1", of=("release", "touch"))
+    def others_are_used_as_before(self, before: TimedTiers, b: Block, c: Block) -> Bool:
+        """It concerns the block that it names."""
+        return (c == b) | iff(self.used[c], before.used[c])
+
+    @step("G5", unless=("swap_in", "complete"))
+    def who_waits_goes_on_waiting(self, before: TimedTiers, r: Request, b: Block) -> Bool:
+        """For the same transfer, which brings the same; and nobody else is told that it may go on."""
+        is_same = (self.waits[r] == before.waits[r]) & (self.fetch[b] == before.fetch[b])
+        return is_same & (self.promotions.total == before.promotions.total)
+
+    @step("G5", unless="swap_in")
+    def a_transfer_serves_for_good(self, before: TimedTiers, t: Transfer) -> Bool:
+        """The request for which it began, or none."""
+        return self.serves[t] == before.serves[t]
 
     @step("G4", of="ship")
-    def a_batch_is_one_transfer(self, before: TimedTiers, t: Transfer, b: Block) -> Bool:
-        """All of it, with its bytes, on the way down; and no more than a batch."""
+    def a_batch_is_one_transfer(self, before: TimedTiers, t: Transfer, b: Block, c: Block) -> Bool:
+        """All of it, in order, with its bytes, on the way down; and no more than a batch."""
         count = before.gathered.size
         return all_of(
             iff(before.gathered.has(b), self.carrier[b] == t),
+            implies(before.gathered.before(b, c), self.cargo[t].before(b, c)),
             self.gathered.is_empty(),
             (self.cargo[t].size == count) & (count >= 1) & (count <= self.batch.value),
             self.begun[t] == before.now.value,
@@ -508,6 +737,44 @@ class TimedTiers(Links):
             implies((p <= i) & (i < e), before._is_on_host(r, i)),
             ~before._is_on_host(r, e) | (e - p == before.free.size),
         )
+
+    @step("G5", of="swap_in")
+    def a_swap_in_brings_exactly_these(
+        self, before: TimedTiers, r: Request, t: Transfer, p: Position, e: Position, i: Position, b: Block, c: Block
+    ) -> Bool:
+        """Each of them, and nothing else, to the blocks at the head of the free queue, in order."""
+        return all_of(
+            implies((p <= i) & (i < e), self._comes_up(r, i, t)),
+            self._was_asked_for(r, p, e, b, t),
+            self._moved_in_order(before.free, self.free, t)(b, c),
+            implies(before.fetch[b] != none, self.fetch[b] == before.fetch[b]),
+        )
+
+    @step("G5", of="swap_in")
+    def a_request_waits_for_its_own(self, before: TimedTiers, r: Request, t: Transfer, q: Request) -> Bool:
+        """It did not wait before; others wait for what they did."""
+        is_other = implies(q != r, self.waits[q] == before.waits[q])
+        return (before.waits[r] == none) & (self.serves[t] == r) & is_other
+
+    @step("G4, G5, G6", of="complete")
+    def what_was_shipped_lands(self, before: TimedTiers, t: Transfer, b: Block, h: Hash) -> Bool:
+        """A full host gives up what was not used for longest, and where all it has is being read, nothing lands.
+
+        A batch that is larger than what the host can give up pushes out its own first blocks.
+        """
+        goes_down = before.cargo[t].has(b) & (before.fetch[b] == none) & (before.holds[b] == h)
+        is_stuck = (before.on_host_now.value == before.capacity.value) & before.host.is_empty()
+        is_last = before.cargo[t].has(b) & (before.cargo[t].tail() == b)
+        return all_of(
+            implies(goes_down & is_last & ~is_stuck, self.on_host[h]),
+            implies(goes_down & ~self.on_host[h], self.on_host_now.value == self.capacity.value),
+            implies(goes_down, self.holds[b] == none),
+        )
+
+    @step("G4, G5, G6", of="complete")
+    def copies_land_in_order(self, before: TimedTiers, t: Transfer) -> Bool:
+        """Where everything stands when a transfer has ended."""
+        return all_of(*self._landed_so_far(before, t).values())
 
     @step("G5", of="complete")
     def a_request_is_promoted_once(self, before: TimedTiers, t: Transfer, r: Request) -> Bool:

@@ -45,6 +45,7 @@ TOGETHER = Attempt(0, Way(depth=2, effort=0.1))
 
 QUICK = (
     Attempt(0, Way(depth=6, seed=1, effort=0.05)),
+    Attempt(0, Way(depth=3, seed=11, effort=0.2)),
     Attempt(1, Way(depth=6, seed=2, effort=0.05)),
     Attempt(NEARBY, Way(depth=3, seed=3, effort=0.1)),
     Attempt(0, Way(depth=3, seed=8, relevancy=1, effort=0.2)),
