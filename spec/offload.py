@@ -903,7 +903,7 @@ class Offload(Pool):
         )
 
     @step("O4", of="scan")
-    def a_scan_stores_the_first_that_is_worth_it(
+    def a_scan_stores_the_first_that_nobody_holds(
         self, before: Offload, b: Block, h: Hash, a: Block, g: Hash, c: HostBlock
     ) -> Bool:
         """Of the free blocks, in the order in which they will be reused; so what is held all the time is never stored.
@@ -919,7 +919,9 @@ class Offload(Pool):
         )
 
     @step("O2, O12", of=("offer", "scan"))
-    def a_store_begins_where_nobody_holds(self, before: Offload, c: HostBlock, g: Hash, w: Worker, s: Slot) -> Bool:
+    def an_offer_evicts_only_what_nobody_holds(
+        self, before: Offload, c: HostBlock, g: Hash, w: Worker, s: Slot
+    ) -> Bool:
         """At the head of the host's queue, which loses its hashes; nothing pinned, and nothing in flight.
 
         Every worker has its part before it. Where nothing begins, no hash is lost either.

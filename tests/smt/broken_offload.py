@@ -246,7 +246,7 @@ BROKEN: list[tuple[type[Machine], str, str, str]] = [
     (LoadsIntoARunningStep, "copy_in", "nothing_is_written_under_a_step", "P6"),
     (LetsBeFoundWhileItLoads, "copy_in", "a_load_is_alone_at_its_destination", "O2"),
     (ResetsUnderATransfer, "reset", "a_pin_holds_what_was_looked_for", "O5"),
-    (ScansWhatIsHeld, "scan", "lazy_mode_stores_what_nobody_holds", "O4"),
+    (ScansWhatIsHeld, "scan", "a_scan_stores_the_first_that_nobody_holds", "O4"),
     (RefusesAndEvicts, "offer", "an_offer_evicts_only_what_nobody_holds", "O12"),
     (ForgetsTheListeners, "offer", "listeners_know_what_is_on_the_host", "P12"),
 ]
