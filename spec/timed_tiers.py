@@ -114,10 +114,13 @@ class TimedTiers(Links):
     host_announced = Map(Hash, to=Bool)
     """What somebody who listens to the host's events believes to be there (G6)."""
 
-    host_stored = Event(Hash)
+    host_misled = Map(Hash, to=Bool)
+    """An event told somebody who listens what was known already."""
+
+    host_stored = Event(Hash, heard=lambda m, h: m._hear_stored(h))
     """The block landed on the host."""
 
-    host_removed = Event(Hash)
+    host_removed = Event(Hash, heard=lambda m, h: m._hear_removed(h))
     """It left the host."""
 
     # -------------------------------------------------------------------------------- requests
@@ -395,13 +398,23 @@ class TimedTiers(Links):
             victim = self.host.head()
             self.host.remove(victim)
             self.on_host[victim] = False
-            self.host_announced[victim] = False
             self.host_removed(victim)
         with when(is_kept):
             self.host.push_back(h)
             self.on_host[h] = True
-            self.host_announced[h] = True
             self.host_stored(h)
+
+    def _hear_stored(self, h: Hash) -> None:
+        """It is on the host from now on; it was not before."""
+        with when(self.host_announced[h]):
+            self.host_misled[h] = True
+        self.host_announced[h] = True
+
+    def _hear_removed(self, h: Hash) -> None:
+        """It is on the host no longer; it was before."""
+        with when(~self.host_announced[h]):
+            self.host_misled[h] = True
+        self.host_announced[h] = False
 
     def _landed_so_far(self, entry: TimedTiers, t: Transfer) -> dict[str, Bool]:
         """While a transfer ends: what of it can be found, on either tier, and where everything stands."""
@@ -576,6 +589,11 @@ class TimedTiers(Links):
     def listeners_know_what_is_on_the_host(self, h: Hash) -> Bool:
         """Replaying the host's events gives what a lookup finds there."""
         return iff(self.host_announced[h], self.on_host[h])
+
+    @invariant("G6, P12")
+    def every_event_is_news(self, h: Hash) -> Bool:
+        """Each block that lands, or leaves, is reported once."""
+        return ~self.host_misled[h]
 
     # -------------------------------------------------------------------------------- invariants: requests
 

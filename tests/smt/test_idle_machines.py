@@ -6,8 +6,11 @@ import pytest
 
 from kvproof.machine import Machine
 
-from .idle_machines import IDLE, LONG
+from . import idle_machines, idle_tiers
 from .test_tiers import step_that_breaks
+
+IDLE = [*idle_machines.IDLE, *idle_tiers.IDLE]
+LONG = [*idle_machines.LONG, *idle_tiers.LONG]
 
 
 @pytest.mark.parametrize(
