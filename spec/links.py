@@ -284,7 +284,7 @@ class Links(Machine):
         is_later = self.time[m] > before.now.value
         return self.now.value == ite(is_later, self.time[m], before.now.value)
 
-    @step("G1, G3", of="advance_to_deadline")
+    @step("G3", of="advance_to_deadline")
     def time_moves_to_the_earliest_deadline(self, before: Links, t: Transfer) -> Bool:
         """The transfer is due then; nothing was before."""
         return before.nothing_is_due() & self.is_due(t)

@@ -1015,10 +1015,15 @@ class Offload(Pool):
         """Eager mode: each full block was stored, is being stored, met a full host, or had lost its hash."""
         return implies(~self.lazy.value & (before.filed[r, i] == h), self.met[h])
 
-    @step("O9", of=("offer", "scan"))
-    def what_is_offered_is_met(self, before: Offload, h: Hash) -> Bool:
-        """And counts as met from then on."""
-        return implies(before.met[h], self.met[h])
+    @step("O9", of="offer")
+    def what_is_offered_is_met(self, before: Offload, r: Request, g: Hash) -> Bool:
+        """And nothing else: it counts as met from then on."""
+        return iff(self.met[g], before.met[g] | (before.filed[r, before.offered[r]] == g))
+
+    @step("O9", of="scan")
+    def what_is_scanned_is_met(self, before: Offload, h: Hash, g: Hash) -> Bool:
+        """As what is offered."""
+        return iff(self.met[g], before.met[g] | (g == h)) & (self.refused.total == before.refused.total)
 
     @step("O9", unless=("offer", "scan"))
     def only_offers_are_met(self, before: Offload, h: Hash) -> Bool:

@@ -6,7 +6,7 @@ same faults in the reference implementation stand in `tests/stateful/timed_mutan
 
 from __future__ import annotations
 
-from kvproof.machine import Bool, Int, Machine, Map, Real, forall, implies, ite, none, otherwise, when
+from kvproof.machine import Bool, Event, Int, Machine, Map, Real, forall, implies, ite, none, otherwise, when
 from kvproof.spec.links import Link, Links, Moment, Transfer
 from kvproof.spec.pool import Block, Hash, Position, Request
 from kvproof.spec.shared_tier import SharedTier, Worker
@@ -160,17 +160,14 @@ class FreesBeforeTheCopyEnds(TimedTiers):
 class HandsOutWhatIsCopied(TimedTiers):
     """S13: where nothing is free, a block is taken that is still to be copied."""
 
-    def allocate(self) -> None:  # type: ignore[override]
-        """Take the head of the free queue, or else of the open batch."""
-        self.require(~self.free.is_empty() | ~self.gathered.is_empty())
-        with when(self.free.is_empty()):
-            b = self.gathered.head()
-            self.gathered.remove(b)
-            self.used[b] = True
-        with otherwise():
-            b = self.free.head()
-            self.free.remove(b)
-            self.used[b] = True
+    def allocate(self) -> Block:
+        """Take the head of the open batch."""
+        self.require(self.free.is_empty())
+        self.require(~self.gathered.is_empty())
+        b = self.gathered.head()
+        self.gathered.remove(b)
+        self.used[b] = True
+        return b
 
 
 class GathersMoreThanABatch(TimedTiers):
@@ -254,7 +251,6 @@ class KeepsMoreThanItsCapacity(TimedTiers):
         self.free.push_back(b)
         self.host.push_back(h)
         self.on_host[h] = True
-        self.host_announced[h] = True
         self.host_stored(h)
 
 
@@ -281,7 +277,7 @@ class KeepsWithoutATier(TimedTiers):
         with when(self.capacity.value == 0):
             self.host.push_back(h)
             self.on_host[h] = True
-            self.host_announced[h] = True
+            self.host_stored(h)
 
 
 class EvictsWhatIsRead(TimedTiers):
@@ -291,30 +287,19 @@ class EvictsWhatIsRead(TimedTiers):
         """Bring up what the host has of a request's prefix."""
         super().swap_in(r, t, p, e)
         with self.each(Hash) as h, when(self.on_host[h] & ~self.host.has(h) & (self.prefix[r, p] == h)):
-            self.host_announced[h] = True
             self.on_host[h] = False
 
 
 class LandsWithoutAWord(TimedTiers):
     """G6: nobody is told that a block landed."""
 
-    def _land(self, b: Block) -> None:
-        h = self.holds[b]
-        was_known = self.host_announced[h]
-        super()._land(b)
-        with when(~was_known):
-            self.host_announced[h] = False
+    host_stored = Event(Hash)
 
 
 class LeavesWithoutAWord(TimedTiers):
     """G6: nobody is told that a block left the host to make room."""
 
-    def _land(self, b: Block) -> None:
-        is_full = (self.on_host_now.value == self.capacity.value) & ~self.host.is_empty()
-        super()._land(b)
-        with when(is_full):
-            self.host_announced[self.host.tail()] = True
-            self.host_announced[self.host.head()] = False
+    host_removed = Event(Hash)
 
 
 class PromotesTwice(TimedTiers):

@@ -20,7 +20,7 @@ from kvproof.spec.timed_tiers import TimedTiers
 class OffersNothing(Offload):
     """What is offered goes nowhere."""
 
-    def _offer(self, b: Block, h: Hash) -> None:  # noqa: ARG002
+    def _offer(self, b: Block, h: Hash) -> None:
         self.met[h] = True
 
 
@@ -193,7 +193,7 @@ class SeeksNothing(Groups):
 class LoadsForNothing(Connectors):
     """What has come does not count."""
 
-    def finish_load(self, r: Request, j: Job, ok: Bool) -> None:  # noqa: ARG002
+    def finish_load(self, r: Request, j: Job, ok: Bool) -> None:
         """A load ends as if it had failed."""
         self.require(self.loading[r])
         self.require(self.job[r] == j)
@@ -204,7 +204,7 @@ class LoadsForNothing(Connectors):
 class WritesNothing(FileStore):
     """A page is written, and is not there."""
 
-    def write(self, h: Hash, p: Page) -> None:  # noqa: ARG002
+    def write(self, h: Hash, p: Page) -> None:
         """Nothing changes."""
         self.require(self.temporary[h])
 
