@@ -1224,10 +1224,9 @@ class Offload(Pool):
 
     @step("O9", of="finish")
     def who_finishes_is_complete(self, before: Offload, r: Request, b: Block) -> Bool:
-        """Computed, and in eager mode offered to the last block."""
+        """Its table is, and all of it is computed."""
         is_processed = implies(exists(Position, lambda i: before.table[r, i] == b), ~before.computing[b])
-        is_offered = self.lazy.value | (before.offered[r] == before.length[r])
-        return (before.length[r] == self.need[r]) & is_processed & is_offered
+        return (before.length[r] == self.need[r]) & is_processed
 
     @step("P6", of="register")
     def what_is_loaded_is_not_registered(self, before: Offload, r: Request, i: Position, b: Block) -> Bool:

@@ -62,6 +62,10 @@ SCOPES: dict[type[Machine], dict[str, Any]] = {
 def test_each_fault_is_found(machine: type[Machine], _action: str, prop: str, rule: str) -> None:
     small = scope("offload", **SCOPES.get(machine, ONE))
     model = Model.of(machine)
-    report = explore(model, Scope(model, small.sizes, small.params))
-    assert prop in {v.name for v in report.violations}
-    assert any(rule in v.rule for v in report.violations)
+    found = explore(model, Scope(model, small.sizes, small.params)).violations
+    assert found
+    if prop not in {v.name for v in found}:
+        # A property of steps tells of the step before the invariant tells of the state behind it.
+        found = explore(model, Scope(model, small.sizes, small.params), steps=False).violations
+    assert prop in {v.name for v in found}
+    assert any(rule in v.rule for v in found)

@@ -208,9 +208,9 @@ class RefusesAndEvicts(Offload):
     def _offer(self, b: Block, h: Hash) -> None:
         is_missing = self.hashes[b, h] & ~self._is_stored(b, h)
         is_new = ~exists(HostBlock, lambda c: self.named[c] == h)
+        super()._offer(b, h)
         with when((self.host_free.size > 0) & ~is_missing & is_new):
             self.host._forget(self.host_free.head())
-        super()._offer(b, h)
 
 
 class ForgetsTheListeners(Offload):
