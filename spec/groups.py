@@ -329,7 +329,7 @@ class Groups(Machine):
     @step("H4, P8", unless=("seek", "shorten", "hit", "report"))
     def a_lookup_is_not_interrupted(self, before: Groups) -> Bool:
         """What it found is held before anything is taken or given back."""
-        return before.seeking.value == none
+        return all_of(before.seeking.value == none)
 
     @step("H4", of="seek")
     def a_lookup_begins_with_all_that_it_may_return(self, before: Groups, r: Request) -> Bool:

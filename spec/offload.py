@@ -1081,7 +1081,7 @@ class Offload(Pool):
     @step("O5", of="unpin")
     def who_held_something_holds_nothing(self, before: Offload, r: Request, i: Position) -> Bool:
         """On the host."""
-        return exists(Position, lambda k: before.pins[r, k] != none) & (self.pins[r, i] == none)
+        return all_of(exists(Position, lambda k: before.pins[r, k] != none), self.pins[r, i] == none)
 
     @step("O5, O8", of=("look", "unpin", "load", "finish", "preempt"))
     def pins_of_others_stay(self, before: Offload, r: Request, q: Request, i: Position) -> Bool:
@@ -1182,7 +1182,7 @@ class Offload(Pool):
     def _has_failed(self, before: Offload, b: Block, w: Worker, ok: Bool) -> Bool:
         """With the last report, the load of a block has ended, and some part of it failed."""
         is_last = before.loading[b, w] & before._ends_load(b, w)
-        return is_last & (~ok | before.load_failed[b]) & (self.origin[b] == none) & (self.wanted[b] == none)
+        return all_of(is_last, ~ok | before.load_failed[b], self.origin[b] == none, self.wanted[b] == none)
 
     @step("O2, O7", of=("copy_in", "report_load", "fail_abandoned_load"))
     def other_loads_go_on(self, before: Offload, b: Block, a: Block) -> Bool:
@@ -1217,10 +1217,10 @@ class Offload(Pool):
     # -------------------------------------------------------------------------------- steps: requests
 
     @step("O8", of=("finish", "preempt"))
-    def who_leaves_holds_nothing(self, before: Offload, r: Request, i: Position) -> Bool:
-        """On neither tier; what its transfers hold they go on holding."""
+    def who_leaves_holds_nothing_on_either_tier(self, before: Offload, r: Request, i: Position) -> Bool:
+        """What its transfers hold they go on holding."""
         is_empty = (self.length[r] == 0) & (self.table[r, i] == none) & (self.pins[r, i] == none)
-        return before.running[r] & ~self.running[r] & is_empty & (self.offered[r] == 0)
+        return all_of(before.running[r], ~self.running[r], is_empty, self.offered[r] == 0)
 
     @step("O9", of="finish")
     def who_finishes_is_complete(self, before: Offload, r: Request, b: Block) -> Bool:

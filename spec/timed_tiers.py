@@ -420,7 +420,7 @@ class TimedTiers(Links):
         """While a transfer ends: what of it can be found, on either tier, and where everything stands."""
 
         def has_landed(b: Block) -> Bool:
-            return entry.cargo[t].has(b) & (self.carrier[b] == none)
+            return all_of(entry.cargo[t].has(b), self.carrier[b] == none)
 
         def is_down(b: Block, h: Hash) -> Bool:
             return all_of(entry.serves[t] == none, has_landed(b), entry.holds[b] == h)
@@ -636,7 +636,7 @@ class TimedTiers(Links):
     def what_was_computed_can_be_found(self, before: TimedTiers, b: Block, h: Hash) -> Bool:
         """In that block, if it was found nowhere else."""
         is_new = before.used[b] & (before.holds[b] == none) & (before.found[h] == none)
-        return is_new & (self.found[h] == b) & (self.holds[b] == h) & self.used[b]
+        return all_of(is_new, self.found[h] == b, self.holds[b] == h, self.used[b])
 
     @step("G1", of="release")
     def who_is_let_go_waits_to_be_used_again(self, before: TimedTiers, b: Block) -> Bool:
@@ -772,7 +772,7 @@ class TimedTiers(Links):
     def a_request_waits_for_its_own(self, before: TimedTiers, r: Request, t: Transfer, q: Request) -> Bool:
         """It did not wait before; others wait for what they did."""
         is_other = implies(q != r, self.waits[q] == before.waits[q])
-        return (before.waits[r] == none) & (self.serves[t] == r) & is_other
+        return all_of(before.waits[r] == none, self.serves[t] == r, is_other)
 
     @step("G4, G5, G6", of="complete")
     def what_was_shipped_lands(self, before: TimedTiers, t: Transfer, b: Block, h: Hash) -> Bool:
