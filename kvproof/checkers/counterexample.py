@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -22,7 +23,8 @@ import z3
 
 from ..machine.concrete import Concrete, IllFormed, State, Violation
 from ..machine.declarations import Map
-from ..machine.formulas import Formula, integer, leq, lor
+from ..machine.execution import Goal
+from ..machine.formulas import Formula, integer, leq, lnot, lor
 from ..machine.knowledge import of_parameters
 from ..machine.model import Model
 from ..machine.scope import NONE, Scope, ScopeError
@@ -91,6 +93,40 @@ class Search:
         self.model, self.place, self.seconds, self.rounds = model, place, seconds, rounds
         self._problems: dict[tuple[tuple[str, int], ...], Problems] = {}
         self._until = 0.0
+
+    def any(self, goals: Collection[str], size: int) -> str | None:
+        """One of the goals of these names that has a counterexample with so many elements of each sort.
+
+        It is not made small. It is run in the concrete interpreter, and counts only if that sees it too.
+        """
+        self._until = time.process_time() + self.seconds
+        sizes = _with_room(self.model, dict.fromkeys(Scope.roots(self.model), size))
+        problems = self._problems_of(sizes)
+        names = {name.removeprefix("before ") for name in goals}
+        together: dict[int, list[Goal]] = {}
+        for goal in problems.goals:
+            if goal.name in names:
+                together.setdefault(id(goal.context), []).append(goal)
+        return next(filter(None, (self._one_of(some, problems, sizes) for some in together.values())), None)
+
+    def _one_of(self, goals: Sequence[Goal], problems: Problems, sizes: dict[str, int]) -> str | None:
+        """One of the goals, which stand in one context, that a state of these sizes breaks."""
+        found = self._model(problems, lor(*[lnot(g.formula) for g in goals]), goals[0])
+        if found is None:
+            return None
+        for goal in goals:
+            said = goal.formula
+            wrong = not said if isinstance(said, bool) else z3.is_false(found.eval(said, model_completion=True))
+            with suppress(ScopeError):  # a parameter is greater than what there is
+                if wrong and _replay(self.model, self.place, goal.name, sizes, problems, found).replayed:
+                    return goal.name
+        return None
+
+    def _model(self, problems: Problems, wrong: Formula, goal: Goal) -> z3.ModelRef | None:
+        solver = z3.Solver()
+        solver.set("timeout", max(1, int(1000 * BUSY * (self._until - time.process_time()))))
+        solver.add(*[f for f in problems.failure(goal, wrong) if f is not True], *_within(problems))
+        return solver.model() if solver.check() == z3.sat else None
 
     def find(self, goal: str) -> Counterexample | None:
         """The smallest counterexample to the goal of this name, if found in time."""
@@ -181,7 +217,7 @@ def _within(problems: Problems) -> Iterator[Formula]:
     """What the state before holds lies within the scope."""
     universe = problems.symbolic.universe
     for mapping, value in _cells(problems):
-        if mapping is not None and not mapping.is_param and issubclass(mapping.to, Index):
+        if mapping is not None and issubclass(mapping.to, Index):
             inside = lor(universe.is_element(mapping.to, value), leq(value, integer(NONE)))
             if inside is not True:
                 yield inside

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..machine.execution import Goal
@@ -130,12 +130,18 @@ class Deciding:
             return
         if self.proofs is not None:
             self._recall(self.proofs)
-        for group in self._groups():
-            self._attempt_again(group)
-            self._attempt(group, TOGETHER, self.seconds)
+        for _ in self.at_first():
+            pass
         for attempt in ladder:
             for decision in self.decisions:
                 self._attempt([decision], attempt, self.seconds)
+
+    def at_first(self, order: Callable[[Sequence[Decision]], float] = lambda _: 0) -> Iterator[list[Decision]]:
+        """Ask for the goals of each property at each place at once, in this order; what is left of them, in turn."""
+        for group in sorted(self._groups(), key=order):
+            self._attempt_again(group)
+            self._attempt(group, TOGETHER, self.seconds)
+            yield [d for d in group if not d.is_proved]
 
     def keep(self) -> None:
         """Keep what is proved now, for the next time."""

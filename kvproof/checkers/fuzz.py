@@ -31,7 +31,7 @@ from .states import step_of
 from .target import Args, Setting, Target
 from .trace import Trace
 
-__all__ = ["Coverage", "Finding", "FuzzReport", "fuzz", "state_machine"]
+__all__ = ["Coverage", "Finding", "FuzzReport", "first_difference", "fuzz", "state_machine"]
 
 PICK = st.integers(0, 2**16 - 1)
 """What the arguments of a step are picked by. Its zero, to which Hypothesis shrinks, picks the first ones."""
@@ -308,6 +308,26 @@ def fuzz(
         if report.findings or (seconds is not None and report.seconds >= seconds):
             break
     return report
+
+
+def first_difference(
+    model: Model, kind: type[Target], instances: st.SearchStrategy[Any], *, seed: int, examples: int, steps: int
+) -> str | None:
+    """Where a target differs first in such runs, by oracle and action, told at once and not made short; or None."""
+    runs = state_machine(model, kind, instances, specs=Specs(model, kind))
+    at_once = settings(profile(examples, steps), phases=(Phase.generate,))
+    try:
+        with heap_at_rest(), nothing_from_modules():
+            run_state_machine_as_test(seeded(seed)(runs), settings=at_once)
+    except _Diverged as failure:
+        return f"{failure.found.oracle} after {failure.found.call.action}"
+    except BaseExceptionGroup as group:
+        failures = group.subgroup(_Diverged)
+        if failures is None:
+            raise
+        found = _leaves(failures)[0].found
+        return f"{found.oracle} after {found.call.action}"
+    return None
 
 
 def _prepare(report: FuzzReport, model: Model) -> None:

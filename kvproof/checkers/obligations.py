@@ -49,9 +49,10 @@ class Problems:
     """Invariants, and where they were looked at: nothing that they speak of had been written since they were known."""
     _ends: dict[str, Fact] = field(init=False, default_factory=dict)
 
-    def failure(self, goal: Goal) -> list[Formula]:
-        """What holds exactly where all is as it is known to be at the goal, and the goal is false."""
-        return [*formulas_of(self.symbolic, goal.context.all_facts()), lnot(goal.formula)]
+    def failure(self, goal: Goal, wrong: Formula | None = None) -> list[Formula]:
+        """What holds exactly where all is as it is known to be at the goal, and the goal is false (or this is so)."""
+        wrong = lnot(goal.formula) if wrong is None else wrong
+        return [*formulas_of(self.symbolic, goal.context.all_facts()), wrong]
 
     def ends_in(self, symbols: frozenset[str]) -> list[Fact]:
         """What is known of the heads and tails of queues that are among these symbols."""

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from .heap import heap_at_rest
 from .hints import Hints
 from .leads import lead
 from .obligations import COROLLARIES, INITIALLY, problems_of
+from .processes import forked
 from .proofs import Proofs
 from .records import Obligation, Record
 from .solvers import Solver, Verdict, to_smt2
@@ -202,30 +201,10 @@ def _each_place(work: _Work, tasks: list[tuple[int, str]], jobs: int | None, *, 
     # Forked processes share the machines' classes, which need not be importable (a test's own machine), and their text.
     global _shared
     _shared = work
-    with _processes(workers) as pool:
+    with forked(workers) as pool:
         futures = [pool.submit(_at_shared, number, place) for number, place in tasks]
         for future in as_completed(futures):
             yield future.result()
-
-
-@contextmanager
-def _processes(number: int) -> Iterator[ProcessPoolExecutor]:
-    """Forked processes. Who interrupts the proof, or is done with it early, does not wait for what they still ask."""
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(number, multiprocessing.get_context("fork"), initializer=_leave_it_to_the_parent)
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - others:
-            child.kill()
-        raise
-    pool.shutdown()
-
-
-def _leave_it_to_the_parent() -> None:
-    """An interruption goes to all processes of a terminal; the parent ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 _shared: _Work | None = None

@@ -23,6 +23,7 @@ from .commands.events import events
 from .commands.explore import explore
 from .commands.export import export
 from .commands.fuzz import fuzz
+from .commands.mutate import mutate
 from .commands.protocol_check import protocol_check
 from .commands.prove import prove
 from .commands.replay import replay
@@ -44,6 +45,7 @@ for command in (
     verify,
     prove,
     explore,
+    mutate,
     export,
     fuzz,
     compare,

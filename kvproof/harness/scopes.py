@@ -109,6 +109,15 @@ def asked_scope(
     return scope_of_params(machine, sizes, params)
 
 
+def smallest_scope(machine: type[Machine]) -> Scope:
+    """Return the scope of the machine that is explored where nothing is asked for.
+
+    Raises:
+        UsageError: the machine has parameters for which the kit has no values.
+    """
+    return find_scope(machine, {}, split=True, null=None, caching=True, seed=0)
+
+
 def find_scope(
     machine: type[Machine],
     sizes: dict[str, int],

@@ -54,6 +54,10 @@ def block(statements: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextMa
     return make
 
 
+_READERS = ("read", "reported", "speaking_of", "with_action")
+"""The functions of `reading.py` that run the text of a machine: what called them is no part of it."""
+
+
 def _refuse_early_exits(name: str) -> None:
     """Refuse `return`, `break` and `continue` out of a block in the text that is being read.
 
@@ -65,7 +69,7 @@ def _refuse_early_exits(name: str) -> None:
         frame = frame.f_back
         code = frame.f_code
         if is_tool(code.co_filename):
-            if code.co_name == "read":
+            if code.co_name in _READERS:
                 return
             continue
         for number, word, called in _early_exits(code):

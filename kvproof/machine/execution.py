@@ -41,7 +41,7 @@ from .symbolic import Snapshot, Symbolic
 from .terms import Index, Int, Line, MachineError, Term, fits, may_be_none, walk
 from .wellformed import WellFormed, have_values, is_key
 
-__all__ = ["Goal", "Run"]
+__all__ = ["Goal", "Point", "Report", "Run"]
 
 
 @dataclass(eq=False)
@@ -74,6 +74,34 @@ class Goal:
         return Fact(f"proved: {self.name}", self.symbols, lambda: self.formula)
 
 
+@dataclass(eq=False)
+class Report:
+    """An event that is reported where ``guard`` holds; in the ``each`` of this number for the elements ``binders``."""
+
+    event: str
+    guard: Formula
+    args: tuple[Formula, ...]
+    each: int
+    binders: tuple[tuple[type[Term], Formula], ...]
+
+
+@dataclass(eq=False)
+class Point:
+    """A place at which two runs of one step can be compared: where a loop begins or stops, after a round, at the end.
+
+    ``values`` are what is computed there (how many rounds at most, whether one more, what is returned), ``reports``
+    the events since the point before.
+    """
+
+    name: str
+    context: Context
+    state: Snapshot
+    values: tuple[Formula, ...]
+    reports: list[Report]
+    symbols: frozenset[str]
+    branches: tuple[Formula, ...]
+
+
 class Run:
     """One action, run from an arbitrary state.
 
@@ -83,6 +111,9 @@ class Run:
     holds each state between rounds of a loop, with the condition under which it occurs. ``unknown_counts`` changed for
     many elements at once. ``judged=False``: no goals; ``assumed=False``: of the state before nothing is known, not even
     the invariants; ``by_facts``: loops are replaced by what is known of them in a finite universe too.
+
+    ``beside``: a run of as many loops, in whose states and with whose arguments this one starts, at first and in each
+    loop; ``required`` and ``points`` are what the two can be compared by.
     """
 
     def __init__(
@@ -94,12 +125,13 @@ class Run:
         judged: bool = True,
         assumed: bool = True,
         by_facts: bool = False,
+        beside: Run | None = None,
     ) -> None:
-        self.symbolic, self.action, self.rounds = symbolic, action, rounds
+        self.symbolic, self.action, self.rounds, self.beside = symbolic, action, rounds, beside
         self.judged, self.assumed = judged, assumed
         self.by_facts = by_facts or not symbolic.universe.is_finite
         self.universe, self.model = symbolic.universe, symbolic.model
-        self.before = symbolic.arbitrary()
+        self.before: Snapshot = symbolic.arbitrary() if beside is None else beside.before
         self.now = self.before.copy()
         self.start = self.before
         """The last state of which the invariants are known: the first one, or that at the start of a round."""
@@ -108,6 +140,16 @@ class Run:
         self.passed: list[tuple[str, Snapshot, Snapshot]] = []
         """For each loop that was replaced by its facts: where it stands, the state before it, and that after it."""
         self.halts: list[tuple[Context, Formula, str, Snapshot]] = []
+        self.required: list[Formula] = []
+        self.required_symbols: frozenset[str] = frozenset()
+        self.points: list[Point] = []
+        self.somewhere: list[Snapshot] = []
+        """The arbitrary states from which rounds of loops, and what comes after loops, were run."""
+        self.counters: list[Formula] = []
+        """The constants that stand for the index of a round, and for the number of rounds."""
+        self.reports: list[Report] = []
+        self.report_symbols: frozenset[str] = frozenset()
+        self.eaches = 0
         self.temps: dict[int, Formula] = {}
         self.temp_symbols: dict[int, frozenset[str]] = {}
         self.views: dict[str, Snapshot] = {}
@@ -119,14 +161,16 @@ class Run:
         self.unknown_counts: set[str] = set()
         self.many: set[str] = set()
         """The counts of which many elements change at once, in the `each` that is being run."""
-        self.args = [self.universe.fresh(p.args[0], type(p)) for p in action.params]
+        fresh = [] if beside is not None else [self.universe.fresh(p.args[0], type(p)) for p in action.params]
+        self.args: list[Formula] = fresh if beside is None else beside.args
         self.env = {p.args[1]: a for p, a in zip(action.params, self.args, strict=True)}
         self.env_symbols = {number: _constant(a) for number, a in self.env.items()}
         self.context = Context(None, self._known_at_first())
-        self.possible = self.context
+        self.first = self.possible = self.context
         self._body(action.body)
         if action.result is not None:
             self._asked(action.result, action.line)
+        self._point("the end", *([] if action.result is None else [action.result]))
         if judged:
             self._end()
 
@@ -280,8 +324,7 @@ class Run:
                 self.temps[s.name] = self._value(s.value)
                 self.temp_symbols[s.name] = self._symbols(s.value)
             elif isinstance(s, Require):
-                self._learn_formula(f"require {s.condition!r}", self._symbols(s.condition), self._value(s.condition))
-                self.possible = self.context
+                self._require(s)
             elif isinstance(s, Assign):
                 self._assign(s)
             elif isinstance(s, Push):
@@ -296,7 +339,28 @@ class Run:
                 self._loop(s)
             else:
                 assert isinstance(s, Emit)
+                self._report(s)
                 self._body(s.heard)
+
+    def _require(self, s: Require) -> None:
+        condition, symbols = self._value(s.condition), self._symbols(s.condition)
+        self._learn_formula(f"require {s.condition!r}", symbols, condition)
+        self.possible = self.context
+        self.required.append(condition)
+        self.required_symbols |= symbols
+
+    def _report(self, s: Emit) -> None:
+        args = tuple(num(self._as(kind, a)) for kind, a in zip(self.model.events[s.event].kinds, s.args, strict=True))
+        self.reports.append(Report(s.event, land(*self.path), args, self.eaches, tuple(self.binders)))
+        self.report_symbols |= self._symbols(*s.args).union(*self.path_symbols)
+
+    def _point(self, name: str, *values: Term) -> None:
+        """Note what another run of this step can be compared with here."""
+        symbols = self._symbols(*values) | self.report_symbols
+        found = tuple(num(self._value(v)) for v in values)
+        branches = tuple(self.branches)
+        self.points.append(Point(name, self.context, self.now.copy(), found, self.reports, symbols, branches))
+        self.reports, self.report_symbols = [], frozenset()
 
     @contextmanager
     def _on_path(self, condition: Formula, symbols: frozenset[str]) -> Iterator[None]:
@@ -318,12 +382,14 @@ class Run:
     def _each(self, s: Each) -> None:
         """The body once, for a constant that stands for any element; `_write` makes a write there one for all."""
         before = self.now.copy()
+        self.eaches += 1
         for b in s.binders:
             constant = self.universe.fresh(b.args[0], type(b))
             self.binders.append((type(b), constant))
             self.env[b.args[1]] = constant
             self.env_symbols[b.args[1]] = frozenset()
         self._body(s.body)
+        self.eaches += 1
         del self.binders[len(self.binders) - len(s.binders) :]
         # All of them are of the state after before any is compared with another of that state.
         self.symbolic.recount(self.now, sorted(self.many), "?")
@@ -540,6 +606,7 @@ class Run:
         """The rule for loops of any number of rounds."""
         entry, label, place = self.now.copy(), f"loop at {s.line}: ", self.action.loops.index(s)
         self.views[f"entry:{s.number}"] = entry
+        self._point(f"where the loop at {s.line} begins", s.count)
         count, counted = num(self._value(s.count)), self._symbols(s.count)
         zero = integer(0)
         self._invariants(f"before {label}", f" before loop {place}")
@@ -547,7 +614,7 @@ class Run:
         self._note_facts(s)
         around, self.branches = self.context, []
 
-        index = self.universe.fresh("i", Index)
+        index = self._counter("i", Index)
         own = _constant(index)
         self._set_index(s, index, own)
         self._somewhere_in(s, entry, "~", f" in loop {place}")
@@ -555,14 +622,16 @@ class Run:
         self._learn_formula("not the last round", own | counted, less(index, count, strict=True))
         self._body(s.going_lets)
         self._asked(s.going, s.line)
+        self._point(f"before a round of the loop at {s.line}", s.going)
         self._learn_formula("going on", self._symbols(s.going), self._value(s.going))
         self._body(s.body)
+        self._point(f"after a round of the loop at {s.line}")
         self._invariants(label, f" after a round of loop {place}")
         self._set_index(s, add(index, integer(1)), own)
         self._note_facts(s)
 
         self.context, self.branches = around, []
-        rounds = self.universe.fresh("rounds", Int)
+        rounds = self._counter("rounds", Int)
         own = _constant(rounds)
         self._set_index(s, rounds, own)
         self._somewhere_in(s, entry, "^", f" after loop {place}")
@@ -580,8 +649,19 @@ class Run:
         self._learn_formula("stopped", own | counted | self._symbols(s.going), stopped)
         self.temps[s.result], self.temp_symbols[s.result] = rounds, own
 
+    def _counter(self, name: str, kind: type[Int]) -> Formula:
+        """Any number of rounds: that of the run beside this one, if there is one."""
+        number = len(self.counters)
+        self.counters.append(self.universe.fresh(name, kind) if self.beside is None else self.beside.counters[number])
+        return self.counters[number]
+
     def _somewhere_in(self, s: Loop, entry: Snapshot, tag: str, moment: str) -> None:
         """Any state in which a round may start: what the loop writes is arbitrary but for facts and invariants."""
+        if self.beside is not None:
+            self.now = self.beside.somewhere[len(self.somewhere)].copy()
+            self.start = self.now.copy()
+            self.somewhere.append(self.start)
+            return
         now = entry.copy()
         names = written(s.body)
         for name in sorted(names):
@@ -593,6 +673,7 @@ class Run:
                 )
         self.symbolic.recount(now, [c.name for c in self.model.counts.values() if names & c.reads.keys()], tag)
         self.now, self.start = now, now.copy()
+        self.somewhere.append(self.start)
         self._learn(*self._known_of(now.copy(), moment))
         self._learn(
             *[Fact(n, self._symbols(f), self._later(f), is_local=True, moment=moment) for n, f in s.facts.items()]

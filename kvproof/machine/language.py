@@ -152,6 +152,8 @@ def can(act: Callable[..., object], *args: Term | int) -> Bool:
         for kind, term in zip(kinds.values(), given, strict=True)
         if not is_surely(term, kind) and kind not in (Int, Bool)
     ]
+    if name in rec.instead:
+        return outer.let(all_of(*present, rec.instead[name](given)))
     condition = all_of(*present, *[s.condition for s in rec.body if isinstance(s, Require)])
     # Nothing is written before a requirement: what the action has read for it is read of the state at hand.
     return outer.let(inlined(condition, rec.home))

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .classbody import check_override, mark_of, parameters_of
 from .declarations import Count, Event, Map, Queue, Sum
@@ -15,10 +19,11 @@ from .language import Machine
 from .members import members_of
 from .model import RESULT, Action, CountOf, Model, Property, written
 from .part import Part, check_part
-from .program import Assign, Each, Emit, Loop, Push, Remove, Statement, statements, terms
+from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Statement, statements, terms
 from .recorder import Recorder, recording, variable
 from .rounds import check_each
 from .terms import (
+    TRUE,
     Bool,
     Index,
     Int,
@@ -27,6 +32,7 @@ from .terms import (
     Real,
     Sort,
     Term,
+    all_of,
     as_bool,
     as_int,
     as_number,
@@ -35,10 +41,11 @@ from .terms import (
     make,
     none,
     same_type,
+    substituted,
     walk,
 )
 
-__all__ = ["read"]
+__all__ = ["read", "reported", "speaking_of", "with_action"]
 
 READS = ("get", "has", "count", "size", "first", "head", "tail", "before", "empty")
 """The operations that look at the state or at a parameter."""
@@ -87,6 +94,77 @@ def read(machine: type[Machine]) -> Model:
             _check_part(model, part, line)
     _drop_unused_sizes(model)
     return model
+
+
+def with_action(model: Model, action: Action) -> Model:
+    """The machine with another action in the place of its own: what its properties say by `can` is said of this one."""
+    changed = replace(model, actions=model.actions | {action.name: action})
+    possible = partial(_possible, action)
+    if repr(possible(action.params)) == repr(_possible(model.actions[action.name], action.params)):
+        return changed
+    marks = {name: mark_of(model.machine, name, member) for name, member in members_of(model.machine).items()}
+    again = {}
+    for name in speaking_of(model, action.name):
+        mark = marks[name]
+        assert mark is not None
+        with _instead(action.name, possible):
+            again[name] = _property(changed, name, getattr(model.machine, name), mark)
+    changed.properties = model.properties | again
+    return changed
+
+
+def reported(model: Model, emit: Emit, args: tuple[Term, ...]) -> Emit:
+    """The same event in the same place, of something else: what a listener makes of it is said of that too."""
+    named = [t for arg in args for t in walk(arg) if t.op in ("temp", "var")]
+    around = Recorder(of_action=True)
+    around.home = {t.args[0 if t.op == "temp" else 1]: around.open[0] for t in named}
+    with recording(f"event {emit.event}", of_action=True, outer=around) as rec:
+        getattr(model.machine(), emit.event)(*args)
+    (made,) = rec.body
+    assert isinstance(made, Emit)
+    return replace(made, line=emit.line)
+
+
+def speaking_of(model: Model, action: str) -> list[str]:
+    """The properties that say something of when this action is possible."""
+    known = _spoken.setdefault(model, {})
+    if action not in known:
+        heard: list[tuple[Term, ...]] = []
+
+        def hear(given: tuple[Term, ...]) -> Bool:
+            heard.append(given)
+            return TRUE
+
+        known[action] = []
+        for name, prop in model.properties.items():
+            mark = mark_of(model.machine, name, getattr(model.machine, name))
+            assert mark is not None
+            heard.clear()
+            with _instead(action, hear):
+                _property(model, name, getattr(model.machine, name), mark)
+            if heard:
+                known[action].append(prop.name)
+    return known[action]
+
+
+_spoken: WeakKeyDictionary[Model, dict[str, list[str]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def _instead(action: str, possible: Callable[[tuple[Term, ...]], Bool]) -> Iterator[None]:
+    """While this lasts, `can` says of this action what it is told."""
+    before, Recorder.instead = Recorder.instead, {action: possible}
+    try:
+        yield
+    finally:
+        Recorder.instead = before
+
+
+def _possible(action: Action, given: tuple[Term, ...]) -> Bool:
+    """What the action requires for these arguments, of the state at hand."""
+    read = {s.name: s.value for s in action.body if isinstance(s, Let)}
+    variables = {p.args[1]: term for p, term in zip(action.params, given, strict=True)}
+    return all_of(*[substituted(s.condition, variables, read) for s in action.requirements])
 
 
 def _terms(model: Model) -> Iterator[tuple[Term, Line]]:

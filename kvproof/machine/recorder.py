@@ -7,7 +7,7 @@ The recorder is the one place that knows which action or property is being read.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
@@ -34,6 +34,8 @@ class Recorder:
     """Takes down what the text of one action or property does."""
 
     current: ClassVar[Recorder | None] = None
+    instead: ClassVar[Mapping[str, Callable[[tuple[Term, ...]], Bool]]] = {}
+    """For actions of which `can` is to say something else than their texts do: when they are possible."""
 
     def __init__(self, *, of_action: bool, outer: Recorder | None = None) -> None:
         self.of_action = of_action

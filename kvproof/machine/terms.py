@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar, cast, overload
@@ -562,6 +562,24 @@ def inlined(term: T, temps: Container[int]) -> T:
         if isinstance(part, tuple):
             return tuple(map(changed, part))
         return inlined(part, temps) if isinstance(part, Term) else part
+
+    return make(type(term), term.op, *map(changed, term.args), is_optional=term.is_optional)
+
+
+def substituted(term: T, variables: Mapping[int, Term], temps: Mapping[int, Term]) -> T:
+    """The term with these variables and temporaries replaced, also in what replaces the temporaries."""
+    if term.op == "temp" and term.args[0] in temps:
+        return cast(T, substituted(temps[term.args[0]], variables, temps))
+    if term.op == "var":
+        return cast(T, variables.get(term.args[1], term))
+    if term.op in ("lit", "temp"):
+        return term
+    bound = term.args[0] if term.op in ("forall", "exists") else None
+
+    def changed(part: Any) -> Any:
+        if isinstance(part, tuple) and part is not bound:
+            return tuple(map(changed, part))
+        return substituted(part, variables, temps) if isinstance(part, Term) else part
 
     return make(type(term), term.op, *map(changed, term.args), is_optional=term.is_optional)
 

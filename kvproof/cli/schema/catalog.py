@@ -23,6 +23,7 @@ INTRODUCTION = str(__doc__)
 REPORTS: tuple[type[Report], ...] = (
     machines.Prove,
     machines.Explore,
+    machines.Mutate,
     machines.Export,
     machines.ExportObligations,
     runs.Fuzz,

@@ -11,7 +11,9 @@ __all__ = [
     "Explore",
     "Export",
     "ExportObligations",
+    "JudgedMutant",
     "LeftOut",
+    "Mutate",
     "Obligation",
     "Prove",
     "ProvedMachine",
@@ -171,3 +173,47 @@ class ExportObligations(Report, frozen=True, kw_only=True, tag="export"):
     """How many files, one for each."""
     folder: str
     """Where they are."""
+
+
+class JudgedMutant(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine, or the reference implementation, with one mistake in it."""
+
+    machine: str
+    """The machine, or refimpl."""
+    action: str
+    """The action that is wrong; of refimpl the last level that was asked."""
+    line: str
+    """Where the mistake is: folder, file and line."""
+    operator: str
+    """The kind of mistake."""
+    what: str
+    """The mistake in the words of the text."""
+    fate: Literal["prove", "explore", "fuzz", "equivalent", "survivor", "unknown", "reader"]
+    """Who noticed it; or it is proved to be harmless, or nobody did, or a proof is not decided."""
+    by: str
+    """The first thing that it breaks; of a survivor what it does otherwise, where that was found."""
+    seconds: float
+    """Computing time."""
+
+
+class Mutate(Report, frozen=True, kw_only=True, tag="mutate"):
+    """What ``kvproof mutate`` writes."""
+
+    mutants: int
+    """How many there were."""
+    noticed: int
+    """How many a proof, the explorer or random runs noticed."""
+    equivalent: int
+    """How many are proved to do what they should."""
+    survivors: int
+    """How many nobody notices."""
+    unknown: int
+    """How many are not decided."""
+    refused: int
+    """How many are no texts of machines: they are not counted in the score."""
+    score: float | None
+    """The share of noticed ones, of noticed, survivors and unknown; null where there are none."""
+    seconds: float
+    """Computing time, of all processes."""
+    judged: list[JudgedMutant]
+    """Each of them."""

@@ -1,0 +1,1 @@
+"""Mutants of machines: what is wrong in one place, and who notices it."""

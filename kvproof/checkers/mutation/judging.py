@@ -1,0 +1,151 @@
+"""Whether a mutant breaks what its machine promises: only what the wrong action can break is asked.
+
+What the right action keeps is proved first, once: what those proofs needed says what to try first of the mutants. Of a
+mutant, what follows at once is put aside; what is left is refuted in a small scope or proved with patience. One
+refutation is enough, and it is not made small.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import z3
+
+from ...machine.model import Model
+from ...machine.reading import speaking_of
+from ...machine.universe import Unbounded
+from ..counterexample import Search
+from ..deciding import QUICK, Deciding, Decision
+from ..hints import Hints
+from ..obligations import COROLLARIES, INITIALLY, problems_of
+from ..solvers import Verdict
+from ..vacuity import not_vacuous
+from .mutant import Mutant
+
+__all__ = ["Judge", "Judgement"]
+
+SIZES = (2, 3, 1, 4)
+"""Elements of each sort in the scopes that are looked through: most mistakes show with two."""
+
+SECONDS = 2.0
+"""For one goal in one small scope, of computing."""
+
+PATIENCE = 2.0
+"""For one goal, of computing, in trying to prove it."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of what the wrong action must keep; ``what`` is the first that is refuted, or not decided."""
+
+    verdict: Verdict
+    what: str = ""
+
+
+@dataclass
+class Judge:
+    """The mutants of one machine, one after the other."""
+
+    model: Model
+    hints: Hints = field(default_factory=Hints)
+    breaks: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By place and goal: how many mutants have broken it, so that it is asked first of the next."""
+    _known: dict[str, bool] = field(default_factory=dict)
+
+    def keeps(self, place: str) -> bool:
+        """The right action keeps what it must; what the proofs of that needed is remembered."""
+        if place not in self._known:
+            z3.z3.Z3_DEBUG = False  # as in prove.py
+            deciding = self._deciding(self.model, place)
+            deciding.decide()
+            self._known[place] = all(d.is_proved for d in deciding.decisions)
+        return self._known[place]
+
+    def judge(self, mutant: Mutant) -> Judgement:
+        """What prove says of the mutant."""
+        found = [_Asked(self, mutant, place) for place in self._places(mutant)]
+        for look in (_Asked.at_once, _Asked.soon, _Asked.at_last):
+            for asked in found:
+                refuted = look(asked)
+                if refuted is not None:
+                    self.breaks[asked.place, refuted] += 1
+                    return Judgement("refuted", refuted)
+        left = [d.goal.name for asked in found for d in asked.left]
+        return Judgement("unknown", left[0]) if left else Judgement("proved")
+
+    def is_possible(self, mutant: Mutant) -> Judgement:
+        """What prove says of whether the wrong action ever happens."""
+        finding = next(not_vacuous(mutant.model, mutant.action.name, PATIENCE))
+        return Judgement(finding.verdict, finding.goal)
+
+    def _places(self, mutant: Mutant) -> Iterator[str]:
+        """The wrong action, and wherever something is said of when it is possible."""
+        yield mutant.action.name
+        changed = [p for n, p in mutant.model.properties.items() if p is not self.model.properties[n]]
+        if any(p.kind == "invariant" and p.derived for p in changed):
+            yield COROLLARIES
+        if any(p.kind in ("invariant", "step") and not p.derived for p in changed):
+            yield from (place for place in (INITIALLY, *self.model.actions) if place != mutant.action.name)
+
+    def deciding(self, mutant: Mutant, place: str) -> Deciding:
+        """The goals of a place of the mutant, of which those of the right machine have been proved."""
+        self.keeps(place)
+        return self._deciding(mutant.model, place)
+
+    def _deciding(self, model: Model, place: str) -> Deciding:
+        return Deciding(problems_of(model, place, Unbounded(model)), "z3", PATIENCE, hints=self.hints)
+
+
+@dataclass
+class _Asked:
+    """What is asked at one place of a mutant."""
+
+    judge: Judge
+    mutant: Mutant
+    place: str
+
+    @cached_property
+    def _deciding(self) -> Deciding:
+        deciding = self.judge.deciding(self.mutant, self.place)
+        if self.place != self.mutant.action.name:  # nothing else has changed there
+            spoken = {
+                id(self.mutant.model.properties[n]) for n in speaking_of(self.judge.model, self.mutant.action.name)
+            }
+            deciding.decisions = [d for d in deciding.decisions if id(d.goal.prop) in spoken]
+        return deciding
+
+    @cached_property
+    def _search(self) -> Search:
+        return Search(self.mutant.model, self.place, seconds=SECONDS)
+
+    @property
+    def left(self) -> list[Decision]:
+        """What is not proved yet."""
+        return [d for d in self._deciding.decisions if not d.is_proved]
+
+    def at_once(self) -> str | None:
+        """The first goal that does not follow at once, and has a counterexample with two elements of each sort."""
+        for group in self._deciding.at_first(self._order):
+            if group and (found := self._broken(group, SIZES[0])) is not None:
+                return found
+        return None
+
+    def soon(self) -> str | None:
+        """The same of those that do not follow with a little more thought."""
+        self._deciding.decide(QUICK)
+        return self._broken(self.left, SIZES[1])
+
+    def at_last(self) -> str | None:
+        """The same of those that nothing proves."""
+        self._deciding.decide()
+        found = (self._broken(self.left, size) for size in SIZES)
+        return next(filter(None, found), None)
+
+    def _order(self, group: Sequence[Decision]) -> float:
+        return -max(self.judge.breaks[self.place, d.goal.name] for d in group)
+
+    def _broken(self, decisions: Sequence[Decision], size: int) -> str | None:
+        return self._search.any([d.goal.name for d in decisions], size) if decisions else None

@@ -1,0 +1,88 @@
+"""What became of mutants, and a record of it that a later run goes on from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+__all__ = ["FATES", "NOTICED", "Fate", "Judged", "Record", "RecordError", "score"]
+
+Fate = Literal["prove", "explore", "fuzz", "equivalent", "survivor", "unknown", "reader"]
+"""Who noticed a mutant (a proof, the explorer, random runs beside the machine, the reader of machines), or why nobody
+did: it is proved to do the same, it is not noticed though it may do something else, or a proof is not decided."""
+
+FATES: tuple[Fate, ...] = get_args(Fate)
+
+NOTICED: tuple[Fate, ...] = ("prove", "explore", "fuzz")
+"""Whoever notices mutants that can be read at all."""
+
+
+class RecordError(Exception):
+    """A record cannot be used; the message says what to do."""
+
+
+@dataclass
+class Judged:
+    """What became of a mutant of a machine's action, or of a text that a level drives. ``seconds`` are of computing."""
+
+    machine: str
+    action: str
+    line: str
+    operator: str
+    what: str
+    number: int
+    fate: Fate
+    by: str = ""
+    """The first thing that the mutant breaks; of a survivor what it does otherwise, where that was found."""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.line} {self.action}: {self.what}"
+
+
+def score(judged: Iterable[Judged]) -> float | None:
+    """The share of mutants that were noticed, of those that can be read and are not proved to do the same; None: of
+    nothing."""
+    fates = Counter(j.fate for j in judged)
+    noticed = sum(fates[f] for f in NOTICED)
+    wrong = noticed + fates["survivor"] + fates["unknown"]
+    return noticed / wrong if wrong else None
+
+
+class Record:
+    """Judgements in a file of JSON lines, by keys that say what they depend on. Without a file nothing is kept.
+
+    Raises:
+        RecordError: the file is something else, or cannot be read.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.known: dict[str, Judged] = {}
+        try:
+            lines = [] if path is None or not path.exists() else path.read_bytes().splitlines()
+            for line in lines:
+                kept = msgspec.json.decode(line, type=_Kept)
+                self.known[kept.key] = kept.judged
+        except (OSError, msgspec.MsgspecError) as error:
+            raise RecordError(f"{path} is no record of mutants ({error}); name another file, or remove it") from error
+
+    def keep(self, judged: Sequence[tuple[str, Judged]]) -> None:
+        """Add these to the file, each line whole."""
+        if self.path is not None:
+            lines = [msgspec.json.encode(_Kept(key, one)) + b"\n" for key, one in judged]
+            with self.path.open("ab") as file:
+                file.write(b"".join(lines))
+
+
+@dataclass
+class _Kept:
+    """A line of the record."""
+
+    key: str
+    judged: Judged

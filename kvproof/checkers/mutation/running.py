@@ -1,0 +1,235 @@
+"""Mutants of several machines in several processes: who notices each, and what is left.
+
+What is on record is not judged again, unless something has changed that the judgement depends on: the wrong action, a
+property that speaks of it, or the kit's own text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from ...machine import Machine, Model
+from ...machine.canonical import Contents
+from ...machine.reading import speaking_of
+from ...machine.scope import Scope, ScopeError
+from ..explore import explore
+from ..heap import heap_at_rest
+from ..obligations import COROLLARIES
+from ..processes import forked
+from ..proofs import place_digest
+from .equivalence import WHEN_POSSIBLE, Beside
+from .judging import Judge
+from .mutant import Mutant, shown_line
+from .operators import is_inherited, mutants_of, refusal
+from .record import Fate, Judged, Record
+
+__all__ = ["By", "How", "judge_mutants"]
+
+By = Literal["prove", "explore", "all"]
+
+Progress = Callable[[int, int, str], None]
+
+CHUNK = 40
+"""So many mutants of one action are judged by one process in a row, as the right action has to be proved before."""
+
+STATES = 50_000
+"""The explorer gives up after so many."""
+
+
+@dataclass
+class How:
+    """How mutants are judged: by whom, how many of them (drawn by the seed), in which scope each machine is explored,
+    and where judgements are kept."""
+
+    by: By = "prove"
+    sample: int | None = None
+    seed: int = 0
+    scope: Callable[[type[Machine]], Scope] | None = None
+    record: Path | None = None
+    jobs: int | None = None
+    on_progress: Progress | None = None
+
+
+def judge_mutants(machines: Sequence[type[Machine]], how: How) -> list[Judged]:
+    """Judge the mutants of these machines, in the order of their texts.
+
+    Mutants that a machine has from one that it extends are left to that one.
+    """
+    models = [Model.of(machine) for machine in machines]
+    mutants = [(number, m) for number, model in enumerate(models) for m in mutants_of(model) if not is_inherited(m)]
+    if how.sample is not None and how.sample < len(mutants):
+        chosen = sorted(random.Random(how.seed).sample(range(len(mutants)), how.sample))
+        mutants = [mutants[i] for i in chosen]
+    global _work
+    _work = _Work(machines, how, [m for _, m in mutants])
+    record = Record(how.record)
+    keys = [_key(m, how.by) for _, m in mutants]
+    found = {i: record.known[key] for i, key in enumerate(keys) if key in record.known}
+    for i, old in found.items():  # it may have moved within its file
+        old.line = shown_line(mutants[i][1].line)
+    rest = [i for i in range(len(mutants)) if i not in found]
+    for done in _each(_chunks(rest), how):
+        found |= done
+        record.keep([(keys[i], judged) for i, judged in done.items()])
+        if how.on_progress is not None:
+            last = next(iter(done.values()))
+            how.on_progress(len(found), len(mutants), f"{last.machine}.{last.action}")
+    return [found[i] for i in range(len(mutants))]
+
+
+@dataclass
+class _Work:
+    """What all processes share, and what each remembers."""
+
+    machines: Sequence[type[Machine]]
+    how: How
+    mutants: list[Mutant]
+    judge: Callable[[Model], Judge] = field(default_factory=lambda: cache(Judge))
+    beside: Callable[[Model, str], Beside] = field(default_factory=lambda: cache(Beside))
+
+
+_work: _Work | None = None
+
+
+def _chunks(rest: Sequence[int]) -> list[list[int]]:
+    """Mutants of one action each, as many as one process judges in a row."""
+    assert _work is not None
+    found: list[list[int]] = []
+    for i in rest:
+        mutant = _work.mutants[i]
+        last = _work.mutants[found[-1][-1]] if found else None
+        same = last is not None and last.original is mutant.original and last.action.name == mutant.action.name
+        if same and len(found[-1]) < CHUNK:
+            found[-1].append(i)
+        else:
+            found.append([i])
+    return found
+
+
+def _each(chunks: list[list[int]], how: How) -> Iterator[dict[int, Judged]]:
+    """What came of each chunk, in several processes where there are several cores."""
+    workers = min(how.jobs or os.cpu_count() or 1, len(chunks))
+    if workers < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        yield from map(_judge_all, chunks)
+        return
+    with heap_at_rest(), forked(workers) as pool:
+        for future in as_completed([pool.submit(_judge_all, chunk) for chunk in chunks]):
+            yield future.result()
+
+
+def _judge_all(chunk: list[int]) -> dict[int, Judged]:
+    return {i: _judge(i) for i in chunk}
+
+
+def _judge(i: int) -> Judged:
+    """What becomes of one mutant."""
+    assert _work is not None
+    mutant, started = _work.mutants[i], time.process_time()
+    fate, by = _fate(_work, mutant)
+    seconds = time.process_time() - started
+    return Judged(
+        mutant.original.name,
+        mutant.action.name,
+        shown_line(mutant.line),
+        mutant.operator,
+        mutant.what,
+        mutant.number,
+        fate,
+        by,
+        seconds,
+    )
+
+
+def _fate(work: _Work, mutant: Mutant) -> tuple[Fate, str]:
+    refused = refusal(mutant)
+    if refused is not None:
+        return "reader", refused
+    judge = work.judge(mutant.original)
+    if work.how.by != "explore":
+        judgement = judge.judge(mutant)
+        if judgement.verdict != "proved":
+            return ("prove" if judgement.verdict == "refuted" else "unknown"), judgement.what
+    elif (seen := _explored(work, mutant)) is not None:
+        return "explore", seen
+    return _unnoticed(work, judge, mutant)
+
+
+def _unnoticed(work: _Work, judge: Judge, mutant: Mutant) -> tuple[Fate, str]:
+    """A mutant that breaks nothing: it is no mistake, or never happens, or the explorer notices it, or nobody does."""
+    beside = work.beside(mutant.original, mutant.action.name)
+    difference = beside.difference(mutant.action)
+    # Of an action that does not keep what it must, the facts that an equivalence rests on are not known either.
+    if difference is None and judge.keeps(mutant.action.name) and beside.is_same(mutant.action):
+        return "equivalent", ""
+    if work.how.by != "explore" and difference in (None, WHEN_POSSIBLE):  # otherwise it has been seen to happen
+        possible = judge.is_possible(mutant)
+        if possible.verdict != "proved":
+            return ("prove" if possible.verdict == "refuted" else "unknown"), possible.what
+    if work.how.by == "all" and (seen := _explored(work, mutant)) is not None:
+        return "explore", seen
+    return "survivor", difference or ""
+
+
+def _explored(work: _Work, mutant: Mutant) -> str | None:
+    """The first thing that the explorer notices in the machine's own scope; None where that is nothing."""
+    if work.how.scope is None:
+        return None
+    try:
+        report = explore(mutant.model, work.how.scope(mutant.original.machine), max_states=STATES)
+    except ScopeError:
+        return None
+    if report.violations:
+        return report.violations[0].name
+    reached = _unreached(work, mutant.original)
+    missed = [name for name in report.unreached if name not in reached] if report.complete else []
+    return f"{missed[0]} is not reached" if missed else None
+
+
+def _unreached(work: _Work, model: Model) -> Sequence[str]:
+    """What the right machine does not reach in its scope."""
+    if model not in _reached:
+        assert work.how.scope is not None
+        report = explore(model, work.how.scope(model.machine), max_states=STATES)
+        _reached[model] = report.unreached if report.complete else [p.name for p in model.of_kind("sometimes")]
+    return _reached[model]
+
+
+_reached: dict[Model, Sequence[str]] = {}
+
+
+# ------------------------------------------------------------------------------------------------ the record
+
+
+def _key(mutant: Mutant, by: By) -> str:
+    """What the judgement of a mutant depends on, beside its place in a file."""
+    said = (_depends_on(mutant.original, mutant.action.name), by, mutant.operator, mutant.what, str(mutant.number))
+    return hashlib.sha256("\0".join(said).encode()).hexdigest()
+
+
+@cache
+def _depends_on(model: Model, action: str) -> str:
+    """The digest of what the mutants of an action are judged by."""
+    spoken = [model.properties[name] for name in speaking_of(model, action)]
+    elsewhere = [*model.actions] if any(not p.derived for p in spoken) else []
+    contents = Contents(model)
+    places = [action, COROLLARIES, *elsewhere]
+    return place_digest([c for place in places for c in contents.of_place(place)], model.name, action, _own_text())
+
+
+@cache
+def _own_text() -> str:
+    """The digest of how mutants are made and judged."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

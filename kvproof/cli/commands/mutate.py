@@ -1,0 +1,175 @@
+"""``kvproof mutate``: machines, or the reference implementation, with one mistake each, and who notices it."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ...errors import ExitStatus, UsageError
+from ..options import JsonOption
+from ..output import Output
+from ..schema.machines import JudgedMutant, Mutate
+from ..written import check_file
+
+if TYPE_CHECKING:
+    from ...checkers.mutation.record import Judged
+
+IMPLEMENTATION = "refimpl"
+"""Stands for the reference implementation, where a machine could be named."""
+
+
+def mutate(
+    machine: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MACHINE]...",
+            help="Machines by name, or FILE.py:CLASS; all if none is named. Or refimpl: the reference implementation.",
+        ),
+    ] = None,
+    by: Annotated[
+        Literal["prove", "explore", "all"],
+        typer.Option(help="Who is to notice mutants of machines; all: prove, and then explore."),
+    ] = "prove",
+    level: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LEVEL", help="Of refimpl: the level that is to notice them; may be given again."),
+    ] = None,
+    sample: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only so many, drawn by the seed.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws the sample.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep judgements there, and do not judge again what it has.")
+    ] = None,
+    json: JsonOption = None,
+) -> int:
+    """Make one mistake after the other, and show those that nobody notices."""
+    output = Output(json)
+    if record is not None:
+        check_file("--record", record)
+    names = machine or []
+    if IMPLEMENTATION in names and len(names) > 1:
+        raise UsageError("refimpl is judged by other checkers than machines are: name it alone")
+    if level and names != [IMPLEMENTATION]:
+        raise UsageError("--level names levels of refimpl, as in kvproof mutate refimpl --level pool")
+    from ...checkers.mutation.record import RecordError
+
+    try:
+        with output.progress("mutants") as advance:
+            if names == [IMPLEMENTATION]:
+                judged = _of_implementation(level or [], sample, seed, record, jobs, advance)
+            else:
+                judged = _of_machines(names, by, sample, seed, record, jobs, advance)
+    except RecordError as error:
+        raise UsageError(str(error)) from error
+    show(output, judged)
+    output.report(to_json(judged))
+    return _status(judged)
+
+
+def _of_machines(
+    names: list[str],
+    by: Literal["prove", "explore", "all"],
+    sample: int | None,
+    seed: int,
+    record: Path | None,
+    jobs: int | None,
+    advance: Callable[[int, int, str], None],
+) -> "list[Judged]":
+    from ...checkers.mutation.running import How, judge_mutants
+    from ...harness.machines import KNOWN, find_machine
+    from ...harness.scopes import smallest_scope
+
+    machines = [find_machine(name) for name in names or list(KNOWN)]
+    return judge_mutants(machines, How(by, sample, seed, smallest_scope, record, jobs, advance))
+
+
+def _of_implementation(
+    levels: list[str],
+    sample: int | None,
+    seed: int,
+    record: Path | None,
+    jobs: int | None,
+    advance: Callable[[int, int, str], None],
+) -> "list[Judged]":
+    from ...harness.levels import LEVELS
+    from ...harness.mutating import SourceRun, judge_sources
+
+    for name in levels:
+        if name not in LEVELS:
+            raise UsageError(f"refimpl has no level {name}; name one of {', '.join(LEVELS)}")
+    return judge_sources(SourceRun(levels or list(LEVELS), sample, seed, record, jobs, advance))
+
+
+def _status(judged: "list[Judged]") -> ExitStatus:
+    """A survivor is a finding; what is not decided is not noticed either."""
+    fates = Counter(j.fate for j in judged)
+    if fates["survivor"]:
+        return ExitStatus.REFUTED
+    return ExitStatus.UNDECIDED if fates["unknown"] or not judged else ExitStatus.HOLDS
+
+
+def show(output: Output, judged: "list[Judged]") -> None:
+    """Print a line a machine and a line a kind of mistake, and each mutant that nobody noticed."""
+    output.tables.print(_heading(judged))
+    if judged:
+        _table(output, "machine", judged, lambda j: j.machine)
+        _table(output, "mistake", judged, lambda j: j.operator)
+    for j in judged:
+        if j.fate in ("survivor", "unknown"):
+            more = f" ({j.by})" if j.by else ""
+            output.line(f"{'survives' if j.fate == 'survivor' else 'undecided'}: {j.machine}: {j}{more}")
+
+
+def _heading(judged: "list[Judged]") -> str:
+    left = sum(j.fate == "survivor" for j in judged)
+    if not judged:
+        return "There is nothing in which a mistake could be made."
+    return f"{len(judged):,} mutants, {left:,} of which nobody notices:" if left else f"{len(judged):,} mutants:"
+
+
+def _table(output: Output, head: str, judged: "list[Judged]", group: "Callable[[Judged], str]") -> None:
+    from rich import box
+    from rich.table import Table
+
+    from ...checkers.mutation.record import FATES
+
+    fates = [fate for fate in FATES if any(j.fate == fate for j in judged)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(head)
+    for column in ("mutants", *fates, "score", "computing"):
+        table.add_column(column, justify="right")
+    names = list(dict.fromkeys(map(group, judged)))
+    for name in [*names, "all"] if len(names) > 1 else names:
+        own = judged if name == "all" else [j for j in judged if group(j) == name]
+        count = Counter(j.fate for j in own)
+        seconds = sum(j.seconds for j in own)
+        table.add_row(name, f"{len(own):,}", *(f"{count[f]:,}" for f in fates), _percent(own), f"{seconds:,.1f} s")
+    output.tables.print(table)
+
+
+def _percent(judged: "list[Judged]") -> str:
+    from ...checkers.mutation.record import score
+
+    share = score(judged)
+    return "-" if share is None else f"{share:.1%}"
+
+
+def to_json(judged: "list[Judged]") -> Mutate:
+    """Return the judgements for programs."""
+    from ...checkers.mutation.record import NOTICED, score
+
+    fates = Counter(j.fate for j in judged)
+    keys = JudgedMutant.__struct_fields__
+    return Mutate(
+        mutants=len(judged),
+        noticed=sum(fates[fate] for fate in NOTICED),
+        equivalent=fates["equivalent"],
+        survivors=fates["survivor"],
+        unknown=fates["unknown"],
+        refused=fates["reader"],
+        score=score(judged),
+        seconds=sum(j.seconds for j in judged),
+        judged=[JudgedMutant(**{key: getattr(j, key) for key in keys}) for j in judged],
+    )

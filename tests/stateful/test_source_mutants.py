@@ -1,0 +1,69 @@
+"""Mistakes in the text of the reference implementation: which are made, and that the runs of a level notice them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvproof.checkers.mutation.sources import SOURCE_OPERATORS, source_mutants
+from kvproof.harness.mutating import FOLDER, SourceRun, _in_child, _notices, judge_sources
+
+TEXT = '''
+from collections import deque
+
+class Shelf:
+    """Not changed."""
+
+    size: int = 3
+
+    def take(self, boxes: deque[int], least: int = 0) -> int:
+        """Nor is this."""
+        for box in boxes:
+            if box < least and box != 7:
+                break
+        while not all(boxes):
+            boxes.append(least + 1)
+        self.open = True
+        return boxes.popleft() if boxes else least
+
+    def __repr__(self) -> str:
+        return "Shelf"
+'''
+
+
+def test_every_kind_of_mistake_is_made_where_something_happens() -> None:
+    found = list(source_mutants(TEXT, "shelf.py"))
+    assert {m.operator for m in found} == set(SOURCE_OPERATORS)
+    assert {m.line for m in found} == {12, 13, 14, 15, 16, 17}
+    for mutant in found:
+        compile(mutant.tree, "shelf.py", "exec")
+    told = {f"{m.line}: {m.what}" for m in found}
+    assert "12: `box <= least` in place of `box < least`" in told
+    assert "13: `continue` in place of `break`" in told
+    assert "15: `boxes.appendleft` in place of `boxes.append`" in told
+    assert "16: forgets `self.open = True`" in told
+    assert len(told) == len(found)
+
+
+def test_only_lines_that_are_reached_are_changed() -> None:
+    assert {m.line for m in source_mutants(TEXT, "shelf.py", frozenset([12, 99]))} == {12}
+
+
+@pytest.mark.slow
+def test_a_level_notices_what_is_wrong_and_nothing_else() -> None:
+    text = (FOLDER / "file_store.py").read_text(encoding="utf-8")
+    mutants = [m for m in source_mutants(text, "refimpl/file_store.py") if m.operator == "forget statement"]
+    found = [_in_child(_notices, "file-store", m) for m in mutants[:6]]
+    assert any(found)
+    assert not all(found)  # what no level reaches is noticed by nobody
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_implementation_is_judged_and_kept(tmp_path: Path) -> None:
+    how = SourceRun(["file-store"], sample=4, seed=2, record=tmp_path / "record.jsonl")
+    first = judge_sources(how)
+    assert len(first) == 4
+    assert {j.fate for j in first} <= {"fuzz", "survivor"}
+    assert [j.what for j in judge_sources(how)] == [j.what for j in first]
+    assert len((tmp_path / "record.jsonl").read_text().splitlines()) == 4
