@@ -60,7 +60,10 @@ def test_an_old_release_disagrees_and_its_case_shows_it_again(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["exec:true"], "compare takes releases, not exec:COMMAND; kvproof fuzz judges a driver of your own"),
+        (
+            ["exec:true"],
+            "compare takes releases, not exec:COMMAND or python:MODULE:CLASS; kvproof fuzz judges a driver of your own",
+        ),
         (["vllm==99.0"], "vllm==99.0 is not installed; run: kvproof engines install vllm==99.0"),
         (["sglang==1.0"], "'sglang==1.0': kvproof cannot use sglang here; it can use vllm and dynamo"),
         (["vllm==0.33.0", "--case", "none.jsonl"], "none.jsonl"),

@@ -289,7 +289,7 @@ def test_a_driver_without_a_hello_is_not_waited_for_for_ever() -> None:
 
 def test_levels_and_profiles_that_a_driver_does_not_have_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["fuzz", target(FAKE), "--level", "scheduler"]) == 2
-    assert "the levels are requests" in capsys.readouterr().err
+    assert "has no level scheduler; name one of requests" in capsys.readouterr().err
     assert cli.run(["fuzz", target(FAKE), "--profile", "mirror", "--time", "1"]) == 2
     assert "it has plain, tight, tenants, uncached, again" in capsys.readouterr().err
 

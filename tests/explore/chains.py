@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kvproof.machine import Machine, Model
@@ -20,6 +21,11 @@ CHAIN: dict[str, Any] = {
     "min_drop": 2,
 }
 """Blocks of one token; the second hash builds upon the first."""
+
+
+def alone(model: Model, prop: str) -> Model:
+    """The machine with this property and no other, so that nothing else is told before it."""
+    return replace(model, properties={prop: model.properties[prop]})
 
 
 def chain(

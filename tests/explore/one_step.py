@@ -144,7 +144,7 @@ class SpinSteps:
         for prop in (*setting.invariants, *setting.steps):
             # A property that fails is told, and the run goes on.
             told_ = f'BROKEN {prop.rule} {prop.name}\\n"); assert(false)'
-            assert told_ in text or prop.name not in text.split("init {")[1]
+            assert told_ in text or not re.search(rf"\b{prop.name}\b", text.split("init {")[1])
             text = text.replace(told_, f'BROKEN-PROPERTY {prop.name}\\n")')
         asked = "; ".join(f'now.{n}_ = atoi(getenv("{n.upper()}"))' for n in ("start", "move"))
         text = text.replace("#define none 255\n", "#define none 255\nbyte phase_;\nint start_, move_;\n", 1)

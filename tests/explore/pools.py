@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvproof.machine import Machine, Model, when
+from kvproof.machine import Int, Machine, Model, when
 from kvproof.machine.scope import Scope
 from kvproof.spec.pool import Block, Hash, Pool, Request
 
@@ -86,6 +86,7 @@ class RemoveTwice(Pool):
 class NeverShared(Pool):
     """A lookup finds nothing."""
 
-    def hit(self, r: Request) -> None:  # type: ignore[override]
+    def hit(self, r: Request) -> Int:
         self.require(~self.running[r] & self.running[r])
         self.running[r] = True
+        return self.length[r]

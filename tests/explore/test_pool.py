@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from kvproof.checkers.explore import explore, transitions
-from kvproof.machine import Machine
+from kvproof.machine import Machine, Model
 from kvproof.spec.pool import Pool
 
 from . import pools
+from .chains import alone
 
 # What differs from `pools.PLAIN`; then states, transitions and depth.
 GOLDEN: dict[str, tuple[dict[str, Any], int, int, int]] = {
@@ -112,6 +113,6 @@ def test_without_checks_a_fault_is_not_looked_for() -> None:
 
 
 def test_what_is_never_reached_is_named() -> None:
-    report = explore(pools.NeverShared, pools.scope(pools.NeverShared))
+    report = explore(alone(Model.of(pools.NeverShared), "a_block_is_shared"), pools.scope(pools.NeverShared))
     assert report.violations == []
     assert report.unreached == ["a_block_is_shared"]

@@ -32,7 +32,7 @@ class AllocateKeepsFree(Pool):
 class HitKeepsFree(Pool):
     """A block that is found stays in the queue."""
 
-    def hit(self, r: Request) -> None:  # type: ignore[override]
+    def hit(self, r: Request) -> Int:
         self.require(self.running[r])
         self.require(self.caching.value)
         self.require(self.length[r] == 0)
@@ -40,6 +40,7 @@ class HitKeepsFree(Pool):
         self.require(self.limit[r] > 0)
         self.require(~self.cached[h].is_empty())
         self._hold(r, self.cached[h].head())
+        return self.length[r]
 
 
 class EvictKeepsMap(Pool):

@@ -478,9 +478,9 @@ def test_a_mutant_is_refuted_and_its_counterexample_goes_wrong(mutant: Mutant) -
         small = [number.term <= 5 for number in setting.launch[2:]]
         small += [layout.places.term >= 6 for layout in setting.launch[:2]]  # room for the items that are not named
     found = (setting.counterexample(goal, known, small) for goal, known in open_ends)
-    value = next((value for value in found if value is not None), None)
+    # Not every step that leaves its bits ends in a wrong access: it may be masked.
+    value = next((value for value in found if value is not None and goes_wrong(mutant, setting, value)), None)
     assert value is not None
-    assert goes_wrong(mutant, setting, value)
     if mutant.old:
         assert not goes_wrong(replace(mutant, old=""), setting, value), "the kernel itself does no wrong there"
 

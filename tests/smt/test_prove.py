@@ -16,7 +16,7 @@ from kvproof.checkers import prove as prove_module
 from kvproof.checkers.counterexample import Counterexample, Search
 from kvproof.checkers.deciding import TOGETHER, Attempt, Deciding
 from kvproof.checkers.obligations import COROLLARIES, INITIALLY, Problems, problems_of
-from kvproof.checkers.prove import Obligation, prove
+from kvproof.checkers.prove import prove
 from kvproof.checkers.slices import EVERYTHING, Slices
 from kvproof.checkers.solvers import BRANCHES, Question, Way, ask, ask_cvc5, to_smt2
 from kvproof.machine import (
@@ -43,6 +43,7 @@ from kvproof.spec.linked_list import LinkedPool
 from kvproof.spec.pool import Pool
 
 from . import broken_pools
+from .test_tiers import step_that_breaks
 
 
 def test_every_obligation_of_machine_p_is_proved() -> None:
@@ -82,17 +83,16 @@ BROKEN = [
 MISPLACED = [broken_pools.TailFirst, broken_pools.HeadLast]
 
 
-def refuted(machine: type[Machine], action: str, goal: str) -> Obligation:
-    report = prove(machine, only=[action], jobs=1, timeout=3)
-    return next(o for o in report.obligations if o.verdict == "refuted" and goal in o.goal)
+def refuted(machine: type[Machine], action: str, goal: str) -> Counterexample:
+    found = step_that_breaks(machine, action, goal)
+    assert found is not None
+    return found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("machine", "action", "goal", "rule"), BROKEN, ids=lambda x: getattr(x, "__name__", x))
 def test_a_broken_copy_is_refuted(machine: type[Pool], action: str, goal: str, rule: str) -> None:
-    found = refuted(machine, action, goal)
-    step = found.counterexample
-    assert step is not None
+    step = refuted(machine, action, goal)
     assert step.replayed
     assert (step.action, step.goal, step.rule) == (action, goal, rule)
     assert step.broken.startswith(f"{rule} {goal}(")
@@ -104,16 +104,14 @@ def test_a_broken_copy_is_refuted(machine: type[Pool], action: str, goal: str, r
 @pytest.mark.parametrize("machine", MISPLACED, ids=lambda m: m.__name__)
 def test_a_released_block_in_the_wrong_place_is_refuted(machine: type[Pool]) -> None:
     """A fact of the loop fails, on a run that is stopped within the loop: where the run at the head ends (P10)."""
-    step = refuted(machine, "trim", "loop at").counterexample
-    assert step is not None
+    step = refuted(machine, "trim", "the mark stands right behind the run at the head")
     assert step.replayed
     assert step.goal == "the mark stands right behind the run at the head"
     assert "of its loop" in step.broken
 
 
 def test_the_counterexample_of_an_eviction_that_leaves_the_map_entry() -> None:
-    step = refuted(broken_pools.EvictKeepsMap, "evict", "the_map_and_the_blocks_agree").counterexample
-    assert step is not None
+    step = refuted(broken_pools.EvictKeepsMap, "evict", "the_map_and_the_blocks_agree")
     lines = [" ".join(line.split()) for line in step.render().splitlines()]
     assert lines[0] == "EvictKeepsMap.evict(b=0) breaks P5 the_map_and_the_blocks_agree"
     assert "hashes[b0, h0] True False <- changed" in lines
@@ -121,16 +119,14 @@ def test_the_counterexample_of_an_eviction_that_leaves_the_map_entry() -> None:
 
 
 def test_the_counterexample_of_a_write_to_a_shared_block() -> None:
-    step = refuted(broken_pools.WriteShared, "write", "a_request_reads_its_own_prefix").counterexample
-    assert step is not None
+    step = refuted(broken_pools.WriteShared, "write", "a_request_reads_its_own_prefix")
     assert step.before["ref_cnt"] == [2]
     assert step.after is not None
     assert step.before["content"] != step.after["content"]
 
 
 def test_the_counterexample_of_an_early_removal_event() -> None:
-    step = refuted(broken_pools.EarlyRemoval, "evict", "listeners_know_what_is_cached").counterexample
-    assert step is not None
+    step = refuted(broken_pools.EarlyRemoval, "evict", "listeners_know_what_is_cached")
     assert step.after is not None
     assert step.after["announced"] == [False]
     assert len(step.after["cached"][0]) == 1  # another block still carries the hash

@@ -50,7 +50,7 @@ def driven(pool: type[Pool]) -> type[example.TestPool]:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_found_by_the_rule_that_names_it(fault: type[Pool]) -> None:
     fuzzed = fuzz_manager(driven(fault), seconds=5, findings=1)
-    assert FAULTS[fault] in fuzzed.broken, fuzzed.broken
+    assert fuzzed.broken.keys() & FAULTS[fault], fuzzed.broken
 
 
 def test_the_right_pool_stays_silent() -> None:

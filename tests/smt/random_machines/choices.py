@@ -39,11 +39,16 @@ FEATURES = (
 """What a machine may be made of. Each machine has some of these: a few at once meet more often than all at once."""
 
 
+HEARD = 0.4
+"""The share of machines with events in which somebody listens. Drawn beside, so that the others stay what they were."""
+
+
 class Draw:
     """A source of choices."""
 
     def __init__(self, seed: int | str, *, features: Sequence[str] | None = None) -> None:
         self.random = random.Random(f"machine {seed}")
+        self.hears = random.Random(f"listener {seed}").random() < HEARD
         share = self.random.uniform(0.15, 0.6)
         self.features = frozenset(f for f in FEATURES if self.random.random() < share)
         if features is not None:

@@ -22,6 +22,7 @@ CONSTRUCTS = {
     "each inside a loop": r"\.loop\(.*\n(?: {12}.*\n)*? {12} *with self\.each",
     "each of two": r"\.each\(\w+, \w",
     "event": r" = Event\(",
+    "event that is heard": r"heard=",
     "exists": r"\bexists\(",
     "extra elements": r"extra=",
     "first value from parameters": r"to=.*init=lambda",

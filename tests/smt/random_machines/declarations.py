@@ -69,9 +69,7 @@ class Declarations:
             self.tally()
         self.counts()
         if draw.has("event"):
-            name = draw.name("e")
-            kinds = tuple(draw.pick([INT, *_elements(self.world)]) for _ in range(draw.number(1, 2)))
-            self._add(Part(name, "event", kinds, BOOL, f"Event({', '.join(k.name for k in kinds)})"))
+            self.event()
 
     def more(self) -> None:
         """What a machine that extends another has beside."""
@@ -87,6 +85,37 @@ class Declarations:
                 self.count()
         if self.draw.has("sum"):
             self.count(weighted=True)
+
+    # ------------------------------------------------------------------------------------------------ events
+
+    def event(self) -> None:
+        """What is reported; often somebody keeps what they make of it."""
+        draw, name = self.draw, self.draw.name("e")
+        kinds = tuple(draw.pick([INT, *_elements(self.world)]) for _ in range(draw.number(1, 2)))
+        text = ", ".join(k.name for k in kinds)
+        if not draw.hears:
+            self._add(Part(name, "event", kinds, BOOL, f"Event({text})"))
+            return
+        given = ", ".join("ab"[: len(kinds)])
+        call = f"heard=lambda m, {given}: m.hear_{name}({given})"
+        method = (f"def hear_{name}(self, {given}):", *self._hearing(kinds))
+        self._add(Part(name, "event", kinds, BOOL, f"Event({text}, {call})", listener=method))
+
+    def _hearing(self, kinds: tuple[Type, ...]) -> list[str]:
+        """A map or scalar that only the event writes, and how: the lines of the listener."""
+        draw, name = self.draw, self.draw.name("h")
+        at = next((i for i, k in enumerate(kinds) if k != INT), None)
+        keys = () if at is None else (kinds[at],)
+        to = draw.pick((BOOL, INT))
+        part = Part(name, "map", keys, to, self._call("Map" if keys else "Scalar", keys, to), heard=True)
+        self._add(part)
+        entry = part.at("self", () if at is None else ("ab"[at],))
+        numbers = ["1", *(x for x, k in zip("ab", kinds, strict=False) if k == INT)]
+        values = ("True", f"~{entry}") if to == BOOL else (draw.pick(numbers), f"{entry} + {draw.pick(numbers)}")
+        write = f"{entry} = {draw.pick(values)}"
+        if draw.chance(0.7):
+            return [write]
+        return [f"with when({entry if to == BOOL else f'{entry} < 1'}):", f"    {write}"]
 
     # ------------------------------------------------------------------------------------------------ maps
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +20,7 @@ from kvproof.machine.execution import Run
 from kvproof.machine.formulas import Formula, Function, add, land, leq, less, lif, limplies, lnot, num, occurs, sub
 from kvproof.machine.knowledge import Fact
 from kvproof.machine.model import written
-from kvproof.machine.program import Push, When, statements
+from kvproof.machine.program import Emit, Push, Statement, When, statements
 from kvproof.machine.reads import reads_of
 from kvproof.machine.symbolic import Snapshot, Symbolic, _Evaluation
 from kvproof.machine.terms import Index, Sort, Term
@@ -722,6 +723,18 @@ def sums_count_once() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def listeners_hear_nothing() -> Iterator[None]:
+    """An event changes nothing."""
+    ordinary = Run._body
+
+    def body(self: Run, given: list[Statement]) -> None:
+        ordinary(self, [replace(s, heard=[]) if isinstance(s, Emit) else s for s in given])
+
+    with patch.object(Run, "_body", body):
+        yield
+
+
 FAULTS: dict[str, Fault] = {
     f.__name__: f
     for f in (
@@ -774,5 +787,6 @@ FAULTS: dict[str, Fault] = {
         scratch_may_stay,
         loops_write_nothing_else,
         sums_count_once,
+        listeners_hear_nothing,
     )
 }

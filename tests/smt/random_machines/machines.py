@@ -12,7 +12,7 @@ from .expressions import LOOK, Signature
 from .properties import Done, Properties
 from .statements import ActionWriter, Helper
 from .text import Piece, lines, pieces, replaced_names
-from .world import BOOL, INT, Type, World
+from .world import BOOL, INT, Part, Type, World
 
 __all__ = ["MachineText", "draw_machine"]
 
@@ -62,6 +62,11 @@ class MachineText:
         return MachineText(self.seed, self.features, left(self.classes), self.sorts)
 
 
+def _listener(event: Part) -> Piece:
+    head, *body = event.listener
+    return Piece(head, [Piece(line) for line in body], tag="listener", name=event.name)
+
+
 def _with_inside(piece: Piece, inside: list[Piece]) -> Piece:
     fresh = copy.copy(piece)
     fresh.inside = inside
@@ -88,6 +93,7 @@ class _Author:
         self.declarations.everything()
         base = Piece("class M(Machine):", self._state(0), tag="class", name="M")
         assert base.inside is not None
+        base.inside += [_listener(p) for p in self.world.of("event") if p.listener]
         if self.draw.has("helper"):
             base.inside += [self._helper() for _ in range(self.draw.number(1, 2))]
         base.inside += [self._action() for _ in range(self.draw.number(1, 3))]

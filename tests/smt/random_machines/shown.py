@@ -15,6 +15,18 @@ class M(Machine):
 """
 
 SHOWN: dict[str, str] = {
+    "listeners_hear_nothing": HEADER
+    + """    knows = Map(A, to=Bool)
+    told = Event(A, heard=lambda m, a: m.hear(a))
+    def hear(self, a):
+        self.knows[a] = True
+    @action("X")
+    def act(self, a: A):
+        self.told(a)
+    @invariant("X")
+    def inv(self, a: A) -> Bool:
+        return ~self.knows[a]
+""",
     "rounds_of_each_may_meet": HEADER
     + """    m = Map(A, to=Int)
     p = Param(to=A)

@@ -127,7 +127,7 @@ class ActionWriter:
 
     def assign(self, *, scratch: bool = False) -> None:
         """Write one entry of a map."""
-        parts = [p for p in self.world.of("map") if p.scratch == scratch]
+        parts = [p for p in self.world.of("map") if p.scratch == scratch and not p.heard]
         if not parts:
             return
         part = self.draw.pick(parts)
@@ -248,7 +248,7 @@ class ActionWriter:
     def each(self) -> None:
         """Something for every element at once: mostly entries that are each round's own."""
         draw = self.draw
-        parts = [p for p in self.world.of("map") if p.keys]
+        parts = [p for p in self.world.of("map") if p.keys and not p.heard]
         if not parts:
             return
         main = draw.pick(parts)
@@ -271,7 +271,7 @@ class ActionWriter:
                     self._own_write(main, keys)
             else:
                 self._own_write(main, keys)
-            others = [p for p in self.world.of("map") if p.keys == main.keys and p is not main]
+            others = [p for p in self.world.of("map") if p.keys == main.keys and p is not main and not p.heard]
             if others and draw.chance(0.4):
                 other = draw.pick(others)
                 self.closed |= {other.name}

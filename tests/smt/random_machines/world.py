@@ -64,6 +64,10 @@ class Part:
     """Of a count: the maps and queues that it reads."""
     init: str | None = None
     """The first value of every entry where it is one constant."""
+    heard: bool = False
+    """What a listener keeps: only events write it."""
+    listener: tuple[str, ...] = ()
+    """Of an event: the text of the method that says what a listener makes of it."""
 
     def at(self, view: str, keys: Iterable[str] = ()) -> str:
         """How an entry is read or written; of a queue: how it is named."""
