@@ -23,6 +23,7 @@ from .commands.events import events
 from .commands.explore import explore
 from .commands.export import export
 from .commands.fuzz import fuzz
+from .commands.init import init
 from .commands.mutate import mutate
 from .commands.protocol_check import protocol_check
 from .commands.prove import prove
@@ -47,6 +48,7 @@ for command in (
     explore,
     mutate,
     export,
+    init,
     fuzz,
     compare,
     replay,

@@ -1,0 +1,131 @@
+"""``kvproof init``: what it writes runs, says what to fill in, and passes once that is done."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kvproof.checkers import trace
+from kvproof.cli import main as cli
+from kvproof.cli.commands.init import TEST, WORKFLOW
+from kvproof.judge.sight import RULES
+
+from .test_pytest_plugin import EXAMPLE, pytest_in
+
+FILLED = {
+    "__init__": "self.pool = Pool(blocks, block_tokens)",
+    "lookup": "return self.pool.lookup(request.tokens)",
+    "allocate": "return given(self.pool, request, tokens)",
+    "commit": "self.pool.computed(request.name, request.tokens[:tokens])",
+    "free": "self.pool.release(request.name)",
+}
+"""What the example's pool has for each method."""
+
+GIVEN = """
+from pool import Pool
+
+def given(pool, request, tokens):
+    name = request.name
+    done = pool.extend(name, tokens) if name in pool.tables else pool.admit(name, request.found, tokens)
+    return pool.tables[name] if done else None
+"""
+
+
+def filled(text: str) -> str:
+    """The skeleton with each line that raises replaced."""
+    lines = text.split("\n")
+    (cls,) = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    for method in cls.body:
+        if isinstance(method, ast.FunctionDef):
+            last = method.body[-1]
+            assert isinstance(last, ast.Raise)
+            assert last.lineno == last.end_lineno
+            lines[last.lineno - 1] = " " * last.col_offset + FILLED[method.name]
+    return "\n".join(lines) + GIVEN
+
+
+def test_what_is_written_says_what_to_fill_in_and_passes_when_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(EXAMPLE / "pool.py", tmp_path)
+    assert cli.run(["init", str(tmp_path)]) == 0
+    assert "what to do next" in capsys.readouterr().out
+    empty = pytest_in(tmp_path, str(TEST), "-k", "P6 or L2")
+    assert empty.returncode == 1, empty.stdout
+    assert "fill in TestBlockManager.__init__: make your block manager there" in empty.stdout
+    test = tmp_path / TEST
+    test.write_text(filled(test.read_text()))
+    done = pytest_in(tmp_path, str(TEST), "--kvproof-time", "1")
+    assert done.returncode == 0, done.stdout
+    passed, skipped = (int(words.split()[0]) for words in done.stdout.splitlines()[-1].split(" in ")[0].split(", "))
+    assert passed >= 3
+    assert passed + skipped == len(RULES)
+
+
+def test_a_mistake_in_what_was_filled_in_is_found(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLE / "pool.py", tmp_path)
+    assert cli.run(["init", str(tmp_path)]) == 0
+    test = tmp_path / TEST
+    wrong = filled(test.read_text()).replace("request.tokens[:tokens])", "request.tokens[:0])")
+    test.write_text(wrong)
+    done = pytest_in(tmp_path, str(TEST), "--kvproof-time", "1")
+    assert done.returncode == 1
+    assert "P14 a cache that never hits" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("has", "installed"),
+    [
+        ("pyproject.toml", "pytest kvproof ."),
+        ("requirements.txt", "pytest kvproof -r requirements.txt"),
+        ("x", "pytest kvproof"),
+    ],
+)
+def test_the_workflow_installs_the_project_and_runs_the_test(tmp_path: Path, has: str, installed: str) -> None:
+    (tmp_path / has).touch()
+    assert cli.run(["init", str(tmp_path)]) == 0
+    commands = [line.split("run: ")[1] for line in (tmp_path / WORKFLOW).read_text().splitlines() if "run: " in line]
+    assert commands == [f"python -m pip install {installed}", f"python -m pytest {TEST} --kvproof-time 60"]
+
+
+@pytest.mark.parametrize("there", [TEST, WORKFLOW])
+def test_nothing_is_overwritten_and_then_nothing_written(
+    tmp_path: Path, there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / there).parent.mkdir(parents=True)
+    (tmp_path / there).write_text("mine")
+    assert cli.run(["init", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "is there already, and nothing is overwritten" in said
+    assert said.count("\n") == 1
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / there]
+    assert (tmp_path / there).read_text() == "mine"
+
+
+def test_where_nothing_can_be_written_nothing_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".github").touch()
+    for folder, words in {tmp_path / "none": "is no folder", tmp_path: "can be written to"}.items():
+        assert cli.run(["init", str(folder)]) == 2
+        said = capsys.readouterr().err
+        assert words in said
+        assert said.count("\n") == 1
+    assert not (tmp_path / "tests").exists()
+
+
+def test_half_of_it_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = trace.write_atomically
+
+    def full(path: Path, data: bytes) -> None:
+        if path.name == WORKFLOW.name:
+            raise OSError(28, "No space left on device")
+        whole(path, data)
+
+    monkeypatch.setattr(trace, "write_atomically", full)
+    assert cli.run(["init", str(tmp_path)]) == 2
+    assert "cannot be written (No space left on device); nothing was" in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
