@@ -1,5 +1,6 @@
 """``kvproof fuzz`` on a real engine: what comes of a plan, and how it is shown."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,6 +67,16 @@ class Result:
             levels=levels,
             gaps=self.gaps,
         )
+
+    def found(self) -> Iterator[tuple[schema.Finding, str]]:
+        """All findings for programs, each with the name that its trace has in the folder of ``--traces``."""
+        from .commands.fuzz import finding_of, trace_names
+
+        for report in self.reports:
+            for finding, told in zip(report.findings, report_to_json(report).findings, strict=True):
+                yield told, file_name(self.target, finding)
+        if self.pool is not None:
+            yield from zip(map(finding_of, self.pool.findings), trace_names(self.pool), strict=True)
 
 
 def _pool_to_json(report: "FuzzReport") -> schema.Level:

@@ -61,13 +61,13 @@ class Output:
         """Give programs the report, if they asked for it: a file whole or not at all, or one line."""
         if self._json is None:
             return
-        line = json_text(msgspec.json.encode(_finite(plain(report))) + b"\n")
+        line = as_json(plain(report))
         if self._json == STANDARD_OUTPUT:
-            sys.stdout.write(line)
+            sys.stdout.write(line.decode())
             sys.stdout.flush()
             return
         with writing(self._json):
-            write_atomically(self._json, line.encode())
+            write_atomically(self._json, line)
 
     @contextmanager
     def progress(self, label: str) -> Iterator["Advance"]:
@@ -83,6 +83,11 @@ class Output:
         )
         with Progress(*columns, console=self.notes, transient=True) as bars:
             yield Advance(_Bar(bars, label), label)
+
+
+def as_json(value: Any) -> bytes:
+    """A line of JSON that every program can read and every terminal can show, whatever of others stands in it."""
+    return json_text(msgspec.json.encode(_finite(value)) + b"\n").encode()
 
 
 def alarm(text: str) -> Text:

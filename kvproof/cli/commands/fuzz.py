@@ -1,7 +1,7 @@
 """``kvproof fuzz``: random runs of a target: the reference implementation beside the specification, or a real
 engine."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ from .. import gaps
 from ..options import JsonOption
 from ..output import Output
 from ..schema import runs as schema
-from ..written import check_folder, writing
+from ..written import check_file, check_folder, writing
 
 if TYPE_CHECKING:
     from ...checkers.fuzz import Coverage, Finding, FuzzReport
@@ -57,12 +57,16 @@ def fuzz(
     traces: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the trace (refimpl: and script) of each finding there.")
     ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the findings as SARIF too, as GitHub takes them.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Levels hunted at once; 0: one for each processor.")] = 0,
     json: JsonOption = None,
 ) -> int:
     """Drive a target through random runs; what is wrong comes with the shortest run that shows it."""
     output = Output(json)
     check_folder("--traces", traces)
+    check_file("--sarif", sarif)
     if target == "refimpl":
         if profile or known:
             raise UsageError("refimpl has no profiles or known findings; leave these options out")
@@ -74,6 +78,7 @@ def fuzz(
         show(output, report, traces)
         written = to_json(report, f"level {name}")
         output.report(written)
+        _write_sarif(sarif, target, traces, zip(written.findings, trace_names(report), strict=True))
         return gaps.conclude(output, found=bool(report.findings), gaps=written.gaps)
     from ..engine_fuzzing import fuzz_engine, read_list
     from ..hunting import Plan, levels_of, open_target
@@ -93,7 +98,27 @@ def fuzz(
     )
     result = fuzz_engine(output, plan, traces)
     output.report(result.to_json())
+    _write_sarif(sarif, target, traces, result.found())
     return gaps.conclude(output, found=result.news, gaps=result.gaps)
+
+
+def _write_sarif(
+    path: Path | None, target: str, traces: Path | None, found: Iterable[tuple[schema.Finding, str]]
+) -> None:
+    """Write findings as SARIF where that was asked; each comes with the name of its trace."""
+    if path is None:
+        return
+    from ..sarif import Found, write_sarif
+
+    named = [(finding, (traces or Path()) / name) for finding, name in found]
+    write_sarif(path, target, [Found(f, trace, traces is not None and trace.is_file()) for f, trace in named])
+
+
+def trace_names(report: "FuzzReport") -> list[str]:
+    """The file of the trace of each finding, in the folder of --traces."""
+    from ...untrusted.text import file_stem
+
+    return [f"{file_stem(report.target)}-{number}.jsonl" for number in range(len(report.findings))]
 
 
 def run(
@@ -152,20 +177,19 @@ def show(output: Output, report: "FuzzReport", traces: Path | None = None) -> No
     output.tables.print(
         f"{len(report.findings)} findings, {speed:,.0f} steps/s, {report.seconds:.1f} s", highlight=False
     )
-    for number, finding in enumerate(report.findings):
+    for finding, name in zip(report.findings, trace_names(report), strict=True):
         output.tables.print(f"finding: {finding.oracle} after {finding.rule}, {finding.steps} steps", markup=False)
         output.tables.print(finding.report, markup=False, highlight=False)
         output.tables.print(finding.script, markup=False, highlight=False)
         if traces is not None:
             from ...checkers.trace import write_atomically, write_trace
-            from ...untrusted.text import file_stem
 
-            path = traces / f"{file_stem(report.target)}-{number}"
+            path = traces / name
             with writing(path):
                 traces.mkdir(parents=True, exist_ok=True)
-                write_trace(f"{path}.jsonl", finding.trace)
-                write_atomically(f"{path}.py", finding.script.encode())
-                output.line(f"trace and script: {path}.jsonl, .py")
+                write_trace(path, finding.trace)
+                write_atomically(path.with_suffix(".py"), finding.script.encode())
+                output.line(f"trace and script: {path}, .py")
 
 
 def to_json(report: "FuzzReport", part: str) -> schema.Fuzz:
