@@ -17,6 +17,7 @@ from .schema import runs as schema
 __all__ = [
     "case_of",
     "file_name",
+    "finding_to_json",
     "played",
     "replay_line",
     "report_to_json",
@@ -113,7 +114,7 @@ def report_to_json(report: Report) -> schema.Level:
         skipped=report.skipped,
         profiles=report.profiles,
         activity=report.activity.to_json(),
-        findings=[_finding(report.target, finding) for finding in report.findings],
+        findings=[finding_to_json(report.target, finding) for finding in report.findings],
         seconds=report.seconds,
         steps_per_second=report.speed,
         judged=UNSET if sight is None else sight.judged,
@@ -121,7 +122,8 @@ def report_to_json(report: Report) -> schema.Level:
     )
 
 
-def _finding(target: str, finding: Finding) -> schema.Finding:
+def finding_to_json(target: str, finding: Finding) -> schema.Finding:
+    """A finding for programs."""
     return schema.Finding(
         oracle=finding.violation.oracle,
         rule=finding.violation.rule,

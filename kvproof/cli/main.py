@@ -17,6 +17,7 @@ from ..untrusted.text import one_line, visible
 from ..version import kit_version
 from . import written
 from .commands.bisect import bisect
+from .commands.check_change import check_change
 from .commands.compare import compare
 from .commands.engines import engines
 from .commands.events import events
@@ -50,6 +51,7 @@ for command in (
     export,
     init,
     fuzz,
+    check_change,
     compare,
     replay,
     bisect,

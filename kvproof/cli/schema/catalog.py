@@ -32,6 +32,7 @@ REPORTS: tuple[type[Report], ...] = (
     runs.Replay,
     runs.ReplayEngine,
     runs.Bisect,
+    runs.CheckChange,
     runs.ProtocolCheck,
     workloads.Workload,
     workloads.WorkloadTiers,

@@ -11,6 +11,8 @@ from . import Report
 __all__ = [
     "Bisect",
     "Broken",
+    "Changed",
+    "CheckChange",
     "Compare",
     "Coverage",
     "Disagreement",
@@ -279,6 +281,44 @@ class Bisect(Report, frozen=True, kw_only=True, tag="bisect"):
     """The oldest first."""
     changes: list[tuple[str, str]]
     """Neighbours that do not show the same."""
+    gaps: list[Gap]
+    """What was not judged."""
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault that one side of a change shows, and what the other side does in the same case."""
+
+    fate: Literal["broken", "mended", "both", "unlike"]
+    """The change brings it, takes it away, or neither; unlike: the other side says nothing of it."""
+    found_on: Literal["base", "head"]
+    """The side that shows it."""
+    finding: Finding
+    """What is wrong there."""
+    elsewhere: Literal["same", "other", "none", "refused", "idle"]
+    """The outcome on the other side, as in replay."""
+    what: str
+    """The same, for people."""
+
+
+class CheckChange(Report, frozen=True, kw_only=True, tag="check-change"):
+    """What ``kvproof check-change`` writes."""
+
+    base: str
+    """What was driven before the change."""
+    head: str
+    """What was driven with it."""
+    levels: list[str]
+    """At which levels."""
+    seed: int
+    """What chose the cases."""
+    examples: dict[str, int]
+    """Cases, by side."""
+    steps: dict[str, int]
+    """Steps of all cases, by side."""
+    changes: list[Changed]
+    """What is wrong on one side or on both."""
+    seconds: float
+    """How long the hunts took."""
     gaps: list[Gap]
     """What was not judged."""
 

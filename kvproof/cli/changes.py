@@ -1,0 +1,157 @@
+"""What a change breaks and what it mends: the same cases on both sides of it, and each side's findings on the other.
+
+Cases are drawn by one seed, but turns depend on the clock and on what is found. So whatever one side is found to do
+wrong is played on the other too, and only that decides.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..checkers.fuzz import FuzzReport
+from ..engines.build import Build
+from ..engines.driver.command import Driver
+from ..engines.hunt import Finding, Report
+from ..errors import UsageError
+from .engine_replay import Outcome, outcome_on
+from .findings import finding_to_json
+from .gaps import Gap, of_hunt
+from .hunting import POOL, Plan, hunt_levels, levels_of, more_oracles
+from .schema import runs as schema
+
+__all__ = ["Change", "Changes", "Fate", "Side", "check_sides", "common_levels"]
+
+Fate = Literal["broken", "mended", "both", "unlike"]
+"""What the change has to do with a fault: it brings it, it takes it away, neither. ``unlike``: nothing can be said, for
+the other side does something else wrong in that case, or cannot be asked."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the change, and what was found on it."""
+
+    name: Literal["base", "head"]
+    plan: Plan
+    reports: list[Report]
+
+    @property
+    def gaps(self) -> Iterator[Gap]:
+        """The levels at which nothing was judged."""
+        for report in self.reports:
+            for gap in of_hunt(report):
+                yield replace(gap, part=f"{self.name} {self.plan.target}, {gap.part}")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A fault that one side shows, and what the other side does in the same case."""
+
+    side: Side
+    finding: Finding
+    elsewhere: Outcome
+
+    @property
+    def fate(self) -> Fate:
+        """What the change has to do with it."""
+        if self.elsewhere.kind == "same":
+            return "both"
+        if self.elsewhere.kind == "none":
+            return "broken" if self.side.name == "head" else "mended"
+        return "unlike"
+
+    @property
+    def is_news(self) -> bool:
+        """Whether no list of known findings has it."""
+        return self.finding.expected is None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What was found on both sides."""
+
+    base: Side
+    head: Side
+    changes: list[Change]
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """What was not judged, on either side."""
+        return [*self.base.gaps, *self.head.gaps]
+
+    def has(self, fate: Fate) -> bool:
+        """Whether something of that fate is news."""
+        return any(change.fate == fate and change.is_news for change in self.changes)
+
+    def to_json(self) -> schema.CheckChange:
+        """The same for programs."""
+        sides = (self.base, self.head)
+        return schema.CheckChange(
+            base=self.base.plan.target,
+            head=self.head.plan.target,
+            levels=list(self.head.plan.levels),
+            seed=self.head.plan.seed,
+            examples={side.name: sum(report.examples for report in side.reports) for side in sides},
+            steps={side.name: sum(report.steps for report in side.reports) for side in sides},
+            changes=[
+                schema.Changed(
+                    fate=change.fate,
+                    found_on=change.side.name,
+                    finding=finding_to_json(change.side.plan.target, change.finding),
+                    elsewhere=change.elsewhere.kind,
+                    what=change.elsewhere.words,
+                )
+                for change in self.changes
+            ],
+            seconds=sum(max((report.seconds for report in side.reports), default=0.0) for side in sides),
+            gaps=self.gaps,
+        )
+
+
+def common_levels(base: Build | Driver, head: Build | Driver, wanted: Iterable[str]) -> tuple[str, ...]:
+    """The levels at which both sides are judged by rules: those that are wanted, or all. The level `pool` is judged
+    beside a machine, which is no rule that one side keeps and the other breaks.
+
+    Raises:
+        UsageError: there is none, or one is wanted that they do not share.
+    """
+    found = [level for level in levels_of(head) if level in levels_of(base) and level != POOL]
+    if not found:
+        raise UsageError("base and head have no level in common; name two builds of one engine, or two drivers")
+    unknown = sorted(set(wanted) - set(found))
+    if unknown:
+        raise UsageError(f"base and head are not compared at level {unknown[0]}; name one of {', '.join(found)}")
+    return tuple(wanted) or tuple(found)
+
+
+def check_sides(base: Plan, head: Plan, on_progress: Callable[[str, Report], None]) -> Changes:
+    """Hunt on both sides, and play what was found on each on the other.
+
+    Raises:
+        UsageError: one side cannot be driven.
+    """
+    before, after = _hunted("base", base, on_progress), _hunted("head", head, on_progress)
+    return Changes(before, after, [*_once([*_changes(after, before), *_changes(before, after)])])
+
+
+def _hunted(name: Literal["base", "head"], plan: Plan, on_progress: Callable[[str, Report], None]) -> Side:
+    reports = hunt_levels(plan, lambda report: on_progress(name, report))
+    return Side(name, plan, [report for report in reports if not isinstance(report, FuzzReport)])
+
+
+def _changes(found: Side, other: Side) -> Iterator[Change]:
+    """What was found on one side, each with what the other does in its case."""
+    for report in found.reports:
+        for finding in report.findings:
+            more = more_oracles(finding.case.level)
+            yield Change(found, finding, outcome_on(other.plan.build, finding.case, finding.violation, more))
+
+
+def _once(changes: Iterable[Change]) -> Iterator[Change]:
+    """What both sides do wrong was found on both, most often: it is told once."""
+    told: set[tuple[str, ...]] = set()
+    for change in changes:
+        name = (change.finding.case.level, *change.finding.violation.signature)
+        if change.fate != "both" or name not in told:
+            yield change
+        if change.fate == "both":
+            told.add(name)

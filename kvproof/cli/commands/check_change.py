@@ -1,0 +1,111 @@
+"""``kvproof check-change``: what a change to a block manager breaks, and what it mends."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import gaps
+from ..options import JsonOption
+from ..output import Output
+from ..written import check_folder, writing
+
+if TYPE_CHECKING:
+    from ...engines.hunt import Report
+    from ..changes import Change, Changes
+
+HEADINGS = {
+    "broken": "broken by the change",
+    "mended": "mended by the change",
+    "both": "wrong on both sides",
+    "unlike": "wrong, and the other side says nothing of it",
+}
+"""What is told of each fate."""
+
+HUNT_SECONDS = 120.0
+"""For both sides together, when nothing else is said."""
+
+
+def check_change(
+    base: Annotated[
+        str, typer.Option(metavar="TARGET", help="Before the change: vllm==VERSION, vllm@PYTHON, exec:…, python:….")
+    ],
+    head: Annotated[str, typer.Option(metavar="TARGET", help="With it.")],
+    level: Annotated[
+        list[str] | None, typer.Option(metavar="LEVEL", help="Only this level; may be given again. Default: all.")
+    ] = None,
+    profile: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this family of cases; may be given again.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Chooses the cases, the same on both sides.")] = 0,
+    examples: Annotated[int | None, typer.Option(min=1, help="How many cases per level and side.")] = None,
+    time: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="For both sides together.")] = HUNT_SECONDS,
+    known: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A known.toml: findings in it are told apart as no news.")
+    ] = None,
+    traces: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the trace of each finding there.")] = None,
+    json: JsonOption = None,
+) -> int:
+    """Let both sides of a change do the same, and say what the change breaks and what it mends."""
+    output = Output(json)
+    check_folder("--traces", traces)
+    from dataclasses import replace
+
+    from ..changes import check_sides, common_levels
+    from ..engine_fuzzing import read_list
+    from ..hunting import Plan, open_target
+
+    before, after = open_target(base), open_target(head)
+    plan = Plan(
+        build=before,
+        target=base,
+        levels=common_levels(before, after, level or ()),
+        seed=seed,
+        seconds=time / 2,
+        examples=examples,
+        known=read_list(known),
+        profiles=tuple(profile or ()),
+    )
+    with output.progress("checking the change") as advance:
+
+        def on_progress(side: str, report: "Report") -> None:
+            words = f"{side}, level {report.level}: {report.steps:,} steps"
+            advance(round(report.seconds), round(time / 2), words)
+
+        found = check_sides(plan, replace(plan, build=after, target=head), on_progress)
+    _show(output, found, traces)
+    output.report(found.to_json())
+    return gaps.conclude(output, found=found.has("broken"), gaps=found.gaps, undecided=found.has("unlike"))
+
+
+def _show(output: Output, found: "Changes", traces: Path | None) -> None:
+    """Say what both sides did, and of each fault what the change has to do with it."""
+    for side in (found.base, found.head):
+        cases, steps = (sum(counts) for counts in zip(*((r.examples, r.steps) for r in side.reports), strict=True))
+        output.line(f"{side.name} {side.plan.target}: {cases:,} cases, {steps:,} steps, {', '.join(side.plan.levels)}")
+    for fate, heading in HEADINGS.items():
+        changes = [change for change in found.changes if change.fate == fate]
+        output.line(f"{heading}: {len(changes)}")
+        for change in changes:
+            _show_one(output, change, traces)
+
+
+def _show_one(output: Output, change: "Change", traces: Path | None) -> None:
+    from ...checkers.trace import write_trace
+    from ..findings import file_name, tell, trace_of
+
+    side, finding = change.side, change.finding
+    target, path = side.plan.target, None
+    if traces is not None:
+        path = traces / f"{side.name}-{file_name(target, finding)}"
+        with writing(path):
+            traces.mkdir(parents=True, exist_ok=True)
+            write_trace(path, trace_of(target, finding.case, finding.verdict, side.plan.seed))
+    told = list(tell(target, finding.case, finding.verdict, None if path is None else str(path)))
+    if finding.expected is not None:
+        told = [f"expected: {told[0]}: {finding.expected}"]
+    elif change.fate in ("mended", "both"):
+        told = told[:2]
+    for line in told:
+        output.line(line)
+    output.line(f"  {'base' if side.name == 'head' else 'head'}, the same case: {change.elsewhere.words}")
