@@ -74,7 +74,7 @@ def mapping_of(lines: list[str], depth: int) -> tuple[dict[str, Any], list[str]]
 def block_of(lines: list[str], depth: int) -> tuple[str, list[str]]:
     end = next((n for n, line in enumerate(lines) if line.strip() and indent(line) <= depth), len(lines))
     by = indent(lines[0])
-    return "\n".join(line[by:] for line in lines[:end]) + "\n", lines[end:]
+    return "\n".join(line[by:] for line in lines[:end]).rstrip("\n") + "\n", lines[end:]
 
 
 def scalar(said: str) -> str:

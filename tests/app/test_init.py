@@ -73,7 +73,7 @@ def test_a_mistake_in_what_was_filled_in_is_found(tmp_path: Path) -> None:
     test.write_text(wrong)
     done = pytest_in(tmp_path, str(TEST), "--kvproof-time", "1")
     assert done.returncode == 1
-    assert "P14 a cache that never hits" in done.stdout
+    assert "TestBlockManager::P14 (nothing less)" in done.stdout
 
 
 @pytest.mark.parametrize(
