@@ -58,7 +58,7 @@ def test_what_is_written_says_what_to_fill_in_and_passes_when_it_is(
     assert "fill in TestBlockManager.__init__: make your block manager there" in empty.stdout
     test = tmp_path / TEST
     test.write_text(filled(test.read_text()))
-    done = pytest_in(tmp_path, str(TEST), "--kvproof-time", "1")
+    done = pytest_in(tmp_path, str(TEST), "--kvproof-time", "0.4")
     assert done.returncode == 0, done.stdout
     passed, skipped = (int(words.split()[0]) for words in done.stdout.splitlines()[-1].split(" in ")[0].split(", "))
     assert passed >= 3
@@ -71,7 +71,7 @@ def test_a_mistake_in_what_was_filled_in_is_found(tmp_path: Path) -> None:
     test = tmp_path / TEST
     wrong = filled(test.read_text()).replace("request.tokens[:tokens])", "request.tokens[:0])")
     test.write_text(wrong)
-    done = pytest_in(tmp_path, str(TEST), "--kvproof-time", "1")
+    done = pytest_in(tmp_path, str(TEST), "--kvproof-time", "0.4")
     assert done.returncode == 1
     assert "TestBlockManager::P14 (nothing less)" in done.stdout
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from kvproof.checkers.fuzz import Finding as Difference
+from kvproof.checkers.fuzz import FuzzReport
+from kvproof.checkers.trace import Operation, Trace
 from kvproof.cli import main as cli
 from kvproof.cli.sarif import DIFFERS, Found, to_sarif
 from kvproof.cli.schema.runs import Finding
@@ -135,9 +138,19 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(
     assert "--sarif" in capsys.readouterr().err
 
 
-def test_nothing_found_is_a_log_without_results(tmp_path: Path) -> None:
-    path = tmp_path / "found.sarif"
-    assert cli.run(["fuzz", "refimpl", "--level", "pool", "--examples", "3", "--sarif", str(path)]) in (0, 3)
-    log = json.loads(path.read_text())
+@pytest.mark.parametrize("differs", [True, False])
+def test_a_run_beside_a_machine_has_a_log_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, differs: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Trace("refimpl", "pool", [Operation("admit", {})], {})
+    report = FuzzReport("refimpl", "pool", examples=1, steps=1)
+    if differs:
+        report.findings.append(Difference("free", "admit", "the report", run, "pass", 1))
+    monkeypatch.setattr("kvproof.cli.commands.fuzz.run", lambda *_, **__: report)
+    status = cli.run(["fuzz", "refimpl", "--traces", "out", "--sarif", "found.sarif"])
+    assert (status == 1) == differs
+    log = json.loads(Path("found.sarif").read_text())
     check(log)
-    assert log["runs"][0]["results"] == []
+    places = [place for result in log["runs"][0]["results"] for place in result["relatedLocations"]]
+    uris = [place["physicalLocation"]["artifactLocation"]["uri"] for place in places]
+    assert uris == (["out/refimpl-0.jsonl"] if differs else [])
+    assert all(Path(uri).is_file() for uri in uris)
