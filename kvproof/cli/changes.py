@@ -12,8 +12,9 @@ from ..checkers.fuzz import FuzzReport
 from ..engines.build import Build
 from ..engines.driver.command import Driver
 from ..engines.hunt import Finding, Report
+from ..engines.session import Session, WorkerError
 from ..errors import UsageError
-from .engine_replay import Outcome, outcome_on
+from .engine_replay import Outcome, outcome_in
 from .findings import finding_to_json
 from .gaps import Gap, of_hunt
 from .hunting import POOL, Plan, hunt_levels, levels_of, more_oracles
@@ -139,11 +140,19 @@ def _hunted(name: Literal["base", "head"], plan: Plan, on_progress: Callable[[st
 
 
 def _changes(found: Side, other: Side) -> Iterator[Change]:
-    """What was found on one side, each with what the other does in its case."""
-    for report in found.reports:
-        for finding in report.findings:
-            more = more_oracles(finding.case.level)
-            yield Change(found, finding, outcome_on(other.plan.build, finding.case, finding.violation, more))
+    """What was found on one side, each with what the other does in its case: one worker plays them all."""
+    findings = [finding for report in found.reports for finding in report.findings]
+    if not findings:
+        return
+    build = other.plan.build
+    try:
+        with Session.of(build) as session:
+            for finding in findings:
+                case = finding.case
+                outcome = outcome_in(session, build, case, finding.violation, more_oracles(case.level))
+                yield Change(found, finding, outcome)
+    except WorkerError as error:
+        raise UsageError(f"{other.plan.target} cannot be driven: {error}") from error
 
 
 def _once(changes: Iterable[Change]) -> Iterator[Change]:
