@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import z3
@@ -159,7 +160,7 @@ def but_slow(quick: set[str]) -> list[object]:
     return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in MACHINES]
 
 
-def but_nightly(names: set[str]) -> list[object]:
+def but_nightly(names: set[str]) -> list[Any]:
     """The names of all machines, these with the mark of what is done at night."""
     marks = {True: pytest.mark.nightly, False: pytest.mark.slow}
     return [pytest.param(n, marks=marks[n in names]) for n in MACHINES]
@@ -244,8 +245,7 @@ def test_nothing_is_left_out_but_what_has_to_be_reached(name: str) -> None:
     assert {left for left, _ in setting.left_out} == {p.name for p in setting.model.of_kind("sometimes")}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", [n for n in but_nightly(LONG) if n.values[0] in KNOWN])
 def test_the_obligations_of_every_machine_are_text_that_solvers_read(name: str, tmp_path: Path) -> None:
     written = write_obligations(find_machine(name), tmp_path)
     assert written
