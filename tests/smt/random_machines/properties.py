@@ -420,6 +420,8 @@ class Properties:
     def _result(self, result: tuple[str, Type], params: dict[str, Type]) -> tuple[dict[str, Type], str] | None:
         """What the action returns."""
         text, kind = result
+        if "loop" in text and kind.family == "sort":
+            return {}, "result != none"
         if "loop" in text and kind != BOOL:
             return {}, self.draw.pick(("result >= 0", "result <= 2", "result == 2", "result == 0", "result > 0"))
         if kind == BOOL:
