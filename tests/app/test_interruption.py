@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,7 +48,9 @@ def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Pat
         _, said = process.communicate(timeout=60)
         assert time.monotonic() - began < 5  # a second on a quiet machine
     assert process.returncode == 130
-    assert said.splitlines()[-1] == "kvproof: interrupted"
+    *progress, last = said.splitlines()
+    assert last == "kvproof: interrupted"
+    assert all(re.fullmatch(r"\w+\..+, \d+ of \d+, \d+ s", line) for line in progress), progress
     time.sleep(0.3)
     assert left_of(process.pid) == []
 

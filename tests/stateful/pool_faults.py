@@ -169,18 +169,18 @@ class LastCopyPool(CopiesPool):
         return [self.copies[key][-1] for key in self.keys(tokens, salt)[: len(found)]]
 
 
-FAULTS: dict[type[Pool], set[str]] = {
-    MissingTouch: {"P2"},
-    StaleMapEntry: {"P5", "P6"},
-    PartialAllocation: {"P7"},
-    FreedInOrder: {"P10"},
-    KeyWithoutSalt: {"P13"},
-    KeyWithoutParent: {"P13"},
-    EarlyRegistration: {"P6"},
-    WholePrompt: {"P14"},
-    TruncatedHit: {"P14 (nothing less)"},
-    MiscountedFree: {"P3"},
-    EventWithoutChange: {"P12"},
-    NeverHits: {"P14 (nothing less)"},
+FAULTS: dict[type[Pool], str] = {
+    MissingTouch: "P2",
+    StaleMapEntry: "P6",
+    PartialAllocation: "P7",
+    FreedInOrder: "P10",
+    KeyWithoutSalt: "P13",
+    KeyWithoutParent: "P13",
+    EarlyRegistration: "P6",
+    WholePrompt: "P14",
+    TruncatedHit: "P14 (nothing less)",
+    MiscountedFree: "P3",
+    EventWithoutChange: "P12",
+    NeverHits: "P14 (nothing less)",
 }
-"""The rules of which one names each of them."""
+"""The rule that names each of them."""

@@ -49,8 +49,9 @@ def driven(pool: type[Pool]) -> type[example.TestPool]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_found_by_the_rule_that_names_it(fault: type[Pool]) -> None:
-    fuzzed = fuzz_manager(driven(fault), seconds=5, findings=1)
-    assert fuzzed.broken.keys() & FAULTS[fault], fuzzed.broken
+    # A stale entry of the map (P5) is met first; what it does to who finds it (P6) takes one finding more.
+    fuzzed = fuzz_manager(driven(fault), seconds=5, findings=2 if fault is pool_faults.StaleMapEntry else 1)
+    assert FAULTS[fault] in fuzzed.broken, fuzzed.broken
 
 
 def test_the_right_pool_stays_silent() -> None:
