@@ -21,8 +21,9 @@ from kvproof.checkers.heap import heap_at_rest
 from kvproof.cli.hunting import open_build
 from kvproof.engines.build import Build
 from kvproof.engines.catalog import ENGINES
-from kvproof.engines.hunt import hunt, judged_in
+from kvproof.engines.hunt import hunt
 from kvproof.engines.session import WORKER, Session
+from kvproof.engines.verdicts import judged_in
 from kvproof.judge.record import Case
 
 HUNTS = (

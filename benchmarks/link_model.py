@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter_ns
 
-from kvproof.refimpl.links import LinkModel
+from kvproof.refimpl.timed.links import LinkModel
 
 BANDWIDTH = 25e9
 """Bytes per second."""

@@ -211,10 +211,10 @@ class Reference:
     def __init__(self, clock: Clock) -> None:
         import torch
 
-        from kvproof.refimpl.keys import block_key
-        from kvproof.refimpl.manager import KVCacheManager
-        from kvproof.refimpl.offload import OffloadManager
-        from kvproof.refimpl.transfers import Report, Store
+        from kvproof.refimpl.offload.manager import OffloadManager
+        from kvproof.refimpl.offload.transfers import Report, Store
+        from kvproof.refimpl.pool.keys import block_key
+        from kvproof.refimpl.pool.manager import KVCacheManager
 
         for name in self.DEVICE:
             setattr(KVCacheManager, name, clock.untimed(getattr(KVCacheManager, name)))
@@ -225,8 +225,8 @@ class Reference:
 
     def begin(self) -> None:
         """Make everything anew."""
-        from kvproof.refimpl.block_pool import BlockPool
-        from kvproof.refimpl.offload import OffloadManager
+        from kvproof.refimpl.offload.manager import OffloadManager
+        from kvproof.refimpl.pool.block_pool import BlockPool
 
         host = BlockPool(HOST - 1, null_block=False, events=False)
         self._manager = OffloadManager(BlockPool(DEVICE, events=False), block_tokens=BLOCK, host=host)

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter_ns
 
-from kvproof.refimpl.block_pool import BlockPool
-from kvproof.refimpl.keys import block_key
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.keys import block_key
 
 BATCH = 24
 """Blocks per call: what an average request of the conversation trace has at 512 tokens a block."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..kernels.copy import gather_blocks, write_slots
-from .keys import NO_EXTRAS, ExtraKeys, Tokens, encode_key_input, encode_tokens
+from .pool.keys import NO_EXTRAS, ExtraKeys, Tokens, encode_key_input, encode_tokens
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -55,6 +55,7 @@ SUBJECTS = {
     "D": "Pin and demote",
     "G": "Tiers in virtual time",
     "H": "Hybrid groups and connectors",
+    "R": "The prefix tree",
     "L": "Liveness",
     "E": "Streams of KV events",
 }
@@ -67,6 +68,10 @@ ORIGINS = {
     "D": Origin("vLLM, retained prefixes by pinned blocks", "https://github.com/vllm-project/vllm/pull/40676"),
     "G": Origin("Dynamo, host offload in the mocker", "https://github.com/ai-dynamo/dynamo/pull/8184"),
     "H": Origin("vLLM, offload for hybrid models", "https://github.com/vllm-project/vllm/pull/38261"),
+    "R": Origin(
+        "SGLang, `RadixCache`",
+        "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/mem_cache/radix_cache.py",
+    ),
     "E": Origin("vLLM, KV events", "https://github.com/vllm-project/vllm/blob/main/vllm/distributed/kv_events.py"),
     "kit": Origin("kvproof: stated here first"),
 }
@@ -335,6 +340,49 @@ _ALL = (
     ),
     Rule("H8", "No physical block appears twice across one request's groups."),
     Rule("H9", "A stored file that is stale or of the wrong size fails its load; nothing is read past its end."),
+    # ------------------------------------------------------------------------------------------ the prefix tree
+    Rule(
+        "R1",
+        "Edges are whole pages, at least one; siblings differ in their first page; namespaces share nothing.",
+        "A page that is not full is never the tree's. What tells namespaces apart: P13.",
+    ),
+    Rule(
+        "R2",
+        "Every slot is free, in one tree node, one request's own, or being copied; never in two places.",
+        "Free, evictable, protected, private and copied slots together are all slots, and nothing is freed twice.",
+    ),
+    Rule(
+        "R3",
+        "A node's lock_ref is the number of live locks at it and below; a lock is released exactly once.",
+        "It is never negative, and a parent's is at least the sum of its children's. Evictable is what no lock covers, "
+        "protected the rest.",
+    ),
+    Rule(
+        "R4",
+        "A match returns the longest cached prefix of whole pages, short of the last token where that is computed.",
+        "To split a node changes neither content nor locks, sizes nor order.",
+    ),
+    Rule(
+        "R5",
+        "An insert adopts what the tree does not have; the caller learns how much it had, and frees that once.",
+        "Inserting twice is inserting once.",
+    ),
+    Rule(
+        "R6",
+        "Eviction frees leaves without a lock, in the policy's order, until enough is free or none is left.",
+        "A node goes as a whole, and its parent may be the next leaf. Never what is locked, has a child, or is being "
+        "copied.",
+    ),
+    Rule(
+        "R7",
+        "What a request computed becomes the tree's when it checks in, and its lock moves once.",
+        "Finished or not; one that is aborted or retracted, at any moment, leaves nothing behind.",
+    ),
+    Rule(
+        "R8",
+        "Replaying a tree's events gives exactly the prefixes that it has, page by page.",
+        "As P12; a parent is reported before its children, and removed after them.",
+    ),
     # ------------------------------------------------------------------------------------------ liveness
     Rule(
         "L1",

@@ -1,7 +1,8 @@
 """For all tests: Hypothesis profiles, runs that depend on their seed alone, and a store of proofs of their own.
 
-``quick`` is for a desk, ``thorough`` for where ``CI`` is set (as ``.ci/run`` does). No test believes what a user has
-proved before, nor adds to it.
+``quick`` is for a desk, ``thorough`` for where ``CI`` is ``true`` (as ``.ci/run`` sets it), ``nightly`` for `make
+nightly`, which sets it so: what a change has to pass must be known soon, what is searched for at night may take long.
+No test believes what a user has proved before, nor adds to it.
 """
 
 import os
@@ -16,8 +17,11 @@ from kvproof.checkers.fuzz import nothing_from_modules
 from kvproof.cli import output, schema
 
 settings.register_profile("quick", max_examples=50, deadline=None)
-settings.register_profile("thorough", max_examples=400, deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("thorough" if os.environ.get("CI") in ("true", "1") else "quick")
+settings.register_profile("thorough", max_examples=150, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("nightly", max_examples=1000, deadline=None, print_blob=True)
+settings.load_profile(
+    {"true": "thorough", "1": "thorough", "nightly": "nightly"}.get(os.environ.get("CI", ""), "quick")
+)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -67,7 +67,7 @@ class Run:
             total.lookups += 1
             if run.result:
                 total.hits += 1
-                total.hit_blocks += 0 if isinstance(run.result, bool) else run.result
+                total.hit_blocks += 0 if isinstance(run.result, bool) else int(run.result)
                 total.tight_hits += tight
         elif action == "preempt":
             total.preemptions += 1

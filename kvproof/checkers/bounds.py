@@ -10,7 +10,7 @@ from typing import Any
 
 from ..machine import Bool, Index, Int, Model, Sort
 from ..machine.scope import Scope, ScopeError
-from ..machine.terms import Term
+from ..machine.terms import Term, name_of
 from ..untrusted import limits
 from ..untrusted.reading import small_fraction
 from ..untrusted.text import one_line
@@ -80,7 +80,7 @@ def check_args(model: Model, scope: Scope, action: str, args: tuple[int, ...]) -
     for param, value in zip(model.actions[action].params, args, strict=True):
         kind = type(param)
         if issubclass(kind, Sort | Index | Bool) and not 0 <= value < scope.size(kind):
-            raise ScopeError(f"{action}: {param.args[0]}={value} is none of the {scope.size(kind)} of {kind.__name__}")
+            raise ScopeError(f"{action}: {name_of(param)}={value} is none of the {scope.size(kind)} of {kind.__name__}")
 
 
 def check_state(model: Model, scope: Scope, described: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ from ..machine.knowledge import of_parameters
 from ..machine.model import Model
 from ..machine.scope import NONE, Scope, ScopeError
 from ..machine.symbolic import Snapshot, Symbolic
-from ..machine.terms import Index, Term
+from ..machine.terms import Index, Term, name_of
 from ..machine.universe import Finite
 from .obligations import COROLLARIES, INITIALLY, Problems, problems_of
 from .states import names_of, side_by_side
@@ -307,7 +307,7 @@ def _replay(
     shown = (
         {}
         if place in (INITIALLY, COROLLARIES)
-        else dict(zip((p.args[0] for p in model.actions[place].params), args, strict=True))
+        else dict(zip(map(name_of, model.actions[place].params), args, strict=True))
     )
     return Counterexample(
         model.name,

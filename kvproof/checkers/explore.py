@@ -19,6 +19,9 @@ from ..machine import Machine, Model
 from ..machine.batched import Batched, Instance
 from ..machine.concrete import Concrete, IllFormed, Outcome, State
 from ..machine.scope import Scope, ScopeError
+from ..machine.terms import name_of
+from .circling import Circling
+from .cycles import Lasso, lassos, step_between
 from .growth import available_bytes, expected
 from .states import names_of, side_by_side
 from .visited import Full, StateSet
@@ -64,10 +67,10 @@ class TraceStep:
 class Finding:
     """What does not hold, and a shortest way there."""
 
-    kind: Literal["invariant", "step", "ill-formed"]
-    """``invariant``, ``step`` or ``ill-formed``."""
+    kind: Literal["invariant", "step", "ill-formed", "cycle"]
+    """``invariant``, ``step``, ``ill-formed``, or ``cycle``: a promise is broken by going round for ever."""
     name: str
-    """The property; for an ill-formed step, what it did."""
+    """The property or promise; for an ill-formed step, what it did."""
     rule: str
     values: dict[str, int]
     """The values of the property's parameters for which it fails."""
@@ -75,6 +78,8 @@ class Finding:
     trace: tuple[TraceStep, ...]
     around: tuple[str, ...] = ()
     """The states before and after the last step, side by side, for people."""
+    returns_to: int | None = None
+    """Of a cycle: the state after the last step is that after so many steps, from which it goes on so for ever."""
 
     @property
     def path(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -84,7 +89,8 @@ class Finding:
     def __str__(self) -> str:
         values = ", ".join(f"{k}={v}" for k, v in self.values.items())
         steps = "; ".join(f"{s.action}({', '.join(f'{k}={v}' for k, v in s.args.items())})" for s in self.trace)
-        return f"{self.rule} {self.name}({values}) after {len(self.trace)} steps: {steps}"
+        rounds = "" if self.returns_to is None else f"; and so on from step {self.returns_to + 1}, for ever"
+        return f"{self.rule} {self.name}({values}) after {len(self.trace)} steps: {steps}{rounds}"
 
 
 @dataclass
@@ -100,7 +106,7 @@ class ExploreReport:
     depth: int = 0
     """The number of steps after which the last new state was reached."""
     properties: int = 0
-    """How many properties of states and of steps were judged."""
+    """How many properties of states and of steps, and promises, were judged."""
     violations: list[Finding] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
     """The `sometimes` properties that are true in no state."""
@@ -140,7 +146,8 @@ def explore(
 
     With ``check`` invariants are judged in every state, and `sometimes` properties looked for; with ``steps`` the
     properties of steps are judged on every transition. A violation ends the exploration; of each property the first
-    is reported.
+    is reported. Where there is none, and every state was visited, promises are judged too: by cycles, and not by what
+    steps do to their measures.
 
     It stops with what it knows where there are ``max_states``, where these take ``max_bytes`` of memory (half of what
     is free, if that is not given), and unless ``anyway`` where it is hopeless to begin.
@@ -201,7 +208,10 @@ class _Search:
         room = limits.bytes if limits.bytes is not None or free is None else free // 2
         self.seen = StateSet(self.batched.layout.words, device=self.batched.device, limit=room)
         self.levels: list[int] = [0]
-        judged = len(model.of_kind("invariant")) * check + len(model.of_kind("step")) * steps
+        ranked = {p.name for p in model.of_kind("step") if p.ranks}
+        judged = (len(model.of_kind("invariant")) + len(model.promises)) * check
+        judged += (len(model.of_kind("step")) - len(ranked)) * steps
+        self.ranked = ranked
         self.report = ExploreReport(model.name, dict(scope.sizes), properties=judged, limit_bytes=room)
         self.found: dict[str, Finding] = {}
         self.unreached = [p.name for p in model.of_kind("sometimes")] if check else []
@@ -223,6 +233,8 @@ class _Search:
             report.depth = len(self.levels) - (1 if seen.count > self.levels[-1] else 2)
         if report.stopped:
             report.expected = self._expected()
+        if self.check and not (report.stopped or self.found):
+            self._judge_promises()
         report.states, report.peak_bytes = seen.count, seen.peak_bytes
         report.violations, report.unreached = [self._shown(f) for f in self.found.values()], self.unreached
         report.complete = not report.stopped and not self.found
@@ -279,7 +291,7 @@ class _Search:
                 self.report.transitions += len(moves.parents)
                 after.append(moves.words)
                 for name, rows in moves.faults:
-                    if name not in self.found:
+                    if name not in self.found and name not in self.ranked:
                         self.found[name] = self._confirmed(words[:, moves.parents[rows[0]]], moves.instance, name)
             if self.found:
                 return
@@ -289,6 +301,36 @@ class _Search:
                 self.on_progress(self.seen.count, self.report.transitions, len(self.levels) - 1)
             if self._stops():
                 return
+
+    def _judge_promises(self) -> None:
+        """Look for ways to go round for ever without reaching what is promised."""
+        if self.model.promises:
+            for lasso in lassos(self.batched, self.seen, self.rows):
+                self.found[lasso.promise] = self._confirmed_cycle(lasso)
+
+    def _confirmed_cycle(self, lasso: Lasso) -> Finding:
+        """The cycle with the shortest way to it, replayed in the concrete interpreter."""
+        number = self.batched.promises.index((lasso.promise, lasso.values))
+        words = [self.seen.states(n, n + 1) for n in lasso.states]
+        around = [
+            step_between(self.batched, a, b, promise=number, fair=i == 0)
+            for i, (a, b) in enumerate(zip(words, [*words[1:], words[0]], strict=True))
+        ]
+        nearest = lasso.states.index(min(lasso.states))
+        around = around[nearest:] + around[:nearest]
+        stem = self._path(words[nearest].squeeze(1))
+        state = self.concrete.initial()
+        initial, trace = self._described(state), list[TraceStep]()
+        run = Circling(self.concrete)
+        for instance in [*stem, *around]:
+            run.leave(state, instance.action, instance.args)
+            state, step = self._step(state, instance)
+            trace.append(step)
+        promised = self.model.promises[lasso.promise]
+        values = dict(zip((name_of(b) for b in promised.binders), lasso.values, strict=True))
+        if (lasso.promise, lasso.values) not in run.broken(state):
+            raise Disagreement(f"{promised.name}{values} is not broken by a cycle in the concrete interpreter")
+        return Finding("cycle", promised.name, promised.rule, values, initial, tuple(trace), returns_to=len(stem))
 
     def _has_room(self, states: torch.Tensor) -> bool:
         """Put states in, as far as there is room for them."""
@@ -389,7 +431,7 @@ class _Search:
         return after, TraceStep(instance.action, self._named(instance), outcome, self._described(after))
 
     def _named(self, instance: Instance) -> dict[str, int]:
-        names = [p.args[0] for p in self.model.actions[instance.action].params]
+        names = [name_of(p) for p in self.model.actions[instance.action].params]
         return dict(zip(names, instance.args, strict=True))
 
     def _described(self, state: State) -> dict[str, Any]:

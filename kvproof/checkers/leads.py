@@ -15,6 +15,7 @@ from ..machine.formulas import land
 from ..machine.knowledge import Fact
 from ..machine.model import RESULT, Model
 from ..machine.scope import Scope
+from ..machine.terms import name_of, number_of
 from ..machine.universe import Finite
 from .counterexample import Counterexample, read_state
 from .deciding import QUICK, Deciding, Decision
@@ -69,8 +70,8 @@ def _as_loop_facts(deciding: Deciding, decision: Decision) -> Iterator[tuple[str
     symbolic, run, prop = deciding.problems.symbolic, deciding.problems.run, decision.goal.prop
     if run is None or prop is None or prop.kind != "step" or RESULT in prop.given:
         return
-    given = {p.args[0]: a for p, a in zip(run.action.params, run.args, strict=True)}
-    env = {v.args[1]: given[n] for n, v in prop.given.items()}
+    given = {name_of(p): a for p, a in zip(run.action.params, run.args, strict=True)}
+    env = {number_of(v): given[n] for n, v in prop.given.items()}
     for label, entry, after in run.passed:
         views = {"before": entry}
         formula = land(*[symbolic.claim(c, after, views, env) for c in symbolic.clauses(prop.binders, prop.formula)])

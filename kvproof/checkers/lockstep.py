@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..machine import Action, Machine, Model
-from ..machine.concrete import Concrete, IllFormed, State
-from ..machine.program import Let, Require, Statement
+from ..machine import operations as op
+from ..machine.concrete import Concrete, IllFormed, Result, State
+from ..machine.program import Require, Statement
 from ..machine.scope import Scope
-from ..machine.terms import Term, walk
+from ..machine.terms import Term
+from ..machine.traversal import walk
 from ..untrusted.text import one_line
 from .target import Args, Fields, Target, nested, observable
 
@@ -110,7 +112,8 @@ def interpreter(model: Model, scope: Scope) -> Concrete:
 def _compiled_in(model: Model) -> list[str]:
     """The parameters that an interpreter's text depends on: those that counts over parameters alone read."""
     formulas = [count.formula for count in model.counts.values() if not count.reads]
-    return sorted({p.args[1] for f in formulas for p in walk(f) if p.op in ("get", "has")})
+    reads = [p.operation for f in formulas for p in walk(f)]
+    return sorted({read.name for read in reads if isinstance(read, op.Entry | op.Has)})
 
 
 def _guards_for(model: Model, kind: type[Target]) -> Model:
@@ -137,8 +140,7 @@ def _guards(model: Model, kind: type[Target]) -> Model:
                     raise ValueError(f"{kind.__name__}: no requirement of {name} is or reads {mark}")
     actions: dict[str, Action] = {}
     for name, action in model.actions.items():
-        last = max((i for i, s in enumerate(action.body) if isinstance(s, Require)), default=-1)
-        prefix: list[Statement] = [s for s in action.body[: last + 1] if isinstance(s, Let | Require)]
+        prefix: list[Statement] = [*action.asking]
         shown = {*kind.fields, *model.params}
         unjudged, ignored = (table.get(name, frozenset()) for table in (kind.unjudged, kind.ignored))
         judged = [
@@ -158,18 +160,22 @@ def _guards(model: Model, kind: type[Target]) -> Model:
 def _is_marked(requirement: Require, marks: frozenset[str]) -> bool:
     """By its text, or by a variable or parameter that it reads."""
     condition = requirement.condition
-    return repr(condition) in marks or any(p.op == "get" and p.args[1] in marks for p in walk(condition))
+    return repr(condition) in marks or any(
+        isinstance(read := p.operation, op.Entry) and read.name in marks for p in walk(condition)
+    )
 
 
 def _read(model: Model, condition: Term) -> set[str]:
     """The variables and parameters that a condition reads, also through counts."""
     names: set[str] = set()
     for part in walk(condition):
-        if part.op in ("count", "size"):
-            count = part.args[1] if part.op == "count" else f"{part.args[1]}.size"
-            names |= set(model.counts[count].reads)
-        elif part.op in ("get", "has", "first", "head", "tail", "before", "empty"):
-            names.add(part.args[1])
+        match part.operation:
+            case op.Total(_, name):
+                names |= set(model.counts[name].reads)
+            case op.Size(_, name):
+                names |= set(model.counts[f"{name}.size"].reads)
+            case op.Read(_, name):
+                names.add(name)
     return names
 
 
@@ -182,7 +188,7 @@ class Lockstep:
         self._near = specs.near
         self.target = target
         self.state = self.spec.initial()
-        self.result: int | bool | None = None
+        self.result: Result = None
         """The machine's result of the latest step."""
         self.events: tuple[tuple[Any, ...], ...] = ()
         """What it reported in it."""

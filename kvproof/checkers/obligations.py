@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..machine.execution import Goal, Run
+from ..machine.fitting import may_be_none, may_misfit
 from ..machine.formulas import Formula, limplies, lnot
 from ..machine.knowledge import Context, Fact, background, counting, invariants, of_first_state, of_parameters, rested
 from ..machine.knowledge import typing as types_of
+from ..machine.mistakes import Line
 from ..machine.model import Model, Property
 from ..machine.symbolic import Snapshot, Symbolic
-from ..machine.terms import Line, Term, may_be_none, may_misfit
+from ..machine.terms import Term
 from ..machine.universe import Unbounded
 from ..machine.wellformed import have_values
 
@@ -29,6 +31,7 @@ __all__ = [
     "formulas_of",
     "initially",
     "of_action",
+    "of_every_state",
     "problems_of",
 ]
 
@@ -143,11 +146,9 @@ def _first_value_fits(symbolic: Symbolic, name: str, keys: tuple[Term, ...], val
     return universe.quantify("forall", mapping.kinds, fits)
 
 
-def corollaries(model: Model, universe: Unbounded) -> Problems:
-    """The corollaries follow from the inductive invariants, and every property has a value wherever these hold."""
-    symbolic = Symbolic(model, universe)
-    state = symbolic.arbitrary()
-    known = [
+def of_every_state(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
+    """Everything that is known of a state between two actions."""
+    return [
         *background(symbolic),
         *of_parameters(symbolic),
         *types_of(symbolic, state, ""),
@@ -155,6 +156,13 @@ def corollaries(model: Model, universe: Unbounded) -> Problems:
         *invariants(symbolic, state, ""),
         *(fact for _, fact in rested(symbolic, state, "")),
     ]
+
+
+def corollaries(model: Model, universe: Unbounded) -> Problems:
+    """The corollaries follow from the inductive invariants, and every property has a value wherever these hold."""
+    symbolic = Symbolic(model, universe)
+    state = symbolic.arbitrary()
+    known = of_every_state(symbolic, state)
     context = Context(None, known)
     goals = [g for p in model.of_kind("invariant") if p.derived for g in _claims(symbolic, p, state, context)]
     # Values are asked for by themselves: that a corollary is proved says nothing of what it reads.

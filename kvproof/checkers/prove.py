@@ -29,8 +29,7 @@ from .obligations import COROLLARIES, INITIALLY, problems_of
 from .processes import forked
 from .proofs import Proofs
 from .records import Obligation, Record
-from .solvers import Solver, Verdict, to_smt2
-from .trace import write_atomically
+from .solvers import Solver, Verdict
 from .vacuity import not_vacuous
 
 __all__ = ["How", "Obligation", "ProveReport", "prove", "prove_machines"]
@@ -76,13 +75,12 @@ def prove(
     *,
     solver: Solver = "z3",
     timeout: float = 10.0,
-    smt2: Path | None = None,
     jobs: int | None = None,
     only: Collection[str] | None = None,
     proofs: Proofs | None = None,
 ) -> ProveReport:
     """Prove everything that a machine promises: `prove_machines` of one."""
-    how = How(solver, timeout, smt2, proofs)
+    how = How(solver, timeout, proofs)
     (report,) = prove_machines([machine], how, jobs=jobs, only=only)
     return report
 
@@ -91,15 +89,13 @@ def prove(
 class How:
     """How is proved.
 
-    ``timeout`` bounds one obligation, in seconds of computing; ``smt2`` names a directory that gets every obligation as
-    SMT-LIB text; ``proofs`` is what was proved before (none: what is proved now serves within this run only).
-    ``perturbed`` gives Z3 other random seeds and other numbers of terms, by which it breaks ties: no verdict may depend
-    on them (`benchmarks/prove_stability.py`).
+    ``timeout`` bounds one obligation, in seconds of computing; ``proofs`` is what was proved before (none: what is
+    proved now serves within this run only). ``perturbed`` gives Z3 other random seeds and other numbers of terms, by
+    which it breaks ties: no verdict may depend on them (`benchmarks/prove_stability.py`).
     """
 
     solver: Solver = "z3"
     timeout: float = 10.0
-    smt2: Path | None = None
     proofs: Proofs | None = None
     perturbed: int = 0
 
@@ -219,7 +215,7 @@ def _at_place(work: _Work, number: int, place: str) -> _Found:
     """All obligations of one action, of the first state, or of any state: recalled as they are, or asked."""
     started = time.process_time()
     model, how = Model.of(work.machines[number]), work.how
-    record = Record.of(model, place, how.solver) if how.proofs is not None and how.smt2 is None else None
+    record = Record.of(model, place, how.solver) if how.proofs is not None else None
     known = None if record is None or how.proofs is None else record.recall(how.proofs)
     if known is not None:
         obligations, untouched = known
@@ -242,8 +238,6 @@ def _asked(model: Model, number: int, place: str, work: _Work) -> _Found:
     obligations = _judged(model, place, deciding)
     deciding.keep()
     del ballast
-    if how.smt2 is not None:
-        _write(how.smt2, model, place, deciding)
     for finding in not_vacuous(model, place, how.timeout, how.solver):
         line = str(model.actions[place].line) if place in model.actions else ""
         obligations.append(
@@ -290,11 +284,3 @@ def _obligation(place: str, decision: Decision, found: Counterexample | None) ->
     else:
         obligation.verdict = "refuted"
     return obligation
-
-
-def _write(directory: Path, model: Model, place: str, deciding: Deciding) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    for i, decision in enumerate(deciding.decisions):
-        path = directory / f"{model.name}-{place.replace(' ', '_')}-{i:03d}.smt2"
-        text = to_smt2(deciding.question(decision.goal))
-        write_atomically(path, f"; {model.name}.{place}: {decision.goal.name}\n{text}".encode())

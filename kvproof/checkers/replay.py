@@ -11,12 +11,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..machine import Model
-from ..machine.concrete import Concrete, IllFormed, State, Violation
+from ..machine.concrete import Concrete, IllFormed, Result, State, Violation
 from ..machine.model import Action
-from ..machine.scope import Scope, ScopeError
-from ..machine.terms import Bool
+from ..machine.scope import Scope, ScopeError, plain
+from ..machine.terms import Bool, name_of
 from ..untrusted.text import json_text
 from .bounds import check_args, check_counts, check_scope, check_sizes, check_state, check_values
+from .circling import Circling
 from .lockstep import Call, Divergence, Lockstep, Specs, interpreter
 from .states import step_of
 from .target import Args, Target
@@ -118,6 +119,7 @@ def replay_calls(
         while problem is None and at < len(calls):
             at += 1
             problem = run.step(at, calls[at - 1])
+        problem = problem or run.end()
     except IllFormed as error:
         problem = Problem("ill-formed", at, str(error))
     except ScopeError as error:
@@ -135,6 +137,8 @@ class _Run:
         self._spec = interpreter(model, scope) if self._lockstep is None else self._lockstep.spec
         self._recorded = recorded
         self._state = _first(self._spec, recorded) if self._lockstep is None else self._lockstep.state
+        self._circling = Circling(self._spec)
+        self._rose: Problem | None = None
 
     def begin(self) -> Problem | None:
         """What is wrong with the first state."""
@@ -155,16 +159,31 @@ class _Run:
             return Problem("impossible", number, text)
         if call.probe:
             found = None if self._lockstep is None else self._lockstep.probe(action, args)
-            result: int | bool | UnsetType | None = UNSET
+            result: Result | UnsetType = UNSET
         else:
             before = self._spec.copy(self._state)
-            found, result = self._do(action, args)
-            broken = _broken(self._spec, self._state)
-            if broken := broken + self._spec.step_violations(before, self._state, action, args, result):
-                return Problem("violation", number, str(broken[0]))
+            self._circling.leave(before, action, args)
+            found, returned = self._do(action, args)
+            result, broken = returned, _broken(self._spec, self._state)
+            broken += self._spec.step_violations(before, self._state, action, args, returned)
+            if severe := [v for v in broken if not v.prop.ranks]:
+                return Problem("violation", number, str(severe[0]))
+            if broken and self._rose is None:
+                self._rose = Problem("violation", number, str(broken[0]))
+            if circle := next(self._circling.broken(self._state), None):
+                return Problem("violation", number, self._round(*circle))
         if found is not None:
             return Problem("divergence", number, str(found), found)
         return None if self._recorded is None else self._otherwise(number, call, self._recorded, result)
+
+    def end(self) -> Problem | None:
+        """What is wrong with the whole: steps that raise a measure, unless they are part of a way round for ever."""
+        return self._rose
+
+    def _round(self, name: str, values: tuple[int, ...]) -> str:
+        promised = self._spec.model.promises[name]
+        place = ", ".join(f"{name_of(b)}={v}" for b, v in zip(promised.binders, values, strict=True))
+        return f"{promised.rule} {name}({place}): it was here before, and can go round like this for ever"
 
     def shown(self, problem: Problem, calls: Sequence[Call]) -> Problem:
         """A problem with the states around it."""
@@ -172,18 +191,16 @@ class _Run:
         around = step_of(self._spec, first, [(call.action, call.args) for call in calls[: problem.at]])
         return replace(problem, around=tuple(around))
 
-    def _do(self, action: str, args: Args) -> tuple[Divergence | None, int | bool | None]:
+    def _do(self, action: str, args: Args) -> tuple[Divergence | None, Result]:
         """Do a possible action; where the target differs, and the machine's result."""
         if self._lockstep is None:
             return None, self._spec.apply(self._state, action, args).result
         return self._lockstep.do(action, args), self._lockstep.result
 
-    def _otherwise(
-        self, number: int, call: Call, recorded: Trace, result: int | bool | UnsetType | None
-    ) -> Problem | None:
+    def _otherwise(self, number: int, call: Call, recorded: Trace, result: Result | UnsetType) -> Problem | None:
         """What the trace says otherwise than the machine."""
         action, args, operation = call.action, call.args, recorded.operations[number - 1]
-        if result is not UNSET and operation.result not in (UNSET, result):
+        if not isinstance(result, UnsetType) and operation.result not in (UNSET, plain(result)):
             text = f"{action}{args} gives {result}, and {operation.result} was recorded"
             return Problem("result", number, text)
         if isinstance(operation.snapshot, dict):
@@ -258,7 +275,7 @@ def calls_of(model: Model, trace: Trace) -> list[Call]:
         action = model.actions.get(operation.op)
         if action is None:
             raise TraceError(f"operation {number} is {operation.op}, which is no action of {model.name}")
-        names = [p.args[0] for p in action.params]
+        names = [name_of(p) for p in action.params]
         values = operation.args
         if wrong := _wrong(action, values):
             raise TraceError(f"operation {number}: {operation.op} {wrong}; record the trace again")
@@ -269,7 +286,7 @@ def calls_of(model: Model, trace: Trace) -> list[Call]:
 
 def _wrong(action: Action, values: dict[str, Any]) -> str:
     """What is wrong with the arguments of an operation; nothing where each parameter has one of its kind."""
-    kinds = {p.args[0]: type(p) for p in action.params}
+    kinds = {name_of(p): type(p) for p in action.params}
     for name, kind in kinds.items():
         if name not in values:
             return f"is given no {name}"

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..machine.concrete import Concrete
+from ..machine.scope import plain
+from ..machine.terms import name_of
 from .lockstep import Call, Divergence
 from .target import Setting, Target, nested, observable
 from .trace import Operation, Trace
@@ -58,7 +60,7 @@ def to_trace(
     for call in calls:
         result: Any = {"refused": True}
         if not call.probe:
-            result = spec.apply(state, call.action, call.args).result
+            result = plain(spec.apply(state, call.action, call.args).result)
         operations.append(Operation(call.action, named_args(spec, call), result, snapshot()))
     return Trace(
         subject=target.name,
@@ -75,7 +77,7 @@ def to_trace(
 
 def named_args(spec: Concrete, call: Call) -> dict[str, int]:
     """The arguments of a call by the names that the machine gives them."""
-    names = [p.args[0] for p in spec.model.actions[call.action].params]
+    names = [name_of(p) for p in spec.model.actions[call.action].params]
     return dict(zip(names, call.args, strict=True))
 
 

@@ -11,20 +11,25 @@ of everything that they assume. Where none is found, the solver is asked whether
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import z3
 
 from ..machine import Model
 from ..machine.execution import Run
-from ..machine.formulas import Formula, leq, lnot, lor
+from ..machine.formulas import Formula, land, leq, lnot, lor
 from ..machine.knowledge import of_first_state
-from ..machine.model import CountOf
+from ..machine.mistakes import Line
+from ..machine.model import CountOf, Promised
+from ..machine.reading import possible_when
 from ..machine.scope import Scope
 from ..machine.symbolic import Snapshot, Symbolic
+from ..machine.terms import TRUE, Term, name_of, number_of
+from ..machine.traversal import substituted
 from ..machine.universe import Finite, Unbounded
-from .obligations import INITIALLY, formulas_of
+from .obligations import COROLLARIES, INITIALLY, formulas_of, of_every_state
 from .solvers import Question, Solver, Verdict, Way, answer_of_cvc5, ask, ask_cvc5
 
 __all__ = ["Finding", "not_vacuous"]
@@ -51,6 +56,9 @@ def not_vacuous(model: Model, place: str, seconds: float, solver: Solver = "z3")
         yield from _is_possible(model, place, seconds, solver)
         if model.counts:
             yield _counts_agree(model, place, seconds, solver)
+    elif place == COROLLARIES:
+        for promised in model.promises.values():
+            yield from _is_about_something(model, promised, seconds, solver)
 
 
 class _Clock:
@@ -172,6 +180,63 @@ def _impossible(model: Model, place: str, clock: _Clock) -> Finding:
         f"no state of up to {SIZES[-1]} of each sort that enables {place} (line {line}) was found: its requirements "
         "may contradict the invariants, or it needs more"
     )
+    return Finding(goal, "unknown", clock.spent, note)
+
+
+def _is_about_something(model: Model, promised: Promised, seconds: float, solver: Solver) -> Iterator[Finding]:
+    """In some state the goal of a promise is not reached, and each of its fair actions is possible in one of these.
+
+    A goal that is always reached needs nobody, and a fair action that never helps is none that may be relied on.
+    """
+    goal, clock = f"{promised.name} is not always kept already", _Clock(seconds, solver)
+    yield _reachable(model, goal, clock, lambda s, state: _is_open(promised, s, state), promised.line)
+    for name in promised.fair:
+        said, clock = f"{promised.name} is served by {name}", _Clock(seconds, solver)
+        yield _reachable(model, said, clock, partial(_is_served, model, promised, name), promised.line)
+
+
+def _is_open(promised: Promised, symbolic: Symbolic, state: Snapshot) -> Formula:
+    """For some values of its parameters the goal is not reached."""
+    env, inside = _some(symbolic, promised.binders)
+    return land(*inside, lnot(symbolic.value(promised.goal, state, env)))
+
+
+def _is_served(model: Model, promised: Promised, name: str, symbolic: Symbolic, state: Snapshot) -> Formula:
+    """So it is, and a step of the action is possible that is fair."""
+    params, serves = promised.fair[name]
+    other, allows = promised.only.get(name, (params, TRUE))
+    allows = substituted(allows, {number_of(v): p for v, p in zip(other, params, strict=True)}, {})
+    env, inside = _some(symbolic, (*promised.binders, *params))
+    possible = possible_when(model.actions[name], params)
+    return land(*inside, *(symbolic.value(f, state, env) for f in (~promised.goal, serves, allows, possible)))
+
+
+def _some(symbolic: Symbolic, variables: tuple[Term, ...]) -> tuple[dict[int, Formula], list[Formula]]:
+    """Any elements for these variables."""
+    chosen = [symbolic.universe.fresh(name_of(v), type(v)) for v in variables]
+    inside = [symbolic.universe.is_element(type(v), c) for v, c in zip(variables, chosen, strict=True)]
+    return {number_of(v): c for v, c in zip(variables, chosen, strict=True)}, inside
+
+
+def _reachable(
+    model: Model, goal: str, clock: _Clock, wanted: Callable[[Symbolic, Snapshot], Formula], line: Line
+) -> Finding:
+    """A state in which the invariants hold, and this."""
+
+    def formulas(universe: Unbounded) -> list[Formula]:
+        symbolic = Symbolic(model, universe)
+        state = symbolic.arbitrary()
+        said = wanted(symbolic, state)
+        return [*formulas_of(symbolic, of_every_state(symbolic, state)), said]
+
+    for _, sizes in _scopes(model):
+        if clock.check(formulas(Finite(model, sizes))) == z3.sat:
+            return Finding(goal, "proved", clock.spent)
+        if clock.spent > clock.seconds:
+            break
+    if _contradict(formulas(Unbounded(model)), clock.seconds, clock.by):
+        return Finding(goal, "refuted", clock.spent, f"the invariants leave no state in which that is so (line {line})")
+    note = f"no state of up to {SIZES[-1]} of each sort was found in which that is so (line {line})"
     return Finding(goal, "unknown", clock.spent, note)
 
 

@@ -54,6 +54,23 @@ class StateSet:
             self._insert(part)
         self.peak_bytes = max(self.peak_bytes, self._taken())
 
+    def numbers(self, words: torch.Tensor) -> torch.Tensor:
+        """The numbers of these states, all of which were put in."""
+        found = torch.empty(words.shape[1], dtype=torch.int32, device=words.device)
+        for start in range(0, words.shape[1], SLICE):
+            self._look_up(words[:, start : start + SLICE], found[start : start + SLICE])
+        return found
+
+    def _look_up(self, words: torch.Tensor, found: torch.Tensor) -> None:
+        slots, rows = self._slots(words), torch.arange(words.shape[1], device=words.device)
+        while len(rows):
+            numbers = self._table.index_select(0, slots)
+            same = self._same(numbers.clamp(min=0), words) & (numbers >= 0)
+            found[rows] = numbers
+            rest = torch.nonzero(~same).squeeze(1)
+            words, rows = words.index_select(1, rest), rows.index_select(0, rest)
+            slots = (slots.index_select(0, rest) + 1) & (len(self._table) - 1)
+
     def _reserve(self, more: int) -> None:
         needed = self.count + more
         if needed > self._states.shape[1]:

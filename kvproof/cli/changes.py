@@ -11,7 +11,7 @@ from typing import Literal
 from ..checkers.fuzz import FuzzReport
 from ..engines.build import Build
 from ..engines.driver.command import Driver
-from ..engines.hunt import Finding, Report
+from ..engines.report import Finding, Report
 from ..engines.session import Session, WorkerError
 from ..errors import UsageError
 from .engine_replay import Outcome, outcome_in

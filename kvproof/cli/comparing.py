@@ -12,7 +12,8 @@ from ..differential.catalog import COMPARISONS, Comparison
 from ..differential.outcome import Outcome
 from ..engines.build import Build, StoreError
 from ..engines.driver.command import is_driver
-from ..engines.hunt import Finding, Report, hunt
+from ..engines.hunt import hunt
+from ..engines.report import Finding, Report
 from ..engines.session import Limits, Session, WorkerError
 from ..engines.store import resolve
 from ..errors import UsageError

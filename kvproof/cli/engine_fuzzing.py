@@ -9,12 +9,12 @@ from rich import box
 from rich.table import Table
 
 from ..checkers.trace import write_trace
-from ..engines.hunt import Finding, Report
 from ..engines.known import Known, KnownError, read_known
+from ..engines.report import Finding, Report, Spent
 from ..errors import UsageError
 from ..judge.sight import Sight
 from .activity_table import activity_table
-from .findings import file_name, report_to_json, tell, trace_of
+from .findings import file_name, report_to_json, tell, time_to_json, trace_of
 from .gaps import Gap, of_fuzz, of_hunt
 from .hunting import POOL, Plan, hunt_levels, levels_of
 from .output import Output
@@ -66,7 +66,14 @@ class Result:
             seconds=max((level.seconds for level in levels), default=0.0),
             levels=levels,
             gaps=self.gaps,
+            time=time_to_json(self.spent),
         )
+
+    @property
+    def spent(self) -> Spent:
+        """Where the time of all levels and processes went; beside a machine all of it is searching."""
+        searched = 0.0 if self.pool is None else self.pool.seconds
+        return sum((report.spent for report in self.reports), Spent(searched=searched))
 
     def found(self) -> Iterator[tuple[schema.Finding, str]]:
         """All findings for programs, each with the name that its trace has in the folder of ``--traces``."""
@@ -124,7 +131,7 @@ def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Resul
         def on_progress(report: Report) -> None:
             seen[report.level] = report
             steps = ", ".join(f"{name} {r.steps:,}" for name, r in seen.items())
-            done = max(r.seconds for r in seen.values())
+            done = min(plan.seconds, max(r.seconds for r in seen.values()))
             advance(round(done), round(plan.seconds), f"fuzzing {plan.target}: steps of {steps}")
 
         for report in hunt_levels(plan, on_progress):
@@ -157,6 +164,7 @@ def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> No
             f"{pool.seconds:.0f}",
         )  # fmt: skip
     output.tables.print(table)
+    _show_time(output, result)
     output.tables.print(activity_table(_activity(result)))
     for report in result.reports:
         _show_families(output, report)
@@ -169,6 +177,21 @@ def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> No
         from .commands.fuzz import show
 
         show(output, result.pool, traces)
+
+
+def _show_time(output: Output, result: Result) -> None:
+    """Say where the time went, and what was met and is no finding."""
+    spent = result.spent
+    whole = spent.searched + spent.shrunk + spent.confirmed
+    if whole:
+        parts = f"{spent.searched / whole:.0%} searching, {spent.shrunk / whole:.0%} telling causes apart and shrinking"
+        rest = f"{spent.confirmed / whole:.0%} seeing findings again; before that {spent.started:.0f} s until ready"
+        output.line(f"time of all processes: {parts}, {rest}")
+    for report in result.reports:
+        for what, count in report.unconfirmed.items():
+            output.line(f"level {report.level}: no finding, as a fresh worker did not show it again: {what} ({count})")
+        if report.unsorted:
+            output.line(f"level {report.level}: {report.unsorted} more kinds of cases broke a rule; --time gives more")
 
 
 def _activity(result: Result) -> list[tuple[str, dict[str, int | None]]]:
@@ -211,6 +234,16 @@ def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Find
         return
     for line in tell(plan.target, finding.case, finding.verdict, None if path is None else str(path)):
         output.line(line)
+    if finding.needs:
+        besides = f"; here with {', '.join(sorted(finding.circumstances))}" if finding.circumstances else ""
+        output.line(f"  it needs: {', '.join(sorted(finding.needs))}{besides}")
+    if finding.ways:
+        ways = "; ".join(", ".join(sorted(way.needs - finding.needs)) for way in finding.ways[:_NAMED])
+        output.line(f"  other ways there, or other causes that show alike, need more: {ways}")
+    for symptom in finding.symptoms[:_NAMED]:
+        output.line(f"  it shows as well as {symptom.rule} {symptom.oracle}: {symptom.text}")
+    if finding.levels:
+        output.line(f"  met at level {' and '.join(finding.levels)} too")
     found = f"  found after {finding.seconds:.1f} s ({finding.steps_until:,} steps) in profile {finding.profile}"
     output.line(found + ("" if path else "; --traces DIR writes its trace"))
     output.tables.print("")

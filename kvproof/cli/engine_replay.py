@@ -15,9 +15,9 @@ from ..checkers.trace import Trace, write_itf
 from ..engines.build import Build
 from ..engines.cases import MoreOracles
 from ..engines.driver.command import Driver, is_driver
-from ..engines.hunt import verdict
 from ..engines.session import Session, WorkerError
 from ..engines.store import names_release
+from ..engines.verdicts import verdict
 from ..errors import ExitStatus, UsageError
 from ..judge.judging import HARMLESS
 from ..judge.record import Case

@@ -1,12 +1,13 @@
 """Findings of a hunt: as text that one understands without knowing the kit, as traces, and as JSON."""
 
+import hashlib
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from ..checkers.trace import Operation, Trace, TraceError, encode_trace
-from ..engines.hunt import Finding, Report
+from ..engines.report import Finding, Report, Spent
 from ..judge.record import Case
 from ..judge.violation import Verdict, Violation
 from ..testing.telling import played, replay_line, short, tell
@@ -23,6 +24,7 @@ __all__ = [
     "report_to_json",
     "short",
     "tell",
+    "time_to_json",
     "trace_of",
     "violation_of",
 ]
@@ -91,14 +93,17 @@ def violation_of(trace: Trace) -> Violation | None:
 
 
 def file_name(target: str, finding: Finding) -> str:
-    """A name for the finding's trace that says what it is:
-    ``vllm-0.33.0-scheduler-P6-content-of-a-cached-block-host``."""
+    """A name for the finding's trace that says what it is, how it shows and what it needs:
+    ``vllm-0.33.0-scheduler-P6-content-of-a-cached-block-host-mamba-runner-2``."""
     # Of a driver's command, the names of its files; room must be left for what was found.
     name = target
     if target.startswith("exec:"):
         name = "exec-" + "-".join(word.rsplit("/", 1)[-1] for word in target.removeprefix("exec:").split())[:50]
-    parts = (name, finding.case.level, *finding.violation.signature)
-    return file_stem("-".join(parts).replace("==", "-")) + ".jsonl"
+    full = "-".join((name, finding.case.level, *finding.violation.signature, *sorted(finding.needs)))
+    stem = file_stem(full.replace("==", "-"))
+    if len(full) > len(stem) + 2:  # It was cut: two causes may begin alike.
+        stem = f"{stem[:110]}-{hashlib.blake2b(full.encode(), digest_size=4).hexdigest()}"
+    return stem + ".jsonl"
 
 
 def report_to_json(report: Report) -> schema.Level:
@@ -117,6 +122,9 @@ def report_to_json(report: Report) -> schema.Level:
         findings=[finding_to_json(report.target, finding) for finding in report.findings],
         seconds=report.seconds,
         steps_per_second=report.speed,
+        time=time_to_json(report.spent),
+        not_confirmed=report.unconfirmed,
+        not_looked_at=report.unsorted,
         judged=UNSET if sight is None else sight.judged,
         not_judged=UNSET if sight is None else sight.unjudged,
     )
@@ -134,7 +142,32 @@ def finding_to_json(target: str, finding: Finding) -> schema.Finding:
         steps=len(finding.case.ops),
         seconds=round(finding.seconds, 3),
         expected=finding.expected,
+        needs=sorted(finding.needs),
+        symptoms=[
+            schema.Symptom(rule=v.rule, oracle=v.oracle, text=v.text)
+            for v in (*finding.verdict.also, *finding.symptoms)
+        ],
+        ways=[
+            schema.Way(
+                needs=sorted(way.needs),
+                steps=len(way.case.ops),
+                trace=encode_trace(trace_of(target, way.case, way.verdict)).decode(),
+            )
+            for way in finding.ways
+        ],
+        levels=list(finding.levels),
+        cases=finding.cases,
         trace=encode_trace(trace_of(target, finding.case, finding.verdict)).decode(),
+    )
+
+
+def time_to_json(spent: Spent) -> schema.Time:
+    """Where time went, for programs."""
+    return schema.Time(
+        started=round(spent.started, 3),
+        searched=round(spent.searched, 3),
+        shrunk=round(spent.shrunk, 3),
+        confirmed=round(spent.confirmed, 3),
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..checkers.fuzz import FuzzReport
     from ..checkers.prove import ProveReport
     from ..engines.driver.conformance import Report as Conformance
-    from ..engines.hunt import Report
+    from ..engines.report import Report
     from .comparing import Compared
     from .engine_replay import Outcome
 

@@ -1,11 +1,10 @@
 """Fuzzing a real engine: its levels, each hunted in a process of its own, side by side."""
 
-import math
 import multiprocessing
 import os
 import queue
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -18,19 +17,29 @@ from ..checkers.heap import heap_at_rest
 from ..engines.build import Build, StoreError
 from ..engines.cases import Cases, MoreOracles
 from ..engines.catalog import ENGINES, driven
+from ..engines.causes import merged
+from ..engines.collecting import Ground
 from ..engines.driver import requests
 from ..engines.driver.command import Driver, is_driver
-from ..engines.hunt import CLOSING, Report, hunt, judged_in
-from ..engines.known import Known, expectation
+from ..engines.driver.traits import of_requests
+from ..engines.hunt import hunt_levels as run_hunt
+from ..engines.known import Known, Listed
+from ..engines.report import Finding, Report
 from ..engines.session import Session, WorkerError
+from ..engines.sorting import Share
 from ..engines.store import resolve
+from ..engines.traits import Traits
+from ..engines.verdicts import CLOSING, judged_in
 from ..errors import UsageError
-from ..judge.record import Hello
+from ..judge.record import Case, Hello
 from ..judge.sight import Sight
 from .ending import check_not_ended, heed_the_end
 
 __all__ = ["Plan", "hunt_levels", "levels_of", "more_oracles", "open_build", "open_target", "use_cache_of_drawings"]
 
+
+_BESIDE = 0.1
+"""The part of all processes' time that goes to a level beside a machine."""
 
 POOL = "pool"
 """The level that goes beside machine P, step by step."""
@@ -86,22 +95,69 @@ class Plan:
     """Levels that are hunted at once; 0: one for each processor."""
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What one process hunts: some families of all levels, or the level `pool`."""
+
+    levels: tuple[str, ...]
+    seconds: float
+    examples: int | None
+    number: int = 0
+    of: int = 1
+    """Of each so many families it takes one: that with its number, and so on."""
+
+
 def hunt_levels(plan: Plan, on_progress: Callable[[Report], None]) -> list[Report | FuzzReport]:
     """Fuzz all levels of a plan and return their reports, in its order.
 
     Raises:
         UsageError: the engine cannot be driven.
     """
-    jobs = min(plan.jobs or os.cpu_count() or 1, len(plan.levels))
-    seconds = plan.seconds / math.ceil(len(plan.levels) / jobs)
-    if jobs == 1:
-        return [_run(plan, level, seconds, on_progress) for level in plan.levels]
+    done: list[Report | FuzzReport] = []
+    for found in _done(plan, _parts(plan), on_progress):
+        done += found
+    return [*_merged(plan, done)]
+
+
+def _parts(plan: Plan) -> list[list[_Part]]:
+    """What is hunted, process by process. Drivers are asked by one: nobody knows whether there may be two."""
+    beside = tuple(level for level in plan.levels if _is_beside(plan, level))
+    judged = tuple(level for level in plan.levels if level not in beside)
+    jobs = 1 if isinstance(plan.build, Driver) else plan.jobs or os.cpu_count() or 1
+    if plan.examples is not None:
+        jobs = min(jobs, plan.examples)
+    if not judged:
+        return [[_Part(beside, plan.seconds, plan.examples)]]
+    # What goes beside a proved machine has a fixed part of all the time: nobody can say what it still brings.
+    apart = min(0.5, _BESIDE * jobs) * plan.seconds if beside else 0.0
+    parts = []
+    for number in range(jobs):
+        first = [_Part(beside, apart, plan.examples)] if beside and not number else []
+        examples = None if plan.examples is None else plan.examples // jobs + (number < plan.examples % jobs)
+        seconds = plan.seconds - (apart if first else 0.0)
+        parts.append([*first, _Part(judged, seconds, examples, number, jobs)])
+    return parts
+
+
+def _is_beside(plan: Plan, level: str) -> bool:
+    """Whether a level goes beside machine P, step by step."""
+    return not isinstance(plan.build, Driver) and ENGINES[plan.build.name].cases(level) is None
+
+
+def _done(
+    plan: Plan, parts: list[list[_Part]], on_progress: Callable[[Report], None]
+) -> list[list[Report | FuzzReport]]:
+    """Hunt all parts, side by side where there are several."""
+    if len(parts) == 1:
+        return [_run(plan, parts[0], on_progress)]
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager:
         others = set(multiprocessing.active_children())
-        with ProcessPoolExecutor(jobs, mp_context=context, initializer=heed_the_end) as pool:
-            progress = manager.Queue()
-            futures = [pool.submit(_run_aside, plan, level, seconds, progress) for level in plan.levels]
+        with ProcessPoolExecutor(len(parts), mp_context=context, initializer=heed_the_end) as pool:
+            progress, board = manager.Queue(), manager.list()
+            futures = [
+                pool.submit(_run_aside, plan, part, progress, board, number) for number, part in enumerate(parts)
+            ]
             try:
                 _show(futures, progress, on_progress)
                 return [future.result() for future in futures]
@@ -114,22 +170,41 @@ def hunt_levels(plan: Plan, on_progress: Callable[[Report], None]) -> list[Repor
                 raise
 
 
+def _merged(plan: Plan, done: Sequence[Report | FuzzReport]) -> Iterator[Report | FuzzReport]:
+    """A report for each level, in the order of the plan; each cause once, at the first level that shows it."""
+    hunted = [report for report in done if isinstance(report, Report)]
+    found = merged((finding for report in hunted for finding in report.findings), plan.levels)
+    for level in plan.levels:
+        of_level = [report for report in done if (POOL if isinstance(report, FuzzReport) else report.level) == level]
+        first = of_level[0]
+        if isinstance(first, Report):
+            for report in of_level[1:]:
+                assert isinstance(report, Report)
+                first.add(report)
+            first.findings = [finding for finding in found if finding.case.level == level]
+        yield first
+
+
 def _show(
-    futures: Sequence["Future[Report | FuzzReport]"], progress: Any, on_progress: Callable[[Report], None]
+    futures: Sequence["Future[list[Report | FuzzReport]]"], progress: Any, on_progress: Callable[[Report], None]
 ) -> None:
-    """Pass reports on until all futures are done."""
+    """Pass on what all processes together did at a level, until all futures are done."""
     pending = set(futures)
+    last: dict[tuple[int, str], Report] = {}
     while pending:
         _, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
         try:
             while True:
-                report = progress.get_nowait()
-                on_progress(report)
+                number, report = progress.get_nowait()
+                last[number, report.level] = report
+                of_level = [told for (_, level), told in last.items() if level == report.level]
+                examples, steps = sum(told.examples for told in of_level), sum(told.steps for told in of_level)
+                on_progress(Report(report.target, report.level, examples, steps, seconds=report.seconds))
         except queue.Empty:
             continue
 
 
-def _run_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report | FuzzReport:
+def _run_aside(plan: Plan, parts: list[_Part], progress: Any, board: Any, number: int) -> list[Report | FuzzReport]:
     check_not_ended()  # What was handed to this process already cannot be cancelled.
     said = time.monotonic()
 
@@ -137,16 +212,31 @@ def _run_aside(plan: Plan, level: str, seconds: float, progress: Any) -> Report 
         nonlocal said
         if time.monotonic() - said > 0.5:
             said = time.monotonic()
-            progress.put(Report(report.target, report.level, report.examples, report.steps, seconds=report.seconds))
+            told = Report(report.target, report.level, report.examples, report.steps, seconds=report.seconds)
+            progress.put((number, told))
 
-    return _run(plan, level, seconds, tell)
+    heard = 0
+
+    def share(found: list[Finding]) -> list[Finding]:
+        nonlocal heard
+        board.extend([(number, finding) for finding in found])
+        news: list[tuple[int, Finding]] = board[heard:]
+        heard += len(news)
+        return [finding for teller, finding in news if teller != number]
+
+    return _run(plan, parts, tell, share)
 
 
-def _run(plan: Plan, level: str, seconds: float, tell: Callable[[Report], None]) -> Report | FuzzReport:
-    if isinstance(plan.build, Driver):
-        return _hunt(plan, level, None, seconds, tell)
-    cases = ENGINES[plan.build.name].cases(level)
-    return _lockstep(plan, plan.build, seconds, tell) if cases is None else _hunt(plan, level, cases, seconds, tell)
+def _run(
+    plan: Plan, parts: list[_Part], tell: Callable[[Report], None], share: Share = lambda _: []
+) -> list[Report | FuzzReport]:
+    done: list[Report | FuzzReport] = []
+    for part in parts:
+        if isinstance(plan.build, Driver) or not _is_beside(plan, part.levels[0]):
+            done += _hunt(plan, part, tell, share)
+        else:
+            done += [_lockstep(plan, plan.build, part.seconds, tell) for _ in part.levels]
+    return done
 
 
 def _lockstep(plan: Plan, build: Build, seconds: float, tell: Callable[[Report], None]) -> FuzzReport:
@@ -181,30 +271,58 @@ def use_cache_of_drawings() -> None:
     set_hypothesis_home_dir(user_cache_path("kvproof") / "hypothesis")
 
 
-def _hunt(plan: Plan, level: str, cases: Cases | None, seconds: float, tell: Callable[[Report], None]) -> Report:
+def _hunt(plan: Plan, part: _Part, tell: Callable[[Report], None], share: Share) -> list[Report]:
     try:
         use_cache_of_drawings()
-        with heap_at_rest(), Session.of(plan.build) as session:
+        began = time.monotonic()
+        with heap_at_rest(), Session.of(plan.build, levels=part.levels) as session:
             hello = session.hello
-            if level not in hello.levels:
-                raise UsageError(f"{plan.target} has no level {level}; it has {', '.join(hello.levels)}")
-            capabilities = hello.capabilities.get(level)
-            more = requests.more_oracles if cases is None else cases.more_oracles
-            return hunt(
-                judged_in(session, more),
+            unknown = [level for level in part.levels if level not in hello.levels]
+            if unknown:
+                raise UsageError(f"{plan.target} has no level {unknown[0]}; it has {', '.join(hello.levels)}")
+            grounds = [_ground(plan, part, level, hello) for level in part.levels]
+            ready = time.monotonic()
+            reports = run_hunt(
+                judged_in(session, lambda case: _own_oracles(plan, case)),
                 plan.target,
-                level,
-                _profiles(plan, level, cases, hello),
-                seed=plan.seed,
-                seconds=seconds,
-                examples=plan.examples,
-                closing=CLOSING if capabilities is None else requests.closing(capabilities),
-                sight=None if capabilities is None else Sight(),
-                expected=expectation(plan.known, hello.engine, hello.version),
+                grounds,
+                seed=plan.seed * part.of + part.number,
+                seconds=part.seconds,
+                examples=part.examples,
+                listed=Listed(plan.known, hello.engine, hello.version),
+                renew=session.renew,
+                share=share,
                 on_progress=lambda report, _profile: tell(report),
             )
+            reports[0].spent.started = ready - began
+            return reports
     except WorkerError as error:
         raise UsageError(f"{plan.target} cannot be driven: {error}") from error
+
+
+def _own_oracles(plan: Plan, case: Case) -> Callable[[Any], list[Any]] | None:
+    """What makes the oracles of a case's own level."""
+    if isinstance(plan.build, Driver):
+        return requests.more_oracles(case)
+    cases = ENGINES[plan.build.name].cases(case.level)
+    return None if cases is None or cases.more_oracles is None else cases.more_oracles(case)
+
+
+def _ground(plan: Plan, part: _Part, level: str, hello: Hello) -> Ground:
+    """What a level is hunted with in one process."""
+    cases = None if isinstance(plan.build, Driver) else ENGINES[plan.build.name].cases(level)
+    capabilities = hello.capabilities.get(level)
+    profiles = [*_profiles(plan, level, cases, hello).items()]
+    own = dict(profiles[part.number :: part.of])
+    closing = CLOSING if capabilities is None else requests.closing(capabilities)
+    return Ground(level, own, closing, _traits(cases, hello, level), None if capabilities is None else Sight())
+
+
+def _traits(cases: Cases | None, hello: Hello, level: str) -> Traits:
+    """What cases of a level are made smaller by."""
+    if cases is None:
+        return of_requests(hello.capabilities[level])
+    return Traits(()) if cases.traits is None else cases.traits(hello.version)
 
 
 def _profiles(plan: Plan, level: str, cases: Cases | None, hello: Hello) -> Mapping[str, Any]:

@@ -12,9 +12,10 @@ from types import ModuleType
 
 from .. import events
 from ..harness.levels import LEVELS, machine_at
-from ..harness.machines import KNOWN, find_machine
+from ..harness.machines import BESIDE, KNOWN, find_machine
 from ..judge import oracles
 from ..machine import Model
+from ..machine.classbody import own_text
 from ..spec.rules import RULES
 
 __all__ = ["Keepers", "codes_in", "keepers"]
@@ -32,6 +33,8 @@ class Keepers:
     """By machine: what must be reachable, so that the rule is about something."""
     assumed: dict[str, list[str]] = field(default_factory=dict)
     """By machine: what it takes for granted of its parameters, which others have to see to."""
+    promised: dict[str, list[str]] = field(default_factory=dict)
+    """By machine: what it promises to happen some day."""
     levels: list[str] = field(default_factory=list)
     """The levels at which the reference implementation is fuzzed beside such a machine."""
     oracles: list[str] = field(default_factory=list)
@@ -56,12 +59,17 @@ def codes_in(text: str) -> list[str]:
 def keepers() -> Mapping[str, Keepers]:
     """For every rule what keeps it. A machine that extends another is named only for what it adds."""
     found = {code: Keepers() for code in RULES}
-    for name in KNOWN:
+    for name in (*KNOWN, *BESIDE):
         model = Model.of(find_machine(name))
+        own = {said for part in own_text(model.machine) for said in vars(part)}
         for prop in model.properties.values():
-            if prop.name in vars(model.machine):
+            if prop.name in own:
                 for code in codes_in(prop.rule):
                     found[code].row(prop.kind).setdefault(name, []).append(prop.name)
+        for promised in model.promises.values():
+            if promised.name in vars(model.machine):
+                for code in codes_in(promised.rule):
+                    found[code].promised.setdefault(name, []).append(promised.name)
     for label in LEVELS:
         for code in _said_by(Model.of(machine_at(label))):
             found[code].levels.append(label)

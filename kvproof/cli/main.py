@@ -30,7 +30,9 @@ from .commands.protocol_check import protocol_check
 from .commands.prove import prove
 from .commands.replay import replay
 from .commands.rules import rules
+from .commands.run import run as run_command
 from .commands.schema import schema
+from .commands.shrink import shrink
 from .commands.verify import verify
 from .commands.workload import workload
 from .ending import INTERRUPTED, ended, heed_the_end
@@ -54,6 +56,7 @@ for command in (
     check_change,
     compare,
     replay,
+    shrink,
     bisect,
     protocol_check,
     workload,
@@ -61,6 +64,7 @@ for command in (
     schema,
 ):
     app.command()(command)
+app.command("run")(run_command)
 app.add_typer(engines)
 app.add_typer(events)
 

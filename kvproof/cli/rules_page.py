@@ -13,7 +13,7 @@ from .keepers import Keepers, keepers
 
 __all__ = ["page"]
 
-_COLUMNS = "| rule | proved | reached | assumed | fuzzed beside it | oracles |"
+_COLUMNS = "| rule | proved | promised | reached | assumed | fuzzed beside it | oracles |"
 
 
 def page(rules: Sequence[Rule]) -> str:
@@ -62,17 +62,18 @@ def _fault(fault: Fault) -> list[str]:
 
 def _table(rules: Sequence[Rule], kept: Mapping[str, Keepers]) -> Iterator[str]:
     yield _COLUMNS
-    yield "| --- | --- | --- | --- | --- | --- |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
     for rule in rules:
         row = kept[rule.code]
-        counted = map(_counted, (row.proved, row.reached, row.assumed))
+        counted = map(_counted, (row.proved, row.promised, row.reached, row.assumed))
         judges = [*row.oracles, *(["kvproof events"] if row.streams else [])]
         cells = (*counted, ", ".join(row.levels), ", ".join(judges))
         yield f"| {rule.code} | " + " | ".join(cells) + " |"
     yield ""
     yield f"Of {len(RULES)} rules. A machine that extends another is named for what it adds; a number is that of its"
-    yield "properties: those that are proved, those that say what must be reachable, those that are taken for"
-    yield "granted. What the tests keep besides is found by searching them for the code."
+    yield "properties: those that are proved, those that say what must happen some day, those that say what"
+    yield "must be reachable, those that are taken for granted. [matrix.md](matrix.md) says more of them. What"
+    yield "the tests keep besides is found by searching them for the code."
 
 
 def _counted(rows: Mapping[str, Sequence[str]]) -> str:

@@ -116,7 +116,8 @@ def _fingerprint(finding: schema.Finding) -> str:
     """
     key = () if finding.key is UNSET else finding.key
     level = "" if finding.level is UNSET else finding.level
-    told = "\0".join((level, finding.rule, finding.oracle, *key))
+    needs = () if finding.needs is UNSET else finding.needs
+    told = "\0".join((level, finding.rule, finding.oracle, *key, *needs))
     return hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()[:32] + ":1"
 
 

@@ -1,12 +1,17 @@
 """What an engine's level is hunted with: families of cases, and who judges them besides."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
 from ..judge.record import Case
+
+if TYPE_CHECKING:
+    from .traits import Traits
 
 __all__ = ["Cases", "MoreOracles", "Op", "Setup"]
 
@@ -27,3 +32,5 @@ class Cases:
     """The families of cases that a release can do, by name."""
     more_oracles: MoreOracles | None = None
     """The level's own oracles, beside those that judge every level."""
+    traits: Callable[[str], Traits] | None = None
+    """What cases of a release may have that a fault needs."""

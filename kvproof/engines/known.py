@@ -1,4 +1,4 @@
-"""Lists of findings that are no news: `known.toml`.
+"""Lists of findings that are no news: `known.toml`. Each entry is a cause: how it shows, and what it needs.
 
 ::
 
@@ -7,25 +7,26 @@
     releases = ">=0.19,<0.24"            # as in a requirement; all releases when left out
     rule = "H8"
     oracle = "one block twice in a request"   # optional, as are level and key
+    needs = ["window", "external tokens"]     # nothing when left out
     reason = "external blocks of one group are taken before the hits of another are held"
     link = "https://github.com/vllm-project/vllm/issues/44409"
 """
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from ..judge.record import Case
 from ..judge.violation import Violation
 from ..untrusted import limits
 from ..untrusted.reading import UnreadableError, read_bounded
 from ..untrusted.text import one_line
 
-__all__ = ["Known", "KnownError", "expectation", "read_known"]
+__all__ = ["Known", "KnownError", "Listed", "read_known"]
 
 
 class KnownError(Exception):
@@ -44,9 +45,11 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: str | None = None
     key: list[str] | None = None
     """Texts that the violation's key must have, in this order, at its beginning."""
+    needs: list[str] = []
+    """The traits that the cause needs. What needs others is another cause, though it shows alike."""
 
-    def fits(self, engine: str, version: str, violation: Violation, level: str) -> bool:
-        """Tell whether a violation, seen in this release, is this one."""
+    def fits(self, engine: str, version: str, violation: Violation, level: str, needs: Collection[str] = ()) -> bool:
+        """Tell whether a violation that needs these traits, seen in this release, is this one."""
         return (
             self.engine == engine
             and self._holds_for(version)
@@ -54,6 +57,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and self.oracle in (None, violation.oracle)
             and self.level in (None, level)
             and (self.key is None or tuple(self.key) == violation.key[: len(self.key)])
+            and set(self.needs) == set(needs)
         )
 
     def _holds_for(self, version: str) -> bool:
@@ -100,13 +104,22 @@ def read_known(path: Path) -> list[Known]:
     return found
 
 
-def expectation(known: Sequence[Known], engine: str, version: str) -> Callable[[Violation, Case], str | None]:
-    """Return a function that says why a violation of a case is no news, or None."""
+@dataclass(frozen=True)
+class Listed:
+    """The entries of a list that a release can show."""
 
-    def why(violation: Violation, case: Case) -> str | None:
-        for entry in known:
-            if entry.fits(engine, version, violation, case.level):
+    entries: Sequence[Known]
+    engine: str
+    version: str
+
+    def why(self, violation: Violation, level: str, needs: Collection[str]) -> str | None:
+        """Why a violation that needs these traits is no news, or None."""
+        for entry in self.entries:
+            if entry.fits(self.engine, self.version, violation, level, needs):
                 return f"{entry.reason} ({entry.link})"
         return None
 
-    return why
+    def needs_of(self, violation: Violation, level: str) -> list[frozenset[str]]:
+        """What the entries need that show as a violation does."""
+        alike = [e for e in self.entries if e.fits(self.engine, self.version, violation, level, e.needs)]
+        return [frozenset(entry.needs) for entry in alike]

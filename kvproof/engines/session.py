@@ -59,6 +59,10 @@ _WATCH = 0.5
 """Seconds between two looks at the memory of a program that does not limit it itself."""
 
 
+_PATIENCE = 10
+"""A worker on a busy machine has so many times as long to answer, as long as it waits for a processor."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """How a worker ended instead of answering."""
@@ -107,6 +111,8 @@ class Session:
     """Where it runs; None: in an empty folder of its own."""
     watched: bool = False
     """Whether the kit watches its memory, since it does not itself."""
+    forks: bool = False
+    """Whether the worker makes a fresh one of itself when it is asked to."""
     starts: int = 0
     """How many workers there were."""
 
@@ -126,17 +132,24 @@ class Session:
         self._looked = 0.0
 
     @staticmethod
-    def of(build: Build | Driver, limits: Limits | None = None) -> "Session":
-        """A worker for a build of the store or of the user's own, or the user's own driver."""
+    def of(build: Build | Driver, limits: Limits | None = None, levels: Sequence[str] = ()) -> "Session":
+        """A worker for a build of the store or of the user's own, or the user's own driver.
+
+        The levels are ready when it says hello, and a fresh worker costs next to nothing (`renew`).
+        """
         if isinstance(build, Driver):
             return Session(build.command, limits=limits or _OF_DRIVERS, folder=Path.cwd(), watched=True)
-        return Session.around(ENGINES[build.name].WORKER, build.python, build.environment(), limits or Limits())
+        engine = ENGINES[build.name]
+        return Session.around(engine.WORKER, build.python, build.environment(), limits or Limits(), levels)
 
     @staticmethod
-    def around(adapter: Path, python: Path, environment: Mapping[str, str], limits: Limits) -> "Session":
+    def around(
+        adapter: Path, python: Path, environment: Mapping[str, str], limits: Limits, levels: Sequence[str] = ()
+    ) -> "Session":
         """The kit's worker around an adapter: a file ``NAME_engine.py`` that makes the levels of an engine."""
-        said = msgspec.json.encode({"operation": limits.operation, "memory": limits.memory}).decode()
-        return Session([str(python), str(WORKER), str(adapter), said], environment, limits)
+        told = {"operation": limits.operation, "memory": limits.memory, "levels": [*levels]}
+        said = msgspec.json.encode(told).decode()
+        return Session([str(python), str(WORKER), str(adapter), said], environment, limits, forks=bool(levels))
 
     def __enter__(self) -> Self:
         return self
@@ -190,6 +203,13 @@ class Session:
         except _Lost as lost:
             self.close()
             return Run(Answer(0), lost.failure)
+
+    def renew(self) -> None:
+        """Let a fresh worker do the next case: one that has done none."""
+        if self._process is None:
+            return
+        if not self.forks or self.exchange({"fresh": True}).failure is not None:
+            self.close()
 
     def exchange(self, message: dict[str, Any]) -> Exchange:
         """Say a message, and return all that is said until its answer; the answer may be anything with its number.
@@ -374,7 +394,30 @@ class Session:
                 if selector.select(min(left, _WATCH) if self.watched else left):
                     return
                 self._watch_memory()
+            # On a busy machine everything takes long: what waits for a processor has some time more, of its own.
+            began, latest = self._computing()[0], deadline + _PATIENCE * self.limits.answer
+            while time.monotonic() < latest:
+                computed, runnable = self._computing()
+                if not runnable or computed - began > self.limits.answer / 4:
+                    break
+                if selector.select(_WATCH):
+                    return
+                self._watch_memory()
             raise _Lost(Failure("hang", "the worker has not answered in time"))
+
+    def _computing(self) -> tuple[float, bool]:
+        """Seconds that the worker and what it started have computed, and whether one of them could go on; where the
+        system tells."""
+        assert self._process is not None
+        found, runnable = 0, False
+        for process in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError, ValueError, IndexError):
+                # After the name, which may have spaces: state, parent, group; user and system time as 12th and 13th.
+                told = process.read_text().rpartition(")")[2].split()
+                if int(told[2]) == self._process.pid:
+                    found += int(told[11]) + int(told[12])
+                    runnable = runnable or told[0] == "R"
+        return found / os.sysconf("SC_CLK_TCK"), runnable
 
     def _watch_memory(self) -> None:
         """Now and then, see whether a watched worker has grown beyond its limit."""

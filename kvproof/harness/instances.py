@@ -18,14 +18,14 @@ from ..checkers.target import Args
 from ..machine import Machine, Model
 from ..machine.concrete import State
 from ..machine.scope import Scope
-from ..refimpl.blocks import blocks_for, lookup_limit
-from ..refimpl.keys import ExtraKeys, block_extras, block_key
 from ..refimpl.payload import next_digest, root_digest
-from ..spec.mirror import Mirror
+from ..refimpl.pool.blocks import blocks_for, lookup_limit
+from ..refimpl.pool.keys import ExtraKeys, block_extras, block_key
 from ..spec.offload import Offload
-from ..spec.pin import Pinned
 from ..spec.pool import Pool
-from ..spec.tiered import Tiered
+from ..spec.tiers.mirror import Mirror
+from ..spec.tiers.pin import Pinned
+from ..spec.tiers.tiered import Tiered
 from .steering import Steering
 
 __all__ = ["OFFLOAD_SIZES", "SIZES", "TIER_SIZES", "Instance", "Size", "host_params", "host_sizes", "instances"]

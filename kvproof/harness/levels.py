@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .hybrid.instances import HybridInstance
     from .instances import Instance
     from .timed.instances import TimedInstance
+    from .tree.instances import TreeInstance
 
 __all__ = ["LEVELS", "Level", "level_for", "machine_at"]
 
@@ -31,7 +32,7 @@ class Level:
     """How it is driven."""
     instances: Callable[[], st.SearchStrategy[Any]]
     """Draws instances of the machine's parameters."""
-    setting: type[Instance] | type[TimedInstance] | type[HybridInstance]
+    setting: type[Instance] | type[TimedInstance] | type[HybridInstance] | type[TreeInstance]
     """What these are: made again from a description (``load``), or from any scope of the machine (``of_scope``)."""
 
 
@@ -59,6 +60,16 @@ def _hybrid(name: str, find: Callable[[], type[Target]]) -> Level:
 
     machine = find_machine(name)
     return Level(model_of(machine), find(), lambda: hybrid_instances(machine), HybridInstance)
+
+
+def _tree(name: str) -> Level:
+    from ..machine import Model
+    from .machines import find_machine
+    from .tree.instances import TreeInstance, tree_instances
+    from .tree.target import TreeTarget
+
+    machine = find_machine(name)
+    return Level(Model.of(machine), TreeTarget, lambda: tree_instances(machine), TreeInstance)
 
 
 def _links() -> type[Target]:
@@ -98,6 +109,7 @@ _OWN: dict[str, tuple[str, Callable[[str], Level]]] = {
     "shared": ("shared-tier", partial(_timed, find=_shared)),
     "connectors": ("connectors", partial(_hybrid, find=_connectors)),
     "file-store": ("file-store", partial(_hybrid, find=_file_store)),
+    "tree": ("tree", _tree),
 }
 """The kit's own levels: the machine of each, and how it is made of that."""
 

@@ -10,35 +10,53 @@ from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..registry import Registry
+from ..spec import MACHINES
 from .blame import mistakes_of
 
 if TYPE_CHECKING:
     from ..machine import Machine
 
-KNOWN = {
-    "pool": ("kvproof.spec.pool", "Pool"),
-    "linked-list": ("kvproof.spec.linked_list", "LinkedPool"),
-    "statistics": ("kvproof.spec.statistics", "Statistics"),
-    "keys": ("kvproof.spec.keys", "Keys"),
-    "mirror": ("kvproof.spec.mirror", "Mirror"),
-    "pin": ("kvproof.spec.pin", "Pinned"),
-    "tiered": ("kvproof.spec.tiered", "Tiered"),
-    "offload": ("kvproof.spec.offload", "Offload"),
-    "pinning-off": ("kvproof.spec.pinning_off", "PinningOff"),
-    "links": ("kvproof.spec.links", "Links"),
-    "timed-tiers": ("kvproof.spec.timed_tiers", "TimedTiers"),
-    "shared-tier": ("kvproof.spec.shared_tier", "SharedTier"),
-    "planner": ("kvproof.spec.planner", "Planner"),
-    "groups": ("kvproof.spec.groups", "Groups"),
-    "aligned-split": ("kvproof.spec.aligned_split", "AlignedSplit"),
-    "connectors": ("kvproof.spec.connectors", "Connectors"),
-    "file-store": ("kvproof.spec.file_store", "FileStore"),
+NAMES = {
+    "pool": "Pool",
+    "served": "Served",
+    "linked-list": "LinkedPool",
+    "statistics": "Statistics",
+    "keys": "Keys",
+    "mirror": "Mirror",
+    "pin": "Pinned",
+    "tiered": "Tiered",
+    "offload": "Offload",
+    "pinning-off": "PinningOff",
+    "links": "Links",
+    "timed-tiers": "TimedTiers",
+    "shared-tier": "SharedTier",
+    "planner": "Planner",
+    "groups": "Groups",
+    "aligned-split": "AlignedSplit",
+    "connectors": "Connectors",
+    "loads-end": "LoadsEnd",
+    "file-store": "FileStore",
+    "tree": "PrefixTree",
 }
+"""The specification's machines: name on the command line, class."""
+
+KNOWN = {name: (f"kvproof.spec.{MACHINES[cls]}", cls) for name, cls in NAMES.items()}
 """The specification's machines: name on the command line, module, class."""
 
+BESIDE = {
+    "transfers-end": ("kvproof.spec.liveness.completions", "TransfersEnd"),
+}
+"""Machines that promise something of one of those, at the price of all its proofs: found by name, and proved at night
+where the others are proved every time."""
+
 REFUTED = {
-    "blis-mirror": ("kvproof.spec.blis_mirror", "BlisMirror"),
-    "proposed-planner": ("kvproof.spec.planner", "ProposedPlanner"),
+    "partial-hits": ("kvproof.spec.liveness.deadlocks", "HitsInsideAtAnyPrice"),
+    "draft-slots": ("kvproof.spec.liveness.deadlocks", "PrefillBesideDrafts"),
+    "look-ahead": ("kvproof.spec.liveness.deadlocks", "LookAhead"),
+    "held-loads": ("kvproof.spec.liveness.deadlocks", "HeldLoads"),
+    "lazy-stores": ("kvproof.spec.liveness.deadlocks", "LazyStoresOfAll"),
+    "blis-mirror": ("kvproof.spec.tiers.blis_mirror", "BlisMirror"),
+    "proposed-planner": ("kvproof.spec.hybrid.planner", "ProposedPlanner"),
 }
 """Machines that stand in the specification to be refuted: found by name, and by nothing that takes all machines."""
 
@@ -56,8 +74,9 @@ def find_machine(name: str) -> type[Machine]:
     """
     from ..machine import Machine
 
-    if name in KNOWN | REFUTED:
-        module, cls = (KNOWN | REFUTED)[name]
+    own = KNOWN | BESIDE | REFUTED
+    if name in own:
+        module, cls = own[name]
         found: object = getattr(importlib.import_module(module), cls)
         assert isinstance(found, type)
         assert issubclass(found, Machine)
@@ -140,6 +159,8 @@ def _run(file: Path) -> ModuleType:
 def _machines_in(module: ModuleType) -> list[str]:
     """The names of the machines that a module itself declares."""
     from ..machine import Machine
+    from ..machine.classbody import is_abstract
 
     own = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Machine)]
-    return list(dict.fromkeys(kind.__name__ for kind in own if kind.__module__ == module.__name__))
+    whole = [kind for kind in own if not is_abstract(kind) and kind.__module__ == module.__name__]
+    return list(dict.fromkeys(kind.__name__ for kind in whole))

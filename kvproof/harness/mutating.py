@@ -93,14 +93,14 @@ _mutants_at_hand: list[tuple[SourceMutant, list[str]]] = []
 
 def _mutants(reached: dict[str, dict[str, set[int]]]) -> Iterator[SourceMutant]:
     """The mutants of every module, in lines that some level comes by."""
-    for file in sorted(FOLDER.glob("*.py")):
-        lines = frozenset().union(*[at.get(file.name, ()) for at in reached.values()])
-        yield from source_mutants(file.read_text(encoding="utf-8"), f"{FOLDER.name}/{file.name}", lines)
+    for file in sorted(FOLDER.rglob("*.py")):
+        name = file.relative_to(FOLDER.parent).as_posix()
+        lines = frozenset().union(*[at.get(name, ()) for at in reached.values()])
+        yield from source_mutants(file.read_text(encoding="utf-8"), name, lines)
 
 
 def _levels_at(mutant: SourceMutant, reached: dict[str, dict[str, set[int]]]) -> list[str]:
-    name = Path(mutant.file).name
-    return [level for level, at in reached.items() if mutant.line in at.get(name, ())]
+    return [level for level, at in reached.items() if mutant.line in at.get(mutant.file, ())]
 
 
 def _text_of_all() -> str:
@@ -179,8 +179,9 @@ def _reached_by(name: str) -> Any:
 
     @cache
     def name_of(file: str) -> str:
-        """The name of a file of the implementation; empty for others."""
-        return os.path.basename(file) if Path(file).resolve().parent == FOLDER else ""
+        """A file of the implementation, as its mutants name it; empty for others."""
+        path = Path(file).resolve()
+        return path.relative_to(FOLDER.parent).as_posix() if path.is_relative_to(FOLDER) else ""
 
     def local(frame: FrameType, event: str, _argument: object) -> Any:
         if event == "line":
@@ -218,16 +219,16 @@ class _Wrong(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds one module of the implementation with a mistake in its text."""
 
     def __init__(self, mutant: SourceMutant) -> None:
-        self.mutant, self.name = mutant, f"{PACKAGE}.{Path(mutant.file).stem}"
+        self.mutant, self.file = mutant, str(FOLDER.parent / mutant.file)
+        self.name = ".".join([PACKAGE, *Path(mutant.file).with_suffix("").parts[1:]])
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:  # noqa: ARG002
         """The module, if it is the wrong one."""
         if name != self.name:
             return None
-        return importlib.machinery.ModuleSpec(name, self, origin=str(FOLDER / Path(self.mutant.file).name))
+        return importlib.machinery.ModuleSpec(name, self, origin=self.file)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the wrong text."""
-        file = str(FOLDER / Path(self.mutant.file).name)
-        module.__file__ = file
-        exec(compile(self.mutant.tree, file, "exec"), module.__dict__)  # our own text, with a mistake
+        module.__file__ = self.file
+        exec(compile(self.mutant.tree, self.file, "exec"), module.__dict__)  # our own text, with a mistake

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..untrusted.numbers import parse_params, parse_sizes
+from . import deadlocks
 
 if TYPE_CHECKING:
     from ..machine import Machine, Model
@@ -72,6 +73,9 @@ SPLIT_SIZES = {"Request": 2, "Tokens": 6}
 
 SPLIT_PARAMS: dict[str, int | bool] = {"block": 2}
 """The tokens between two states that are stored."""
+
+TREE_SIZES = {"Page": 3, "Prefix": 3, "Request": 2, "Position": 2, "Slot": 1}
+"""The scope of the prefix tree: two sequences that part at their second page."""
 
 FILE_SIZES = {"Hash": 2, "Page": 2}
 """The scope of files that survive a crash."""
@@ -145,16 +149,20 @@ def find_scope(
     """
     from ..machine import Model
     from ..machine.scope import Scope, ScopeError
-    from ..spec.file_store import FileStore
-    from ..spec.links import Links
-    from ..spec.planner import Planner
+    from ..spec.hybrid.file_store import FileStore
+    from ..spec.hybrid.planner import Planner
     from ..spec.pool import Pool
+    from ..spec.timed.links import Links
+    from ..spec.tree import PrefixTree
 
     model, given = Model.of(machine), given or {}
     try:
         if not model.params:
             _settings(model, {}, given)
             return Scope(model, FILE_SIZES | sizes if issubclass(machine, FileStore) else sizes)
+        small = deadlocks.setting_of(machine)
+        if small is not None:
+            return Scope(model, small[0] | sizes, small[1] | given)
         if issubclass(machine, Links):
             return _timed_scope(model, sizes, _settings(model, TIMED_PARAMS, given))
         if issubclass(machine, Planner):
@@ -162,6 +170,10 @@ def find_scope(
         hybrid = _hybrid_scope(machine, model, sizes, given)
         if hybrid is not None:
             return hybrid
+        if issubclass(machine, PrefixTree):
+            _settings(model, {}, given)
+            sizes = TREE_SIZES | sizes
+            return Scope(model, {"Int": sizes["Page"] + sizes["Request"], **sizes}, tree_params(sizes))
         if not issubclass(machine, Pool):
             raise UsageError(
                 f"{model.name} has parameters of its own ({', '.join(model.params)}); "
@@ -266,9 +278,9 @@ def _planner_scope(model: Model, sizes: dict[str, int], more: dict[str, int | bo
 def _hybrid_scope(machine: type[Machine], model: Model, sizes: dict[str, int], given: dict[str, int]) -> Scope | None:
     """Return a scope of one of the machines of hybrid models; None: it is none of them."""
     from ..machine.scope import Scope
-    from ..spec.aligned_split import AlignedSplit
-    from ..spec.connectors import Connectors
-    from ..spec.groups import Groups
+    from ..spec.hybrid.aligned_split import AlignedSplit
+    from ..spec.hybrid.connectors import Connectors
+    from ..spec.hybrid.groups import Groups
 
     if issubclass(machine, Connectors):
         sizes = CONNECTOR_SIZES | sizes
@@ -321,6 +333,32 @@ def group_params(kinds: Sequence[tuple[str, int]], sizes: dict[str, int], *, pro
         "is_boundary": [t % boundary == 0 for t in range(sizes["Tokens"])],
         "name": [[[name(g, r, i) for i in positions] for r in range(sizes["Request"])] for g in groups],
         "limit": [sizes["Tokens"] - 1] * sizes["Request"],
+    }
+
+
+def tree_params(sizes: dict[str, int]) -> dict[str, Any]:
+    """Return what a prefix tree is explored with: sequences that go along a trunk and part from it one after the other.
+
+    The first prefixes are the trunk, each other one is a last page of its own. The last token of a sequence is that of
+    its last page, so a match returns one page less.
+
+    Raises:
+        ValueError: the trunk alone has more prefixes.
+    """
+    trunk, prefixes, requests = sizes["Position"], sizes["Prefix"], sizes["Request"]
+    if prefixes < trunk:
+        raise ValueError(f"a sequence of {trunk} pages has as many prefixes; give at least Prefix={trunk}")
+    depth = [*range(trunk), *(trunk - 1 - j % trunk for j in range(prefixes - trunk))]
+    lasts = [trunk - 1, *range(trunk, prefixes)]
+    paths = [[*range(depth[a]), a] for a in (lasts[r % len(lasts)] for r in range(requests))]
+    whole = [len(path) for path in paths]
+    return {
+        "above": [None if d == 0 else d - 1 for d in depth],
+        "depth": depth,
+        "path": [path + [0] * (trunk - len(path)) for path in paths],
+        "limit": [n - 1 for n in whole],
+        "whole": whole,
+        "need": whole,
     }
 
 

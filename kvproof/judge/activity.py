@@ -53,6 +53,12 @@ class Activity:
                     raise
                 return
 
+    def add(self, other: "Activity") -> None:
+        """Add what another run counted."""
+        for name, count in other.to_json().items():
+            mine = getattr(self, name)
+            setattr(self, name, mine if count is None else (mine or 0) + count)
+
     def to_json(self) -> dict[str, int | None]:
         """The counts by name."""
         return dataclasses.asdict(self)

@@ -138,6 +138,15 @@ class Ghost:
         """A number that changes whenever the place is written."""
         return self._versions[tier].get(unit, 0)
 
+    def mend(self, tier: str, unit: int, g: int, slot: int, contents: Sequence[int], size: int) -> None:
+        """Let a place hold what it should have held: a fault was told, and what reads the place is judged without
+        it."""
+        cell = self._memory[tier].get(unit)
+        if cell is None or cell[0] != g or len(cell[1]) != size:
+            cell = self._memory[tier][unit] = (g, [None] * size)
+        cell[1][slot : slot + len(contents)] = contents
+        self._touch(tier, unit)
+
     def void_copies(self) -> None:
         """A reset: what is under way is stored for nobody."""
         for copy in self.copies.values():
@@ -278,7 +287,8 @@ class Ghost:
                     f"({group.kind}), but it holds {_said(cell, g, slot, count)}"
                 )
                 yield Violation("P6", who, text, (group.kind,))
-                return
+                if block >= 0 and block != self._null:
+                    self.mend(self._device, block, g, slot, expected, size)
             position += count
 
     def _reads_state(self, r: str, g: int, block: int | None, tokens: int) -> Iterator[Violation]:
@@ -292,6 +302,8 @@ class Ghost:
                 f"holds {_said(cell, g, 0, 1)}"
             )
             yield Violation("P6", "a state was taken", text, ("mamba",))
+            if block is not None and block != self._null:
+                self.mend(self._device, block, g, 0, [expected], 1)
 
     def _write(self, r: str, g: int, block: int, slot: int, contents: Sequence[int], size: int) -> Iterator[Violation]:
         memory = self._memory[self._device]

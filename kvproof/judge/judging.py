@@ -16,7 +16,7 @@ from .record import Answer, Error, Step, World
 from .shapes import problem_of_world, problems
 from .violation import Violation
 
-__all__ = ["HARMLESS", "Judge", "Oracle", "judge"]
+__all__ = ["HARMLESS", "Judge", "Oracle", "faults", "judge"]
 
 
 class Oracle(Protocol):
@@ -87,24 +87,42 @@ def judge(
 
     Violations with a signature that is ``known`` are passed over, where what comes after them is no consequence.
     """
-    if answer.world is None:
-        if answer.steps and answer.steps[0].error is not None:
-            return 0, [of_error(answer.steps[0].error)]
-        return None
-    wrong = problem_of_world(answer.world)
-    if wrong is not None:
-        return 0, [garbage("world", wrong)]
-    judge = Judge(answer.world, more)
-    for number, step in enumerate(answer.steps):
-        try:
-            found = judge.step(step)
-        except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
-            # What is no effect and no state leads any judge astray. If nothing is wrong with it, the judge is.
-            problem = next(problems(answer.world, answer.steps[: number + 1]), None)
-            if problem is None:
-                raise
-            return number, [garbage(problem.kind, problem.text)]
+    for number, found in faults(answer, more):
         broken = [v for v in found if v.rule not in HARMLESS or v.signature not in known]
         if broken:
             return number, broken
     return None
+
+
+def faults(answer: Answer, more: Callable[[World], list[Any]] | None = None) -> Iterator[tuple[int, list[Violation]]]:
+    """Yield each step of an answer that breaks rules, and which.
+
+    What was said once of a case is not said again: a signature comes once. The first step is certain. Later ones are
+    judged as if the ghost had what it should have had, and may still be consequences.
+    """
+    if answer.world is None:
+        if answer.steps and answer.steps[0].error is not None:
+            yield 0, [of_error(answer.steps[0].error)]
+        return
+    wrong = problem_of_world(answer.world)
+    if wrong is not None:
+        yield 0, [garbage("world", wrong)]
+        return
+    judge = Judge(answer.world, more)
+    said: set[tuple[str, ...]] = set()
+    for number, step in enumerate(answer.steps):
+        try:
+            found = judge.step(step)
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+            # What is no effect and no state leads any judge astray. If nothing is wrong with it, the judge is, or the
+            # state was broken before.
+            problem = next(problems(answer.world, answer.steps[: number + 1]), None)
+            if problem is not None:
+                yield number, [garbage(problem.kind, problem.text)]
+            elif not said:
+                raise
+            return
+        news = {v.signature: v for v in reversed(found) if v.signature not in said}
+        if news:
+            said.update(news)
+            yield number, [v for v in found if news.get(v.signature) is v]

@@ -1,6 +1,6 @@
 """What an oracle says when a rule is broken, and what is said of a whole case."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .record import Answer
 
@@ -36,3 +36,21 @@ class Verdict:
     answer: Answer
     also: tuple[Violation, ...] = ()
     """Other rules that the same step breaks."""
+    later: tuple[tuple[int, Violation], ...] = ()
+    """What later operations break, and which. It may be nothing but a consequence."""
+
+    def about(self, signature: tuple[str, ...]) -> "Verdict | None":
+        """The same with another of its violations in front, if there is one of this signature."""
+        if self.violation.signature == signature:
+            return self
+        together = (self.violation, *self.also)
+        for violation in together:
+            if violation.signature == signature:
+                return replace(self, violation=violation, also=tuple(v for v in together if v is not violation))
+        for at, violation in self.later:
+            if violation.signature == signature:
+                return replace(self, violation=violation, at=at, also=(), later=(), behind=self.violation)
+        return None
+
+    behind: Violation | None = None
+    """What the case breaks before it, where that is so."""

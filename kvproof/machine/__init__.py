@@ -4,6 +4,7 @@ A machine is written once (`language`), read once (`model`), and run by three in
 `concrete` (plain Python values), `symbolic` (Z3, any size) and `batched` (torch, many states at once).
 """
 
+from .connectives import all_of, any_of, iff, implies, ite
 from .language import (
     Count,
     Event,
@@ -27,9 +28,11 @@ from .language import (
     step,
     when,
 )
+from .mistakes import MachineError
 from .model import Action, Model, Property
 from .part import Part
-from .terms import Bool, Index, Int, MachineError, Real, Sort, all_of, any_of, iff, implies, ite, none, optional
+from .promises import Promise, eventually, promise, steps, such_as
+from .terms import Bool, Index, Int, Real, Sort, none, optional
 
 __all__ = [
     "Action",
@@ -44,6 +47,7 @@ __all__ = [
     "Model",
     "Param",
     "Part",
+    "Promise",
     "Property",
     "Queue",
     "Real",
@@ -57,6 +61,7 @@ __all__ = [
     "assume",
     "can",
     "corollary",
+    "eventually",
     "exists",
     "forall",
     "iff",
@@ -67,7 +72,10 @@ __all__ = [
     "none",
     "optional",
     "otherwise",
+    "promise",
     "sometimes",
     "step",
+    "steps",
+    "such_as",
     "when",
 ]

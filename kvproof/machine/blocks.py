@@ -14,9 +14,9 @@ from functools import cache, wraps
 from types import CodeType, TracebackType
 from typing import ParamSpec, TypeVar
 
+from .mistakes import Line, MachineError, caller, is_tool
 from .recorder import Recorder, recorder
 from .source import function_of
-from .terms import Line, MachineError, caller, is_tool
 
 __all__ = ["block"]
 

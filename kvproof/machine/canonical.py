@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from . import operations as op
 from .declarations import Event, Map, Queue
+from .mistakes import Line
 from .model import Model, Property
 from .program import Let, Loop
-from .terms import Line, Sort, Term
+from .terms import Sort, Term
 
 __all__ = ["Content", "Contents"]
 
@@ -87,21 +89,23 @@ class Content:
         for f in fields(thing):  # type: ignore[arg-type]
             value = getattr(thing, f.name)
             if isinstance(thing, Let | Loop) and f.name in ("name", "result"):
-                yield f.name, self._number(("temp", value))
+                yield f.name, self._number(("temporary", value))
             elif isinstance(thing, Loop) and f.name == "number":
                 yield f.name, self._number(("loop", value))
             elif f.name not in _ASIDE:
                 yield f.name, value
 
     def _write_term(self, term: Term) -> None:
-        args = list(term.args)
-        if term.op in ("var", "temp"):
-            # These have numbers that depend on what was read before.
-            at = 1 if term.op == "var" else 0
-            args[at] = self._number((term.op, args[at]))
-        elif args and isinstance(args[0], str) and args[0].startswith("entry:"):
-            args[0] = f"entry {self._number(('loop', int(args[0].removeprefix('entry:'))))}"
-        self._write_all(f"{term.op} {type(term).__name__} {term.is_optional}", enumerate(args))
+        said = term.operation
+        values = {name: getattr(said, name) for name in said.__match_args__}
+        match said:  # These have numbers that depend on what was read before.
+            case op.Variable(_, number):
+                values["number"] = self._number(("variable", number))
+            case op.Temporary(number):
+                values["number"] = self._number(("temporary", number))
+            case op.Read(view) if view.startswith("entry:"):
+                values["view"] = f"entry {self._number(('loop', int(view.removeprefix('entry:'))))}"
+        self._write_all(f"{type(said).__name__} {type(term).__name__} {term.is_optional}", values.items())
 
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))

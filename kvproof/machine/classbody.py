@@ -13,13 +13,15 @@ import typing
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from .declarations import Declaration
+from .mistakes import Line, MachineError, caller
 from .part import Part
 from .recorder import is_kind
-from .terms import Line, MachineError, Term, caller
+from .terms import RESULT, Real, Term
 
-__all__ = ["Body", "MachineType", "check_override", "mark", "mark_of", "parameters_of"]
+__all__ = ["Body", "MachineType", "check_override", "is_abstract", "mark", "mark_of", "own_text", "parameters_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -115,17 +117,35 @@ class MachineType(type):
         """The namespace in which the body runs."""
         return Body(name, is_language=not bases)
 
-    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], /, **more: Any) -> MachineType:
-        """Make the class, if nothing of its body is lost."""
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], body: dict[str, Any], /, abstract: bool = False, **more: Any
+    ) -> MachineType:
+        """Make the class, if nothing of its body is lost. ``abstract``: it is a part of the text of others."""
         if isinstance(body, Body):  # and not made by a call of type(…), with a plain dictionary
             for key, line in body.taken_out:
                 raise MachineError(f"{key} cannot be taken out of {name} again: leave it out", line)
             for function in body.marked:
                 _check_kept(name, function, body)
         made = super().__new__(cls, name, bases, dict(body), **more)
+        _abstract[made] = abstract
         for key, value in body.items():
             check_override(made, key, value)
         return made
+
+
+_abstract: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+def is_abstract(machine: type) -> bool:
+    """The class is a part of the text of machines that extend it, and none by itself."""
+    return _abstract.get(machine, False)
+
+
+def own_text(machine: type) -> list[type]:
+    """The classes in which a machine's own text stands: its own, and the parts into which that is divided."""
+    rest = machine.__mro__[1:]
+    whole = next((i for i, base in enumerate(rest) if not is_abstract(base)), len(rest))
+    return [machine, *rest[:whole]]
 
 
 def _check_kept(machine: str, function: FunctionType, body: Body) -> None:
@@ -214,7 +234,8 @@ def parameters_of(function: Callable[..., Any], name: str, line: Line, *, skip: 
             )
         if declared.default is not declared.empty:
             raise MachineError(f"parameter {parameter} of {name} has a default, which nothing would use", line)
-        if not is_kind(kind):
+        # A number of any kind may be what an action returns; nothing chooses an exact number as an argument.
+        if not is_kind(kind) and not (parameter == RESULT and kind is Real):
             raise MachineError(
                 f"parameter {parameter} of {name} needs a sort, Int or Bool as its annotation, not {kind!r}", line
             )

@@ -9,26 +9,11 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
+from . import operations as op
+from .mistakes import Line, MachineError, caller, is_tool
 from .program import Assign, Emit, Push, Remove
 from .recorder import Recorder, is_kind, recorder
-from .terms import (
-    Bool,
-    Index,
-    Int,
-    Line,
-    MachineError,
-    Optional_,
-    Real,
-    Sort,
-    Term,
-    as_number,
-    as_term,
-    caller,
-    is_tool,
-    make,
-    none,
-    same_type,
-)
+from .terms import Bool, Index, Int, Optional_, Real, Sort, Term, as_number, as_term, has_type, none
 
 if TYPE_CHECKING:
     from .language import Machine
@@ -49,7 +34,6 @@ __all__ = [
 
 V = TypeVar("V", bound=Term)
 N = TypeVar("N", Int, Real)
-T2 = TypeVar("T2", bound=Term)
 
 
 class Declaration:
@@ -145,7 +129,7 @@ def _keys(decl: Declaration, kinds: tuple[type[Term], ...], given: object) -> tu
         )
     terms = tuple(as_term(k) for k in keys)
     for term, kind in zip(terms, kinds, strict=True):
-        if not same_type(term, make(kind, "?")):
+        if not has_type(term, kind):
             raise MachineError(f"{decl.name} is keyed by {kind.__name__}; {term!r} is a {type(term).__name__}")
     return terms
 
@@ -181,7 +165,7 @@ class Map(Declaration, Generic[V]):
 
     def __getitem__(self, keys: object) -> V:
         terms = _keys(self, self.kinds, keys)
-        return recorder().let(make(self.to, "get", self.view, self.name, terms, is_optional=self.is_optional))
+        return recorder().let(self.to(op.Entry(self.view, self.name, terms), is_optional=self.is_optional))
 
     def __setitem__(self, keys: object, value: V | Int | int | bool | Fraction) -> None:
         rec = recorder()
@@ -191,7 +175,7 @@ class Map(Declaration, Generic[V]):
         if self.view != "now":
             raise MachineError(f"{self.view}.{self.name} is of the past: it cannot be changed")
         terms, new = _keys(self, self.kinds, keys), as_number(self.to, as_term(value))
-        if not same_type(new, make(self.to, "?")) or (new is none and not self.is_optional):
+        if not has_type(new, self.to) or (new is none and not self.is_optional):
             missing = " or none" if isinstance(new, Index) and new.is_optional else ""
             raise MachineError(f"{self.name} holds {self.to.__name__}; {new!r} is a {type(new).__name__}{missing}")
         rec.check(*terms, new)
@@ -244,7 +228,7 @@ class Tally(Map[Int]):
 
     def add(self, amount: Int | int, *keys: Term) -> None:
         """Count ``amount`` more, for these keys."""
-        total = recorder().let(make(Int, "get", "now", self.name, _keys(self, self.kinds, keys)))
+        total = recorder().let(Int(op.Entry("now", self.name, _keys(self, self.kinds, keys))))
         self[keys] = total + amount
 
     @property
@@ -272,59 +256,57 @@ class Queue(Declaration, Generic[V]):
         chosen.at = _keys(self, self.kinds, keys)
         return chosen
 
-    def _ask(self, kind: type[T2], op: str, *elements: Term) -> T2:
-        if len(self.at) != len(self.kinds):
-            raise MachineError(
-                f"{self.name} is one queue for each {', '.join(k.__name__ for k in self.kinds)}: name the key first"
-            )
-        self._check_elements(elements)
-        return recorder().let(make(kind, op, self.view, self.name, self.at, *elements))
+    def _asked(self, *elements: Term) -> tuple[str, str, tuple[Term, ...]]:
+        """The state, the queue and its keys, for a question about these elements."""
+        self._check(elements)
+        return self.view, self.name, self.at
 
     def has(self, element: V) -> Bool:
         """The element stands in the queue."""
-        return self._ask(Bool, "has", element)
+        return recorder().let(Bool(op.Has(*self._asked(element), element)))
 
     def is_first(self, element: V) -> Bool:
         """The element stands at the head."""
-        return self._ask(Bool, "first", element)
+        return recorder().let(Bool(op.First(*self._asked(element), element)))
 
     def before(self, a: V, b: V) -> Bool:
         """Of two members, ``a`` stands nearer to the head than ``b``."""
-        return self._ask(Bool, "before", a, b)
+        return recorder().let(Bool(op.Before(*self._asked(a, b), a, b)))
 
     def head(self) -> V:
         """The first element; the queue must not be empty."""
-        return self._ask(self.of, "head")
+        return recorder().let(self.of(op.Head(*self._asked())))
 
     def tail(self) -> V:
         """The last element; the queue must not be empty."""
-        return self._ask(self.of, "tail")
+        return recorder().let(self.of(op.Tail(*self._asked())))
 
     def is_empty(self) -> Bool:
         """Nothing stands in the queue."""
-        return self._ask(Bool, "empty")
+        return recorder().let(Bool(op.Empty(*self._asked())))
 
     @property
     def size(self) -> Int:
         """How many elements stand in the queue."""
-        return self._ask(Int, "size")
+        return recorder().let(Int(op.Size(*self._asked())))
 
     def _write(self, *terms: Term) -> Recorder:
         rec = recorder()
         rec.write()
         if self.view != "now":
             raise MachineError(f"{self.view}.{self.name} is of the past: it cannot be changed")
+        self._check(terms)
+        rec.check(*self.at, *terms)
+        return rec
+
+    def _check(self, elements: tuple[Term, ...]) -> None:
+        """One queue is meant, and these may stand in it."""
         if len(self.at) != len(self.kinds):
             raise MachineError(
                 f"{self.name} is one queue for each {', '.join(k.__name__ for k in self.kinds)}: name the key first"
             )
-        self._check_elements(terms)
-        rec.check(*self.at, *terms)
-        return rec
-
-    def _check_elements(self, elements: tuple[Term, ...]) -> None:
         for e in elements:
-            if not isinstance(e, Term) or not same_type(e, make(self.of, "?")):
+            if not isinstance(e, Term) or not has_type(e, self.of):
                 raise MachineError(f"{self.name} holds {self.of.__name__}; {e!r} is a {type(e).__name__}")
 
     def push_back(self, element: V) -> None:
@@ -365,7 +347,7 @@ class Count(Declaration):
 
     def __getitem__(self, keys: object) -> Int:
         terms = _keys(self, self.kinds, keys)
-        return recorder().let(make(Int, "count", self.view, self.name, terms))
+        return recorder().let(Int(op.Total(self.view, self.name, terms)))
 
     @property
     def value(self) -> Int:
@@ -395,7 +377,7 @@ class Sum(Count, Generic[N]):
 
     def __getitem__(self, keys: object) -> N:  # type: ignore[override]
         terms = _keys(self, self.kinds, keys)
-        return cast(N, recorder().let(make(cast("type[Term]", self.to), "count", self.view, self.name, terms)))
+        return recorder().let(self.to(op.Total(self.view, self.name, terms)))
 
     @property
     def value(self) -> N:  # type: ignore[override]

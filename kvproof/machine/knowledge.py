@@ -14,10 +14,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from .fitting import may_misfit
 from .formulas import Formula, Function, add, land, leq, less, limplies, lnot, lor
 from .model import CountOf, Property
 from .symbolic import Snapshot, Symbolic
-from .terms import Real, Term, may_misfit
+from .terms import Real, Term
 
 __all__ = [
     "Context",

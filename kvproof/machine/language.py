@@ -22,31 +22,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar, overload
 
+from . import operations as op
 from .blocks import block
 from .classbody import MachineType, mark, mark_of, parameters_of
+from .connectives import all_of
 from .declarations import Count, Declaration, Event, Map, Param, Queue, Scalar, Sum, Tally, element_kinds
+from .fitting import is_surely
+from .mistakes import MachineError, caller
 from .program import Each, Let, Loop, Require, When
 from .recorder import fresh, recorder, recording, variable
-from .terms import (
-    TRUE,
-    Bool,
-    Index,
-    Int,
-    MachineError,
-    Term,
-    all_of,
-    as_bool,
-    as_int,
-    as_term,
-    caller,
-    inlined,
-    is_surely,
-    make,
-    same_type,
-)
+from .terms import TRUE, Bool, Index, Int, Term, as_bool, as_int, as_term, has_type
+from .traversal import inlined
 
 __all__ = [
     "Count",
@@ -81,26 +70,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 # ------------------------------------------------------------------------------------------------ formulas
 
 
-def _quantify(op: str, kinds: tuple[type[Term], ...], body: Callable[..., Bool]) -> Bool:
+def _quantify(quantifier: type[op.Quantified], kinds: tuple[type[Term], ...], body: Callable[..., Bool]) -> Bool:
     element_kinds(kinds, "a quantifier runs over sorts")
     names = list(inspect.signature(body).parameters)
     if len(names) != len(kinds):
-        raise MachineError(f"the function under {op} takes {len(names)} arguments for {len(kinds)} sorts")
+        raise MachineError(
+            f"the function under {quantifier.__name__.lower()} takes {len(names)} arguments for {len(kinds)} sorts"
+        )
     binders = tuple(variable(kind, name) for kind, name in zip(kinds, names, strict=True))
     rec = recorder()
     with rec.quantified(binders):
         inner = as_bool(body(*binders))
-    return rec.let(make(Bool, op, binders, inner))
+    return rec.let(Bool(quantifier(binders, inner)))
 
 
 def forall(*args: Any) -> Bool:
     """``forall(Block, lambda b: …)``, ``forall(Block, Hash, lambda b, h: …)``: for every element."""
-    return _quantify("forall", args[:-1], args[-1])
+    return _quantify(op.Forall, args[:-1], args[-1])
 
 
 def exists(*args: Any) -> Bool:
     """``exists(Block, lambda b: …)``: for at least one element."""
-    return _quantify("exists", args[:-1], args[-1])
+    return _quantify(op.Exists, args[:-1], args[-1])
 
 
 @block
@@ -128,7 +119,7 @@ def otherwise() -> Iterator[None]:
     if has_read:  # What was read in between is a value of its own, taken before these statements.
         rec.add(When(~matching.condition, statements, [], line))
     else:
-        matching.otherwise.extend(statements)
+        rec.instead_of_last(replace(matching, otherwise=statements))
     rec.last_when = None
 
 
@@ -142,13 +133,13 @@ def can(act: Callable[..., object], *args: Term | int) -> Bool:
     if len(kinds) != len(given):
         raise MachineError(f"{name} takes {len(kinds)} arguments ({', '.join(kinds)}), not {len(given)}")
     for parameter, kind, term in zip(kinds, kinds.values(), given, strict=True):
-        if not same_type(term, make(kind, "?")):
+        if not has_type(term, kind):
             raise MachineError(f"{parameter} of {name} is a {kind.__name__}; {term!r} is a {type(term).__name__}")
     with recording(name, of_action=True, outer=outer) as rec:
         act(*given)
     # An action is possible for elements only: a value that may be none, or an index behind the last, is none of them.
     present = [
-        exists(kind, lambda element, term=term: element == term)
+        _is_an_element(kind, term)
         for kind, term in zip(kinds.values(), given, strict=True)
         if not is_surely(term, kind) and kind not in (Int, Bool)
     ]
@@ -157,6 +148,11 @@ def can(act: Callable[..., object], *args: Term | int) -> Bool:
     condition = all_of(*present, *[s.condition for s in rec.body if isinstance(s, Require)])
     # Nothing is written before a requirement: what the action has read for it is read of the state at hand.
     return outer.let(inlined(condition, rec.home))
+
+
+def _is_an_element(kind: type[Term], term: Term) -> Bool:
+    """The value is one of the elements: not none, and no index behind the last."""
+    return exists(kind, lambda element: element == term)
 
 
 def _action_of(act: Callable[..., object]) -> tuple[str, dict[str, type[Term]]]:
@@ -174,7 +170,11 @@ def _action_of(act: Callable[..., object]) -> tuple[str, dict[str, type[Term]]]:
 
 
 class Machine(metaclass=MachineType):
-    """Base of all machines. Subclasses declare state, actions and properties; a subclass of a machine extends it."""
+    """Base of all machines. Subclasses declare state, actions and properties; a subclass of a machine extends it.
+
+    A long text is divided: ``class PoolState(Machine, abstract=True)`` is a part of the machines that extend it, and
+    none by itself.
+    """
 
     def __init__(self, view: str = "now") -> None:
         self.view = view
@@ -247,7 +247,7 @@ class Machine(metaclass=MachineType):
         with rec.block("loop") as lets:
             rec.belongs_here(index)
             condition = as_bool(going(index)) if going is not None else TRUE
-        handle = LoopHandle(index, make(Int, "temp", (result := fresh()), index))
+        handle = LoopHandle(index, Int(op.Temporary((result := fresh()), index)))
         outer, rec.home[result] = rec.open[-1], fresh()  # it has no value before the loop has ended
         with rec.block("loop") as body:
             rec.belongs_here(index)

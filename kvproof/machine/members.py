@@ -10,8 +10,8 @@ from typing import Any
 
 from .classbody import MARK, MachineType
 from .declarations import Declaration
+from .mistakes import Line, MachineError
 from .source import class_at, function_of
-from .terms import Line, MachineError
 
 __all__ = ["members_of"]
 

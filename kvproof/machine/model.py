@@ -12,10 +12,11 @@ from typing import Any
 
 from .declarations import Event, Map, Queue
 from .language import Machine
-from .program import Assign, Loop, Push, Remove, Require, Statement, statements
-from .terms import RESULT, Bool, Int, Line, Real, Term
+from .mistakes import Line
+from .program import Assign, Let, Loop, Push, Remove, Require, Statement, statements
+from .terms import RESULT, Bool, Int, Real, Term
 
-__all__ = ["RESULT", "Action", "CountOf", "Model", "Property", "written"]
+__all__ = ["RESULT", "Action", "CountOf", "Model", "Promised", "Property", "written"]
 
 
 @dataclass(eq=False)
@@ -34,6 +35,12 @@ class Action:
     def requirements(self) -> list[Require]:
         """What must hold for the action to be possible."""
         return [s for s in self.body if isinstance(s, Require)]
+
+    @property
+    def asking(self) -> list[Let | Require]:
+        """What decides whether the action is possible: what it reads and requires, up to its last requirement."""
+        last = max((i for i, s in enumerate(self.body) if isinstance(s, Require)), default=-1)
+        return [s for s in self.body[: last + 1] if isinstance(s, Let | Require)]
 
     @property
     def loops(self) -> list[Loop]:
@@ -60,6 +67,35 @@ class Property:
     of: tuple[str, ...] = ()
     given: dict[str, Term] = field(default_factory=dict)
     derived: bool = False
+    promise: str = ""
+    """The promise that follows from it and others, where it is one of those (`promises.py`)."""
+    ranks: bool = False
+    """It says what steps do to the measure of that promise."""
+
+    @property
+    def member(self) -> str:
+        """The method of the machine that says it."""
+        return self.promise or self.name
+
+
+@dataclass(eq=False)
+class Promised:
+    """What must happen some day: for all values of ``binders`` a state in which ``goal`` holds is reached.
+
+    ``measure``: what fair steps lower until then. ``fair``: by action, variables for its parameters, and which of its
+    steps are not put off for ever, as a formula over these and the state before the step. ``only``: likewise, for some
+    actions, the only steps that are taken.
+    """
+
+    name: str
+    rule: str
+    doc: str
+    binders: tuple[Term, ...]
+    goal: Bool
+    measure: tuple[Int, ...]
+    fair: dict[str, tuple[tuple[Term, ...], Bool]]
+    only: dict[str, tuple[tuple[Term, ...], Bool]]
+    line: Line
 
 
 @dataclass(eq=False)
@@ -100,6 +136,8 @@ class Model:
     inits: dict[str, tuple[tuple[Term, ...], Term]]
     actions: dict[str, Action]
     properties: dict[str, Property]
+    promises: dict[str, Promised] = field(default_factory=dict)
+    """What must happen some day; the properties from which that follows are among the others."""
 
     @staticmethod
     def of(machine: type[Machine]) -> Model:

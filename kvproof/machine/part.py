@@ -22,7 +22,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from .declarations import Declaration, Event, Map, Queue
-from .terms import Line, MachineError, caller
+from .mistakes import Line, MachineError, caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,17 +1,18 @@
 """Statements: what an action does, in the order in which its text says so.
 
-An action's text is run once by the recorder in `language.py`; these are what it leaves behind. Every value that is read
-from the state is bound by a `Let` at the place where it was read: a read is a value, and a later write does not change
-it.
+An action's text is run once by the recorder in `recorder.py`; these are what it leaves behind. `Statement` is a closed
+union, over which interpreters match. Every value that is read from the state is bound by a `Let` at the place where it
+was read: a read is a value, and a later write does not change it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
-from .terms import Bool, Int, Line, Term
+from .mistakes import Line
+from .terms import Bool, Int, Term
 
 __all__ = [
     "Assign",
@@ -24,12 +25,13 @@ __all__ = [
     "Require",
     "Statement",
     "When",
+    "bodies",
     "statements",
     "terms",
 ]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Let:
     """Bind the value of ``value`` (as it is now) to the temporary ``name``."""
 
@@ -38,7 +40,7 @@ class Let:
     line: Line
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Require:
     """The action is only possible where this holds. Comes before every write."""
 
@@ -46,7 +48,7 @@ class Require:
     line: Line
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Assign:
     """``map[keys] = value``; a scalar has no keys."""
 
@@ -56,7 +58,7 @@ class Assign:
     line: Line
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Push:
     """Put ``element``, which is in no place of the queue, at the back, at the front, or right before ``anchor``."""
 
@@ -68,7 +70,7 @@ class Push:
     line: Line
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Remove:
     """Take ``element``, which is in the queue, out of it."""
 
@@ -78,7 +80,7 @@ class Remove:
     line: Line
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Emit:
     """Report an event to whoever listens. ``heard`` is what a listener makes of it; no other state changes."""
 
@@ -88,7 +90,7 @@ class Emit:
     line: Line
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class When:
     """``then`` where the condition holds, ``otherwise`` where it does not."""
 
@@ -98,7 +100,7 @@ class When:
     line: Line
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Each:
     """The body for every element of the binders' sorts at once.
 
@@ -111,7 +113,7 @@ class Each:
     line: Line
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Loop:
     """The body for index = 0, 1, … below ``count``, and only as long as ``going`` holds before a round.
 
@@ -136,32 +138,47 @@ Statement = Let | Require | Assign | Push | Remove | Emit | When | Each | Loop
 
 def terms(s: Statement) -> tuple[Term, ...]:
     """What the statement itself evaluates before anything else happens; not what stands inside it."""
-    if isinstance(s, Let):
-        return (s.value,)
-    if isinstance(s, Require | When):
-        return (s.condition,)
-    if isinstance(s, Assign):
-        return (*s.keys, s.value)
-    if isinstance(s, Push):
-        return (*s.keys, s.element) if s.anchor is None else (*s.keys, s.element, s.anchor)
-    if isinstance(s, Remove):
-        return (*s.keys, s.element)
-    if isinstance(s, Emit):
-        return s.args
-    return (s.count,) if isinstance(s, Loop) else ()
+    match s:
+        case Let():
+            return (s.value,)
+        case Require() | When():
+            return (s.condition,)
+        case Assign():
+            return (*s.keys, s.value)
+        case Push():
+            return (*s.keys, s.element) if s.anchor is None else (*s.keys, s.element, s.anchor)
+        case Remove():
+            return (*s.keys, s.element)
+        case Emit():
+            return s.args
+        case Each():
+            return ()
+        case Loop():
+            return (s.count,)
+        case unknown:
+            assert_never(unknown)
+
+
+def bodies(s: Statement) -> tuple[list[Statement], ...]:
+    """The lists of statements that stand inside this one."""
+    match s:
+        case When():
+            return s.then, s.otherwise
+        case Each():
+            return (s.body,)
+        case Emit():
+            return (s.heard,)
+        case Loop():
+            return s.going_lets, s.body
+        case Let() | Require() | Assign() | Push() | Remove():
+            return ()
+        case unknown:
+            assert_never(unknown)
 
 
 def statements(body: list[Statement]) -> Iterator[Statement]:
     """Every statement of the body, those inside others too."""
     for s in body:
         yield s
-        if isinstance(s, When):
-            yield from statements(s.then)
-            yield from statements(s.otherwise)
-        elif isinstance(s, Each):
-            yield from statements(s.body)
-        elif isinstance(s, Emit):
-            yield from statements(s.heard)
-        elif isinstance(s, Loop):
-            yield from statements(s.going_lets)
-            yield from statements(s.body)
+        for inner in bodies(s):
+            yield from statements(inner)

@@ -13,13 +13,17 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .classbody import check_override, mark_of, parameters_of
-from .declarations import Count, Event, Map, Queue, Sum
+from . import operations as op
+from .classbody import check_override, is_abstract, mark_of, parameters_of
+from .connectives import all_of
+from .declared import check_sorts, declare, is_fixed
 from .language import Machine
 from .members import members_of
-from .model import RESULT, Action, CountOf, Model, Property, written
+from .mistakes import Line, MachineError
+from .model import RESULT, Action, Model, Promised, Property, written
 from .part import Part, check_part
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Statement, statements, terms
+from .promises import properties_of
 from .recorder import Recorder, recording, variable
 from .rounds import check_each
 from .terms import (
@@ -27,28 +31,17 @@ from .terms import (
     Bool,
     Index,
     Int,
-    Line,
-    MachineError,
     Real,
-    Sort,
     Term,
-    all_of,
     as_bool,
-    as_int,
-    as_number,
-    as_real,
     as_term,
-    make,
+    name_of,
     none,
-    same_type,
-    substituted,
-    walk,
+    number_of,
 )
+from .traversal import substituted, walk
 
-__all__ = ["read", "reported", "speaking_of", "with_action"]
-
-READS = ("get", "has", "count", "size", "first", "head", "tail", "before", "empty")
-"""The operations that look at the state or at a parameter."""
+__all__ = ["possible_when", "read", "reported", "speaking_of", "with_action"]
 
 
 def read(machine: type[Machine]) -> Model:
@@ -57,6 +50,8 @@ def read(machine: type[Machine]) -> Model:
     Raises:
         MachineError: the text has a mistake.
     """
+    if is_abstract(machine):
+        raise MachineError(f"{machine.__name__} is a part of a machine (abstract=True): name one that extends it")
     model = Model(
         name=machine.__name__,
         doc=inspect.getdoc(machine) or "",
@@ -71,7 +66,7 @@ def read(machine: type[Machine]) -> Model:
         properties={},
     )
     members = members_of(machine)
-    _declare(model, members)
+    declare(model, members)
     for member in members.values():
         if isinstance(member, Part):
             check_part(machine, member)
@@ -84,7 +79,7 @@ def read(machine: type[Machine]) -> Model:
     _check_listeners(model)
     for name, (member, mark) in marked.items():
         if mark["kind"] != "action":
-            model.properties[name] = _property(model, name, member, mark)
+            _take(model, _said_by(model, name, member, mark))
     for prop in model.properties.values():
         for act in prop.of:
             if act not in model.actions:
@@ -99,25 +94,51 @@ def read(machine: type[Machine]) -> Model:
 def with_action(model: Model, action: Action) -> Model:
     """The machine with another action in the place of its own: what its properties say by `can` is said of this one."""
     changed = replace(model, actions=model.actions | {action.name: action})
-    possible = partial(_possible, action)
-    if repr(possible(action.params)) == repr(_possible(model.actions[action.name], action.params)):
+    possible = partial(possible_when, action)
+    if repr(possible(action.params)) == repr(possible_when(model.actions[action.name], action.params)):
         return changed
-    marks = {name: mark_of(model.machine, name, member) for name, member in members_of(model.machine).items()}
-    again = {}
-    for name in speaking_of(model, action.name):
-        mark = marks[name]
-        assert mark is not None
+    speaking = speaking_of(model, action.name)
+    again: dict[str, Property] = {}
+    for name in dict.fromkeys(model.properties[said].member for said in speaking):
         with _instead(action.name, possible):
-            again[name] = _property(changed, name, getattr(model.machine, name), mark)
+            again |= {p.name: p for p in _read_again(changed, name) if p.name in speaking}
     changed.properties = model.properties | again
     return changed
 
 
+def _read_again(model: Model, name: str) -> Iterator[Property]:
+    """What a method of the machine says, read once more; properties only."""
+    member = getattr(model.machine, name)
+    mark = mark_of(model.machine, name, member)
+    assert mark is not None
+    yield from (p for p in _said_by(model, name, member, mark) if isinstance(p, Property))
+
+
+def _said_by(
+    model: Model, name: str, function: Callable[..., Any], mark: dict[str, Any]
+) -> Iterator[Property | Promised]:
+    """The property that a method states, or the promise with those that it follows from; each is read when wanted."""
+    if mark["kind"] == "promise":
+        yield from properties_of(model, name, function, mark)
+    else:
+        yield _property(model, name, function, mark)
+
+
+def _take(model: Model, said: Iterable[Property | Promised]) -> None:
+    for one in said:
+        if isinstance(one, Promised):
+            model.promises[one.name] = one
+        elif one.name in model.properties:
+            raise MachineError(f"{one.name} is a property of two promises: rename one of these", one.line)
+        else:
+            model.properties[one.name] = one
+
+
 def reported(model: Model, emit: Emit, args: tuple[Term, ...]) -> Emit:
     """The same event in the same place, of something else: what a listener makes of it is said of that too."""
-    named = [t for arg in args for t in walk(arg) if t.op in ("temp", "var")]
+    named = [t.operation for arg in args for t in walk(arg)]
     around = Recorder(of_action=True)
-    around.home = {t.args[0 if t.op == "temp" else 1]: around.open[0] for t in named}
+    around.home = {n.number: around.open[0] for n in named if isinstance(n, op.Temporary | op.Variable)}
     with recording(f"event {emit.event}", of_action=True, outer=around) as rec:
         getattr(model.machine(), emit.event)(*args)
     (made,) = rec.body
@@ -136,14 +157,12 @@ def speaking_of(model: Model, action: str) -> list[str]:
             return TRUE
 
         known[action] = []
-        for name, prop in model.properties.items():
-            mark = mark_of(model.machine, name, getattr(model.machine, name))
-            assert mark is not None
-            heard.clear()
+        for name in dict.fromkeys(p.member for p in model.properties.values()):
             with _instead(action, hear):
-                _property(model, name, getattr(model.machine, name), mark)
-            if heard:
-                known[action].append(prop.name)
+                for prop in _read_again(model, name):
+                    if heard:
+                        known[action].append(prop.name)
+                    heard.clear()
     return known[action]
 
 
@@ -160,10 +179,10 @@ def _instead(action: str, possible: Callable[[tuple[Term, ...]], Bool]) -> Itera
         Recorder.instead = before
 
 
-def _possible(action: Action, given: tuple[Term, ...]) -> Bool:
-    """What the action requires for these arguments, of the state at hand."""
+def possible_when(action: Action, given: tuple[Term, ...]) -> Bool:
+    """When the action is possible with these arguments: what it requires, of the state at hand."""
     read = {s.name: s.value for s in action.body if isinstance(s, Let)}
-    variables = {p.args[1]: term for p, term in zip(action.params, given, strict=True)}
+    variables = {number_of(p): term for p, term in zip(action.params, given, strict=True)}
     return all_of(*[substituted(s.condition, variables, read) for s in action.requirements])
 
 
@@ -186,184 +205,24 @@ def _terms(model: Model) -> Iterator[tuple[Term, Line]]:
 
 def _check_part(model: Model, part: Term, line: Line) -> None:
     """What a term reads is part of this machine, and its sorts are known, wherever they are named."""
-    if part.op in READS and part.args[1] not in (model.maps | model.queues | model.counts):
-        raise MachineError(f"{part.args[1]} is read, which is not part of this machine", line)
-    if part.op == "within":
-        _sorts(model, [part.args[1]], line)
-    elif part.op in ("forall", "exists"):
-        _sorts(model, [type(b) for b in part.args[0]], line)
-    elif type(part) not in (Int, Real, Bool, Index, Term) and part is not none:
-        _sorts(model, [type(part)], line)
+    match part.operation:
+        case op.Read(_, name) if name not in (model.maps | model.queues | model.counts):
+            raise MachineError(f"{name} is read, which is not part of this machine", line)
+        case op.Within(_, index):
+            check_sorts(model, [index], line)
+        case op.Forall(binders) | op.Exists(binders):
+            check_sorts(model, [type(b) for b in binders], line)
+        case _ if type(part) not in (Int, Real, Bool, Index, Term) and part is not none:
+            check_sorts(model, [type(part)], line)
 
 
 def _drop_unused_sizes(model: Model) -> None:
     """The size of a queue is a count like any other, and costs as much: it is kept only where it is asked for."""
-    asked = {f"{part.args[1]}.size" for term, _ in _terms(model) for part in walk(term) if part.op == "size"}
+    said = [part.operation for term, _ in _terms(model) for part in walk(term)]
+    asked = {f"{read.name}.size" for read in said if isinstance(read, op.Size)}
     for name in model.queues:
         if f"{name}.size" not in asked:
             del model.counts[f"{name}.size"]
-
-
-# ------------------------------------------------------------------------------------------------ declarations
-
-
-def _declare(model: Model, members: dict[str, Any]) -> None:
-    for name, member in members.items():
-        if isinstance(member, Map):
-            model.maps[name] = member
-            _sorts(model, (*member.kinds, member.to), member.line)
-        elif isinstance(member, Queue):
-            model.queues[name] = member
-            _sorts(model, (*member.kinds, member.of), member.line)
-        elif isinstance(member, Event):
-            model.events[name] = member
-            _sorts(model, member.kinds, member.line)
-    for name, member in members.items():
-        if isinstance(member, Count):
-            _sorts(model, (*member.over, *member.kinds), member.line)
-            model.counts[name] = _count(model, name, member)
-    for name, queue in model.queues.items():
-        model.counts[f"{name}.size"] = _size(model, name, queue)
-    for name, mapping in model.maps.items():
-        if not mapping.is_param:
-            model.inits[name] = _init(model, name, mapping.kinds, mapping.init, mapping)
-    for name, queue in model.queues.items():
-        model.inits[name] = _init(model, name, (*queue.kinds, queue.of), queue.init, None)
-
-
-RESERVED = frozenset({"Bool", "Index", "Int", "Real", "Sort", "none"})
-"""Names that no sort can have."""
-
-
-def _sorts(model: Model, kinds: Iterable[type[Term]], line: Line) -> None:
-    for kind in kinds:
-        if kind in (Int, Real, Bool):
-            continue
-        if kind.__name__ in RESERVED:
-            text = f"a sort is named {kind.__name__}, which means something else: give it another name"
-            raise MachineError(text, line)
-        for known in (*model.sorts.values(), *(k.base for k in model.sorts.values() if issubclass(k, Sort))):
-            _check_pair(kind, known, line)
-            if issubclass(kind, Sort):
-                _check_pair(kind.base, known, line)
-        model.sorts.setdefault(kind.__name__, kind)
-
-
-def _check_pair(kind: type[Term], known: type[Term], line: Line) -> None:
-    """Two sorts of one machine have two names, and so have their extra elements."""
-    if kind is known:
-        return
-    if kind.__name__ == known.__name__:
-        text = f"two sorts are named {kind.__name__} ({_where(kind)}, {_where(known)}): rename one of them"
-        raise MachineError(text, line)
-    if not (issubclass(kind, Sort) and issubclass(known, Sort) and kind.base is known.base):
-        return
-    shared = set(kind.extra) & set(known.extra)
-    if shared and not (issubclass(kind, known) or issubclass(known, kind)):
-        raise MachineError(f"{kind.__name__} and {known.__name__} both have an extra element {min(shared)}", line)
-
-
-def _where(kind: type[Term]) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _is_fixed(model: Model, read: Term) -> bool:
-    """The read is of a parameter, or of a count of what only depends on parameters."""
-    name = read.args[1]
-    return name in model.params or (read.op == "count" and name in model.counts and not model.counts[name].reads)
-
-
-def _init(
-    model: Model, name: str, kinds: tuple[type[Term], ...], init: object, decl: Map[Any] | None
-) -> tuple[tuple[Term, ...], Term]:
-    line = (model.queues[name] if decl is None else decl).line
-    keys = tuple(variable(k, k.__name__.lower()[:1]) for k in kinds)
-    with recording(f"init of {name}", of_action=False, known=keys) as rec:
-        value = init(model.machine(), *keys) if callable(init) else init
-        term = as_bool(value, line) if decl is None else as_number(decl.to, as_term(value, line))
-        if decl is not None and (
-            not same_type(term, make(decl.to, "?")) or (term.is_optional and not decl.is_optional)
-        ):
-            raise MachineError(f"{name} holds {decl.to.__name__}; its first value {term!r} does not", line)
-        rec.check(term, line=line)
-    for part in walk(term):
-        if part.op in READS and not _is_fixed(model, part):
-            raise MachineError(f"the first value of {name} may only depend on parameters, not on {part!r}", line)
-    return keys, term
-
-
-def _count(model: Model, name: str, count: Count) -> CountOf:
-    names = list(inspect.signature(count.where).parameters)[1:]
-    kinds = (*count.over, *count.kinds)
-    if len(names) != len(kinds):
-        raise MachineError(
-            f"count {name}: `where` takes the machine and {len(kinds)} arguments, not {len(names)}", count.line
-        )
-    binders = tuple(variable(k, n) for k, n in zip(kinds, names, strict=True))
-    with recording(f"count {name}", of_action=False, known=binders) as rec:
-        value = as_term(count.where(model.machine(), *binders), count.line)
-        weight = _weight(count, value) if isinstance(count, Sum) else None
-        formula = as_bool(value, count.line) if weight is None else weight > 0
-        rec.check(formula, line=count.line)
-    elements = binders[: len(count.over)]
-    result = CountOf(name, elements, binders[len(elements) :], formula, count.line, weight=weight)
-    _track(model, result)
-    return result
-
-
-def _weight(count: Sum[Any], value: Term) -> Int | Real:
-    """What an element counts, in the type of the sum."""
-    return as_real(value, count.line) if count.to is Real else as_int(value, count.line)
-
-
-def _size(model: Model, name: str, queue: Queue[Any]) -> CountOf:
-    element = variable(queue.of, "element")
-    keys = tuple(variable(k, k.__name__.lower()[:1]) for k in queue.kinds)
-    formula = make(Bool, "has", "now", name, keys, element)
-    result = CountOf(f"{name}.size", (element,), keys, formula, Line("", 0))
-    _track(model, result)
-    return result
-
-
-def _track(model: Model, count: CountOf) -> None:
-    """Derive what a count reads, and that a write to one entry concerns one element.
-
-    Raises MachineError where it cannot: the count could then not be carried from state to state.
-    """
-    for part in walk(count.formula):
-        if part.op in ("forall", "exists"):
-            raise MachineError(
-                f"count {count.name} quantifies ({part!r}); a count may only look at its own element", count.line
-            )
-        if part.op in ("count", "size", "first", "head", "tail", "before", "empty"):
-            raise MachineError(
-                f"count {count.name} reads {part!r}, which one write can change for many elements", count.line
-            )
-        if part.op in ("get", "has"):
-            name = part.args[1]
-            if name in model.params:
-                continue
-            if name in model.maps and model.maps[name].is_tally:
-                raise MachineError(
-                    f"count {count.name} reads the tally {name}, which is no part of the state", count.line
-                )
-            places = (*part.args[2], *part.args[3:])
-            for element in count.elements:
-                if not any(p is element for p in places):
-                    raise MachineError(
-                        f"count {count.name} reads {part!r}, which is not indexed by {element!r}: "
-                        "one write would change the count of many elements",
-                        count.line,
-                    )
-            known = count.reads.setdefault(name, [])
-            where = tuple(next((i for i, p in enumerate(places) if p is e), -1) for e in count.elements)
-            if any(
-                tuple(next((i for i, p in enumerate(k) if p is e), -1) for e in count.elements) != where for k in known
-            ):
-                raise MachineError(
-                    f"count {count.name} reads {name} at two different places for one element", count.line
-                )
-            known.append(places)
 
 
 # ------------------------------------------------------------------------------------------ actions and properties
@@ -374,7 +233,7 @@ def _action(model: Model, name: str, function: Callable[..., Any], mark: dict[st
     kinds = parameters_of(function, name, line, skip=1)
     if RESULT in kinds:
         raise MachineError(f"a parameter of {name} is named {RESULT}, as is what an action returns: rename it", line)
-    _sorts(model, kinds.values(), line)
+    check_sorts(model, kinds.values(), line)
     params = tuple(variable(kind, n) for n, kind in kinds.items())
     with recording(f"action {name}", of_action=True, known=params) as rec:
         returned = function(model.machine(), *params)
@@ -422,11 +281,10 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
     is_step = kind == "step"
     concerned = _all_but(model, name, mark["unless"], of, line) if mark.get("unless") else of
     kinds = parameters_of(function, name, line, skip=2 if is_step else 1)
-    _sorts(model, kinds.values(), line)
-    variables = {n: variable(k, n) for n, k in kinds.items()}
+    check_sorts(model, kinds.values(), line)
     given = _given(model, name, kinds, of, line) if is_step else set()
-    if RESULT in given:
-        variables[RESULT].is_optional = any(_may_return_none(model.actions[act]) for act in of)
+    may_miss = {RESULT} if RESULT in given and any(_may_return_none(model.actions[act]) for act in of) else set()
+    variables = {n: variable(k, n, is_optional=n in may_miss) for n, k in kinds.items()}
     binders = tuple(v for n, v in variables.items() if n not in given)
     _check_binders(name, binders, line)
     _check_same_binding(model, name, function, given, of, line)
@@ -439,8 +297,8 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
         formula = as_bool(said, line)
         rec.check(formula, line=line)
     for part in walk(formula):
-        if part.op in READS:
-            _check_reading(model, name, kind, part, line)
+        if isinstance(read := part.operation, op.Read):
+            _check_reading(model, name, kind, part, read, line)
     doc, derived = inspect.getdoc(function) or "", mark.get("derived", False)
     bound = {n: v for n, v in variables.items() if n in given}
     return Property(name, kind, mark["rule"], doc, binders, formula, line, concerned, bound, derived)
@@ -466,7 +324,7 @@ def _may_return_none(act: Action) -> bool:
 def _given(model: Model, name: str, kinds: dict[str, type[Term]], of: Iterable[str], line: Line) -> set[str]:
     """The parameters of a property of steps that stand for those of the actions, or for what these return."""
     actions = [model.actions[a] for a in of if a in model.actions]
-    owned = [{p.args[0]: type(p) for p in a.params} for a in actions]
+    owned = [{name_of(p): type(p) for p in a.params} for a in actions]
     given = {n for n in kinds if owned and all(n in own for own in owned)}
     for n in given:
         for act, own in zip(actions, owned, strict=True):
@@ -495,9 +353,10 @@ def _shown(kind: type[Term] | None) -> str:
 
 def _check_binders(name: str, binders: Iterable[Term], line: Line) -> None:
     for b in binders:
-        if type(b) is Int:
+        if type(b) in (Int, Real):
+            kind = "integers" if type(b) is Int else "numbers"
             raise MachineError(
-                f"{name} would be asked for every {b.args[0]}, and integers have no last one: declare an index with "
+                f"{name} would be asked for every {b!r}, and {kind} have no last one: declare an index with "
                 "`class Name(Index)`, or name the actions of which it is a parameter",
                 line,
             )
@@ -530,9 +389,8 @@ def _parameter_names(machine: type[Machine], action: str) -> list[str] | None:
     return list(inspect.signature(method).parameters) if inspect.isfunction(method) else None
 
 
-def _check_reading(model: Model, name: str, kind: str, part: Term, line: Line) -> None:
-    read = part.args[1]
-    if kind == "assume" and not _is_fixed(model, part):
+def _check_reading(model: Model, name: str, kind: str, part: Term, read: op.Read, line: Line) -> None:
+    if kind == "assume" and not is_fixed(model, read):
         raise MachineError(f"assume {name} speaks of {part!r}, which is not a parameter", line)
-    if kind != "step" and read in model.maps and model.maps[read].is_tally:
-        raise MachineError(f"{name} reads the tally {read}, of which properties of steps alone can speak", line)
+    if kind != "step" and read.name in model.maps and model.maps[read.name].is_tally:
+        raise MachineError(f"{name} reads the tally {read.name}, of which properties of steps alone can speak", line)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
-from .terms import Term, parts
+from . import operations as op
+from .terms import Term
+from .traversal import parts
 
 __all__ = ["Reads", "reads_of"]
 
@@ -56,24 +59,44 @@ def reads_of(term: Term) -> Reads:
 
 
 def _read(term: Term) -> Reads:
-    op, args = term.op, term.args
-    if op == "lit":
-        return _NOTHING
-    if op == "var":
-        return Reads(variables=frozenset([args[1]]))
-    if op == "temp":
-        return Reads(temps=frozenset([args[0]]))
+    match term.operation:
+        case op.Constant():
+            return _NOTHING
+        case op.Variable(_, number):
+            return Reads(variables=frozenset([number]))
+        case op.Temporary(number):
+            return Reads(temps=frozenset([number]))
+        case op.Read() as read:
+            return _below(term).joined(_looked_at(read))
+        case _:
+            return _below(term)
+
+
+def _below(term: Term) -> Reads:
+    """What the operands look at."""
     found = _NOTHING
     for part in parts(term):
         found = found.joined(reads_of(part))
-    if op in ("get", "count"):
-        return found.joined(Reads(functions=frozenset([(args[0], args[1])])))
-    if op == "size":
-        return found.joined(Reads(functions=frozenset([(args[0], f"{args[1]}.size")])))
-    if op in ("has", "empty"):
-        return found.joined(Reads(functions=frozenset([(args[0], f"{args[1]}.has")])))
-    if op in ("first", "before", "head", "tail"):
-        both = frozenset([(args[0], f"{args[1]}.has"), (args[0], f"{args[1]}.rank")])
-        ends = frozenset([(args[0], args[1], op)]) if op in ("head", "tail") else frozenset()
-        return found.joined(Reads(functions=both, ends=ends))
     return found
+
+
+def _looked_at(read: op.Reading) -> Reads:
+    """What a look at the state itself is a look at."""
+    view, name = read.view, read.name
+    members = view, f"{name}.has"
+    order = frozenset([members, (view, f"{name}.rank")])
+    match read:
+        case op.Entry() | op.Total():
+            return Reads(functions=frozenset([(view, name)]))
+        case op.Size():
+            return Reads(functions=frozenset([(view, f"{name}.size")]))
+        case op.Has() | op.Empty():
+            return Reads(functions=frozenset([members]))
+        case op.First() | op.Before():
+            return Reads(functions=order)
+        case op.Head():
+            return Reads(functions=order, ends=frozenset([(view, name, "head")]))
+        case op.Tail():
+            return Reads(functions=order, ends=frozenset([(view, name, "tail")]))
+        case unknown:
+            assert_never(unknown)

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
+from . import operations as op
+from .mistakes import Line, MachineError, caller
 from .program import Let, Statement, When
-from .terms import Bool, Index, Int, Line, MachineError, Sort, Term, caller, make, parts
+from .terms import Bool, Index, Int, Sort, Term, number_of
+from .traversal import parts
 
 __all__ = ["Recorder", "fresh", "is_kind", "recorder", "recording", "variable"]
 
@@ -70,6 +73,10 @@ class Recorder:
             self.last_when = statement if isinstance(statement, When) else None
             self.has_read = False
 
+    def instead_of_last(self, statement: Statement) -> None:
+        """Put a statement in the place of the last one of the innermost open block."""
+        self.blocks[-1][-1] = statement
+
     def let(self, value: V) -> V:
         """Bind a value that was read from the state, unless we are inside a quantifier or a property."""
         if not self.of_action or self.depth:
@@ -78,11 +85,11 @@ class Recorder:
         number = fresh()
         self.add(Let(number, value, caller()))
         self.home[number] = self.open[-1]
-        return make(type(value), "temp", number, value, is_optional=value.is_optional)
+        return type(value)(op.Temporary(number, value), is_optional=value.is_optional)
 
     def belongs_here(self, *variables: Term) -> None:
         """A parameter, the element of an `each`, the index of a `loop`: it has a meaning in this block only."""
-        self.home.update({v.args[1]: self.open[-1] for v in variables})
+        self.home.update({number_of(v): self.open[-1] for v in variables})
 
     def check(self, *terms: Term, line: Line | None = None) -> None:
         """Values that were read inside `when`, `each` or `loop` stay there, and so do their elements and indices."""
@@ -91,17 +98,19 @@ class Recorder:
 
     def _check(self, term: Term, bound: frozenset[int], line: Line | None) -> None:
         """``bound``: what the quantifiers around the term bind."""
-        if term.op in ("forall", "exists"):
-            bound |= {b.args[1] for b in term.args[0]}
-            self._check(term.args[1], bound, line)
-            return
-        if term.op not in ("temp", "var"):
-            for part in parts(term):
-                self._check(part, bound, line)
-            return
-        number = term.args[0 if term.op == "temp" else 1]
+        match term.operation:
+            case op.Forall(binders, body) | op.Exists(binders, body):
+                self._check(body, bound.union(map(number_of, binders)), line)
+            case op.Temporary(number):
+                self._check_home(term, number, bound, "was read", line)
+            case op.Variable(_, number):
+                self._check_home(term, number, bound, "has its meaning", line)
+            case _:
+                for part in parts(term):
+                    self._check(part, bound, line)
+
+    def _check_home(self, term: Term, number: int, bound: frozenset[int], comes: str, line: Line | None) -> None:
         if number not in bound and not self._is_open(number):
-            comes = "was read" if term.op == "temp" else "has its meaning"
             where = "inside a `when`, `each`, `loop` or quantifier, or in another text, and is used outside of it"
             raise MachineError(f"{term!r} {comes} {where}", line)
 
@@ -194,9 +203,9 @@ def recording(
         Recorder.current, MachineError.where_in = before, label
 
 
-def variable(kind: type[V], name: str) -> V:
+def variable(kind: type[V], name: str, *, is_optional: bool = False) -> V:
     """A parameter, bound variable or loop index: unique, whatever its name."""
-    return make(kind, "var", name, fresh())
+    return kind(op.Variable(name, fresh()), is_optional=is_optional)
 
 
 def is_kind(kind: object) -> bool:

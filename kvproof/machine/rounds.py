@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from . import operations as op
+from .mistakes import MachineError
 from .model import Model
 from .program import Assign, Each, Let, Loop, Push, Remove, Statement, statements
-from .terms import MachineError, Term, parts
+from .terms import Term
+from .traversal import parts
 
 __all__ = ["check_each"]
-
-ORDERS = ("first", "before", "head", "tail", "empty", "size")
-"""Reads that look at a whole queue."""
 
 
 def check_each(model: Model, each: Each) -> None:
@@ -41,8 +41,8 @@ def check_each(model: Model, each: Each) -> None:
             raise MachineError(f"`each` cannot push before a member of {w.name}; push to its front or back", w.line)
     for s in inside:
         if isinstance(s, Let):
-            for read in _reads(s.value):
-                _check_read(model, each, read, own, s)
+            for term, read in _reads(s.value):
+                _check_read(model, each, term, read, own, s)
 
 
 def _named(each: Each) -> str:
@@ -70,26 +70,26 @@ def _own_places(each: Each, name: str, writes: list[Assign | Push | Remove]) -> 
     return tuple(found)
 
 
-def _reads(term: Term) -> Iterator[Term]:
+def _reads(term: Term) -> Iterator[tuple[Term, op.Read]]:
     """What the term reads from the state where it stands; what was read before is a value."""
-    if term.op == "temp":
-        return
-    if term.op in ("get", "has", "count", *ORDERS):
-        yield term
+    match term.operation:
+        case op.Temporary():
+            return
+        case op.Read() as read:
+            yield term, read
     for part in parts(term):
         yield from _reads(part)
 
 
-def _check_read(model: Model, each: Each, read: Term, own: dict[str, tuple[int, ...]], s: Let) -> None:
-    name = read.args[1]
-    if read.op == "count":
-        if own.keys() & model.counts[name].reads.keys():
-            raise MachineError(f"`each` reads the count {read!r}, which another round may change", s.line)
+def _check_read(model: Model, each: Each, term: Term, read: op.Read, own: dict[str, tuple[int, ...]], s: Let) -> None:
+    if isinstance(read, op.Total):
+        if own.keys() & model.counts[read.name].reads.keys():
+            raise MachineError(f"`each` reads the count {term!r}, which another round may change", s.line)
         return
-    if name not in own:
+    if read.name not in own:
         return
-    keys = read.args[2] if read.op != "has" else (*read.args[2], *read.args[3:])
+    keys = (*read.keys, read.element) if isinstance(read, op.Has) else read.keys
     # An order belongs to a whole queue: it is the round's own if the queue is.
-    is_own = all(p < len(keys) and keys[p] is b for p, b in zip(own[name], each.binders, strict=True))
+    is_own = all(p < len(keys) and keys[p] is b for p, b in zip(own[read.name], each.binders, strict=True))
     if not is_own:
-        raise MachineError(f"`each` reads {read!r}, which another round may write", s.line)
+        raise MachineError(f"`each` reads {term!r}, which another round may write", s.line)

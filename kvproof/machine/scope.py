@@ -17,7 +17,7 @@ from .declarations import Map
 from .model import Model
 from .terms import Bool, Index, Int, Real, Sort, Term
 
-__all__ = ["Scope", "ScopeError", "Value", "exact"]
+__all__ = ["Scope", "ScopeError", "Value", "exact", "plain"]
 
 Value = int | bool | Fraction | None
 """A value outside of terms: a number, a truth value, the number of an element, or None for none."""
@@ -40,6 +40,13 @@ def exact(value: object, what: str = "an exact number") -> Fraction:
         with contextlib.suppress(ValueError, ZeroDivisionError):
             return Fraction(value)
     raise ScopeError(f'{what}: an integer, or text such as "1/3", and not {value!r}')
+
+
+def plain(value: Value) -> int | bool | str | None:
+    """A value as JSON has it: an exact number that is no integer is text, such as 1/3; `exact` reads it back."""
+    if not isinstance(value, Fraction):
+        return value
+    return int(value) if value.denominator == 1 else str(value)
 
 
 @dataclass
@@ -153,7 +160,7 @@ class Scope:
         """The opposite of `flat`, as JSON values: an exact number that is no integer is text, such as 1/3."""
         values: list[Any] = [None if (v == NONE and mapping.is_optional) else v for v in flat]
         if mapping.to is Real:
-            values = [int(v) if v == int(v) else str(v) for v in flat]
+            values = [plain(Fraction(v)) for v in flat]
         for kind in reversed(mapping.kinds):
             n = self.size(kind)
             values = [values[i : i + n] for i in range(0, len(values), n)]

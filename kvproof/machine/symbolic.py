@@ -11,16 +11,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import z3
 
-from .declarations import Map
-from .formulas import Formula, Function, add, land, leq, less, lif, limplies, lnot, lor, num, real, sub
+from .evaluation import Evaluation
+from .formulas import Formula, Function, land, less, lif, limplies, num
 from .model import CountOf, Model, Property
 from .reads import reads_of
-from .scope import NONE
-from .terms import Bool, Int, Term, clauses, is_surely, variables
+from .terms import Bool, Int, Term, number_of
+from .traversal import clauses, numbers
 from .universe import Finite, Unbounded
 
 __all__ = ["Clause", "Snapshot", "Symbolic"]
@@ -111,7 +110,7 @@ class Symbolic:
 
     def member(self, count: CountOf, state: Snapshot, elements: Sequence[Formula], keys: Sequence[Formula]) -> Formula:
         """The element has the property that is counted."""
-        env = {b.args[1]: v for b, v in zip((*count.elements, *count.keys), (*elements, *keys), strict=True)}
+        env = {number_of(b): v for b, v in zip((*count.elements, *count.keys), (*elements, *keys), strict=True)}
         inside = land(*[self.universe.is_element(type(b), v) for b, v in zip(count.elements, elements, strict=True)])
         return land(inside, self.value(count.formula, state, env))
 
@@ -124,7 +123,7 @@ class Symbolic:
         """How much the element counts if it counts."""
         if count.weight is None:
             return self.universe.literal(count.to, 1)
-        env = {b.args[1]: v for b, v in zip((*count.elements, *count.keys), (*elements, *keys), strict=True)}
+        env = {number_of(b): v for b, v in zip((*count.elements, *count.keys), (*elements, *keys), strict=True)}
         return num(self.value(count.weight, state, env))
 
     def first(self) -> Snapshot:
@@ -156,7 +155,7 @@ class Symbolic:
     ) -> Formula:
         """The first value of an entry."""
         kind = self.model.maps[name].to if name in self.model.maps else Bool
-        env = {k.args[1]: v for k, v in zip(keys, values, strict=True)}
+        env = {number_of(k): v for k, v in zip(keys, values, strict=True)}
         return num(self.value(term, state, env, kind=kind))
 
     def end_of(self, state: Snapshot, name: str, op: str) -> Function:
@@ -231,7 +230,7 @@ class Symbolic:
         env: dict[int, Formula] | None = None,
     ) -> Formula:
         """One of the small formulas, for all values of its variables."""
-        return _Evaluation(self, now, views or {}, {}).claim(clause, env or {})
+        return Evaluation(self, now, views or {}, {}).claim(clause, env or {})
 
     def universally(self, prop: Property, now: Snapshot) -> Formula:
         """The property of one state, for all values of its parameters."""
@@ -251,133 +250,10 @@ class Symbolic:
 
         ``kind``: the type that the value is wanted in, which `none` has none of by itself.
         """
-        evaluation = _Evaluation(self, now, views or {}, temps if temps is not None else {})
+        evaluation = Evaluation(self, now, views or {}, temps if temps is not None else {})
         return evaluation.of(t, env) if kind is None else evaluation.as_kind(kind, t, env)
 
 
 def _used(binders: Sequence[Term], clause: Term) -> Clause:
-    named = variables(clause)
-    return tuple(b for b in binders if b.args[1] in named), clause
-
-
-@dataclass
-class _Evaluation:
-    """Turns terms into formulas over given states."""
-
-    symbolic: Symbolic
-    now: Snapshot
-    views: Mapping[str, Snapshot]
-    temps: Mapping[int, Formula]
-
-    def of(self, t: Term, env: dict[int, Formula]) -> Formula:
-        op, a, u = t.op, t.args, self.symbolic.universe
-        if op == "lit":
-            return u.literal(type(t), a[0])
-        if op == "var":
-            return env[a[1]]
-        if op == "temp":
-            return self.temps[a[0]]
-        if op == "not":
-            return lnot(self.of(a[0], env))
-        if op == "and":
-            return land(self.of(a[0], env), self.of(a[1], env))
-        if op == "or":
-            return lor(self.of(a[0], env), self.of(a[1], env))
-        if op == "implies":
-            return limplies(self.of(a[0], env), self.of(a[1], env))
-        if op == "eq":
-            return self._equal(a[0], a[1], env)
-        if op in ("lt", "le"):
-            return less(self.of(a[0], env), self.of(a[1], env), strict=op == "lt")
-        if op == "add":
-            return add(num(self.of(a[0], env)), num(self.of(a[1], env)))
-        if op == "sub":
-            return sub(num(self.of(a[0], env)), num(self.of(a[1], env)))
-        if op == "mul":
-            return num(self.of(a[0], env)) * num(self.of(a[1], env))
-        if op in ("div", "floordiv"):
-            return num(self.of(a[0], env)) / num(self.of(a[1], env))
-        if op == "mod":
-            return num(self.of(a[0], env)) % num(self.of(a[1], env))
-        if op == "within":
-            return u.is_element(a[1], num(self.of(a[0], env)))
-        if op == "real":
-            return real(num(self.of(a[0], env)))
-        if op == "ite":
-            kind = type(t)
-            return lif(self.of(a[0], env), self.as_kind(kind, a[1], env), self.as_kind(kind, a[2], env))
-        if op == "forall":
-            return land(*[self.claim(clause, env) for clause in self.symbolic.clauses(a[0], a[1])])
-        if op == "exists":
-            kinds = [type(b) for b in a[0]]
-            return u.quantify(
-                op, kinds, lambda *v: self.of(a[1], env | {b.args[1]: x for b, x in zip(a[0], v, strict=True)})
-            )
-        return self._read(t, env)
-
-    def claim(self, clause: Clause, env: dict[int, Formula]) -> Formula:
-        """What the clause says for all values of its variables."""
-        binders, formula = clause
-
-        def at(*values: Formula) -> Formula:
-            return self.of(formula, env | {b.args[1]: v for b, v in zip(binders, values, strict=True)})
-
-        return self.symbolic.universe.quantify("forall", [type(b) for b in binders], at)
-
-    def as_kind(self, kind: type[Term], t: Term, env: dict[int, Formula]) -> Formula:
-        """The term as a value of this type: `none` has no type of its own."""
-        return self.symbolic.universe.literal(kind, None) if t.op == "lit" and t.args[0] is None else self.of(t, env)
-
-    def _equal(self, a: Term, b: Term, env: dict[int, Formula]) -> Formula:
-        kind = type(b) if a.op == "lit" and a.args[0] is None else type(a)
-        return leq(self.as_kind(kind, a, env), self.as_kind(kind, b, env))
-
-    def _default(self, mapping: Map[Any]) -> Formula:
-        """What a finite universe reads outside of the keys' types, as the other interpreters do."""
-        if mapping.to is Bool:
-            return False
-        return self.symbolic.universe.literal(mapping.to, NONE if mapping.is_optional else 0)
-
-    def _read(self, t: Term, env: dict[int, Formula]) -> Formula:
-        op, view, name = t.op, t.args[0], t.args[1]
-        state = self.now if view == "now" else self.views[view]
-        symbolic, u = self.symbolic, self.symbolic.universe
-        keys = [num(self.of(k, env)) for k in t.args[2]]
-        if op in ("size", "count"):
-            total = f"{name}.size" if op == "size" else name
-            count = symbolic.model.counts[total]
-            kinds = [type(k) for k in count.keys]
-            function = symbolic.params[total] if total in symbolic.params else state.functions[total]
-            return u.guard_read(u.literal(count.to, 0), kinds, keys, function(*keys))
-        if op == "get":
-            mapping = symbolic.model.maps[name]
-            function = symbolic.params[name] if mapping.is_param else state.functions[name]
-            return u.guard_read(self._default(mapping), mapping.kinds, keys, function(*keys))
-        queue = symbolic.model.queues[name]
-        has, rank = state.functions[f"{name}.has"], state.functions[f"{name}.rank"]
-
-        def standing(e: Formula, inside: Formula = True) -> Formula:
-            return land(inside, u.guard_read(False, (*queue.kinds, queue.of), (*keys, e), has(*keys, e)))
-
-        elements = [self.of(e, env) for e in t.args[3:]]
-        members = [
-            standing(x, is_surely(e, queue.of) or u.is_element(queue.of, x))
-            for e, x in zip(t.args[3:], elements, strict=True)
-        ]
-        if op == "has":
-            return members[0]
-        if op == "empty":
-            return u.quantify("forall", [queue.of], lambda b: lnot(standing(b)))
-        if op == "before":
-            a, b = elements
-            return land(*members, less(rank(*keys, a), rank(*keys, b), strict=True))
-        if op == "first":
-            (a,) = elements
-            rest = u.quantify(
-                "forall",
-                [queue.of],
-                lambda c: limplies(standing(c), less(rank(*keys, a), rank(*keys, c), strict=False)),
-            )
-            return land(*members, rest)
-        assert op in ("head", "tail")
-        return symbolic.end_of(state, name, op)(*keys)
+    named = numbers(clause)
+    return tuple(b for b in binders if number_of(b) in named), clause

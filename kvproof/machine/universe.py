@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 import z3
 
 from .formulas import Formula, Function, Keyed, integer, land, leq, less, lif, limplies, lnot, lor
+from .mistakes import MachineError
 from .model import Model
 from .scope import NONE
-from .terms import Bool, Index, Int, MachineError, Real, Sort, Term
+from .terms import Bool, Index, Int, Real, Sort, Term
 
 __all__ = ["Finite", "Unbounded"]
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import z3
 
+from . import operations as op
+from .fitting import fits
 from .formulas import Formula, integer, land, leq, less, limplies, lnot, num
 from .symbolic import Snapshot, Symbolic
-from .terms import RESULT, Bool, Index, Int, Term, fits, make, parts
+from .terms import RESULT, Bool, Index, Int, Term, number_of
+from .traversal import parts
 from .universe import Unbounded
 
 __all__ = ["WellFormed", "have_values", "is_key"]
-
-_READS = ("get", "count", "size", "has", "head", "tail", "first", "before", "empty")
 
 
 def is_key(universe: Unbounded, kind: type[Term], value: Formula) -> Formula:
@@ -37,42 +39,64 @@ class WellFormed:
 
     def demands(self, term: Term, env: dict[int, Formula]) -> Formula:
         """The condition under which the term has a value."""
-        op, a = term.op, term.args
-        if op in ("lit", "var", "temp"):
-            return True
-        if op in ("and", "implies", "or"):
-            left = self._value(a[0], env)
-            right = limplies(lnot(left) if op == "or" else left, self.demands(a[1], env))
-            return land(self.demands(a[0], env), right)
-        if op == "ite":
-            condition = self._value(a[0], env)
-            then = limplies(condition, self.demands(a[1], env))
-            return land(self.demands(a[0], env), then, limplies(lnot(condition), self.demands(a[2], env)))
-        if op in ("forall", "exists"):
-            return self.symbolic.universe.quantify(
-                "forall",
-                [type(b) for b in a[0]],
-                lambda *v: self.demands(a[1], env | {b.args[1]: x for b, x in zip(a[0], v, strict=True)}),
-            )
-        needed = [self.demands(p, env) for p in parts(term)]
-        if op in _READS:
-            needed.append(self._keys(term, env))
-        if op == "div":
-            needed.append(lnot(leq(self._value(a[1], env), z3.RealVal(0))))
-        if op in ("floordiv", "mod"):
-            needed.append(less(integer(0), num(self._value(a[1], env)), strict=True))
-        if op in ("head", "tail"):
-            needed.append(lnot(self._value(make(Bool, "empty", *a), env)))
-        return land(*needed)
+        match term.operation:
+            case op.Constant() | op.Variable() | op.Temporary():
+                return True
+            case op.And(left, right) | op.Implies(left, right):
+                needed = limplies(self._value(left, env), self.demands(right, env))
+                return land(self.demands(left, env), needed)
+            case op.Or(left, right):
+                needed = limplies(lnot(self._value(left, env)), self.demands(right, env))
+                return land(self.demands(left, env), needed)
+            case op.Ite(condition, then, otherwise):
+                holds = self._value(condition, env)
+                way = limplies(holds, self.demands(then, env))
+                return land(self.demands(condition, env), way, limplies(lnot(holds), self.demands(otherwise, env)))
+            case op.Forall(binders, body) | op.Exists(binders, body):
+                return self.symbolic.universe.quantify(
+                    "forall",
+                    [type(b) for b in binders],
+                    lambda *v: self.demands(body, env | {number_of(b): x for b, x in zip(binders, v, strict=True)}),
+                )
+            case op.Divide(_, divisor):
+                is_number = lnot(leq(self._value(divisor, env), z3.RealVal(0)))
+                return land(self._below(term, env), is_number)
+            case op.FloorDivide(_, divisor) | op.Modulo(_, divisor):
+                is_positive = less(integer(0), num(self._value(divisor, env)), strict=True)
+                return land(self._below(term, env), is_positive)
+            case op.Head() | op.Tail() as read:
+                is_filled = lnot(self._value(Bool(op.Empty(read.view, read.name, read.keys)), env))
+                return land(self._below(term, env), self._keys(read, env), is_filled)
+            case (op.Entry() | op.Total() | op.Size() | op.Empty() | op.Has() | op.First() | op.Before()) as read:
+                return land(self._below(term, env), self._keys(read, env))
+            case (
+                op.Not()
+                | op.Equal()
+                | op.Less()
+                | op.AtMost()
+                | op.Within()
+                | op.Add()
+                | op.Subtract()
+                | op.Multiply()
+                | op.ToReal()
+            ):
+                return self._below(term, env)
+            case unknown:
+                assert_never(unknown)
+
+    def _below(self, term: Term, env: dict[int, Formula]) -> Formula:
+        """All operands have values."""
+        return land(*[self.demands(part, env) for part in parts(term)])
 
     def _value(self, term: Term, env: dict[int, Formula]) -> Formula:
         return self.symbolic.value(term, self.now, env, self.views, self.temps)
 
-    def _keys(self, term: Term, env: dict[int, Formula]) -> Formula:
+    def _keys(self, read: op.Read, env: dict[int, Formula]) -> Formula:
         universe = self.symbolic.universe
         needed = []
-        for kind, key in zip(self._kinds(term.args[1]), term.args[2], strict=True):
-            is_index = isinstance(key, Index) and key.op == "var" and key.args[0] != RESULT
+        for kind, key in zip(self._kinds(read.name), read.keys, strict=True):
+            said = key.operation
+            is_index = isinstance(key, Index) and isinstance(said, op.Variable) and said.name != RESULT
             if not fits(key, kind) or (isinstance(key, Int) and not is_index):
                 needed.append(is_key(universe, kind, num(self._value(key, env))))
         return land(*needed)
@@ -102,7 +126,7 @@ def have_values(
     asks = WellFormed(symbolic, now, views or {}, {})
 
     def at(*values: Formula) -> Formula:
-        here = (env or {}) | {b.args[1]: v for b, v in zip(binders, values, strict=True)}
+        here = (env or {}) | {number_of(b): v for b, v in zip(binders, values, strict=True)}
         return land(*[asks.demands(term, here) for term in terms])
 
     return symbolic.universe.quantify("forall", [type(b) for b in binders], at)

@@ -88,7 +88,7 @@ def assert_played(
         UsageError: it lacks what every manager has.
     """
     from ..engines.driver.requests import LEVEL, more_oracles
-    from ..engines.hunt import judged_in
+    from ..engines.verdicts import judged_in
     from .fuzzing import judged_beside
     from .session import InProcess
     from .telling import story

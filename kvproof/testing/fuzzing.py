@@ -9,7 +9,10 @@ from functools import cached_property
 from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
 from ..engines.driver import requests
-from ..engines.hunt import Finding, Judged, Report, hunt, judged_in, verdict
+from ..engines.driver.traits import of_requests
+from ..engines.hunt import hunt
+from ..engines.report import Finding, Report
+from ..engines.verdicts import Judged, judged_in, verdict
 from ..judge.record import Answer, Case
 from ..judge.sight import RULES, Sight, said
 from ..judge.violation import Verdict, Violation
@@ -124,6 +127,7 @@ def fuzz_manager(
             examples=examples,
             findings=findings,
             closing=requests.closing(can),
+            traits=of_requests(can),
             sight=Sight(),
         )
     return Fuzzed(kind, report)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ..errors import UsageError
 from ..machine import Model
-from ..machine.concrete import Concrete
+from ..machine.concrete import Concrete, Result
 from ..machine.scope import NONE, Scope
 from ..spec.pool import Pool
 from .requests import Request, Workload
@@ -137,7 +137,7 @@ class SpecTarget:
         """Tell whether the machine allows an action now."""
         return self.machine.is_enabled(self.state, action, args)
 
-    def perform(self, action: str, *args: int) -> int | bool | None:
+    def perform(self, action: str, *args: int) -> Result:
         """Do an action and return its result.
 
         Raises:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from ..refimpl.block_pool import BlockPool, FreeOrder
 from ..refimpl.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
-from ..refimpl.host_tier import HostTier
-from ..refimpl.manager import KVCacheManager
-from ..refimpl.mirror import MirrorManager
-from ..refimpl.request_flow import RequestFlow
+from ..refimpl.pool.block_pool import BlockPool, FreeOrder
+from ..refimpl.pool.manager import KVCacheManager
+from ..refimpl.pool.request_flow import RequestFlow
+from ..refimpl.tiers.host_tier import HostTier
+from ..refimpl.tiers.mirror import MirrorManager
 from .requests import BLOCK_TOKENS, Request
 
 Key = Hashable

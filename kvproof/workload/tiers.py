@@ -11,12 +11,12 @@ from time import perf_counter
 
 import msgspec
 
-from ..refimpl.clocks import VirtualClock
-from ..refimpl.keys import chain_keys
-from ..refimpl.links import LinkModel
-from ..refimpl.shared_access import SharedAccess
-from ..refimpl.shared_tier import SharedTier
-from ..refimpl.tier_replay import RequestRecord, StallError, TierReplay, TimedRequest, run
+from ..refimpl.pool.keys import chain_keys
+from ..refimpl.timed.clocks import VirtualClock
+from ..refimpl.timed.links import LinkModel
+from ..refimpl.timed.replay import RequestRecord, StallError, TierReplay, TimedRequest, run
+from ..refimpl.timed.shared_access import SharedAccess
+from ..refimpl.timed.shared_tier import SharedTier
 from ..untrusted.numbers import Rate
 from .replay import SAMPLED_BLOCKS, BrokenRule, Check
 from .requests import BLOCK_TOKENS, Request, Workload

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Literal
 
-from ..refimpl.manager import RequestId
-from ..refimpl.tier_records import Landed, Removed, Stored, TierEvent, TiersSnapshot
+from ..refimpl.pool.manager import RequestId
+from ..refimpl.timed.records import Landed, Removed, Stored, TierEvent, TiersSnapshot
 from .violation import Violation
 
 

@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..refimpl.links import Completion
-from ..refimpl.manager import RequestId
-from ..refimpl.shared_access import Fetched
-from ..refimpl.shared_tier import SharedLanded
-from ..refimpl.tier_records import Landed
-from ..refimpl.tier_replay import LogEntry, RequestRecord, TimedRequest
+from ..refimpl.pool.manager import RequestId
+from ..refimpl.timed.links import Completion
+from ..refimpl.timed.records import Landed
+from ..refimpl.timed.replay import LogEntry, RequestRecord, TimedRequest
+from ..refimpl.timed.shared_access import Fetched
+from ..refimpl.timed.shared_tier import SharedLanded
 from .violation import Violation
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from ..refimpl.links import LinkModel
-from ..refimpl.manager import RequestId
-from ..refimpl.tier_records import Landed, TierEvent
-from ..refimpl.timed_tiers import TimedTiers
+from ..refimpl.pool.manager import RequestId
+from ..refimpl.timed.links import LinkModel
+from ..refimpl.timed.records import Landed, TierEvent
+from ..refimpl.timed.tiers import TimedTiers
 from .timed_ledger import TierLedger
 
 

@@ -14,7 +14,7 @@ from kvproof.cli.changes import Change, Changes, Fate, Side, _once
 from kvproof.cli.engine_replay import Outcome
 from kvproof.cli.hunting import Plan
 from kvproof.engines.driver.command import Driver
-from kvproof.engines.hunt import Finding
+from kvproof.engines.report import Finding
 from kvproof.judge.record import Answer, Case
 from kvproof.judge.violation import Verdict, Violation
 

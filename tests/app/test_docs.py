@@ -57,7 +57,7 @@ REQUIREMENTS = [
 CODE = {
     name
     for folder in ("refimpl", "spec", "tests/smt", "benchmarks")
-    for path in (ROOT / folder).glob("*.py")
+    for path in (ROOT / folder).rglob("*.py")
     for name in (
         path.stem,
         path.relative_to(ROOT).as_posix(),

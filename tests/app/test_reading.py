@@ -26,7 +26,7 @@ from kvproof.harness.levels import LEVELS
 from kvproof.harness.scopes import scope_of_params
 from kvproof.judge.record import Answer
 from kvproof.machine.concrete import Concrete
-from kvproof.spec.links import Links
+from kvproof.spec.timed.links import Links
 from kvproof.untrusted import limits
 from kvproof.untrusted.reading import UnreadableError, check_json, decode_json, read_bounded, small_fraction
 from kvproof.untrusted.text import file_stem, json_text, one_line, visible

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from kvproof import spec
 from kvproof.cli import main as cli
 from kvproof.harness import machines
 from kvproof.harness.levels import LEVELS
-from kvproof.harness.machines import KNOWN
+from kvproof.harness.machines import KNOWN, find_machine
 from kvproof.registry import Registry
 
 MACHINE = """
@@ -50,12 +51,19 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return installed
 
 
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_machine_can_be_imported_from_the_specification(name: str) -> None:
+    kind = find_machine(name)
+    assert getattr(spec, kind.__name__) is kind
+    assert kind.__module__ == KNOWN[name][0]
+
+
 def test_a_machine_of_an_installed_package_has_a_name(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
     install(MACHINE, "[kvproof.machines]\nlamp = of_others:Lamp\n")
     assert cli.run(["prove", "lamp", "--fresh"]) == 0
     assert "Lamp" in capsys.readouterr().out
     assert cli.run(["prove", "nothing"]) == 2
-    assert "file-store, lamp, or your own as FILE.py:CLASS" in capsys.readouterr().err
+    assert "tree, lamp, or your own as FILE.py:CLASS" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

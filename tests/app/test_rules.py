@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kvproof.checkers.mutation.record import Record
 from kvproof.cli import main as cli
 from kvproof.cli.keepers import codes_in, keepers
+from kvproof.cli.matrix_page import matrix
 from kvproof.cli.rules_page import page
 from kvproof.harness.machines import KNOWN, REFUTED, find_machine
 from kvproof.machine import Model
@@ -36,6 +38,13 @@ def test_every_code_that_is_cited_is_a_rule() -> None:
     # Machines of tests have rules of their own, and other things have such names too: ruff's D1, Z3's P7 of a row.
     of_the_kit = {path: codes for path, codes in unknown.items() if codes and not path.startswith("tests/")}
     assert of_the_kit == {}
+
+
+def test_the_matrix_is_current() -> None:
+    record = ROOT / "benchmarks" / "data" / "mutants.jsonl"
+    written = (ROOT / "docs" / "matrix.md").read_text()
+    again = f"kvproof rules --matrix --record {record.relative_to(ROOT)} > docs/matrix.md"
+    assert written == matrix(list(RULES.values()), Record(record).known.values()), f"write it anew: {again}"
 
 
 def test_every_known_fault_that_is_cited_has_its_place() -> None:

@@ -6,6 +6,7 @@ number their blocks from 0, so that blocks are compared by number and hashes by 
 
 from collections import deque
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -13,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvproof.errors import UsageError
-from kvproof.refimpl.block_pool import BlockPool, FreeOrder
-from kvproof.refimpl.manager import KVCacheManager, RequestId
-from kvproof.refimpl.request_flow import RequestFlow
+from kvproof.refimpl.pool.block_pool import BlockPool, FreeOrder
+from kvproof.refimpl.pool.manager import KVCacheManager, RequestId
+from kvproof.refimpl.pool.request_flow import RequestFlow
 from kvproof.workload.replay import Replay, Result
 from kvproof.workload.requests import BLOCK_TOKENS, Request, Workload, read_workload
 from kvproof.workload.spec_target import SpecTarget
@@ -126,7 +127,7 @@ class Followed(KVCacheManager):
 class Judged(SpecTarget):
     """The machine, with all its properties checked at each step."""
 
-    def perform(self, action: str, *args: int) -> int | bool | None:
+    def perform(self, action: str, *args: int) -> int | bool | Fraction | None:
         before = self.machine.copy(self.state)
         result = super().perform(action, *args)
         assert self.machine.violations(self.state) == []
@@ -181,7 +182,7 @@ def agree(
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("capacity", "at_once"), [(40, 1), (40, 4), pytest.param(100, 4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("capacity", "at_once"), [(40, 1), (40, 4), pytest.param(100, 4, marks=pytest.mark.nightly)])
 def test_call_by_call_on_real_requests(capacity: int, at_once: int, order: FreeOrder) -> None:
     run = agree(real("conversation", 60), capacity, order, at_once=at_once)
     assert run.calls > 500

@@ -23,7 +23,7 @@ from kvproof.cli import main as cli
 from kvproof.cli import output
 from kvproof.cli.findings import file_name
 from kvproof.cli.schema import Report
-from kvproof.engines.hunt import Finding
+from kvproof.engines.report import Finding
 from kvproof.harness.instances import Instance
 from kvproof.harness.levels import LEVELS
 from kvproof.harness.pool.target import PoolTarget

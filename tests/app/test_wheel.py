@@ -65,7 +65,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     }
     held = {name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith("kvproof-")}
     assert held == wanted
-    assert {"kvproof/py.typed", "kvproof/engines/worker/__main__.py", "kvproof/refimpl/block_pool.py"} <= held
+    assert {"kvproof/py.typed", "kvproof/engines/worker/__main__.py", "kvproof/refimpl/pool/block_pool.py"} <= held
 
 
 def test_the_wheel_alone_verifies(environment: Path, tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from kvproof.cli.workload import plot
 from kvproof.cli.workload.timed_options import parse_bytes, parse_rate
 from kvproof.cli.workload.timed_report import show_time
 from kvproof.errors import UsageError
-from kvproof.refimpl import tier_replay
-from kvproof.refimpl.host_cache import HostCache
-from kvproof.refimpl.links import Completion, LinkModel
-from kvproof.refimpl.shared_access import SharedAccess
-from kvproof.refimpl.shared_tier import SharedTier
-from kvproof.refimpl.tier_replay import RequestRecord, TierReplay
-from kvproof.refimpl.timed_tiers import TimedTiers
+from kvproof.refimpl.timed import replay
+from kvproof.refimpl.timed.host_cache import HostCache
+from kvproof.refimpl.timed.links import Completion, LinkModel
+from kvproof.refimpl.timed.replay import RequestRecord, TierReplay
+from kvproof.refimpl.timed.shared_access import SharedAccess
+from kvproof.refimpl.timed.shared_tier import SharedTier
+from kvproof.refimpl.timed.tiers import TimedTiers
 from kvproof.workload.replay import Replay
 from kvproof.workload.requests import Workload, read_workload
 from kvproof.workload.target import RefimplTarget
@@ -490,7 +490,7 @@ class TestFaults:
         assert result.violation.rule == "G4"
 
     def test_the_last_token_is_not_computed(self, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tier_replay._Entry, "keys", property(lambda entry: entry.request.keys))
+        monkeypatch.setattr(replay._Entry, "keys", property(lambda entry: entry.request.keys))
         result = in_time(read_workload(small))
         assert result.violation is not None
         assert result.violation.rule == "P14"

@@ -8,7 +8,8 @@ import pytest
 from kvproof.checkers.trace import read_trace
 from kvproof.cli.engine_replay import outcome_in
 from kvproof.cli.findings import case_of, violation_of
-from kvproof.engines.known import expectation, read_known
+from kvproof.engines.catalog import ENGINES
+from kvproof.engines.known import Listed, read_known
 
 from .installed import engine, session
 
@@ -25,7 +26,11 @@ def test_a_reported_finding_is_seen_again_and_is_on_the_list(path: Path) -> None
     outcome = outcome_in(session(release), engine(release), case, recorded)
     assert outcome.kind == "same", outcome.words
     assert outcome.violation is not None
-    assert expectation(read_known(DOCS / "known.toml"), "vllm", release)(outcome.violation, case) is not None
+    cases = ENGINES["vllm"].cases(case.level)
+    assert cases is not None
+    assert cases.traits is not None
+    listed = Listed(read_known(DOCS / "known.toml"), "vllm", release)
+    assert listed.why(outcome.violation, case.level, cases.traits(release).of(case)) is not None
 
 
 def test_every_trace_is_explained() -> None:

@@ -7,9 +7,11 @@ import pytest
 
 from kvproof.checkers.trace import decode_trace, encode_trace
 from kvproof.cli.findings import case_of, file_name, report_to_json, tell, trace_of, violation_of
-from kvproof.engines.hunt import Report, hunt, judged_in, verdict
-from kvproof.engines.known import Known, KnownError, expectation, read_known
+from kvproof.engines.hunt import hunt
+from kvproof.engines.known import Known, KnownError, Listed, read_known
+from kvproof.engines.report import Report
 from kvproof.engines.session import Limits, Session
+from kvproof.engines.verdicts import judged_in, verdict
 from kvproof.judge.violation import Violation
 
 from .toys import cases, toy
@@ -22,7 +24,10 @@ def session() -> Iterator[Session]:
 
 
 def hunted(session: Session, examples: int = 200, **setup: object) -> Report:
-    return hunt(judged_in(session), "fake==1.0", "toy", {"toy": cases(**setup)}, seconds=60, examples=examples)
+    return hunt(
+        judged_in(session), "fake==1.0", "toy", {"toy": cases(**setup)}, seconds=60, examples=examples,
+        renew=session.renew,
+    )  # fmt: skip
 
 
 def test_the_right_toy_is_left_in_peace(session: Session) -> None:
@@ -75,9 +80,9 @@ KNOWN = Known("fake", "P13", "salts are ignored", "https://example.org/1", ">=1,
 
 
 def test_known_findings_are_told_apart(session: Session) -> None:
-    why = expectation([KNOWN], "fake", "1.0")
+    listed = Listed([KNOWN], "fake", "1.0")
     report = hunt(
-        judged_in(session), "fake==1.0", "toy", {"toy": cases(fault="P13")}, seconds=60, examples=300, expected=why
+        judged_in(session), "fake==1.0", "toy", {"toy": cases(fault="P13")}, seconds=60, examples=300, listed=listed
     )
     expected = {f.violation.rule: f.expected for f in report.findings}
     assert expected["P13"] == "salts are ignored (https://example.org/1)"
@@ -93,6 +98,16 @@ def test_a_known_finding_is_one_of_its_releases_and_its_rule_only() -> None:
     assert Known("fake", "P13", "", "", key=["a"]).fits("fake", "1", violation, "toy")
     assert not Known("fake", "P13", "", "", key=["b"]).fits("fake", "1", violation, "toy")
     assert not Known("fake", "P13", "", "", level="pool").fits("fake", "1", violation, "toy")
+
+
+def test_an_entry_never_hides_another_cause() -> None:
+    """What shows alike and needs something else is news."""
+    violation = Violation("L1", "requests that never end", "...", ("device",))
+    drafts = Known("fake", "L1", "look-ahead slots", "", needs=["drafts", "window"])
+    assert drafts.fits("fake", "1", violation, "toy", {"window", "drafts"})
+    assert not drafts.fits("fake", "1", violation, "toy", {"window"})
+    assert not drafts.fits("fake", "1", violation, "toy", {"window", "drafts", "mamba"})
+    assert not drafts.fits("fake", "1", violation, "toy")
 
 
 @pytest.mark.parametrize(

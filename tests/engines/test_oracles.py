@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kvproof.engines.hunt import close, verdict
 from kvproof.engines.session import Session
+from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Case
 from kvproof.spec.rules import RULES
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.hunt import close, verdict
+from kvproof.engines.verdicts import close, verdict
 from kvproof.engines.vllm.levels.offload import more_oracles, profiles
 from kvproof.judge.oracles.offload_manager import OffloadManagerOracle
 from kvproof.judge.record import Answer, Case, Step, World

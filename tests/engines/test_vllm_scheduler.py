@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.hunt import close, verdict
+from kvproof.engines.verdicts import close, verdict
 from kvproof.engines.vllm.levels.scheduler import profiles
 from kvproof.judge.record import Answer, Case, Step
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvproof.engines.hunt import verdict
 from kvproof.engines.session import Limits, Session, WorkerError
+from kvproof.engines.verdicts import verdict
 from kvproof.judge.record import Case
 
 from .toys import FAKES, toy

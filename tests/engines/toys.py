@@ -14,8 +14,8 @@ FAKES = Path(__file__).with_name("fakes")
 
 
 def toy(limits: Limits | None = None) -> Session:
-    """A session with the toy engine."""
-    return Session.around(FAKES / "fake_engine.py", Path(sys.executable), os.environ, limits or Limits())
+    """A session with the toy engine; a fresh worker costs next to nothing."""
+    return Session.around(FAKES / "fake_engine.py", Path(sys.executable), os.environ, limits or Limits(), ["toy"])
 
 
 def cases(**setup: Any) -> st.SearchStrategy[Case]:

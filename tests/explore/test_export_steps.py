@@ -30,9 +30,14 @@ def find(name: str) -> tuple[type[Machine], Scope]:
     return machine, make()
 
 
-def but_slow(quick: set[str]) -> list[object]:
-    """The names of all machines, these without the mark of what is slow."""
-    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in (*CASES, *OTHERS)]
+EVERY_CONSTRUCT = {"gadget", "pool", "offload", "timed-tiers"}
+"""These say between them whatever a machine can say; the others are compared at night."""
+
+
+def but_nightly(often: set[str]) -> list[object]:
+    """The names of all machines, with the mark of what is slow, or of what is done at night."""
+    marks = {True: pytest.mark.slow, False: pytest.mark.nightly}
+    return [pytest.param(n, marks=marks[n in often]) for n in (*CASES, *OTHERS)]
 
 
 STARTS, MOVES = 10, 25
@@ -46,7 +51,7 @@ def questions(name: str, seed: int) -> tuple[Ours, list[Described], list[tuple[i
 
 
 @needs_spin
-@pytest.mark.parametrize("name", but_slow({"gadget"}))
+@pytest.mark.parametrize("name", but_nightly(EVERY_CONSTRUCT | {"linked-list", "groups", "connectors", "file-store"}))
 def test_spin_says_the_same_of_any_state(name: str, tmp_path: Path) -> None:
     ours, starts, moves = questions(name, seed=1)
     spin = SpinSteps(ours.setting, starts, tmp_path)
@@ -60,7 +65,7 @@ def test_spin_says_the_same_of_any_state(name: str, tmp_path: Path) -> None:
 
 
 @needs_tlc
-@pytest.mark.parametrize("name", but_slow(set()))
+@pytest.mark.parametrize("name", but_nightly(EVERY_CONSTRUCT))
 def test_tlc_says_the_same_of_any_state(name: str, tmp_path: Path) -> None:
     ours, starts, moves = questions(name, seed=2)
     judged, seen = tlc_steps(ours.setting, starts, moves, tmp_path)

@@ -25,12 +25,13 @@ from kvproof.machine import (
     none,
 )
 from kvproof.machine.scope import Scope
-from kvproof.spec.aligned_split import AlignedSplit
-from kvproof.spec.connectors import Connector, Connectors
-from kvproof.spec.file_store import FileStore
-from kvproof.spec.groups import Groups
-from kvproof.spec.planner import Group, Planner, Tokens
+from kvproof.spec.hybrid.aligned_split import AlignedSplit
+from kvproof.spec.hybrid.connectors import Connector, Connectors
+from kvproof.spec.hybrid.file_store import FileStore
+from kvproof.spec.hybrid.groups import Groups
+from kvproof.spec.hybrid.planner import Group, Planner, Tokens
 from kvproof.spec.pool import Request
+from tests.explore.saying import without_corollaries
 from tests.smt import broken_hybrid
 
 FULL, WINDOW, MAMBA = ("full", 1), ("window", 1), ("mamba", 2)
@@ -262,5 +263,8 @@ def small_scope(machine: type[Machine]) -> Scope:
 def test_each_fault_is_found(machine: type[Machine], rule: str) -> None:
     """By the first property that a shortest way breaks; the prover is asked for the one that says it best."""
     small = small_scope(machine)
-    report = explore(small.model, small)
-    assert any(rule in v.rule for v in report.violations)
+    found = explore(small.model, small).violations
+    assert found
+    if not any(rule in v.rule for v in found):
+        found = explore(without_corollaries(small.model), small).violations
+    assert any(rule in v.rule for v in found)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kvproof.checkers.explore import Disagreement, explore, transitions
 from kvproof.checkers.growth import expected
 from kvproof.checkers.visited import Full, StateSet
-from kvproof.machine.batched import Layout
 from kvproof.machine.concrete import Concrete
+from kvproof.machine.layout import Layout
 from kvproof.machine.scope import Scope, ScopeError
 from kvproof.spec.pool import Pool
 

@@ -13,9 +13,9 @@ import pytest
 from kvproof.checkers.explore import explore, transitions
 from kvproof.machine import Int, Machine, Model, when
 from kvproof.machine.scope import Scope
-from kvproof.spec.mirror import Mirror
-from kvproof.spec.pin import Pinned
 from kvproof.spec.pool import Block, Hash
+from kvproof.spec.tiers.mirror import Mirror
+from kvproof.spec.tiers.pin import Pinned
 
 from .tiers import scope
 

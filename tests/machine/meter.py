@@ -176,10 +176,18 @@ class Meter(Machine):
         least: Real = ite(forall(Jar, lambda j: self.rate[j] > 0), Fraction(1, 6), 0)
         return (self.whole.value >= self.full.value) & (self.flow.value * 2 >= least)
 
+    @invariant("6")
+    def small_numbers_are_marks(self, j: Jar) -> Bool:
+        return Mark.has(self.number[j]) | (self.number[j] > 1) | ~Mark.has(self.base.value - 1)
+
     @step("1", of="pour")
     def pouring_adds(self, before: Meter, j: Jar, n: Int) -> Bool:
         added = self.volume.value - before.volume.value
         return (added == self.rate[j] * n) & (self.level[j] - before.level[j] == n * self.rate[j])
+
+    @step("1", of="pour")
+    def pouring_tells_half_of_it(self, before: Meter, j: Jar, n: Int, result: Real) -> Bool:
+        return (result * 2 == self.level[j]) & (result - before.level[j] / 2 < Fraction(1, 2) + n)
 
     @step("2")
     def the_clock_goes_on(self, before: Meter) -> Bool:

@@ -449,3 +449,36 @@ def test_sums_of_parameters_are_taken_once() -> None:
     concrete = Concrete(scope.model, scope)
     assert "K_flow" in concrete.source
     assert concrete.violations(concrete.initial()) == []  # sums_are_numbers reads it
+
+
+class Spoken(Machine):
+    """An action tells an exact number, of which properties speak."""
+
+    level = Map(Jar, to=Real)
+
+    @action("1")
+    def pour(self, j: Jar) -> Real:
+        self.level[j] = self.level[j] + Fraction(1, 3)
+        return self.level[j] / 2
+
+    @step("1", of="pour")
+    def half_of_it_is_told(self, before: Spoken, j: Jar, result: Real) -> Bool:
+        return result * 2 == self.level[j]
+
+    @step("1", of="pour")
+    def little_is_told(self, before: Spoken, j: Jar, result: Real) -> Bool:  # not from four pours on
+        return result < Fraction(2, 3)
+
+
+def test_what_an_action_returns_may_be_an_exact_number() -> None:
+    assert {o.prop: o.verdict for o in prove(Spoken).obligations if o.prop} == {
+        "half_of_it_is_told": "proved",
+        "little_is_told": "refuted",
+    }
+    found = explore(Spoken, Scope(Model.of(Spoken), {"Jar": 1, "Int": 3, "Real": 6}))
+    assert [(v.name, len(v.trace)) for v in found.violations] == [("little_is_told", 4)]
+    concrete = Concrete(Model.of(Spoken), Scope(Model.of(Spoken), {"Jar": 1, "Int": 3, "Real": 6}))
+    before = concrete.state({"level": [1]})
+    after, outcome = concrete.after(before, "pour", (0,))
+    broken = concrete.step_violations(before, after, "pour", (0,), outcome.result)
+    assert [v.prop.name for v in broken] == ["little_is_told"]

@@ -20,10 +20,10 @@ from kvproof.machine import Bool, Machine, Model, Real
 from kvproof.machine.batched import Batched, Moves
 from kvproof.machine.concrete import Concrete, IllFormed
 from kvproof.machine.scope import Scope, ScopeError
-from kvproof.spec.mirror import Mirror
-from kvproof.spec.pin import Pinned
 from kvproof.spec.pool import Pool
-from kvproof.spec.tiered import Tiered
+from kvproof.spec.tiers.mirror import Mirror
+from kvproof.spec.tiers.pin import Pinned
+from kvproof.spec.tiers.tiered import Tiered
 
 from ..explore.tiers import scope as tier_scope
 from . import gadget, meter
@@ -265,3 +265,13 @@ def test_same_steps_from_reachable_states(name: str, data: st.DataObject) -> Non
 @given(data=st.data())
 def test_same_steps_from_arbitrary_states(name: str, data: st.DataObject) -> None:
     compare(name, data, arbitrary)
+
+
+def test_a_result_for_which_the_scope_has_no_number_is_out_of_scope() -> None:
+    """Not a rounded one, by which a property of the step would be judged."""
+    model, scope, interpreters = case("meter, a first mark")
+    state = {
+        "level": ["0", "1/12"], "clock": "0", "number": [0, 0], "seen": [None, None], "at": ["0", "0"], "stage": 0
+    }  # fmt: skip
+    assert isinstance(ConcreteRun(model, scope).step(state, "pour", (1, 0)), dict)
+    assert interpreters["batched"].step(state, "pour", (1, 0)) == OUT_OF_SCOPE

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -23,6 +23,7 @@ from kvproof.machine import (
     Model,
     Param,
     Queue,
+    Real,
     Scalar,
     Sort,
     Tally,
@@ -41,6 +42,7 @@ from kvproof.machine import (
     step,
     when,
 )
+from kvproof.machine.classbody import own_text
 
 
 class Block(Sort):
@@ -87,6 +89,53 @@ def mistake(make: Callable[[], type[Machine]]) -> str:
     assert "# wrong" in text, f"{caught.value} names the line {text!r}"
     assert str(caught.value).startswith(f"test_reader.py:{line.number}")
     return str(caught.value).partition(": ")[2]
+
+
+# ------------------------------------------------------------------------------------------------ parts of a text
+
+
+class Stock(Machine, abstract=True):
+    count = Scalar(to=Int)
+
+    @action("X")
+    def add(self) -> None:
+        self.count.value = self.count.value + 1
+
+
+class Promises(Stock, abstract=True):
+    @invariant("X")
+    def there_is_no_debt(self) -> Bool:
+        return self.count.value >= 0
+
+
+class Effects(Stock, abstract=True):
+    @step("X", of="add")
+    def one_more(self, before: Self) -> Bool:
+        return self.count.value == before.count.value + 1
+
+
+class Shop(Effects, Promises):
+    """What stands in the parts is its own."""
+
+
+class Branch(Shop):
+    @step("X")
+    def nothing_goes(self, before: Shop) -> Bool:
+        return self.count.value >= before.count.value
+
+
+def test_a_machine_may_stand_in_several_classes() -> None:
+    model = Model.of(Shop)
+    assert [p.name for p in model.properties.values()] == ["there_is_no_debt", "one_more"]
+    assert own_text(Shop) == [Shop, Effects, Promises, Stock]
+    assert own_text(Branch) == [Branch]
+
+
+@pytest.mark.parametrize("part", [Stock, Promises])
+def test_a_part_of_a_machine_is_no_machine(part: type[Machine]) -> None:
+    """It would be proved of its actions that nothing is asked of them."""
+    with pytest.raises(MachineError, match=f": {part.__name__} is a part of a machine"):
+        Model.of(part)
 
 
 # ------------------------------------------------------------------------------------------------ decorators
@@ -394,6 +443,18 @@ def test_an_invariant_of_every_integer() -> None:
         return Wrong
 
     assert "all_numbers would be asked for every n, and integers have no last one: declare an index" in mistake(make)
+
+
+def test_an_invariant_of_every_exact_number() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @invariant("X")  # wrong
+            def all_results(self, result: Real) -> Bool:
+                return self.x.value * result == 0
+
+        return Wrong
+
+    assert "all_results would be asked for every result, and numbers have no last one" in mistake(make)
 
 
 def test_a_step_whose_integer_is_no_parameter() -> None:

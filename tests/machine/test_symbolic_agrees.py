@@ -10,12 +10,12 @@ import pytest
 from kvproof.machine import Machine, Model
 from kvproof.machine.concrete import Concrete, IllFormed
 from kvproof.machine.scope import Scope, ScopeError
-from kvproof.spec.linked_list import LinkedPool
-from kvproof.spec.mirror import Mirror
-from kvproof.spec.pin import Pinned
 from kvproof.spec.pool import Pool
-from kvproof.spec.statistics import Statistics
-from kvproof.spec.tiered import Tiered
+from kvproof.spec.pool.linked_list import LinkedPool
+from kvproof.spec.pool.statistics import Statistics
+from kvproof.spec.tiers.mirror import Mirror
+from kvproof.spec.tiers.pin import Pinned
+from kvproof.spec.tiers.tiered import Tiered
 
 from ..explore.tiers import scope as tier_scope
 from . import gadget, meter

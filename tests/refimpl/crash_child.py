@@ -10,8 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
-from kvproof.refimpl.block_file import PosixFiles, layout_fingerprint
-from kvproof.refimpl.file_store import FileStore
+from kvproof.refimpl.hybrid.block_file import PosixFiles, layout_fingerprint
+from kvproof.refimpl.hybrid.file_store import FileStore
 
 LAYOUT = layout_fingerprint({"test": "crash"})
 CAPACITY = 700

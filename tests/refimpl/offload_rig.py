@@ -1,12 +1,12 @@
 """A manager of asynchronous offload with real payload and workers that copy when they are told: for its tests."""
 
-from kvproof.refimpl.block_pool import NULL_BLOCK, BlockPool
-from kvproof.refimpl.blocks import blocks_for, lookup_limit
-from kvproof.refimpl.keys import chain_keys
-from kvproof.refimpl.offload import OffloadManager
-from kvproof.refimpl.offload_worker import SteppedWorker, split_layers
+from kvproof.refimpl.offload.manager import OffloadManager
+from kvproof.refimpl.offload.transfers import Message, Report
+from kvproof.refimpl.offload.worker import SteppedWorker, split_layers
 from kvproof.refimpl.payload import Payload, prefix_digests
-from kvproof.refimpl.transfers import Message, Report
+from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool
+from kvproof.refimpl.pool.blocks import blocks_for, lookup_limit
+from kvproof.refimpl.pool.keys import chain_keys
 
 BLOCK_TOKENS = 2
 DIALECTS = ["append", "split"]

@@ -23,11 +23,11 @@ from benchmarks.m9_search import (
     search,
     start,
 )
-from kvproof.refimpl.block_pool import BlockPool
-from kvproof.refimpl.host_tier import HostTier
-from kvproof.refimpl.manager import KVCacheManager, ManagerSnapshot
-from kvproof.refimpl.mirror import MirrorManager
-from kvproof.refimpl.request_flow import RequestFlow
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.manager import KVCacheManager, ManagerSnapshot
+from kvproof.refimpl.pool.request_flow import RequestFlow
+from kvproof.refimpl.tiers.host_tier import HostTier
+from kvproof.refimpl.tiers.mirror import MirrorManager
 
 BLOCK_TOKENS = 2
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kvproof.refimpl.aligned_split import new_blocks, next_tokens
+from kvproof.refimpl.hybrid.aligned_split import new_blocks, next_tokens
 
 TOTAL = 13
 

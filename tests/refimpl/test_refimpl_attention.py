@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from kvproof.refimpl.attention import dense_attention, paged_attention
-from kvproof.refimpl.block_pool import BlockPool
-from kvproof.refimpl.manager import KVCacheManager
 from kvproof.refimpl.payload import Payload
-from kvproof.refimpl.request_flow import RequestFlow
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.manager import KVCacheManager
+from kvproof.refimpl.pool.request_flow import RequestFlow
 
 DEVICES = [
     "cpu",

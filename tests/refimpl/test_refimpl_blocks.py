@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvproof.refimpl.blocks import blocks_for, filled_slots, full_blocks, lookup_limit, position_of, token_index
+from kvproof.refimpl.pool.blocks import blocks_for, filled_slots, full_blocks, lookup_limit, position_of, token_index
 
 by_block_size = pytest.mark.parametrize("block_tokens", range(1, 9))
 

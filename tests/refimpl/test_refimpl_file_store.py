@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvproof.refimpl import block_file
-from kvproof.refimpl.block_file import PosixFiles, StaleFileError, encode_file, file_bytes, layout_fingerprint
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.file_store import MAX_KEY_BYTES, FileStore
+from kvproof.refimpl.hybrid import block_file
+from kvproof.refimpl.hybrid.block_file import PosixFiles, StaleFileError, encode_file, file_bytes, layout_fingerprint
+from kvproof.refimpl.hybrid.file_store import MAX_KEY_BYTES, FileStore
 from tests.refimpl import crash_child
 
 LAYOUT = layout_fingerprint({"dtype": "float32", "block_tokens": (4, 8)})

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.free_list import UNLINKED, FreeList
+from kvproof.refimpl.pool.free_list import UNLINKED, FreeList
 
 SIZE = 6
 

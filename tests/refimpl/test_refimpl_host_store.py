@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.host_store import HostStore
-from kvproof.refimpl.lru_index import LruIndex
+from kvproof.refimpl.hybrid.host_store import HostStore
+from kvproof.refimpl.hybrid.lru_index import LruIndex
 
 KEYS = [b"a", b"b", b"c", b"d"]
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvproof.refimpl.block_pool import NULL_BLOCK, BlockPool
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.events import BlockStored
-from kvproof.refimpl.hybrid_cache import HybridCache
-from kvproof.refimpl.hybrid_planner import Group
-from kvproof.refimpl.keys import chain_keys
-from kvproof.refimpl.manager import RequestId
+from kvproof.refimpl.hybrid.cache import HybridCache
+from kvproof.refimpl.hybrid.planner import Group
+from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool
+from kvproof.refimpl.pool.keys import chain_keys
+from kvproof.refimpl.pool.manager import RequestId
 
 # By example: keys every 2 tokens; attention in blocks of 2, a window of 5 tokens in blocks of 2, mamba in blocks of 4.
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvproof.refimpl.hybrid_planner import Group, HybridPlanner
+from kvproof.refimpl.hybrid.planner import Group, HybridPlanner
 
 MOST = 6
 TOKENS = 40

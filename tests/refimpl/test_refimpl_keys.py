@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvproof.refimpl.keys import (
+from kvproof.refimpl.pool.keys import (
     KEY_BYTES,
     ExtraKeys,
     MultimodalItem,
@@ -110,7 +110,7 @@ def test_what_is_no_token_is_refused(tokens):
 def test_a_key_is_the_same_in_every_process():
     """Golden values, and another interpreter with another hash seed."""
     program = (
-        "from kvproof.refimpl.keys import *\n"
+        "from kvproof.refimpl.pool.keys import *\n"
         "extras = ExtraKeys('lora', 'tenant', (MultimodalItem('image', 3),), b'e')\n"
         "print(block_key(None, range(16)).hex(), block_key(b'p', [1], extras).hex())"
     )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.links import Completion, LinkModel, N
+from kvproof.refimpl.timed.links import Completion, LinkModel, N
 
 F = Fraction
 

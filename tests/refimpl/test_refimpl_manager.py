@@ -2,10 +2,10 @@
 
 import pytest
 
-from kvproof.refimpl.block_pool import NULL_BLOCK, BlockPool
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.manager import KVCacheManager, PrefixCacheStats
 from kvproof.refimpl.payload import Payload
+from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool
+from kvproof.refimpl.pool.manager import KVCacheManager, PrefixCacheStats
 
 BLOCK_TOKENS = 4
 

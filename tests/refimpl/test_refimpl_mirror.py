@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof.refimpl.attention import dense_attention, paged_attention
-from kvproof.refimpl.block_pool import NULL_BLOCK, BlockPool
-from kvproof.refimpl.blocks import blocks_for, lookup_limit
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.events import BlockRemoved, BlockStored
-from kvproof.refimpl.host_tier import HostTier
-from kvproof.refimpl.keys import chain_keys
-from kvproof.refimpl.manager import KVCacheManager, ManagerSnapshot, PrefixCacheStats
-from kvproof.refimpl.mirror import MirrorManager, MirrorSnapshot
 from kvproof.refimpl.payload import Payload, prefix_digests
-from kvproof.refimpl.pinned_pool import PinnedPool
-from kvproof.refimpl.request_flow import RequestFlow
+from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool
+from kvproof.refimpl.pool.blocks import blocks_for, lookup_limit
+from kvproof.refimpl.pool.keys import chain_keys
+from kvproof.refimpl.pool.manager import KVCacheManager, ManagerSnapshot, PrefixCacheStats
+from kvproof.refimpl.pool.pinned_pool import PinnedPool
+from kvproof.refimpl.pool.request_flow import RequestFlow
+from kvproof.refimpl.tiers.host_tier import HostTier
+from kvproof.refimpl.tiers.mirror import MirrorManager, MirrorSnapshot
 
 BLOCK_TOKENS = 4
 DEVICES = [

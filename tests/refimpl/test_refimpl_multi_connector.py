@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kvproof.refimpl.connector import BlockRef, Boundary, Completion, longest_match, needed_keys
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.manager import RequestId
-from kvproof.refimpl.multi_connector import MultiConnector
-from kvproof.refimpl.multi_records import Counters, LoadEnd, LoadSnapshot, Outcome
+from kvproof.refimpl.hybrid.connector import BlockRef, Boundary, Completion, longest_match, needed_keys
+from kvproof.refimpl.hybrid.connector_records import Counters, LoadEnd, LoadSnapshot, Outcome
+from kvproof.refimpl.hybrid.multi_connector import MultiConnector
+from kvproof.refimpl.pool.manager import RequestId
 
 CHAIN = [Boundary(tokens, (b"key %d" % tokens,)) for tokens in range(1, 9)]
 

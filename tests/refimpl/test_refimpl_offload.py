@@ -3,7 +3,7 @@
 import pytest
 
 from kvproof.refimpl.events import BlockRemoved, BlockStored
-from kvproof.refimpl.transfers import Report, Store
+from kvproof.refimpl.offload.transfers import Report, Store
 from tests.refimpl.offload_rig import (
     BLOCK_TOKENS,
     DIALECTS,

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from kvproof.refimpl.blocks import blocks_for, lookup_limit
-from kvproof.refimpl.keys import chain_keys
 from kvproof.refimpl.payload import prefix_digests
+from kvproof.refimpl.pool.blocks import blocks_for, lookup_limit
+from kvproof.refimpl.pool.keys import chain_keys
 from tests.refimpl.offload_rig import BLOCK_TOKENS, DIALECTS, Rig, check, flood
 
 

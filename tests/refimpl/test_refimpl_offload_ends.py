@@ -2,12 +2,13 @@
 
 import pytest
 
-from kvproof.refimpl.block_pool import BlockPool
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.keys import chain_keys
-from kvproof.refimpl.offload import OffloadManager, OffloadSnapshot
+from kvproof.refimpl.offload.manager import OffloadManager
+from kvproof.refimpl.offload.records import OffloadSnapshot
+from kvproof.refimpl.offload.transfers import Load, Report, Store
 from kvproof.refimpl.payload import prefix_digests
-from kvproof.refimpl.transfers import Load, Report, Store
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.keys import chain_keys
 from tests.refimpl.offload_rig import (
     BLOCK_TOKENS,
     DIALECTS,

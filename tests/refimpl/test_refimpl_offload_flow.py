@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from kvproof.refimpl.attention import dense_attention, paged_attention
-from kvproof.refimpl.block_pool import BlockPool
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.offload import OffloadManager
-from kvproof.refimpl.offload_flow import OffloadEngine, OffloadFlow
-from kvproof.refimpl.offload_worker import SteppedWorker, make_workers, split_layers, step_at_random
+from kvproof.refimpl.offload.flow import OffloadEngine, OffloadFlow
+from kvproof.refimpl.offload.manager import OffloadManager
+from kvproof.refimpl.offload.transfers import Load, Message, Report
+from kvproof.refimpl.offload.worker import SteppedWorker, make_workers, split_layers, step_at_random
 from kvproof.refimpl.payload import Payload
-from kvproof.refimpl.transfers import Load, Message, Report
+from kvproof.refimpl.pool.block_pool import BlockPool
 
 BLOCK_TOKENS = 4
 DEVICES = [

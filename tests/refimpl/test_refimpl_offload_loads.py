@@ -2,12 +2,12 @@
 
 import pytest
 
-from kvproof.refimpl.block_pool import BlockPool
-from kvproof.refimpl.blocks import blocks_for, full_blocks, lookup_limit
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.keys import chain_keys
-from kvproof.refimpl.offload import OffloadManager
-from kvproof.refimpl.transfers import Load, Report
+from kvproof.refimpl.offload.manager import OffloadManager
+from kvproof.refimpl.offload.transfers import Load, Report
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.blocks import blocks_for, full_blocks, lookup_limit
+from kvproof.refimpl.pool.keys import chain_keys
 from tests.refimpl.offload_rig import BLOCK_TOKENS, Rig, bring_to_host, chain, check, flood, load, make, take
 
 

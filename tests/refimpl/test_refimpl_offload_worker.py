@@ -6,10 +6,10 @@ import time
 import pytest
 import torch
 
-from kvproof.refimpl import offload_worker
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.offload_worker import OffloadWorker, SteppedWorker, make_workers, split_layers
-from kvproof.refimpl.transfers import Load, Report, Store
+from kvproof.refimpl.offload import worker as worker_module
+from kvproof.refimpl.offload.transfers import Load, Report, Store
+from kvproof.refimpl.offload.worker import OffloadWorker, SteppedWorker, make_workers, split_layers
 
 CUDA = torch.cuda.is_available()
 DEVICES = [
@@ -96,7 +96,7 @@ def test_copies_in_a_thread_do_not_hold_up_who_submits(monkeypatch):
         threads.append(threading.current_thread())
         may_go.wait(5)
 
-    monkeypatch.setattr(offload_worker, "copy_blocks", slow)
+    monkeypatch.setattr(worker_module, "copy_blocks", slow)
     (worker,) = make_workers(*tiers(), 1)
     worker.submit([Store(0, ((1, 6),))])
     assert worker.poll() == []

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from kvproof.refimpl.keys import ExtraKeys, MultimodalItem
 from kvproof.refimpl.payload import Payload, next_digest, prefix_digests, root_digest, token_vectors
+from kvproof.refimpl.pool.keys import ExtraKeys, MultimodalItem
 
 TOKENS = [5, 0, 2**32 - 1, 5, 77, 5]
 

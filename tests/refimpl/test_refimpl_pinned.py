@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof.refimpl.attention import dense_attention, paged_attention
-from kvproof.refimpl.block_pool import NULL_BLOCK, BlockPool, PoolSnapshot
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.events import AllBlocksCleared, BlockRemoved
-from kvproof.refimpl.free_list import FreeList
-from kvproof.refimpl.manager import KVCacheManager
 from kvproof.refimpl.payload import Payload
-from kvproof.refimpl.pinned_pool import PinnedPool
-from kvproof.refimpl.request_flow import RequestFlow
+from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool, PoolSnapshot
+from kvproof.refimpl.pool.free_list import FreeList
+from kvproof.refimpl.pool.manager import KVCacheManager
+from kvproof.refimpl.pool.pinned_pool import PinnedPool
+from kvproof.refimpl.pool.request_flow import RequestFlow
 
 
 def cached(pool: BlockPool, *names: bytes) -> list[int]:

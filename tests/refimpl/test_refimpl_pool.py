@@ -2,9 +2,9 @@
 
 import pytest
 
-from kvproof.refimpl.block_pool import NULL_BLOCK, BlockPool
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.events import AllBlocksCleared, BlockRemoved, BlockStored
+from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool
 
 
 def cached(pool: BlockPool, *names: bytes) -> list[int]:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.prefix_cache import PrefixCache
+from kvproof.refimpl.pool.prefix_cache import PrefixCache
 
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([b"a", b"b", b"c", None])), max_size=25)
 

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from kvproof.refimpl.block_pool import BlockPool
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.keys import ExtraKeys, MultimodalItem, chain_keys
-from kvproof.refimpl.manager import KVCacheManager, PrefixCacheStats
 from kvproof.refimpl.payload import Payload
-from kvproof.refimpl.request_flow import RequestFlow
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.keys import ExtraKeys, MultimodalItem, chain_keys
+from kvproof.refimpl.pool.manager import KVCacheManager, PrefixCacheStats
+from kvproof.refimpl.pool.request_flow import RequestFlow
 
 
 def make(num_blocks: int = 10, payload: bool = True, **options) -> RequestFlow:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.links import LinkModel
-from kvproof.refimpl.shared_tier import SharedTier
+from kvproof.refimpl.timed.links import LinkModel
+from kvproof.refimpl.timed.shared_tier import SharedTier
 
 F = Fraction
 A, B, C, D = (bytes([65 + at]) for at in range(4))

@@ -11,20 +11,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvproof.refimpl.block_file import PosixFiles, layout_fingerprint
-from kvproof.refimpl.block_pool import NULL_BLOCK, BlockPool
-from kvproof.refimpl.connector import BlockRef, Boundary, Completion
-from kvproof.refimpl.device_memory import TensorMemory
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.file_store import FileStore
-from kvproof.refimpl.host_store import HostStore
-from kvproof.refimpl.hybrid_cache import HybridCache
-from kvproof.refimpl.hybrid_chain import boundaries, load_targets, offers
-from kvproof.refimpl.hybrid_planner import Group
-from kvproof.refimpl.keys import chain_keys
-from kvproof.refimpl.multi_connector import MultiConnector
+from kvproof.refimpl.hybrid.block_file import PosixFiles, layout_fingerprint
+from kvproof.refimpl.hybrid.cache import HybridCache
+from kvproof.refimpl.hybrid.chain import boundaries, load_targets, offers
+from kvproof.refimpl.hybrid.connector import BlockRef, Boundary, Completion
+from kvproof.refimpl.hybrid.device_memory import TensorMemory
+from kvproof.refimpl.hybrid.file_store import FileStore
+from kvproof.refimpl.hybrid.host_store import HostStore
+from kvproof.refimpl.hybrid.multi_connector import MultiConnector
+from kvproof.refimpl.hybrid.planner import Group
+from kvproof.refimpl.hybrid.store_connectors import FileConnector, HostMemoryConnector, InlineRunner, StoreConnector
 from kvproof.refimpl.payload import Payload, prefix_digests
-from kvproof.refimpl.store_connectors import FileConnector, HostMemoryConnector, InlineRunner, StoreConnector
+from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool
+from kvproof.refimpl.pool.keys import chain_keys
 
 CUDA = torch.cuda.is_available()
 DEVICES = [

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvproof.refimpl.clocks import Clock, VirtualClock, WallClock
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.links import LinkModel
-from kvproof.refimpl.shared_access import Fetched, SharedAccess
-from kvproof.refimpl.shared_tier import SharedLanded, SharedTier
-from kvproof.refimpl.tier_records import Landed
-from kvproof.refimpl.tier_replay import LogEntry, RequestRecord, StallError, TierReplay, TimedRequest, run
-from kvproof.refimpl.timed_tiers import TimedTiers
+from kvproof.refimpl.timed.clocks import Clock, VirtualClock, WallClock
+from kvproof.refimpl.timed.links import LinkModel
+from kvproof.refimpl.timed.records import Landed
+from kvproof.refimpl.timed.replay import LogEntry, RequestRecord, StallError, TierReplay, TimedRequest, run
+from kvproof.refimpl.timed.shared_access import Fetched, SharedAccess
+from kvproof.refimpl.timed.shared_tier import SharedLanded, SharedTier
+from kvproof.refimpl.timed.tiers import TimedTiers
 
 DOWN, UP, STORE, FETCH = 2.0, 4.0, 1.0, 2.0
 """Bytes per second; a block has 2 bytes."""

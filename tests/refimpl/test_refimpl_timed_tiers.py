@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.host_cache import check_offload
-from kvproof.refimpl.links import LinkModel
-from kvproof.refimpl.manager import RequestId
-from kvproof.refimpl.tier_records import Landed, Removed, Stored, TiersSnapshot
-from kvproof.refimpl.timed_tiers import TimedTiers
+from kvproof.refimpl.pool.manager import RequestId
+from kvproof.refimpl.timed.host_cache import check_offload
+from kvproof.refimpl.timed.links import LinkModel
+from kvproof.refimpl.timed.records import Landed, Removed, Stored, TiersSnapshot
+from kvproof.refimpl.timed.tiers import TimedTiers
 
 F = Fraction
 A, B, C, D, E, G = (bytes([65 + at]) for at in range(6))

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from kvproof.refimpl.attention import dense_attention, paged_attention
-from kvproof.refimpl.block_pool import NULL_BLOCK, BlockPool
-from kvproof.refimpl.blocks import blocks_behind_window
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.manager import KVCacheManager
+from kvproof.refimpl.hybrid.window import WindowFlow
 from kvproof.refimpl.payload import Payload
-from kvproof.refimpl.pinned_pool import PinnedPool
-from kvproof.refimpl.window import WindowFlow
+from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool
+from kvproof.refimpl.pool.blocks import blocks_behind_window
+from kvproof.refimpl.pool.manager import KVCacheManager
+from kvproof.refimpl.pool.pinned_pool import PinnedPool
 
 BLOCK_TOKENS = 4
 

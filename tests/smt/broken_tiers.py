@@ -7,9 +7,9 @@ reference implementation stand in `tests/stateful/tier_mutants.py`.
 from __future__ import annotations
 
 from kvproof.machine import Int, none, otherwise, when
-from kvproof.spec.mirror import Mirror
-from kvproof.spec.pin import Pinned
 from kvproof.spec.pool import Block, Hash, Request, Slot
+from kvproof.spec.tiers.mirror import Mirror
+from kvproof.spec.tiers.pin import Pinned
 
 
 class OffloadsOnRelease(Mirror):

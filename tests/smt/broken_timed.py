@@ -7,10 +7,10 @@ same faults in the reference implementation stand in `tests/stateful/timed_mutan
 from __future__ import annotations
 
 from kvproof.machine import Bool, Event, Int, Machine, Map, Real, action, forall, implies, ite, none, otherwise, when
-from kvproof.spec.links import Link, Links, Moment, Transfer
 from kvproof.spec.pool import Block, Hash, Position, Request
-from kvproof.spec.shared_tier import SharedTier, Worker
-from kvproof.spec.timed_tiers import TimedTiers
+from kvproof.spec.timed.links import Link, Links, Moment, Transfer
+from kvproof.spec.timed.shared_tier import SharedTier, Worker
+from kvproof.spec.timed.timed_tiers import TimedTiers
 
 # ------------------------------------------------------------------------------------------------ links
 

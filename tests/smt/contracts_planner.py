@@ -6,8 +6,8 @@ multiple is computed for numbers, not for unknowns, and with more unknown sizes 
 They are run by ``test_contracts_planner.py``.
 """
 
-from kvproof.refimpl.aligned_split import new_blocks, next_tokens
-from kvproof.refimpl.hybrid_planner import Group, HybridPlanner
+from kvproof.refimpl.hybrid.aligned_split import new_blocks, next_tokens
+from kvproof.refimpl.hybrid.planner import Group, HybridPlanner
 
 PLANNERS = [
     HybridPlanner(hash_block, chunk, [*(Group(block, "mamba") for block in states), Group(attention, "full")])

@@ -4,8 +4,8 @@ Each function is a property; its docstring states what is assumed (``pre``) and 
 run by ``test_contracts.py``, which also says what a verdict establishes.
 """
 
-from kvproof.refimpl.blocks import blocks_for, filled_slots, full_blocks, lookup_limit, position_of, token_index
-from kvproof.refimpl.keys import ExtraKeys, MultimodalItem, block_extras, decode_key_input, encode_key_input
+from kvproof.refimpl.pool.blocks import blocks_for, filled_slots, full_blocks, lookup_limit, position_of, token_index
+from kvproof.refimpl.pool.keys import ExtraKeys, MultimodalItem, block_extras, decode_key_input, encode_key_input
 
 # Block arithmetic, for any size.
 

@@ -3,7 +3,7 @@
 A checker that passes these would prove nothing about ``contracts_refimpl``. The properties are the same.
 """
 
-from kvproof.refimpl.keys import ExtraKeys, MultimodalItem, decode_key_input, encode_key_input
+from kvproof.refimpl.pool.keys import ExtraKeys, MultimodalItem, decode_key_input, encode_key_input
 
 
 def limit_that_forgets_the_last_token(num_tokens: int, block_tokens: int) -> int:

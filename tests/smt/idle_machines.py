@@ -7,9 +7,9 @@ one thing; the properties of steps that say what an action must do refute it.
 from __future__ import annotations
 
 from kvproof.machine import Index, Int, exists, forall, none, when
-from kvproof.spec.mirror import Mirror
-from kvproof.spec.pin import Pinned
 from kvproof.spec.pool import Block, Content, Hash, Pool, Position, Request, Slot
+from kvproof.spec.tiers.mirror import Mirror
+from kvproof.spec.tiers.pin import Pinned
 
 # ------------------------------------------------------------------------------------------------ P: events
 
@@ -245,9 +245,9 @@ IDLE = [
     (WritesNothing, "write", "a_write_fills_one_slot"),
     (MirrorsNothing, "mirror", "the_host_keeps_what_was_mirrored"),
     (MirrorsInAnyOrder, "mirror", "the_host_keeps_what_was_mirrored"),
-    (MirrorsUncounted, "mirror", "the_host_keeps_what_was_mirrored"),
+    (MirrorsUncounted, "mirror", "the_host_keeps_what_was_mirrored (9 of 9)"),
     (ReloadsNothing, "hit", "a_lookup_ends_where_it_must"),
-    (ReloadsUntouched, "hit", "a_lookup_moves_only_what_it_asks_for"),
+    (ReloadsUntouched, "hit", "a_lookup_moves_only_what_it_asks_for (4 of 5)"),
     (DropsNothing, "drop", "a_drop_empties_what_the_window_has_passed"),
     (MarksNothing, "drop", "a_drop_pins_its_newest_window"),
     (DemotesNothing, "demote", "the_oldest_are_demoted_first"),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kvproof.machine import Bool, Int, forall, none, when
-from kvproof.spec.connectors import Connectors, Job
-from kvproof.spec.file_store import FileStore, Page
-from kvproof.spec.groups import Groups
-from kvproof.spec.links import Links, Moment, Transfer
+from kvproof.spec.hybrid.connectors import Connectors, Job
+from kvproof.spec.hybrid.file_store import FileStore, Page
+from kvproof.spec.hybrid.groups import Groups
+from kvproof.spec.hybrid.planner import Chunks, Planner, Tokens
 from kvproof.spec.offload import HostBlock, Offload, Worker
-from kvproof.spec.planner import Chunks, Planner, Tokens
 from kvproof.spec.pool import Block, Hash, Position, Request
-from kvproof.spec.shared_tier import SharedTier
-from kvproof.spec.shared_tier import Worker as Engine
-from kvproof.spec.timed_tiers import TimedTiers
+from kvproof.spec.timed.links import Links, Moment, Transfer
+from kvproof.spec.timed.shared_tier import SharedTier
+from kvproof.spec.timed.shared_tier import Worker as Engine
+from kvproof.spec.timed.timed_tiers import TimedTiers
 
 # ------------------------------------------------------------------------------------------------ O: offload
 

@@ -8,10 +8,10 @@ import pytest
 
 from kvproof.checkers.prove import prove
 from kvproof.machine import Machine, Model
-from kvproof.spec.aligned_split import AlignedSplit
-from kvproof.spec.connectors import Connectors
-from kvproof.spec.file_store import FileStore
-from kvproof.spec.groups import Groups
+from kvproof.spec.hybrid.aligned_split import AlignedSplit
+from kvproof.spec.hybrid.connectors import Connectors
+from kvproof.spec.hybrid.file_store import FileStore
+from kvproof.spec.hybrid.groups import Groups
 
 from . import broken_hybrid
 from .test_tiers import open_ends, step_that_breaks

@@ -8,10 +8,10 @@ from kvproof.checkers.obligations import problems_of
 from kvproof.checkers.prove import ProveReport, prove
 from kvproof.machine import Machine, Model, none, when
 from kvproof.machine.universe import Unbounded
-from kvproof.spec.keys import Keys, UntaggedKeys
-from kvproof.spec.linked_list import LinkedPool
 from kvproof.spec.pool import Block, Pool
-from kvproof.spec.statistics import Statistics
+from kvproof.spec.pool.keys import Keys, UntaggedKeys
+from kvproof.spec.pool.linked_list import LinkedPool
+from kvproof.spec.pool.statistics import Statistics
 
 from .test_tiers import step_that_breaks
 

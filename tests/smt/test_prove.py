@@ -15,6 +15,7 @@ from kvproof.checkers import deciding
 from kvproof.checkers import prove as prove_module
 from kvproof.checkers.counterexample import Counterexample, Search
 from kvproof.checkers.deciding import TOGETHER, Attempt, Deciding
+from kvproof.checkers.export import write_obligations
 from kvproof.checkers.obligations import COROLLARIES, INITIALLY, Problems, problems_of
 from kvproof.checkers.prove import prove
 from kvproof.checkers.slices import EVERYTHING, Slices
@@ -39,8 +40,8 @@ from kvproof.machine import (
 from kvproof.machine.execution import Run
 from kvproof.machine.formulas import add
 from kvproof.machine.universe import Unbounded
-from kvproof.spec.linked_list import LinkedPool
 from kvproof.spec.pool import Pool
+from kvproof.spec.pool.linked_list import LinkedPool
 
 from . import broken_pools
 from .test_tiers import step_that_breaks
@@ -601,26 +602,24 @@ def said_by_cvc5(file: Path) -> str:
 def test_obligations_are_written_as_smt_lib(tmp_path: Path) -> None:
     """Each file by itself is unsatisfiable for both solvers, and there is one for each goal."""
     pytest.importorskip("cvc5")
-    report = prove(Pool, only=["evict"], jobs=1, smt2=tmp_path)
-    files = sorted(tmp_path.iterdir())
+    written = write_obligations(Pool, tmp_path, only=["evict"])
     model = Model.of(Pool)
-    names = [f"; Pool.evict: {g.name}" for g in problems_of(model, "evict", Unbounded(model)).goals]
-    assert [f.read_text().splitlines()[0] for f in files] == names
-    assert len(files) > 10
-    assert {o.goal for o in report.obligations} >= {n.removeprefix("; Pool.evict: ") for n in names}
+    assert [w.goal for w in written] == [g.name for g in problems_of(model, "evict", Unbounded(model)).goals]
+    assert len(written) > 10
+    report = prove(Pool, only=["evict"], jobs=1)
+    assert {o.goal for o in report.obligations} >= {w.goal for w in written}
+    files = [tmp_path / w.file for w in written]
     assert [(f.name, said_by_z3(f), said_by_cvc5(f)) for f in files] == [(f.name, "unsat", "unsat") for f in files]
 
 
 def test_the_file_of_what_is_refuted_is_not_unsatisfiable(tmp_path: Path) -> None:
-    report = prove(Shelf, jobs=1, smt2=tmp_path / "true")
-    assert report.holds
-    prove(BreaksAlways, jobs=1, timeout=2, smt2=tmp_path / "false")
     said = {
-        (f.parent.name, f.read_text().splitlines()[0].split(": ")[1]): said_by_z3(f)
-        for f in tmp_path.glob("*/*-open-*")
+        (machine, written.goal): said_by_z3(tmp_path / machine.__name__ / written.file)
+        for machine in (Shelf, BreaksAlways)
+        for written in write_obligations(machine, tmp_path / machine.__name__, only=["open"])
     }
-    assert said["true", "no_more_is_open_than_may_be"] == "unsat"
-    assert said["false", "no_more_is_open_than_may_be"] != "unsat"
+    assert said[Shelf, "no_more_is_open_than_may_be"] == "unsat"
+    assert said[BreaksAlways, "no_more_is_open_than_may_be"] != "unsat"
 
 
 def test_cvc5_says_no_more_than_z3() -> None:

@@ -47,8 +47,12 @@ def test_nothing_false_is_proved(first: int) -> None:
     _no_false_theorem(first, QUICK)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(10_000, 10_500, SLOW))
+MANY = [
+    pytest.param(n, marks=pytest.mark.slow if n < 10_200 else pytest.mark.nightly) for n in range(10_000, 12_000, SLOW)
+]
+
+
+@pytest.mark.parametrize("first", MANY)
 def test_nothing_false_is_proved_of_many(first: int) -> None:
     _no_false_theorem(first, SLOW)
 

@@ -28,12 +28,12 @@ from kvproof.machine import (
     when,
 )
 from kvproof.machine.universe import Unbounded
-from kvproof.spec.mirror import Mirror
-from kvproof.spec.pin import Pinned
-from kvproof.spec.pinning_off import PinningOff
 from kvproof.spec.pool import Block, Pool, Request
-from kvproof.spec.statistics import Statistics
-from kvproof.spec.tiered import Tiered
+from kvproof.spec.pool.statistics import Statistics
+from kvproof.spec.tiers.mirror import Mirror
+from kvproof.spec.tiers.pin import Pinned
+from kvproof.spec.tiers.pinning_off import PinningOff
+from kvproof.spec.tiers.tiered import Tiered
 
 from . import broken_tiers
 

@@ -10,9 +10,9 @@ import pytest
 from kvproof.checkers.proofs import Proofs
 from kvproof.checkers.prove import prove
 from kvproof.machine import Machine, Model
-from kvproof.spec.links import Links
-from kvproof.spec.shared_tier import SharedTier
-from kvproof.spec.timed_tiers import TimedTiers
+from kvproof.spec.timed.links import Links
+from kvproof.spec.timed.shared_tier import SharedTier
+from kvproof.spec.timed.timed_tiers import TimedTiers
 
 from . import broken_timed
 from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_breaks
@@ -23,7 +23,7 @@ from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_break
     [
         (Links, {"G1", "G2", "G3"}),
         (TimedTiers, {"G1", "G2", "G3", "G4", "G5", "G6", "G7", "P1", "P3", "P12", "O3"}),
-        (SharedTier, {"G2", "G3", "G8"}),
+        (SharedTier, {"G1", "G2", "G3", "G8", "O3"}),
     ],
     ids=lambda x: x.__name__ if isinstance(x, type) else "",
 )

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from kvproof.harness.hybrid.files_target import CAPACITY, LAYOUT, FileStoreTarget
 from kvproof.harness.hybrid.memory_disk import MemoryProcess
-from kvproof.refimpl.block_file import encode_file, remove_file
-from kvproof.refimpl.file_store import FileStore
+from kvproof.refimpl.hybrid.block_file import encode_file, remove_file
+from kvproof.refimpl.hybrid.file_store import FileStore
 
 
 class NeverSyncs(FileStoreTarget):

@@ -1,6 +1,6 @@
 """Must-fail: caches of hybrid groups, each wrong in one thing (S16, H4, H8, P6, P8)."""
 
-from kvproof.refimpl.hybrid_cache import HybridCache
+from kvproof.refimpl.hybrid.cache import HybridCache
 
 
 class ExternalStays(HybridCache):

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvproof.harness.hybrid.connectors_target import ConnectorsTarget
-from kvproof.refimpl.hybrid_planner import HybridPlanner
-from kvproof.refimpl.multi_connector import MultiConnector
+from kvproof.refimpl.hybrid.multi_connector import MultiConnector
+from kvproof.refimpl.hybrid.planner import HybridPlanner
 
 # ------------------------------------------------------------------------------------------------ connectors
 

@@ -67,9 +67,9 @@ def keep(name: str, trace: Trace) -> None:
 
 def main() -> None:
     """Search all anew."""
-    from . import test_mutants, test_offload, test_tiers
+    from . import test_mutants, test_offload, test_tiers, test_tree
 
-    for module in (test_mutants, test_tiers, test_offload):
+    for module in (test_mutants, test_tiers, test_offload, test_tree):
         for name in module.KEPT:
             keep(name, module.found(name))
             print(name, file=sys.stderr)

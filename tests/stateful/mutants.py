@@ -10,10 +10,10 @@ from typing import Any
 
 from kvproof.checkers.target import Answer, Args
 from kvproof.harness.pool.target import PoolTarget
-from kvproof.refimpl.block_pool import BlockPool
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.events import BlockRemoved, BlockStored, Event
-from kvproof.refimpl.manager import KVCacheManager, _Entry
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.manager import KVCacheManager, _Entry
 
 MUTANTS: dict[str, tuple[type[PoolTarget], str]] = {}
 

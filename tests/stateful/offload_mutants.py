@@ -8,9 +8,9 @@ single steps: `tests/refimpl/test_refimpl_offload.py` has them.
 from typing import Any
 
 from kvproof.harness.offload.target import OffloadTarget
-from kvproof.refimpl.offload import OffloadManager
-from kvproof.refimpl.offload_worker import SteppedWorker
-from kvproof.refimpl.transfers import Report, Store
+from kvproof.refimpl.offload.manager import OffloadManager
+from kvproof.refimpl.offload.transfers import Report, Store
+from kvproof.refimpl.offload.worker import SteppedWorker
 
 
 class _Managing(OffloadManager):

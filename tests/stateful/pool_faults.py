@@ -171,7 +171,7 @@ class LastCopyPool(CopiesPool):
 
 FAULTS: dict[type[Pool], str] = {
     MissingTouch: "P2",
-    StaleMapEntry: "P6",
+    StaleMapEntry: "P5",
     PartialAllocation: "P7",
     FreedInOrder: "P10",
     KeyWithoutSalt: "P13",

@@ -17,8 +17,8 @@ from kvproof.checkers.trace import read_trace
 from kvproof.harness.instances import Instance
 from kvproof.harness.tiers.targets import MirrorTarget
 from kvproof.machine import Machine, Model
-from kvproof.spec.blis_mirror import BlisMirror
-from kvproof.spec.mirror import Mirror
+from kvproof.spec.tiers.blis_mirror import BlisMirror
+from kvproof.spec.tiers.mirror import Mirror
 
 TRACES = sorted(Path(__file__).with_name("traces").glob("blis-*.jsonl"))
 

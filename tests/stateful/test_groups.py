@@ -22,12 +22,12 @@ from kvproof.checkers.target import NONE
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
-from kvproof.refimpl.block_pool import BlockPool
 from kvproof.refimpl.errors import RefusedError
-from kvproof.refimpl.hybrid_cache import HybridCache
-from kvproof.refimpl.hybrid_planner import Group
-from kvproof.refimpl.keys import chain_keys
-from kvproof.spec.groups import Groups
+from kvproof.refimpl.hybrid.cache import HybridCache
+from kvproof.refimpl.hybrid.planner import Group
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.keys import chain_keys
+from kvproof.spec.hybrid.groups import Groups
 
 from .group_mutants import CACHES
 

@@ -4,6 +4,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from kvproof.checkers.lockstep import Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay_calls
@@ -67,13 +68,14 @@ def test_every_transition_agrees(walked: Scope, states: int, transitions: int) -
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize(("requests", "slots", "hashes"), [(2, 1, 2), (1, 2, 3)])
 def test_every_transition_agrees_further_out(requests: int, slots: int, hashes: int, split: bool) -> None:
+    most = 6 * settings().max_examples
     seen: list[int] = []
     instance = Instance.of_scope(scope(2, requests, slots, hashes, split=split, null=split))
     report = walk_in_lockstep(
-        SPECS, PoolTarget(instance), max_states=4_000, on_progress=lambda states, _: seen.append(states)
+        SPECS, PoolTarget(instance), max_states=most, on_progress=lambda states, _: seen.append(states)
     )
     assert report.divergence is None, report
-    assert report.states == 4_000 or report.complete
+    assert report.states == most or report.complete
     assert seen[-1] <= report.states
 
 

@@ -68,11 +68,12 @@ def test_every_transition_agrees(name: str) -> None:
     ],
 )
 def test_every_transition_agrees_further_out(sizes: dict[str, Any]) -> None:
+    most = 6 * settings().max_examples
     walked = scope("offload", **sizes)
     target = OffloadTarget(Instance.of_scope(walked))
-    report = walk_in_lockstep(Specs(walked.model, OffloadTarget), target, max_states=1_000)
+    report = walk_in_lockstep(Specs(walked.model, OffloadTarget), target, max_states=most)
     assert report.divergence is None, report
-    assert report.states == 1_000 or report.complete
+    assert report.states == most or report.complete
 
 
 # ---------------------------------------------------------------------------------------------------- must fail

@@ -52,8 +52,8 @@ def test_only_lines_that_are_reached_are_changed() -> None:
 
 @pytest.mark.slow
 def test_a_level_notices_what_is_wrong_and_nothing_else() -> None:
-    text = (FOLDER / "file_store.py").read_text(encoding="utf-8")
-    mutants = [m for m in source_mutants(text, "refimpl/file_store.py") if m.operator == "forget statement"]
+    text = (FOLDER / "hybrid" / "file_store.py").read_text(encoding="utf-8")
+    mutants = [m for m in source_mutants(text, "refimpl/hybrid/file_store.py") if m.operator == "forget statement"]
     found = [_in_child(_notices, "file-store", m) for m in mutants[:6]]
     assert any(found)
     assert not all(found)  # what no level reaches is noticed by nobody

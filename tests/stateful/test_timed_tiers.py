@@ -26,12 +26,12 @@ from kvproof.harness.timed.instances import TimedInstance, timed_instances
 from kvproof.machine import Model
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
-from kvproof.spec.links import Links
+from kvproof.spec.hybrid.planner import Planner
 from kvproof.spec.offload import Offload
-from kvproof.spec.planner import Planner
 from kvproof.spec.pool import Pool
-from kvproof.spec.shared_tier import SharedTier
-from kvproof.spec.timed_tiers import TimedTiers
+from kvproof.spec.timed.links import Links
+from kvproof.spec.timed.shared_tier import SharedTier
+from kvproof.spec.timed.timed_tiers import TimedTiers
 
 from . import timed_mutants
 from .timed_mutants import do, links, no, shared, tiers
@@ -89,10 +89,11 @@ def test_every_transition_agrees(name: str) -> None:
     ],
 )
 def test_every_transition_agrees_further_out(instance: TimedInstance) -> None:
+    most = 6 * settings().max_examples
     target = LEVELS["timed"].target
-    report = walk_in_lockstep(Specs(instance.scope.model, target), target(instance), max_states=6_000)
+    report = walk_in_lockstep(Specs(instance.scope.model, target), target(instance), max_states=most)
     assert report.divergence is None, report
-    assert report.states == 6_000 or report.complete
+    assert report.states == most or report.complete
 
 
 # ---------------------------------------------------------------------------------------------------- instances

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from kvproof.harness.pool.target import PoolTarget
 from kvproof.harness.tiers.targets import MirrorTarget, PinnedTarget, TieredTarget
 from kvproof.kernels.copy import copy_blocks
-from kvproof.refimpl.block_pool import BlockPool
-from kvproof.refimpl.host_tier import HostTier
-from kvproof.refimpl.manager import KVCacheManager
-from kvproof.refimpl.mirror import MirrorManager
-from kvproof.refimpl.pinned_pool import PinnedPool
+from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.manager import KVCacheManager
+from kvproof.refimpl.pool.pinned_pool import PinnedPool
+from kvproof.refimpl.tiers.host_tier import HostTier
+from kvproof.refimpl.tiers.mirror import MirrorManager
 
 RELEASES = ("trim", "finish", "preempt")
 DEMOTIONS = ("demote", "open_gate", "allocate")

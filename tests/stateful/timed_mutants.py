@@ -18,10 +18,10 @@ from kvproof.harness.timed.links_target import LinksTarget
 from kvproof.harness.timed.shared_target import SharedTarget
 from kvproof.harness.timed.target import TimedTarget
 from kvproof.machine.scope import Scope
-from kvproof.refimpl.links import LinkModel, _Link
-from kvproof.refimpl.shared_tier import SharedTier
-from kvproof.refimpl.tier_records import Removed, Stored
-from kvproof.refimpl.timed_tiers import TimedTiers
+from kvproof.refimpl.timed.links import LinkModel, _Link
+from kvproof.refimpl.timed.records import Removed, Stored
+from kvproof.refimpl.timed.shared_tier import SharedTier
+from kvproof.refimpl.timed.tiers import TimedTiers
 
 PACKED = {"Real": 12, "Int": 20}
 """For the explorer: all times and bytes of these instances are multiples of 1/12, and at most 20."""

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...machine import Index, Int, Map, Property, Real
-from ...machine.terms import Line, Term
+from ...machine.mistakes import Line
+from ...machine.terms import Term, number_of
 from .bounded import NONE, TRUE, Expr, TooLarge, both, constant
 from .promela_terms import Array, Cells, Fixed, Store, Terms
 from .setting import Names, Refused, Setting, one_line
@@ -113,7 +114,7 @@ class PromelaFile:
 
     def judge(self, prop: Property, terms: Terms, given: Mapping[str, Expr], indent: str) -> None:
         """Assert a property for all values of its parameters; some are given."""
-        terms.variables.update({v.args[1]: given[name] for name, v in prop.given.items()})
+        terms.variables.update({number_of(v): given[name] for name, v in prop.given.items()})
         value = terms.universally(prop.binders, prop.formula)
         self.require(value.exact, f"{prop.name} is judged of a number that is no multiple of 1/Real", indent)
         self.require(both(value.proper, value.expr), f"{prop.rule} {prop.name}", indent)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, assert_never
 
 from ...machine import Map, Sort
+from ...machine.fitting import may_misfit
+from ...machine.mistakes import Line
 from ...machine.model import RESULT, written
-from ...machine.program import Assign, Each, Let, Loop, Push, Remove, Require, Statement, When
-from ...machine.terms import Line, Term, may_misfit
+from ...machine.program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
+from ...machine.terms import Term, name_of, number_of
 from .bounded import FALSE, NONE, TRUE, Expr, add, at_most, both, constant, either, equal, every, less, negate, some
 from .promela_file import PromelaFile, narrowest, refusing, said
 from .promela_terms import Array, Store, Terms, Value
@@ -35,7 +37,7 @@ class Step:
         """How many were."""
         self.depth = 2
         self.resets: list[str] = []
-        names = [p.args[0] for p in plan.action.params]
+        names = [name_of(p) for p in plan.action.params]
         self.given = {n: constant(v) for n, v in zip(names, args, strict=True)}
         self.label = said(f"{plan.action.name}({', '.join(f'{n}={v}' for n, v in zip(names, args, strict=True))})")
 
@@ -45,7 +47,7 @@ class Step:
 
     def terms(self, now: Store, before: Store) -> Terms:
         """A translator of terms that knows the arguments."""
-        numbers = {p.args[1]: self.given[p.args[0]] for p in self.action.params}
+        numbers = {number_of(p): self.given[name_of(p)] for p in self.action.params}
         return Terms(self.setting, now, before, numbers)
 
     def write(self) -> None:
@@ -70,7 +72,7 @@ class Step:
         """When the step is possible. Where that has no answer, an option of its own fails."""
         terms = self.terms(self.file.state, self.file.state)
         asked: list[Expr] = []
-        for s in self.plan.prefix:
+        for s in self.plan.action.asking:
             value = terms.value(s.value if isinstance(s, Let) else s.condition)
             for needed, what in self._needs(value, s.line):
                 self._no_answer(asked, needed, what)
@@ -202,25 +204,29 @@ class Step:
 
     def statement(self, s: Statement) -> None:
         """One statement."""
-        if isinstance(s, Let):
-            value = self.value(s.value, s.line)
-            if s.name in self.plan.used:
-                self.moment.temps[s.name] = self.keep(value)
-        elif isinstance(s, Assign):
-            self._assign(s)
-        elif isinstance(s, Push | Remove):
-            self._queue(s)
-        elif isinstance(s, When):
-            self._when(s)
-        elif isinstance(s, Each):
-            for numbers in self.setting.every(type(b) for b in s.binders):
-                self.moment.bind(s.binders, numbers)
-                opened = self.open
-                self.body(s.body)
-                self.open = opened
-        else:
-            assert isinstance(s, Loop)
-            self._loop(s)
+        match s:
+            case Let():
+                value = self.value(s.value, s.line)
+                if s.name in self.plan.used:
+                    self.moment.temps[s.name] = self.keep(value)
+            case Assign():
+                self._assign(s)
+            case Push() | Remove():
+                self._queue(s)
+            case When():
+                self._when(s)
+            case Each():
+                for numbers in self.setting.every(type(b) for b in s.binders):
+                    self.moment.bind(s.binders, numbers)
+                    opened = self.open
+                    self.body(s.body)
+                    self.open = opened
+            case Loop():
+                self._loop(s)
+            case Require() | Emit():
+                raise TypeError(f"a {type(s).__name__} is no part of a plan")
+            case unknown:
+                assert_never(unknown)
 
     def value(self, t: Term, line: Line) -> Expr:
         """The value of a term, after asserting that it has one."""
@@ -340,7 +346,7 @@ class Step:
         self.put(f"{rounds.text} = 0;")
         self.put(f"do :: {less(rounds, limit).text} ->")
         with self._block():
-            self.moment.variables[s.index.args[1]] = rounds.within(0, limit.hi - 1)
+            self.moment.variables[number_of(s.index)] = rounds.within(0, limit.hi - 1)
             for let in s.going_lets:
                 self.statement(let)
             going = self.value(s.going, s.line)

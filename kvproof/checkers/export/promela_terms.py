@@ -6,13 +6,15 @@ own: whoever uses the term asserts it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from ...machine import Bool, Map, Real
+from ...machine import operations as op
 from ...machine.model import CountOf
-from ...machine.terms import Term
+from ...machine.terms import Term, number_of
 from .bounded import (
     FALSE,
     NONE,
@@ -126,49 +128,66 @@ class Terms:
 
     def value(self, t: Term) -> Value:
         """The value of a term."""
-        op, a = t.op, t.args
-        if op == "lit":
-            return Value(NONE if a[0] is None else constant(self.setting.literal(t)))
-        if op == "var":
-            return Value(self.variables[a[1]])
-        if op == "temp":
-            known = self.temps.get(a[0])
-            return self.value(a[1]) if known is None else known if isinstance(known, Value) else Value(known)
-        if op in ("and", "or", "implies"):
-            return self._connective(op, self.value(a[0]), lambda: self.value(a[1]))
-        if op == "ite":
-            return self._choice(t)
-        if op in ("forall", "exists"):
-            return self._quantified(op == "forall", a[0], a[1])
-        if op == "within":
-            return self._within(self.value(a[0]), self.setting.scope.size(a[1]))
-        if op in ("get", "count", "has", "first", "before", "head", "tail", "empty", "size"):
-            return self._read(t)
-        return self._calculation(t)
+        match t.operation:
+            case op.Constant(value):
+                return Value(NONE if value is None else constant(self.setting.literal(t, value)))
+            case op.Variable(_, number):
+                return Value(self.variables[number])
+            case op.Temporary(number, value):
+                known = self.temps.get(number)
+                return self.value(value) if known is None else known if isinstance(known, Value) else Value(known)
+            case op.And(left, right):
+                return self._and(self.value(left), right)
+            case op.Or(left, right):
+                return self._or(self.value(left), right)
+            case op.Implies(left, right):
+                return self._or(_plain(negate, [self.value(left)]), right)
+            case op.Not(of):
+                return _plain(negate, [self.value(of)])
+            case op.Ite(condition, then, otherwise):
+                return self._choice(t, self.value(condition), then, otherwise)
+            case op.Forall(binders, body):
+                return self._quantified(True, binders, body)
+            case op.Exists(binders, body):
+                return self._quantified(False, binders, body)
+            case op.Within(number, index):
+                return self._within(self.value(number), self.setting.scope.size(index))
+            case op.Equal(left, right):
+                return self._equal(left, right)
+            case op.Less(left, right):
+                return _plain(less, self._values(left, right))
+            case op.AtMost(left, right):
+                return _plain(at_most, self._values(left, right))
+            case op.Add(left, right):
+                return _plain(add, self._values(left, right))
+            case op.Subtract(left, right):
+                return _plain(sub, self._values(left, right))
+            case op.Multiply(left, right):
+                return self._product(left, right) if isinstance(t, Real) else _plain(times, self._values(left, right))
+            case op.Divide(dividend, divisor):
+                return self._ratio(dividend, divisor)
+            case op.FloorDivide(dividend, divisor):
+                return self._rounded(divided, dividend, divisor)
+            case op.Modulo(dividend, divisor):
+                return self._rounded(remainder, dividend, divisor)
+            case op.ToReal(of):
+                return _plain(lambda a: times(a, constant(self.setting.unit)), self._values(of))
+            case op.Read() as read:
+                return self._read(read)
+            case unknown:
+                assert_never(unknown)
 
-    def _calculation(self, t: Term) -> Value:
-        op, a = t.op, t.args
-        if op in ("mul", "div") and isinstance(t, Real):
-            return self._product(a[0], a[1]) if op == "mul" else self._ratio(a[0], a[1])
-        parts = [self.value(x) for x in a]
-        proper, exact = _all_proper(parts)
-        exprs = [p.expr for p in parts]
-        if op == "real":
-            return Value(times(exprs[0], constant(self.setting.unit)), proper, exact)
-        if op in ("floordiv", "mod"):
-            result = divided(*exprs) if op == "floordiv" else remainder(*exprs)
-            return Value(result, both(proper, less(constant(0), exprs[1])), exact)
-        if op == "eq":
-            return Value(self._same(a, exprs), proper, exact)
-        plain: dict[str, Callable[..., Expr]] = {
-            "not": negate,
-            "lt": less,
-            "le": at_most,
-            "add": add,
-            "sub": sub,
-            "mul": times,
-        }
-        return Value(plain[op](*exprs), proper, exact)
+    def _values(self, *terms: Term) -> list[Value]:
+        return [self.value(t) for t in terms]
+
+    def _rounded(self, operation: Callable[[Expr, Expr], Expr], a: Term, b: Term) -> Value:
+        """A division that is rounded down, by what has to be positive."""
+        dividend, divisor = self._values(a, b)
+        result = _plain(operation, [dividend, divisor])
+        return Value(result.expr, both(result.proper, less(constant(0), divisor.expr)), result.exact)
+
+    def _equal(self, a: Term, b: Term) -> Value:
+        return _plain(lambda *exprs: self._same((a, b), exprs), self._values(a, b))
 
     @staticmethod
     def _same(terms: Sequence[Term], exprs: Sequence[Expr]) -> Expr:
@@ -184,17 +203,17 @@ class Terms:
 
     def _product(self, a: Term, b: Term) -> Value:
         """Of exact numbers. A factor that is an integer is taken as it is, so that nothing needs to be divided."""
-        if a.op == "real":
+        if isinstance(a.operation, op.ToReal):
             a, b = b, a
-        whole = b.op == "real"
-        left, right = self.value(a), self.value(b.args[0] if whole else b)
+        whole, factor = _as_whole(b)
+        left, right = self._values(a, factor)
         proper, exact = _all_proper((left, right))
         product = times(left.expr, right.expr)
         return Value(product, proper, exact) if whole else self._exactly(product, self.setting.unit, proper, exact)
 
     def _ratio(self, a: Term, b: Term) -> Value:
-        whole = b.op == "real"
-        left, right = self.value(a), self.value(b.args[0] if whole else b)
+        whole, divisor = _as_whole(b)
+        left, right = self._values(a, divisor)
         proper, exact = _all_proper((left, right))
         dividend = left.expr if whole else times(left.expr, constant(self.setting.unit))
         is_number = negate(equal(right.expr, constant(0)))
@@ -220,22 +239,28 @@ class Terms:
 
     # ------------------------------------------------------------------------------------------------ formulas
 
-    def _connective(self, op: str, a: Value, second: Callable[[], Value]) -> Value:
+    def _and(self, a: Value, right: Term) -> Value:
         """The second is looked at only where the first leaves it open."""
-        is_open = negate(a.expr) if op == "or" else a.expr
+        if a.expr == FALSE:
+            return a
+        b = self.value(right)
+        return Value(
+            both(a.expr, b.expr), both(a.proper, _where(a.expr, b.proper)), both(a.exact, _where(a.expr, b.exact))
+        )
+
+    def _or(self, a: Value, right: Term) -> Value:
+        is_open = negate(a.expr)
         if is_open == FALSE:
-            return Value(FALSE if op == "and" else TRUE, a.proper, a.exact)
-        b = second()
-        first = negate(a.expr) if op == "implies" else a.expr
-        joined = both(first, b.expr) if op == "and" else either(first, b.expr)
+            return Value(TRUE, a.proper, a.exact)
+        b = self.value(right)
+        joined = either(a.expr, b.expr)
         return Value(joined, both(a.proper, _where(is_open, b.proper)), both(a.exact, _where(is_open, b.exact)))
 
-    def _choice(self, t: Term) -> Value:
-        condition = self.value(t.args[0])
+    def _choice(self, t: Term, condition: Value, a: Term, b: Term) -> Value:
         if condition.expr.value is not None:
-            chosen = self._chosen(t, t.args[1] if condition.expr.value else t.args[2])
+            chosen = self._chosen(t, a if condition.expr.value else b)
             return Value(chosen.expr, both(condition.proper, chosen.proper), both(condition.exact, chosen.exact))
-        then, otherwise = self._chosen(t, t.args[1]), self._chosen(t, t.args[2])
+        then, otherwise = self._chosen(t, a), self._chosen(t, b)
         return Value(
             choose(condition.expr, then.expr, otherwise.expr),
             both(condition.proper, choose(condition.expr, then.proper, otherwise.proper)),
@@ -279,27 +304,30 @@ class Terms:
     def bind(self, variables: Sequence[Term], numbers: Sequence[int]) -> None:
         """Give variables their values."""
         for variable, number in zip(variables, numbers, strict=True):
-            self.variables[variable.args[1]] = constant(number)
+            self.variables[number_of(variable)] = constant(number)
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def _read(self, t: Term) -> Value:
-        op, view, name, keys = t.op, t.args[0], t.args[1], t.args[2]
-        parts = [self.value(k) for k in keys]
-        proper, exact = _all_proper(parts)
-        at = [p.expr for p in parts]
-        if op == "count":
-            return Value(*self._count(self.setting.model.counts[name], at, view, proper, exact))
-        store = self.before if view == "before" else self.now
-        if op == "get":
-            mapping = self.setting.model.maps[name]
-            is_there, place = self.place(mapping.kinds, at)
-            entry = self.entry(store, name, mapping, place, is_there)
-            return Value(choose(is_there, entry, NONE if mapping.is_optional else constant(0)), proper, exact)
-        elements = [self.value(e) for e in t.args[3:]]
-        also, exactly = _all_proper(elements)
-        expr, needs = self._queue(op, store, name, at, [e.expr for e in elements])
-        return Value(expr, every((proper, also, needs)), both(exact, exactly))
+    def _read(self, read: op.Reading) -> Value:
+        keys = self._values(*read.keys)
+        proper, exact = _all_proper(keys)
+        at = [k.expr for k in keys]
+        store = self.before if read.view == "before" else self.now
+        match read:
+            case op.Total(view, name):
+                return Value(*self._count(self.setting.model.counts[name], at, view, proper, exact))
+            case op.Entry(_, name):
+                mapping = self.setting.model.maps[name]
+                is_there, place = self.place(mapping.kinds, at)
+                entry = self.entry(store, name, mapping, place, is_there)
+                return Value(choose(is_there, entry, NONE if mapping.is_optional else constant(0)), proper, exact)
+            case op.Size() | op.Empty() | op.Head() | op.Tail() | op.Has() | op.First() | op.Before():
+                elements = self._values(*read.elements)
+                also, exactly = _all_proper(elements)
+                expr, needs = self._queue(read, store, at, [e.expr for e in elements])
+                return Value(expr, every((proper, also, needs)), both(exact, exactly))
+            case unknown:
+                assert_never(unknown)
 
     @staticmethod
     def entry(store: Store, name: str, mapping: Map[Any], place: Expr, is_there: Expr) -> Expr:
@@ -325,34 +353,37 @@ class Terms:
         capacity = self.setting.scope.size(queue.of)
         return is_there, number, times(number, constant(capacity)), capacity
 
-    def _queue(
-        self, op: str, store: Store, name: str, at: Sequence[Expr], elements: Sequence[Expr]
-    ) -> tuple[Expr, Expr]:
+    def _queue(self, read: op.OfQueue, store: Store, at: Sequence[Expr], elements: Sequence[Expr]) -> tuple[Expr, Expr]:
         """What a queue answers, and when it has an answer. Outside of the scope nothing stands in any queue."""
+        name = read.name
         is_there, number, begin, capacity = self.ranges(name, at)
         if is_there == FALSE:
-            return (TRUE if op == "empty" else FALSE), (FALSE if op in ("head", "tail") else TRUE)
+            has_none = isinstance(read, op.Head | op.Tail)
+            return (TRUE if isinstance(read, op.Empty) else FALSE), (FALSE if has_none else TRUE)
         size = store.cells[f"{name}.size"].at(number)
         places = [store.cells[name].at(add(begin, constant(i))) for i in range(capacity)]
         is_filled = both(is_there, less(constant(0), size))
-        if op == "size":
-            return choose(is_there, size, constant(0)), TRUE
-        if op == "empty":
-            return negate(is_filled), TRUE
-        if op == "head":
-            return places[0].within(0, capacity - 1), is_filled
-        if op == "tail":
-            last = store.cells[name].at(sub(add(begin, size), constant(1)))
-            return last.within(0, capacity - 1), is_filled
-        real = every(less(e, constant(capacity)) for e in elements)
-        if op == "has":
-            answer = some(equal(p, elements[0]) for p in places)
-        elif op == "first":
-            answer = equal(places[0], elements[0])
-        else:
-            pairs = [(places[i], places[j]) for i in range(capacity) for j in range(i + 1, capacity)]
-            answer = some(both(equal(p, elements[0]), equal(q, elements[1])) for p, q in pairs)
-        return every((is_there, real, answer)), TRUE
+        real = [is_there, every(less(e, constant(capacity)) for e in elements)]
+        match read:
+            case op.Size():
+                return choose(is_there, size, constant(0)), TRUE
+            case op.Empty():
+                return negate(is_filled), TRUE
+            case op.Head():
+                return places[0].within(0, capacity - 1), is_filled
+            case op.Tail():
+                last = store.cells[name].at(sub(add(begin, size), constant(1)))
+                return last.within(0, capacity - 1), is_filled
+            case op.Has():
+                return every([*real, some(equal(p, elements[0]) for p in places)]), TRUE
+            case op.First():
+                return every([*real, equal(places[0], elements[0])]), TRUE
+            case op.Before():
+                pairs = itertools.combinations(places, 2)
+                ways = (both(equal(p, elements[0]), equal(q, elements[1])) for p, q in pairs)
+                return every([*real, some(ways)]), TRUE
+            case unknown:
+                assert_never(unknown)
 
     def _count(
         self, count: CountOf, at: Sequence[Expr], view: str, proper: Expr, exact: Expr
@@ -364,7 +395,7 @@ class Terms:
         saved = self.now, dict(self.variables)
         self.now = self.before if view == "before" else self.now
         for key, kind_of, expr in zip(count.keys, (type(k) for k in count.keys), at, strict=True):
-            self.variables[key.args[1]] = expr.within(0, self.setting.scope.size(kind_of) - 1)
+            self.variables[number_of(key)] = expr.within(0, self.setting.scope.size(kind_of) - 1)
         amounts: list[Expr] = []
         for numbers in self.setting.every(type(e) for e in count.elements):
             self.bind(count.elements, numbers)
@@ -376,6 +407,17 @@ class Terms:
             exact = every((exact, _where(is_there, counts.exact), _where(weighs, amount.exact)))
         self.now, self.variables = saved
         return choose(is_there, total(amounts), constant(0)), proper, exact
+
+
+def _plain(operation: Callable[..., Expr], operands: Sequence[Value]) -> Value:
+    """An operation that has a value wherever its operands have."""
+    return Value(operation(*[o.expr for o in operands]), *_all_proper(operands))
+
+
+def _as_whole(factor: Term) -> tuple[bool, Term]:
+    """Whether it is an integer, taken as an exact number; and the integer, or else the number itself."""
+    said = factor.operation
+    return (True, said.of) if isinstance(said, op.ToReal) else (False, factor)
 
 
 def _where(condition: Expr, needed: Expr) -> Expr:

@@ -1,7 +1,7 @@
 """What the translations share: a machine in one scope, and which of its text takes part.
 
-A translation is one more interpreter of the same model. It covers the operations that are named here; whatever else the
-modelling language may have, now or later, is refused and never guessed at.
+A translation is one more interpreter of the same model. It covers every operation and every statement, which the type
+checker proves; what looks at another state than those of a step is refused and never guessed at.
 """
 
 from __future__ import annotations
@@ -10,28 +10,27 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, assert_never
 
 from ...machine import Action, Index, Machine, Map, Model, Property, Real
+from ...machine import operations as op
 from ...machine.concrete import Concrete, IllFormed
+from ...machine.fitting import fits, is_surely
+from ...machine.mistakes import Line
 from ...machine.model import RESULT
 from ...machine.program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements, terms
 from ...machine.scope import NONE, Scope, ScopeError
-from ...machine.terms import Line, Sort, Term, fits, is_surely, parts, walk
+from ...machine.terms import Sort, Term
+from ...machine.traversal import parts, walk
 
 __all__ = ["Names", "Plan", "Refused", "Setting", "is_sure", "one_line"]
 
 
 class Refused(Exception):
     """The machine cannot be translated. The message is one sentence that names the construct and its line."""
-
-
-CALCULATIONS = {"lit", "var", "temp", "not", "and", "or", "implies", "eq", "lt", "le", "add", "sub", "mul", "div"}
-CALCULATIONS |= {"floordiv", "mod", "real", "ite", "forall", "exists", "within"}
-READS = {"get", "count", "has", "first", "before", "head", "tail", "empty", "size"}
 
 
 @dataclass
@@ -49,12 +48,6 @@ class Plan:
     """Those of them whose value before the step a property looks at."""
     used: set[int]
     """The numbers of the temporaries that something looks at."""
-
-    @property
-    def prefix(self) -> list[Let | Require]:
-        """What decides whether the action is possible: everything up to its last requirement."""
-        last = max((i for i, s in enumerate(self.action.body) if isinstance(s, Require)), default=-1)
-        return [s for s in self.action.body[: last + 1] if isinstance(s, Let | Require)]
 
 
 class Setting:
@@ -93,10 +86,8 @@ class Setting:
 
     def _check_term(self, term: Term, line: Line, views: set[str]) -> None:
         for part in walk(term):
-            if part.op in READS and part.args[0] in views:
-                continue
-            if part.op not in CALCULATIONS:
-                raise Refused(f"`{part!r}` ({line}) is a {part.op}, which no translation covers yet")
+            if isinstance(read := part.operation, op.Read) and read.view not in views:
+                raise Refused(f"`{part!r}` ({line}) looks at another state, which no translation covers yet")
 
     def _is_covered(self, prop: Property) -> bool:
         try:
@@ -166,9 +157,9 @@ class Setting:
             )
         return int(units)
 
-    def literal(self, t: Term) -> int:
-        """The number that stands for a literal."""
-        number = self.scope.number(type(t), t.args[0])
+    def literal(self, t: Term, value: object) -> int:
+        """The number that stands for a constant of this value."""
+        number = self.scope.number(type(t), value)
         return self.in_units(number, "a number in the text") if isinstance(t, Real) else int(number)
 
     def bounds(self, mapping: Map[Any]) -> tuple[int, int]:
@@ -203,7 +194,7 @@ class Setting:
         """The tallies at which neither these properties look, nor what the action does."""
         tallies = {n for n, m in self.model.maps.items() if m.is_tally} - watched
         for s in statements(act.body):
-            is_own = isinstance(s, Let) and s.value.op == "get" and s.value.args[1] in tallies
+            is_own = isinstance(s, Let) and _is_entry_of(s.value, tallies)
             if is_own or (isinstance(s, Assign) and s.name in tallies):
                 continue
             seen = {n for t in _looked_at(s) for n in _reads(self.model, t)} & tallies
@@ -250,7 +241,12 @@ def is_sure(kind: type[Term], key: Term) -> bool:
         return False
     if isinstance(key, Sort):
         return issubclass(kind, Sort) and set(type(key).extra) <= set(kind.extra)
-    return key.op == "var" and type(key) is kind
+    return isinstance(key.operation, op.Variable) and type(key) is kind
+
+
+def _is_entry_of(term: Term, names: set[str]) -> bool:
+    """The term reads one of these maps."""
+    return isinstance(read := term.operation, op.Entry) and read.name in names
 
 
 def _looked_at(s: Statement) -> tuple[Term, ...]:
@@ -259,8 +255,8 @@ def _looked_at(s: Statement) -> tuple[Term, ...]:
 
 def _temporaries(term: Term) -> Iterator[int]:
     """The numbers of the temporaries that a term looks at; not of those from which these were computed."""
-    if term.op == "temp":
-        yield term.args[0]
+    if isinstance(said := term.operation, op.Temporary):
+        yield said.number
         return
     for part in parts(term):
         yield from _temporaries(part)
@@ -270,35 +266,39 @@ def _reads(model: Model, term: Term, view: str | None = None) -> set[str]:
     """The maps and queues that a property reads, in one view or in any, through counts too."""
     found: set[str] = set()
     for part in walk(term):
-        if part.op not in READS or view not in (None, part.args[0]):
-            continue
-        if part.op == "count":
-            count = model.counts[part.args[1]]
-            for inner in (count.formula, *(() if count.weight is None else (count.weight,))):
-                found |= _reads(model, inner)
-        else:
-            found.add(part.args[1])
+        match part.operation:
+            case op.Read() as read if view not in (None, read.view):
+                pass
+            case op.Total(_, name):
+                count = model.counts[name]
+                for inner in (count.formula, *(() if count.weight is None else (count.weight,))):
+                    found |= _reads(model, inner)
+            case op.Read(_, name):
+                found.add(name)
     return found
 
 
 def _without(body: Iterable[Statement], tallies: set[str]) -> Iterator[Statement]:
     """The statements without requirements and what only keeps these tallies; of events, what listeners make of them."""
     for s in body:
-        if isinstance(s, Require) or (isinstance(s, Assign) and s.name in tallies):
-            continue
-        if isinstance(s, Let) and s.value.op == "get" and s.value.args[1] in tallies:
-            continue
-        if isinstance(s, Emit):
-            yield from _without(s.heard, tallies)
-        elif isinstance(s, When):
-            yield When(s.condition, list(_without(s.then, tallies)), list(_without(s.otherwise, tallies)), s.line)
-        elif isinstance(s, Each):
-            yield Each(s.binders, list(_without(s.body, tallies)), s.line)
-        elif isinstance(s, Loop):
-            inner = list(_without(s.body, tallies))
-            yield Loop(s.number, s.index, s.count, s.going_lets, s.going, inner, s.facts, s.result, s.line)
-        else:
-            yield s
+        match s:
+            case Require():
+                pass
+            case Assign() if s.name in tallies:
+                pass
+            case Let() if _is_entry_of(s.value, tallies):
+                pass
+            case Emit():
+                yield from _without(s.heard, tallies)
+            case When():
+                then, otherwise = list(_without(s.then, tallies)), list(_without(s.otherwise, tallies))
+                yield replace(s, then=then, otherwise=otherwise)
+            case Each() | Loop():
+                yield replace(s, body=list(_without(s.body, tallies)))
+            case Let() | Assign() | Push() | Remove():
+                yield s
+            case unknown:
+                assert_never(unknown)
 
 
 # ------------------------------------------------------------------------------------------------ names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -40,9 +40,15 @@ class Written(msgspec.Struct, frozen=True):
 
 
 def write_obligations(
-    machine: type[Machine] | Model, folder: Path, *, on_progress: Progress | None = None
+    machine: type[Machine] | Model,
+    folder: Path,
+    *,
+    only: Collection[str] | None = None,
+    on_progress: Progress | None = None,
 ) -> list[Written]:
     """Write what has to be proved of the machine, also what it has from machines that it extends.
+
+    ``only``: of these actions (or ``initially``, or ``every state``).
 
     Each file has a goal with everything that is known where it stands: the invariants before the step among it, and
     what other files ask at earlier places of the same action. So all of them together say that the properties hold.
@@ -58,7 +64,7 @@ def write_obligations(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / INDEX).unlink(missing_ok=True)
     written: list[Written] = []
-    places = [INITIALLY, *model.actions, COROLLARIES]
+    places = [p for p in (INITIALLY, *model.actions, COROLLARIES) if only is None or p in only]
     for done, place in enumerate(places, 1):
         # Only the questions are wanted: nothing is asked, so there is no time to be given for it.
         deciding = Deciding(problems_of(model, place, Unbounded(model)), "z3", seconds=0.0)

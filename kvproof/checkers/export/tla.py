@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...machine import Bool, Int, Map, Property
+from ...machine import operations as op
 from ...machine.model import CountOf
-from ...machine.terms import Term, make
+from ...machine.terms import Term, name_of, number_of
 from .setting import Names, Plan, Setting, one_line
 from .tla_actions import TlaAction
 from .tla_terms import NEEDS, TlaTerms, Vocabulary, conjunction
@@ -160,10 +161,10 @@ class _Module:
         terms = self.terms(self.names.new("s"))
         keys = []
         for key in count.keys:
-            keys.append(self.names.new(key.args[0]))
-            terms.variables[key.args[1]] = keys[-1]
+            keys.append(self.names.new(name_of(key)))
+            terms.variables[number_of(key)] = keys[-1]
         bound = terms.bind(count.elements)
-        these = [terms.variables[e.args[1]] for e in count.elements]
+        these = [terms.variables[number_of(e)] for e in count.elements]
         sets = [self.words.set_of(type(e)) for e in count.elements]
         product, tuple_ = " \\X ".join(sets), these[0] if len(these) == 1 else f"<<{', '.join(these)}>>"
         formula = terms.value(count.formula)
@@ -184,14 +185,14 @@ class _Module:
         """A property of steps, of the records before and after, and of what is given."""
         self.words.operators[prop.name] = self.names.new(prop.name)
         terms = self.terms(self.names.new("after"), self.names.new("before"))
-        terms.variables = {v.args[1]: self.names.new(n) for n, v in prop.given.items()}
+        terms.variables = {number_of(v): self.names.new(n) for n, v in prop.given.items()}
         parameters = ", ".join([terms.before, terms.now, *terms.variables.values()])
         self.lines.append(f"{self.words.operators[prop.name]}({parameters}) == {self._formula(prop, terms)}")
 
     @staticmethod
     def _formula(prop: Property, terms: TlaTerms) -> str:
         """A property for all values of its parameters: it has a value, and holds."""
-        closed = make(Bool, "forall", prop.binders, prop.formula) if prop.binders else prop.formula
+        closed = Bool(op.Forall(prop.binders, prop.formula)) if prop.binders else prop.formula
         return conjunction([*(terms.need(closed, what) for what in NEEDS), terms.value(closed)])
 
     # ------------------------------------------------------------------------------------------------ actions
@@ -201,7 +202,7 @@ class _Module:
         name = self.names.new(plan.action.name)
         terms = self.terms()
         bound = terms.bind(plan.action.params)
-        parameters = [terms.variables[p.args[1]] for p in plan.action.params]
+        parameters = [terms.variables[number_of(p)] for p in plan.action.params]
         self.lines += ["", f"\\* {one_line(plan.action.rule)}"]
         call = f"{name}({', '.join(parameters)})" if parameters else name
         self.lines += [f"{call} ==", '  IF wrong # "" THEN FALSE ELSE']

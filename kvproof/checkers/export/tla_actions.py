@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from ...machine import Bool, Index, Int, Map, Real, Sort
+from ...machine.fitting import may_misfit
+from ...machine.mistakes import Line
 from ...machine.model import RESULT
-from ...machine.program import Assign, Each, Let, Loop, Push, Remove, Require, Statement, When
-from ...machine.terms import Line, Term, may_misfit
+from ...machine.program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
+from ...machine.terms import Term, name_of, number_of
 from .setting import Plan, one_line
 from .tla_terms import NEEDS, Need, TlaTerms, conjunction
 
@@ -95,7 +97,7 @@ class TlaAction:
     def write(self) -> list[str]:
         """Its lines."""
         lines = self._prefix()
-        start = {id(s) for s in self.plan.prefix}
+        start = {id(s) for s in self.plan.action.asking}
         self.first = self.names.new("s")
         self.terms.now = self.first
         links: list[Link] = [Bound(self.first, "Now")]
@@ -106,7 +108,7 @@ class TlaAction:
     def _prefix(self) -> list[str]:
         """What decides whether the action is possible. Conditions are conditions of IF, so that nothing branches."""
         lines = []
-        for s in self.plan.prefix:
+        for s in self.plan.action.asking:
             term = s.value if isinstance(s, Let) else s.condition
             lines += [f"  {link.before()}" for link in self._needed([term], s.line)]
             if isinstance(s, Require):
@@ -147,7 +149,7 @@ class TlaAction:
 
     def _judged(self) -> Iterator[tuple[str, str]]:
         """The step has its properties."""
-        given = {p.args[0]: self.terms.variables[p.args[1]] for p in self.plan.action.params}
+        given = {name_of(p): self.terms.variables[number_of(p)] for p in self.plan.action.params}
         if self.plan.action.result is not None:
             given = {RESULT: self.terms.value(self.plan.action.result), **given}
         for prop in self.plan.steps:
@@ -197,19 +199,25 @@ class TlaAction:
         return self._asserted(f'{self.terms.now}.wrong = ""', None) if may_be_wrong else []
 
     def _statement(self, s: Statement) -> list[Link]:
-        if isinstance(s, Let):
-            found = self._needed([s.value], s.line)
-            return [*found, self._temporary(s.name, self.terms.value(s.value))] if s.name in self.plan.used else found
-        if isinstance(s, Assign):
-            return self._assign(s)
-        if isinstance(s, Push | Remove):
-            return self._queue(s)
-        if isinstance(s, When):
-            return self._when(s)
-        if isinstance(s, Each):
-            return self._each(s)
-        assert isinstance(s, Loop)
-        return self._loop(s)
+        match s:
+            case Let():
+                found = self._needed([s.value], s.line)
+                is_used = s.name in self.plan.used
+                return [*found, self._temporary(s.name, self.terms.value(s.value))] if is_used else found
+            case Assign():
+                return self._assign(s)
+            case Push() | Remove():
+                return self._queue(s)
+            case When():
+                return self._when(s)
+            case Each():
+                return self._each(s)
+            case Loop():
+                return self._loop(s)
+            case Require() | Emit():
+                raise TypeError(f"a {type(s).__name__} is no part of a plan")
+            case unknown:
+                assert_never(unknown)
 
     def _place(self, name: str, kinds: Sequence[type[Term]], keys: Sequence[Term], line: Line) -> list[Link]:
         """What is written stands in the scope, and none is no key."""
@@ -278,9 +286,9 @@ class TlaAction:
         for b in reversed(s.binders):
             size = self.setting.scope.size(type(b))
             digit = f"(({number} \\div {stride}) % {size})"
-            self.terms.variables[b.args[1]] = self.names.new(b.args[0])
+            self.terms.variables[number_of(b)] = self.names.new(name_of(b))
             text = f"({digit} = 1)" if isinstance(b, Bool) else digit
-            elements.append(Bound(self.terms.variables[b.args[1]], text))
+            elements.append(Bound(self.terms.variables[number_of(b)], text))
             stride *= size
         name = self.names.new("each")
         round_, may_be_wrong = self._block(s.body)
@@ -302,7 +310,7 @@ class TlaAction:
         links = [*self._needed([s.count], s.line), Bound(limit, self.terms.value(s.count))]
         start = self.terms.now
         self.terms.now = record = self.names.new("s")
-        self.terms.variables[s.index.args[1]] = number
+        self.terms.variables[number_of(s.index)] = number
         lets = [*self._body(s.going_lets), *self._needed([s.going], s.line)]
         round_, may_be_wrong = self._block(s.body)
         going = (

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, assert_never
 
 from ...machine import Bool, Real
-from ...machine.terms import Term, parts
+from ...machine import operations as op
+from ...machine.terms import Term, name_of, number_of
+from ...machine.traversal import parts
 from .setting import Names, Setting, is_sure
 
 __all__ = ["NEEDS", "Need", "TlaTerms", "Vocabulary", "conjunction", "implied"]
@@ -19,8 +21,6 @@ __all__ = ["NEEDS", "Need", "TlaTerms", "Vocabulary", "conjunction", "implied"]
 Need = Literal["proper", "exact"]
 NEEDS: tuple[Need, Need] = ("proper", "exact")
 """That a term has a value; that it is one that the scope can write down."""
-
-SIGNS = {"eq": "=", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "and": "/\\", "or": "\\/"}
 
 
 def conjunction(conditions: Sequence[str]) -> str:
@@ -70,91 +70,124 @@ class TlaTerms:
 
     def value(self, t: Term) -> str:
         """The text of a term."""
-        op, a = t.op, t.args
-        if op == "lit":
-            return self._literal(t)
-        if op == "var":
-            return self.variables[a[1]]
-        if op == "temp":
-            return self.temps.get(a[0]) or self.value(a[1])
-        if op in ("mul", "div") and isinstance(t, Real):
-            return self._product(a) if op == "mul" else self._ratio(a)
-        if op in SIGNS:
-            return f"({self.value(a[0])} {SIGNS[op]} {self.value(a[1])})"
-        if op == "implies":
-            return f"({self.value(a[0])} => {self.value(a[1])})"
-        if op == "not":
-            return f"~({self.value(a[0])})"
-        if op in ("floordiv", "mod"):
-            sign = "\\div" if op == "floordiv" else "%"
-            return f"({self.value(a[0])} {sign} {self.value(a[1])})"
-        if op == "real":
-            return f"({self.value(a[0])} * {self.setting.unit})"
-        if op == "ite":
-            return f"(IF {self.value(a[0])} THEN {self.value(a[1])} ELSE {self.value(a[2])})"
-        if op == "within":
-            return f"({self.value(a[0])} \\in 0..{self.setting.scope.size(a[1]) - 1})"
-        if op in ("forall", "exists"):
-            quantifier = "\\A" if op == "forall" else "\\E"
-            return f"({quantifier} {self.bind(a[0])} : {self.value(a[1])})"
-        return self._read(t)
+        match t.operation:
+            case op.Constant(value):
+                return self._literal(t, value)
+            case op.Variable(_, number):
+                return self.variables[number]
+            case op.Temporary(number, value):
+                return self.temps.get(number) or self.value(value)
+            case op.Not(of):
+                return f"~({self.value(of)})"
+            case op.And(left, right):
+                return self._infix(left, "/\\", right)
+            case op.Or(left, right):
+                return self._infix(left, "\\/", right)
+            case op.Implies(left, right):
+                return self._infix(left, "=>", right)
+            case op.Equal(left, right):
+                return self._infix(left, "=", right)
+            case op.Less(left, right):
+                return self._infix(left, "<", right)
+            case op.AtMost(left, right):
+                return self._infix(left, "<=", right)
+            case op.Add(left, right):
+                return self._infix(left, "+", right)
+            case op.Subtract(left, right):
+                return self._infix(left, "-", right)
+            case op.Multiply(left, right):
+                return self._product(left, right) if isinstance(t, Real) else self._infix(left, "*", right)
+            case op.Divide(dividend, divisor):
+                return self._ratio(dividend, divisor)
+            case op.FloorDivide(dividend, divisor):
+                return self._infix(dividend, "\\div", divisor)
+            case op.Modulo(dividend, divisor):
+                return self._infix(dividend, "%", divisor)
+            case op.ToReal(of):
+                return f"({self.value(of)} * {self.setting.unit})"
+            case op.Within(number, index):
+                return f"({self.value(number)} \\in 0..{self.setting.scope.size(index) - 1})"
+            case op.Ite(condition, then, otherwise):
+                return f"(IF {self.value(condition)} THEN {self.value(then)} ELSE {self.value(otherwise)})"
+            case op.Forall(binders, body):
+                return f"(\\A {self.bind(binders)} : {self.value(body)})"
+            case op.Exists(binders, body):
+                return f"(\\E {self.bind(binders)} : {self.value(body)})"
+            case op.Read() as read:
+                return self._read(read)
+            case unknown:
+                assert_never(unknown)
 
-    def _literal(self, t: Term) -> str:
-        if isinstance(t, Bool):
-            return "TRUE" if t.args[0] else "FALSE"
-        if t.args[0] is None:
+    def _infix(self, left: Term, sign: str, right: Term) -> str:
+        return f"({self.value(left)} {sign} {self.value(right)})"
+
+    def _literal(self, t: Term, value: object) -> str:
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if value is None:
             return "none"
-        number = self.setting.literal(t)
+        number = self.setting.literal(t, value)
         return str(number) if number >= 0 else f"({number})"
 
     def bind(self, binders: Sequence[Term]) -> str:
         """New names for variables, and the sets that they run over."""
         bound = []
         for b in binders:
-            self.variables[b.args[1]] = self.words.names.new(b.args[0])
-            bound.append(f"{self.variables[b.args[1]]} \\in {self.words.set_of(type(b))}")
+            name = self.variables[number_of(b)] = self.words.names.new(name_of(b))
+            bound.append(f"{name} \\in {self.words.set_of(type(b))}")
         return ", ".join(bound)
 
-    def _factors(self, a: Sequence[Term]) -> tuple[str, str, bool]:
+    def _factors(self, first: Term, second: Term) -> tuple[str, str, bool]:
         """Of a product of exact numbers, or of a quotient: both texts; whether the second is a whole number."""
-        first, second = a
-        whole = second.op == "real"
-        return self.value(first), self.value(second.args[0] if whole else second), whole
+        if isinstance(whole := second.operation, op.ToReal):
+            return self.value(first), self.value(whole.of), True
+        return self.value(first), self.value(second), False
 
-    def _product(self, a: Sequence[Term]) -> str:
-        first, second, whole = self._factors(_whole_last(a))
+    def _product(self, a: Term, b: Term) -> str:
+        first, second, whole = self._factors(*_whole_last(a, b))
         product = f"({first} * {second})"
         return product if whole else f"Quotient({product}, {self.setting.unit})"
 
-    def _ratio(self, a: Sequence[Term]) -> str:
-        first, second, whole = self._factors(a)
+    def _ratio(self, a: Term, b: Term) -> str:
+        first, second, whole = self._factors(a, b)
         return f"Quotient({first if whole else f'({first} * {self.setting.unit})'}, {second})"
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def _read(self, t: Term) -> str:
-        op, view, name, keys = t.op, t.args[0], t.args[1], t.args[2]
-        record = self.before if view == "before" else self.now
-        if op == "count":
-            count = self.setting.model.counts[name]
-            kinds = [type(k) for k in count.keys]
-            text = f"{self.words.operators[name]}({', '.join([record, *map(self.value, keys)])})"
-            return self._inside(kinds, keys, text, "0")
-        if op == "get":
-            mapping = self.setting.model.maps[name]
-            base = self.words.operators[name] if mapping.is_param else self.words.field(record, name)
-            default = "FALSE" if mapping.to is Bool else "none" if mapping.is_optional else "0"
-            return self._inside(mapping.kinds, keys, base + self.place(keys), default)
-        queue = self.queue(record, name, keys)
-        elements = [self.value(e) for e in t.args[3:]]
-        if op in ("has", "first", "before"):
-            operator = {"has": "Has", "first": "First", "before": "Before"}[op]
-            return f"{operator}({', '.join([queue, *elements])})"
-        if op == "empty":
-            return f"({queue} = <<>>)"
-        if op == "size":
-            return f"Len({queue})"
-        return f"Head({queue})" if op == "head" else f"{queue}[Len({queue})]"
+    def _record(self, view: str) -> str:
+        return self.before if view == "before" else self.now
+
+    def _read(self, read: op.Reading) -> str:
+        match read:
+            case op.Total(view, name, keys):
+                kinds = [type(k) for k in self.setting.model.counts[name].keys]
+                given = ", ".join([self._record(view), *map(self.value, keys)])
+                return self._inside(kinds, keys, f"{self.words.operators[name]}({given})", "0")
+            case op.Entry(view, name, keys):
+                mapping = self.setting.model.maps[name]
+                field = self.words.operators[name] if mapping.is_param else self.words.field(self._record(view), name)
+                default = "FALSE" if mapping.to is Bool else "none" if mapping.is_optional else "0"
+                return self._inside(mapping.kinds, keys, field + self.place(keys), default)
+            case op.Size():
+                return f"Len({self._queue_of(read)})"
+            case op.Empty():
+                return f"({self._queue_of(read)} = <<>>)"
+            case op.Head():
+                return f"Head({self._queue_of(read)})"
+            case op.Tail():
+                queue = self._queue_of(read)
+                return f"{queue}[Len({queue})]"
+            case op.Has():
+                return f"Has({self._queue_of(read)}, {self.value(read.element)})"
+            case op.First():
+                return f"First({self._queue_of(read)}, {self.value(read.element)})"
+            case op.Before():
+                return f"Before({self._queue_of(read)}, {self.value(read.earlier)}, {self.value(read.later)})"
+            case unknown:
+                assert_never(unknown)
+
+    def _queue_of(self, read: op.OfQueue) -> str:
+        return self.queue(self._record(read.view), read.name, read.keys)
 
     def place(self, keys: Sequence[Term]) -> str:
         """The keys, one after the other."""
@@ -183,45 +216,66 @@ class TlaTerms:
 
     def need(self, t: Term, what: Need) -> str:
         """When the term has a value, or one that the scope can write down."""
-        op, a = t.op, t.args
-        if op in ("lit", "var") or (op == "temp" and a[0] in self.temps):
-            return "TRUE"
-        if op == "temp":
-            return self.need(a[1], what)
-        if op in ("and", "implies"):
-            return conjunction([self.need(a[0], what), implied(self.value(a[0]), self.need(a[1], what))])
-        if op == "or":
-            return conjunction([self.need(a[0], what), implied(f"~({self.value(a[0])})", self.need(a[1], what))])
-        if op == "ite":
-            condition = self.value(a[0])
-            ways = [
-                implied(condition, self.need(a[1], what)),
-                implied(f"~({condition})", self.need(a[2], what)),
-            ]
-            return conjunction([self.need(a[0], what), *ways])
-        if op in ("forall", "exists"):
-            return self._needed_of_each(op == "forall", a[0], a[1], what)
-        return conjunction([*(self.need(part, what) for part in parts(t)), self._own_need(t, what)])
+        match t.operation:
+            case op.Constant() | op.Variable():
+                return "TRUE"
+            case op.Temporary(number, value):
+                return "TRUE" if number in self.temps else self.need(value, what)
+            case op.And(left, right) | op.Implies(left, right):
+                return conjunction([self.need(left, what), implied(self.value(left), self.need(right, what))])
+            case op.Or(left, right):
+                return conjunction([self.need(left, what), implied(f"~({self.value(left)})", self.need(right, what))])
+            case op.Ite(test, then, otherwise):
+                condition = self.value(test)
+                ways = [
+                    implied(condition, self.need(then, what)),
+                    implied(f"~({condition})", self.need(otherwise, what)),
+                ]
+                return conjunction([self.need(test, what), *ways])
+            case op.Forall(binders, body):
+                return self._needed_of_each(True, binders, body, what)
+            case op.Exists(binders, body):
+                return self._needed_of_each(False, binders, body, what)
+            case op.Multiply(left, right) if isinstance(t, Real) and what == "exact":
+                first, second, whole = self._factors(*_whole_last(left, right))
+                exactness = "TRUE" if whole else f"Divides({self.setting.unit}, {first} * {second})"
+                return self._needed(t, what, exactness)
+            case op.Divide(dividend, divisor):
+                is_number = f"({self.value(divisor)} # 0)"
+                return self._needed(t, what, is_number if what == "proper" else self._divides(dividend, divisor))
+            case op.FloorDivide(_, divisor) | op.Modulo(_, divisor):
+                return self._needed(t, what, f"({self.value(divisor)} > 0)" if what == "proper" else "TRUE")
+            case op.Total() as read:
+                return self._needed(t, what, self._needed_of_count(read, what))
+            case op.Head() | op.Tail() as read:
+                return self._needed(t, what, f"({self._queue_of(read)} # <<>>)" if what == "proper" else "TRUE")
+            case (
+                op.Not()
+                | op.Equal()
+                | op.Less()
+                | op.AtMost()
+                | op.Within()
+                | op.Add()
+                | op.Subtract()
+                | op.Multiply()
+                | op.ToReal()
+                | op.Entry()
+                | op.Size()
+                | op.Empty()
+                | op.Has()
+                | op.First()
+                | op.Before()
+            ):
+                return self._needed(t, what, "TRUE")
+            case unknown:
+                assert_never(unknown)
 
-    def _own_need(self, t: Term, what: Need) -> str:
-        op, a = t.op, t.args
-        if op == "count":
-            return self._needed_of_count(t, what)
-        if what == "exact":
-            return self._exactness(t) if op in ("mul", "div") and isinstance(t, Real) else "TRUE"
-        if op in ("floordiv", "mod"):
-            return f"({self.value(a[1])} > 0)"
-        if op == "div":
-            return f"({self.value(a[1])} # 0)"
-        if op in ("head", "tail"):
-            return f"({self.queue(self.before if a[0] == 'before' else self.now, a[1], a[2])} # <<>>)"
-        return "TRUE"
+    def _needed(self, t: Term, what: Need, own: str) -> str:
+        """What the operands need, and what the operation itself does."""
+        return conjunction([*(self.need(part, what) for part in parts(t)), own])
 
-    def _exactness(self, t: Term) -> str:
-        if t.op == "mul":
-            first, second, whole = self._factors(_whole_last(t.args))
-            return "TRUE" if whole else f"Divides({self.setting.unit}, {first} * {second})"
-        first, second, whole = self._factors(t.args)
+    def _divides(self, a: Term, b: Term) -> str:
+        first, second, whole = self._factors(a, b)
         dividend = first if whole else f"{first} * {self.setting.unit}"
         return f"(({second} # 0) => Divides({second}, {dividend}))"
 
@@ -231,22 +285,22 @@ class TlaTerms:
         needed = self.need(body, what)
         if needed == "TRUE":
             return "TRUE"
-        these = [self.variables[b.args[1]] for b in binders]
+        these = [self.variables[number_of(b)] for b in binders]
         saved = dict(self.variables)
         earlier = self.bind(binders)
-        those = [self.variables[b.args[1]] for b in binders]
+        those = [self.variables[number_of(b)] for b in binders]
         undecided = self.value(body) if universal else f"~({self.value(body)})"
         self.variables = saved
         before = _ahead(binders, those, these)
         return f"(\\A {bound} : (\\A {earlier} : ({before} => {undecided})) => {needed})"
 
-    def _needed_of_count(self, t: Term, what: Need) -> str:
+    def _needed_of_count(self, read: op.Total, what: Need) -> str:
         """Of a count: what its formula needs, for each element."""
-        count = self.setting.model.counts[t.args[1]]
+        count = self.setting.model.counts[read.name]
         saved = dict(self.variables), self.now
-        self.now = self.before if t.args[0] == "before" else self.now
-        keys = [self.value(k) for k in t.args[2]]
-        self.variables.update({k.args[1]: text for k, text in zip(count.keys, keys, strict=True)})
+        self.now = self._record(read.view)
+        keys = [self.value(k) for k in read.keys]
+        self.variables.update({number_of(k): text for k, text in zip(count.keys, keys, strict=True)})
         bound = self.bind(count.elements)
         needed = self.need(count.formula, what)
         if count.weight is not None:
@@ -254,12 +308,12 @@ class TlaTerms:
         self.variables, self.now = saved
         if needed == "TRUE":
             return "TRUE"
-        return implied(self.inside([type(k) for k in count.keys], t.args[2]), f"(\\A {bound} : {needed})")
+        return implied(self.inside([type(k) for k in count.keys], read.keys), f"(\\A {bound} : {needed})")
 
 
-def _whole_last(a: Sequence[Term]) -> Sequence[Term]:
+def _whole_last(a: Term, b: Term) -> tuple[Term, Term]:
     """The factors, one that is a whole number last."""
-    return (a[1], a[0]) if a[0].op == "real" else a
+    return (b, a) if isinstance(a.operation, op.ToReal) else (a, b)
 
 
 def _ahead(binders: Sequence[Term], those: Sequence[str], these: Sequence[str]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import assert_never
 
+from ...machine.mistakes import Line
 from ...machine.model import Action, Model
 from ...machine.program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
 from ...machine.reading import with_action
-from ...machine.terms import Line, Term
+from ...machine.terms import Term
 
 __all__ = ["Mutant", "shown", "shown_line"]
 
@@ -45,31 +47,34 @@ class Mutant:
 
 
 def shown_line(line: Line) -> str:
-    """A place in a text with the folder that it stands in: `spec/pool.py:123`."""
+    """A place in a text with the folder that it stands in: `pool/actions.py:123`."""
     return f"{Path(*Path(line.file).parts[-2:])}:{line.number}"
 
 
 def shown(s: Statement) -> str:
     """A statement as its author would write it, in one line."""
-    if isinstance(s, Assign):
-        return f"{_entry(s.name, s.keys)} = {s.value!r}"
-    if isinstance(s, Push):
-        place = f"push_before({s.anchor!r}, " if s.anchor is not None else f"push_{s.where}("
-        return f"{_entry(s.name, s.keys)}.{place}{s.element!r})"
-    if isinstance(s, Remove):
-        return f"{_entry(s.name, s.keys)}.remove({s.element!r})"
-    if isinstance(s, Emit):
-        return f"{s.event}({_listed(s.args)})"
-    if isinstance(s, Require):
-        return f"require({s.condition!r})"
-    if isinstance(s, Let):
-        return repr(s.value)
-    if isinstance(s, When):
-        return f"when({s.condition!r})"
-    if isinstance(s, Each):
-        return f"each({', '.join(type(b).__name__ for b in s.binders)})"
-    assert isinstance(s, Loop)
-    return f"loop({s.count!r})"
+    match s:
+        case Let():
+            return repr(s.value)
+        case Require():
+            return f"require({s.condition!r})"
+        case Assign():
+            return f"{_entry(s.name, s.keys)} = {s.value!r}"
+        case Push():
+            place = f"push_before({s.anchor!r}, " if s.anchor is not None else f"push_{s.where}("
+            return f"{_entry(s.name, s.keys)}.{place}{s.element!r})"
+        case Remove():
+            return f"{_entry(s.name, s.keys)}.remove({s.element!r})"
+        case Emit():
+            return f"{s.event}({_listed(s.args)})"
+        case When():
+            return f"when({s.condition!r})"
+        case Each():
+            return f"each({', '.join(type(b).__name__ for b in s.binders)})"
+        case Loop():
+            return f"loop({s.count!r})"
+        case unknown:
+            assert_never(unknown)
 
 
 def _entry(name: str, keys: tuple[Term, ...]) -> str:

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Literal
+from typing import Literal, assert_never
 
+from ...machine import operations as op
 from ...machine.language import Machine
+from ...machine.mistakes import MachineError
 from ...machine.model import Action, Model
 from ...machine.program import (
     Assign,
@@ -32,10 +34,11 @@ from ...machine.program import (
 )
 from ...machine.reading import reported
 from ...machine.rounds import check_each
-from ...machine.terms import FALSE, TRUE, Bool, MachineError, Term, literal, none, parts
+from ...machine.terms import FALSE, TRUE, Bool, Term, literal, none
+from ...machine.traversal import parts
 from .mutant import Mutant, shown
 from .places import Place, places, with_statements
-from .rewriting import LONG, Change, Rewriting, instead, of_kind, off_by_one
+from .rewriting import LONG, Change, Rewriting, Stepped, instead, of_kind, off_by_one
 
 __all__ = ["OPERATORS", "is_inherited", "mutants_of", "refusal"]
 
@@ -71,7 +74,7 @@ def mutants_of(model: Model, actions: Sequence[str] = ()) -> Iterator[Mutant]:
         action = model.actions[name]
         seen: Counter[tuple[str, ...]] = Counter()
         for mutant in (*_in_statements(rewriting, action), *_in_result(rewriting, action)):
-            known = (str(mutant.line), mutant.operator, mutant.what)
+            known = (_at(mutant), mutant.operator, mutant.what)
             seen[known] += 1
             yield replace(mutant, number=seen[known])
 
@@ -110,7 +113,12 @@ def _mutants_named(model: Model) -> frozenset[tuple[str, ...]]:
 
 def _named(mutant: Mutant) -> tuple[str, ...]:
     """What tells a mutant from others, in a machine and in those that extend it."""
-    return mutant.action.name, str(mutant.line), mutant.operator, mutant.what, str(mutant.number)
+    return mutant.action.name, _at(mutant), mutant.operator, mutant.what, str(mutant.number)
+
+
+def _at(mutant: Mutant) -> str:
+    """Where it was made: the parts of many machines stand in files of one name."""
+    return f"{mutant.line.file}:{mutant.line.number}"
 
 
 # ------------------------------------------------------------------------------------------------ statements
@@ -134,8 +142,8 @@ def _used(action: Action) -> set[int]:
     values = {s.name: s.value for s in statements(action.body) if isinstance(s, Let)}
     while wanted:
         term = wanted.pop()
-        if term.op == "temp":
-            number = term.args[0]
+        if isinstance(said := term.operation, op.Temporary):
+            number = said.number
             if number not in found:
                 found.add(number)
                 wanted += [values[number]] if number in values else []
@@ -151,26 +159,31 @@ def _looked_at(s: Statement) -> tuple[Term, ...]:
 def _variants(rewriting: Rewriting, place: Place) -> Iterator[Variant]:
     """What can go wrong in one statement."""
     s, scope = place.statement, place.scope
-    if isinstance(s, Let):
-        for change in rewriting.changes(s.value, scope):
-            yield "wrong read", instead(change, s.value), [replace(s, value=change.term)]
-    elif isinstance(s, Require):
-        yield from _guards(rewriting, s, scope)
-    elif isinstance(s, Assign):
-        yield "forget write", f"forgets `{shown(s)}`", []
-        yield from _assigned(rewriting, s, scope)
-    elif isinstance(s, Push | Remove):
-        yield "forget write", f"forgets `{shown(s)}`", []
-        yield from _queued(rewriting, s, scope)
-    elif isinstance(s, Emit):
-        yield "forget event", f"forgets `{shown(s)}`", []
-        yield "wrong event", f"reports `{shown(s)}` twice", [s, s]
-        for change in rewriting.keys(s.args, scope):
-            yield _rewritten("wrong event", s, reported(rewriting.model, s, change.term))
-    elif isinstance(s, When):
-        yield from _conditions(rewriting, s, scope)
-    elif isinstance(s, Loop):
-        yield from _loops(rewriting, s, scope)
+    match s:
+        case Let():
+            for change in rewriting.changes(s.value, scope):
+                yield "wrong read", instead(change, s.value), [replace(s, value=change.term)]
+        case Require():
+            yield from _guards(rewriting, s, scope)
+        case Assign():
+            yield "forget write", f"forgets `{shown(s)}`", []
+            yield from _assigned(rewriting, s, scope)
+        case Push() | Remove():
+            yield "forget write", f"forgets `{shown(s)}`", []
+            yield from _queued(rewriting, s, scope)
+        case Emit():
+            yield "forget event", f"forgets `{shown(s)}`", []
+            yield "wrong event", f"reports `{shown(s)}` twice", [s, s]
+            for change in rewriting.keys(s.args, scope):
+                yield _rewritten("wrong event", s, reported(rewriting.model, s, change.term))
+        case When():
+            yield from _conditions(rewriting, s, scope)
+        case Loop():
+            yield from _loops(rewriting, s, scope)
+        case Each():
+            pass  # Its body has places of its own.
+        case unknown:
+            assert_never(unknown)
 
 
 def _guards(rewriting: Rewriting, s: Require, scope: Sequence[Term]) -> Iterator[Variant]:
@@ -194,12 +207,12 @@ def _assigned(rewriting: Rewriting, s: Assign, scope: Sequence[Term]) -> Iterato
 
 def _other_values(rewriting: Rewriting, s: Assign, scope: Sequence[Term]) -> Iterator[Term]:
     """What else could be written, where the value as a whole is the mistake."""
-    if s.value.op not in ("lit", "add", "sub"):
+    if not isinstance(s.value.operation, Stepped):
         yield from off_by_one(s.value)
-    if isinstance(s.value, Bool) and s.value.op != "lit":
+    if isinstance(s.value, Bool) and not isinstance(s.value.operation, op.Constant):
         yield ~s.value
     mapping = rewriting.model.maps[s.name]
-    if mapping.is_optional and s.value.op == "lit" and s.value.args[0] is None:
+    if mapping.is_optional and isinstance(s.value.operation, op.Constant) and s.value.operation.value is None:
         yield from of_kind(mapping.to, scope)
     elif mapping.is_optional:
         yield none
@@ -234,7 +247,7 @@ def _loops(rewriting: Rewriting, s: Loop, scope: Sequence[Term]) -> Iterator[Var
     whole = [*off_by_one(s.count), literal(0)]
     for change in (*rewriting.changes(s.count, scope), *map(Change, whole)):
         yield "loop count", f"makes {instead(change, s.count)} rounds", [replace(s, count=change.term)]
-    if s.going.op != "lit":
+    if not isinstance(s.going.operation, op.Constant):
         said = _quoted(s.going)
         yield "loop on", f"goes on whether or not {said}", [replace(s, going=TRUE)]
         yield "loop on", f"goes on while not {said}", [replace(s, going=~s.going)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any, assert_never, cast
 
+from ...machine import operations as op
 from ...machine.model import Action
-from ...machine.program import Each, Let, Loop, Statement, When
-from ...machine.terms import Int, Term, make
+from ...machine.program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When
+from ...machine.terms import Int, Term
 
 __all__ = ["Place", "places", "with_statements"]
 
@@ -34,24 +35,29 @@ def _places(body: Sequence[Statement], block: str, outer: Path, scope: tuple[Ter
     for number, s in enumerate(body):
         path = (*outer, (block, number))
         yield Place(s, path, scope)
-        if isinstance(s, When):
-            yield from _places(s.then, "then", path, scope)
-            yield from _places(s.otherwise, "otherwise", path, scope)
-        elif isinstance(s, Each):
-            yield from _places(s.body, "body", path, (*scope, *s.binders))
-        elif isinstance(s, Loop):
-            inside = (*scope, s.index)
-            yield from _places(s.going_lets, "going_lets", path, inside)
-            read = tuple(_value(let) for let in s.going_lets if isinstance(let, Let))
-            yield from _places(s.body, "body", path, (*inside, *read))
-            scope = (*scope, make(Int, "temp", s.result, s.index))
-        if isinstance(s, Let):
-            scope = (*scope, _value(s))
+        match s:
+            case Let():
+                scope = (*scope, _value(s))
+            case When():
+                yield from _places(s.then, "then", path, scope)
+                yield from _places(s.otherwise, "otherwise", path, scope)
+            case Each():
+                yield from _places(s.body, "body", path, (*scope, *s.binders))
+            case Loop():
+                inside = (*scope, s.index)
+                yield from _places(s.going_lets, "going_lets", path, inside)
+                read = tuple(_value(let) for let in s.going_lets if isinstance(let, Let))
+                yield from _places(s.body, "body", path, (*inside, *read))
+                scope = (*scope, Int(op.Temporary(s.result, s.index)))
+            case Require() | Assign() | Push() | Remove() | Emit():
+                pass  # What listeners make of an event is no place for mistakes.
+            case unknown:
+                assert_never(unknown)
 
 
 def _value(let: Let) -> Term:
     """What the text names by this `Let`."""
-    return make(type(let.value), "temp", let.name, let.value, is_optional=let.value.is_optional)
+    return type(let.value)(op.Temporary(let.name, let.value), is_optional=let.value.is_optional)
 
 
 def with_statements(action: Action, path: Path, statements: Sequence[Statement]) -> Action:
@@ -64,7 +70,6 @@ def _replaced(body: Sequence[Statement], path: Path, statements: Sequence[Statem
     (_, number), *inner = path
     if not inner:
         return [*body[:number], *statements, *body[number + 1 :]]
-    around = copy(body[number])
-    block = inner[0][0]
-    setattr(around, block, _replaced(getattr(around, block), tuple(inner), statements))
-    return [*body[:number], around, *body[number + 1 :]]
+    around, block = body[number], inner[0][0]
+    within = _replaced(getattr(around, block), tuple(inner), statements)
+    return [*body[:number], replace(cast(Any, around), **{block: within}), *body[number + 1 :]]

@@ -11,7 +11,7 @@ from ..output import Output
 from ..written import check_folder, writing
 
 if TYPE_CHECKING:
-    from ...engines.hunt import Report
+    from ...engines.report import Report
     from ..comparing import Compared
 
 

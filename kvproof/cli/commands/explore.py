@@ -201,6 +201,11 @@ def _show_violations(output: Output, machine: str, way: "Sequence[TraceStep]", v
     lines = [
         f"  {number}. {s.action}({', '.join(f'{k}={v}' for k, v in s.args.items())})" for number, s in enumerate(way, 1)
     ]
+    back = violations[0].returns_to
+    if back is not None:
+        lines.append(
+            f"  and again from step {back + 1} on, for ever: the goal of {violations[0].name} is never reached"
+        )
     for line in (*lines, *violations[0].around):
         output.tables.print(line, markup=False, highlight=False)
 
@@ -214,7 +219,8 @@ def to_trace(report: "ExploreReport", params: dict[str, Any]) -> "Trace":
         Operation(op=s.action, args=dict(s.args), **({} if s.state is None else {"snapshot": s.state}))
         for s in found.trace
     ]
-    note = f"breaks {found.rule} {found.name}"
+    again = "" if found.returns_to is None else f" by going round for ever from operation {found.returns_to + 1} on"
+    note = f"breaks {found.rule} {found.name}{again}"
     return Trace(report.machine, "machine", operations, dict(report.sizes), params, note=note, initial=found.initial)
 
 
@@ -229,11 +235,12 @@ def to_json(report: "ExploreReport", label: str) -> schema.Explore:
         depth=report.depth,
         violations=[
             schema.Violation(
-                kind=v.kind,
+                kind="step" if v.kind == "cycle" else v.kind,
                 name=v.name,
                 rule=v.rule,
                 values=v.values,
                 trace=[(s.action, s.args) for s in v.trace],
+                returns_to=v.returns_to,
             )
             for v in report.violations
         ],

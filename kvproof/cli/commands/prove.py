@@ -32,7 +32,10 @@ def prove(
     ] = None,
     solver: Annotated[Literal["z3", "cvc5"], typer.Option(help="Who decides the obligations.")] = "z3",
     timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="For one obligation.")] = 10.0,
-    smt2: Annotated[Path | None, typer.Option(metavar="DIR", help="Write every obligation there, as SMT-LIB.")] = None,
+    smt2: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write every obligation there, as SMT-LIB, a folder for each machine."),
+    ] = None,
     traces: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write each counterexample there, as a trace.")
     ] = None,
@@ -44,8 +47,10 @@ def prove(
     output = Output(json)
     check_folder("--traces", traces)
     check_folder("--smt2", smt2)
-    reports = prove_all(output, machine or [], solver=solver, timeout=timeout, smt2=smt2, jobs=jobs, fresh=fresh)
+    reports = prove_all(output, machine or [], solver=solver, timeout=timeout, jobs=jobs, fresh=fresh)
     show(output, reports)
+    if smt2 is not None:
+        _write_obligations(output, machine or [], smt2)
     if traces is not None:
         _write_traces(output, reports, traces)
     report = to_json(reports)
@@ -59,7 +64,6 @@ def prove_all(
     *,
     solver: Literal["z3", "cvc5"] = "z3",
     timeout: float = 10.0,
-    smt2: Path | None = None,
     jobs: int | None = None,
     fresh: bool = False,
 ) -> "list[ProveReport]":
@@ -68,12 +72,10 @@ def prove_all(
     ``fresh``: nothing is believed that an earlier run has proved.
 
     Raises:
-        UsageError: a machine, the folder, the solver or the store of proofs cannot be used.
+        UsageError: a machine, the solver or the store of proofs cannot be used.
     """
     from ...harness.machines import KNOWN, find_machine
 
-    if smt2 is not None and smt2.exists() and not smt2.is_dir():
-        raise UsageError(f"--smt2 {smt2} is a file; name a folder")
     if solver == "cvc5" and importlib.util.find_spec("cvc5") is None:
         raise UsageError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'")
     machines = [find_machine(name) for name in names or list(KNOWN)]
@@ -81,11 +83,25 @@ def prove_all(
     from ...checkers.prove import How, prove_machines
 
     try:
-        how = How(solver, timeout, smt2, None if fresh or solver != "z3" else Proofs(_store()))
+        how = How(solver, timeout, None if fresh or solver != "z3" else Proofs(_store()))
         with output.progress("proving") as advance:
             return prove_machines(machines, how, jobs=jobs, apart=True, on_progress=advance)
     except StoreError as error:
         raise UsageError(f"{error}; or ask everything anew with --fresh") from error
+
+
+def _write_obligations(output: Output, names: list[str], folder: Path) -> None:
+    """Write what was asked of each machine: what `kvproof export --to smt2` writes."""
+    from ...checkers.export import write_obligations
+    from ...harness.machines import KNOWN, find_machine
+
+    for machine in [find_machine(name) for name in names or list(KNOWN)]:
+        there = folder / machine.__name__
+        try:
+            with output.progress(f"writing {there}") as advance:
+                write_obligations(machine, there, on_progress=advance)
+        except OSError as error:
+            raise UsageError(f"--smt2 {there} cannot be written ({error.strerror or error}); name another") from error
 
 
 def _store() -> Path:

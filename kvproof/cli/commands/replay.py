@@ -47,6 +47,10 @@ def replay(
     from ...machine import Model
 
     recorded = read_trace(trace)
+    if recorded.level == "sanitizer":
+        from ..incident_replay import replay_incident
+
+        return replay_incident(output, str(trace), recorded, target, itf)
     if machine is None and "setup" in recorded.dialect:
         from ..engine_replay import replay_engine
 

@@ -1,5 +1,6 @@
 """``kvproof rules``: what must hold, where that comes from, and what keeps it."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,13 @@ def rules(
         typer.Argument(metavar="[CODE]...", help="Rules as P6, all of a subject as P, known faults as B5 or S."),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="As a page: all that is known of them.")] = False,
+    matrix: Annotated[
+        bool, typer.Option("--matrix", help="As a page: rules and machines, and how each rule is kept by each.")
+    ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --matrix: mutants, as kvproof mutate --record keeps them."),
+    ] = None,
     json: JsonOption = None,
 ) -> int:
     """Show the rules by name: all of them in a sentence each, or those that are named with what keeps them."""
@@ -35,7 +43,11 @@ def rules(
         output.report(schema.Rules(rules=[], faults=[_fault(fault) for fault in faults], of=len(RULES)))
         return ExitStatus.HOLDS
     wanted = _wanted(codes)
-    if markdown:
+    if matrix:
+        _show_matrix(output, wanted, record)
+    elif record is not None:
+        raise UsageError("--record has no use without --matrix; give both, or none")
+    elif markdown:
         from ..rules_page import page
 
         for line in page(wanted).splitlines():
@@ -51,7 +63,7 @@ def rules(
         from ..keepers import keepers
 
         kept = keepers()
-        if codes and not markdown:
+        if codes and not (markdown or matrix):
             for rule in wanted:
                 _show(output, rule, kept[rule.code])
         output.report(
@@ -62,6 +74,25 @@ def rules(
             )
         )
     return ExitStatus.HOLDS
+
+
+def _show_matrix(output: Output, rules: list["Rule"], record: Path | None) -> None:
+    """Write the page.
+
+    Raises:
+        UsageError: the record is none.
+    """
+    from ...checkers.mutation.record import Record, RecordError
+    from ..matrix_page import matrix
+
+    if record is not None and not record.is_file():
+        raise UsageError(f"--record {record} is not there; kvproof mutate --record {record} writes it")
+    try:
+        judged = list(Record(record).known.values())
+    except RecordError as error:
+        raise UsageError(f"--record: {error}") from error
+    for line in matrix(rules, judged).splitlines():
+        output.line(line)
 
 
 def _faults(codes: list[str]) -> tuple[list["Fault"], list[str]]:
@@ -105,7 +136,12 @@ def _show(output: Output, rule: "Rule", kept: "Keepers") -> None:
     if rule.more:
         output.line(f"  {rule.more}")
     output.line(f"  from: {rule.origin.name}{f', {rule.origin.link}' if rule.origin.link else ''}")
-    for title, rows in (("proved", kept.proved), ("reached", kept.reached), ("assumed", kept.assumed)):
+    for title, rows in (
+        ("proved", kept.proved),
+        ("promised", kept.promised),
+        ("reached", kept.reached),
+        ("assumed", kept.assumed),
+    ):
         for machine, names in rows.items():
             output.line(f"  {title} of {machine}: {', '.join(names)}")
     if kept.levels:
@@ -128,6 +164,7 @@ def _rule(rule: "Rule", kept: "Keepers") -> schema.Rule:
         levels=kept.levels,
         oracles=kept.oracles,
         streams=bool(kept.streams),
+        promised=kept.promised,
     )
 
 

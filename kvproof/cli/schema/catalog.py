@@ -31,6 +31,7 @@ REPORTS: tuple[type[Report], ...] = (
     runs.Compare,
     runs.Replay,
     runs.ReplayEngine,
+    runs.ReplayIncident,
     runs.Bisect,
     runs.CheckChange,
     runs.ProtocolCheck,

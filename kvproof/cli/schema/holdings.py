@@ -101,6 +101,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """The oracles that judge engines by it."""
     streams: bool
     """Whether streams of events are judged by it."""
+    promised: dict[str, list[str]]
+    """What must happen some day, by machine."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

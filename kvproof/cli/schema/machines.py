@@ -86,7 +86,8 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """What does not hold, and a shortest way there."""
 
     kind: Literal["invariant", "step", "ill-formed"]
-    """A property of states, a property of steps, or a step that does what no machine may do."""
+    """A property of states, a property of steps, or a step that does what no machine may do. A promise that is
+    broken by going round for ever is one of steps, with ``returns_to``."""
     name: str
     """The property, or what the step did."""
     rule: str
@@ -95,6 +96,8 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """The values of its parameters for which it fails."""
     trace: list[tuple[str, dict[str, int]]]
     """The actions with their arguments, in order."""
+    returns_to: int | None = None
+    """Of a cycle: after so many of these actions the state is what it is after the last, and so on for ever."""
 
 
 class Explore(Report, frozen=True, kw_only=True, tag="explore"):

@@ -27,6 +27,11 @@ __all__ = [
     "ProtocolCheck",
     "Replay",
     "ReplayEngine",
+    "ReplayIncident",
+    "SeenProblem",
+    "Symptom",
+    "Time",
+    "Way",
 ]
 
 
@@ -39,6 +44,41 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """It was possible, and target and machine agreed."""
     refused: int
     """It was not possible, and the target refused."""
+
+
+class Symptom(msgspec.Struct, frozen=True, kw_only=True):
+    """How a cause shows."""
+
+    rule: str
+    """The rule that is broken."""
+    oracle: str
+    """Who noticed."""
+    text: str
+    """What was seen, for people."""
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """A case that shows as a finding does, and needs more."""
+
+    needs: list[str]
+    """The traits that it does not show without."""
+    steps: int
+    """Operations of the run."""
+    trace: str
+    """The run as a trace file, which kvproof replay takes."""
+
+
+class Time(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time of a hunt went, all processes together."""
+
+    started: float
+    """Until the engine was ready, before the hunt's own time."""
+    searched: float
+    """Drawing cases, running and judging them."""
+    shrunk: float
+    """Telling causes apart, and making their cases small."""
+    confirmed: float
+    """Seeing findings again in fresh workers."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +108,18 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Of engines: from the start of the hunt to its first sight."""
     expected: str | UnsetType | None = UNSET
     """Of engines: why it is no news, where the list of ``--known`` says so."""
+    needs: list[str] | UnsetType = UNSET
+    """Of engines: the traits that it does not show without. With how it shows they tell its cause from others."""
+    circumstances: list[str] | UnsetType = UNSET
+    """Of engines: what the run has besides. Other circumstances may do as well."""
+    symptoms: list[Symptom] | UnsetType = UNSET
+    """Of engines: how else the same cause shows."""
+    ways: list[Way] | UnsetType = UNSET
+    """Of engines: cases that show alike and need more; perhaps causes of their own. They were not made small."""
+    levels: list[str] | UnsetType = UNSET
+    """Of engines: the other levels that it was met at."""
+    cases: int | UnsetType = UNSET
+    """Of engines: how many of the cases that were looked at showed it."""
 
 
 class Fuzz(Report, frozen=True, kw_only=True, tag="fuzz"):
@@ -126,6 +178,12 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     """Of drivers: the rules that could be judged."""
     not_judged: dict[str, str] | UnsetType = UNSET
     """Of drivers: the others, and why."""
+    time: Time | UnsetType = UNSET
+    """Where its time went; not of level pool, which does nothing but search."""
+    not_confirmed: dict[str, int] | UnsetType = UNSET
+    """What broke a rule and was not seen again in a fresh worker, and how often. It is no finding."""
+    not_looked_at: int | UnsetType = UNSET
+    """Cases that broke a rule, may be news, and were not looked at for want of time."""
     reached: dict[str, bool] | UnsetType = UNSET
     """Of level pool: which properties of what must be reachable were true in some state."""
 
@@ -151,6 +209,8 @@ class FuzzEngine(Report, frozen=True, kw_only=True, tag="fuzz"):
     """Each by itself."""
     gaps: list[Gap]
     """What was not judged."""
+    time: Time
+    """Where the time of all levels and processes went."""
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,6 +319,38 @@ class ReplayEngine(Report, frozen=True, kw_only=True, tag="replay"):
     """What is wrong, if anything is."""
     why: str | None
     """Why nothing can be said, where that is so."""
+
+
+class SeenProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with what was seen of a running engine."""
+
+    rule: str
+    """The rule that is broken."""
+    kind: str
+    """How, in a word or two."""
+    text: str
+    """What was seen, for people."""
+    at: int
+    """Which operation breaks it, counted from 0; the last one may be the state at the end."""
+    blocks: list[int]
+    """The blocks that it is about."""
+
+
+class ReplayIncident(Report, frozen=True, kw_only=True, tag="replay"):
+    """What ``kvproof replay`` writes of an incident of the sanitizer."""
+
+    trace: str
+    """The file."""
+    subject: str
+    """The release that it was seen of."""
+    operations: int
+    """How many calls it has, with the state at its end."""
+    outcome: Literal["same", "other", "none"]
+    """The fault that was recorded, another one, none."""
+    problem: SeenProblem | None
+    """What is wrong, if anything is."""
+    unseen: list[str]
+    """What changed between two calls of the block pool, which the engine may do."""
 
 
 class OnRelease(msgspec.Struct, frozen=True, kw_only=True):

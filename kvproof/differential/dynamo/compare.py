@@ -31,7 +31,7 @@ from ...engines.dynamo.replay import (
 from ...engines.session import Session
 from ...judge.record import Answer, Case, Step
 from ...judge.violation import Violation
-from ...refimpl.blocks import blocks_for
+from ...refimpl.pool.blocks import blocks_for
 from ..outcome import Disagreement, Outcome
 from .mirror import Mirror
 from .state import Outcome as Served

@@ -6,8 +6,8 @@ and lets whoever writes it wait; with a shared one the store holds the block, as
 
 from collections.abc import Iterable, Sequence
 
-from ...refimpl.block_pool import BlockPool
-from ...refimpl.manager import KVCacheManager
+from ...refimpl.pool.block_pool import BlockPool
+from ...refimpl.pool.manager import KVCacheManager
 
 __all__ = ["DeviceMirror"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...engines.dynamo.replay import HostTierConfig
-from ...refimpl.block_pool import BlockPool
-from ...refimpl.links import LinkModel
+from ...refimpl.pool.block_pool import BlockPool
+from ...refimpl.timed.links import LinkModel
 
 __all__ = ["Completed", "HostMirror", "Lanes", "SharedLinks", "Transport", "transport_of"]
 

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from ...engines.dynamo.replay import MockerConfig, TraceRequest
-from ...refimpl.blocks import blocks_for, lookup_limit
-from ...refimpl.keys import chain_keys
+from ...refimpl.pool.blocks import blocks_for, lookup_limit
+from ...refimpl.pool.keys import chain_keys
 from .device import DeviceMirror
 from .host import HostMirror
 from .state import Admitted, Load, Outcome, PartedError, Pass, Request, StallError

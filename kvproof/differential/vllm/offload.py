@@ -54,16 +54,16 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from ...engines.hunt import of_failure
 from ...engines.session import Session
+from ...engines.verdicts import of_failure
 from ...engines.vllm.dialect import dialect
 from ...engines.vllm.levels.offload import more_oracles
 from ...engines.vllm.levels.offload import profiles as families
 from ...judge.judging import Judge
 from ...judge.record import Answer, Case, PoolState, Step
 from ...judge.violation import Violation
-from ...refimpl.block_pool import PoolSnapshot
 from ...refimpl.errors import RefusedError
+from ...refimpl.pool.block_pool import PoolSnapshot
 from ..outcome import Disagreement, Outcome
 from .offload_mirror import SKIPPED, Mirror, PartedError
 

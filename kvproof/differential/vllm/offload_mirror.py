@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 from ...judge.record import Step
-from ...refimpl.block_pool import BlockPool, FreeOrder
-from ...refimpl.keys import block_key
-from ...refimpl.manager import KVCacheManager
-from ...refimpl.offload import OffloadManager
-from ...refimpl.transfers import Report, Store
+from ...refimpl.offload.manager import OffloadManager
+from ...refimpl.offload.transfers import Report, Store
+from ...refimpl.pool.block_pool import BlockPool, FreeOrder
+from ...refimpl.pool.keys import block_key
+from ...refimpl.pool.manager import KVCacheManager
 
 __all__ = ["Mirror", "PartedError"]
 

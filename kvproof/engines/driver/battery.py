@@ -13,8 +13,8 @@ from ...judge.shapes import problem_of_dialect, problem_of_world, problems
 from ...judge.sight import Sight
 from ...judge.story import Story, asked
 from ..cases import Op
-from ..hunt import close
 from ..session import Exchange, Session
+from ..verdicts import close
 from .requests import LEVEL, OPERATIONS, OPTIONS, closing, draw
 
 __all__ = ["Battery", "HangError", "NotApplicableError"]

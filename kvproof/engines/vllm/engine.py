@@ -38,10 +38,10 @@ def environment(cache: Path) -> dict[str, str]:
 def cases(level: str) -> Cases | None:
     """Return what a level is hunted with."""
     from ..cases import Cases
-    from .levels import manager, offload, scheduler
+    from .levels import manager, offload, scheduler, traits
 
     return {
-        "scheduler": Cases(scheduler.profiles),
-        "manager": Cases(manager.profiles),
-        "offload": Cases(offload.profiles, offload.more_oracles),
+        "scheduler": Cases(scheduler.profiles, traits=traits.of_scheduler),
+        "manager": Cases(manager.profiles, traits=traits.of_manager),
+        "offload": Cases(offload.profiles, offload.more_oracles, traits.of_offload),
     }.get(level)

@@ -12,8 +12,9 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import IO, Any, Protocol
 
@@ -34,7 +35,7 @@ Message = dict[str, Any]
 
 
 class Hang(BaseException):
-    """An operation took longer than its limit. No engine's `except Exception` catches it."""
+    """An operation computed or slept longer than its limit. No engine's `except Exception` catches it."""
 
 
 class System(Protocol):
@@ -73,26 +74,38 @@ class Adapter(Protocol):
     def __file__(self) -> str | None:
         """A file in the folder of the driver's own text: calls there are no places in the engine."""
 
+    # It may have ``prepare(level)``, which imports what a level needs.
+
 
 def serve(imported: Callable[[], tuple[Adapter, dict[str, Any]]], limits: Mapping[str, Any]) -> None:
     """Answer messages until standard input ends; what is printed meanwhile goes to standard error.
 
     ``imported`` imports the engine, and returns what makes its systems and what its hello says besides. ``limits`` may
-    have ``operation``, in seconds, and ``memory``, in megabytes.
+    have ``operation``, in seconds, and ``memory``, in megabytes; and ``levels``, which are made ready before the hello.
+    Then copies of this process do the work: after a message ``fresh`` the next one does, which has done nothing yet.
     """
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     adapter, about = imported()
-    signal.signal(signal.SIGALRM, hang)
-    _limit_memory(limits.get("memory"))
+    ready: list[str] = [level for level in limits.get("levels", ()) if level in adapter.LEVELS]
+    prepare: Callable[[str], None] = getattr(adapter, "prepare", lambda _level: None)
+    for level in ready:
+        prepare(level)
     # What the import made lives for ever: the collector need not walk it again.
     gc.collect()
     gc.freeze()
     _say(replies, {"hello": {"protocol": PROTOCOL, **about, "levels": list(adapter.LEVELS)}})
-    warm: set[str] = set()
+    if ready:
+        _stay_fresh()
+    signal.signal(signal.SIGALRM, hang)
+    _limit_memory(limits.get("memory"))
+    warm: set[str] = set(ready)
     kept = None
     for line in sys.stdin:
         message = json.loads(line)
+        if "fresh" in message:
+            _say(replies, {"id": message["id"]})
+            os._exit(_FRESH if ready else 0)
         # Whoever makes a level for the first time waits for the engine's modules; the kit watches that.
         seconds = float(limits.get("operation", 0))
         setup_seconds = seconds if message.get("level") in warm else 0.0
@@ -100,6 +113,24 @@ def serve(imported: Callable[[], tuple[Adapter, dict[str, Any]]], limits: Mappin
         done = (lambda step: _say(replies, {"step": step})) if message.get("stream") else None
         answered, kept = answer(adapter, message, setup_seconds, seconds, done, kept)
         _say(replies, {"id": message["id"], **answered})
+
+
+_FRESH = 75
+"""With this status a copy ends that shall be followed by a fresh one."""
+
+
+def _stay_fresh() -> None:
+    """Return in a copy of this process, and in another one whenever a copy asks for that; end as the last copy does."""
+    while True:
+        copy = os.fork()
+        if not copy:
+            return
+        _, status = os.waitpid(copy, 0)
+        if os.WIFSIGNALED(status):
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+            os.kill(os.getpid(), os.WTERMSIG(status))
+        if os.WEXITSTATUS(status) != _FRESH:
+            os._exit(os.WEXITSTATUS(status))
 
 
 def _limit_memory(megabytes: int | None) -> None:
@@ -186,19 +217,77 @@ def _operate(
 
 
 def _within(seconds: float, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call, and raise `Hang` in the midst of it when it takes longer."""
+    """Call, and raise `Hang` in the midst of it when it takes longer, as `_Watch` judges that."""
+    global _watch
     if not seconds:
         return call(*arguments)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    _watch = _Watch(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds / _LOOKS, seconds / _LOOKS)
     try:
         return call(*arguments)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def hang(_signal: int, _frame: FrameType | None) -> None:
-    """End what takes too long."""
-    raise Hang
+_LOOKS = 4
+"""How often an operation is looked at in the time that it may take."""
+
+
+class _Watch:
+    """Judges whether an operation hangs: by what it computes and by how long it sleeps, not by the clock.
+
+    On a busy machine everything takes long: what waits for a processor neither computes nor sleeps.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Watch from now on; so many seconds it may compute, or sleep at one place."""
+        self._seconds = seconds
+        self._began = time.process_time()
+        self._last: tuple[float, float, float] | None = None
+        self._place: tuple[object, ...] = ()
+        self._slept = 0.0
+
+    def hangs(self, frame: FrameType | None) -> bool:
+        """Tell whether it does, at a place."""
+        computed = time.process_time()
+        place = tuple((each.f_code, each.f_lasti) for each in _frames(frame))
+        if any(each.f_code.co_filename.startswith("<frozen importlib") for each in _frames(frame)):
+            # What is imported for the first time takes its time once.
+            self._began, self._last = computed, None
+            return False
+        now = (time.monotonic(), computed, _waited())
+        if self._last is not None and place == self._place:
+            elapsed, used, waited = (new - old for new, old in zip(now, self._last, strict=True))
+            # A stop of the whole process, however long, is one look.
+            self._slept += min(max(0.0, elapsed - used - waited), 2 * self._seconds / _LOOKS)
+        else:
+            self._slept = 0.0
+        self._last, self._place = now, place
+        return computed - self._began >= self._seconds or self._slept >= self._seconds
+
+
+_watch = _Watch(0.0)
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _waited() -> float:
+    """For how many seconds this process has waited for a processor, where the system tells."""
+    try:
+        with open("/proc/self/schedstat", encoding="ascii") as told:
+            return int(told.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def hang(_signal: int, frame: FrameType | None) -> None:
+    """End what hangs."""
+    if _watch.hangs(frame):
+        raise Hang
 
 
 def _told(error: BaseException, adapter: Adapter) -> dict[str, Any]:

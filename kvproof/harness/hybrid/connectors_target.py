@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import ClassVar, Self, cast
 
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
-from ...refimpl.connector import BlockRef, Boundary, Chain, Completion
 from ...refimpl.errors import RefusedError
-from ...refimpl.multi_connector import MultiConnector
-from ...refimpl.multi_records import LoadEnd, MultiSnapshot
+from ...refimpl.hybrid.connector import BlockRef, Boundary, Chain, Completion
+from ...refimpl.hybrid.connector_records import LoadEnd, MultiSnapshot
+from ...refimpl.hybrid.multi_connector import MultiConnector
 from ..forking import forked
 from .instances import HybridInstance
 from .scripted_store import ScriptedStore

@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import ClassVar, Self
 
 from ...checkers.target import Answer, Args, Fields, Target
-from ...refimpl.block_file import FINGERPRINT_BYTES, WriteStep, encode_file, file_bytes
 from ...refimpl.errors import RefusedError
-from ...refimpl.file_store import FileStore
+from ...refimpl.hybrid.block_file import FINGERPRINT_BYTES, WriteStep, encode_file, file_bytes
+from ...refimpl.hybrid.file_store import FileStore
 from .instances import HybridInstance
 from .memory_disk import NOTHING_FOUND, File, MemoryDisk, MemoryProcess
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ...machine import Bool, Machine, Model, action, forall
 from ...machine.concrete import State
-from ...spec.connectors import Connectors
-from ...spec.file_store import FileStore
-from ...spec.links import Moment
+from ...spec.hybrid.connectors import Connectors
+from ...spec.hybrid.file_store import FileStore
 from ...spec.pool import Request
+from ...spec.timed.links import Moment
 from ..scoped_instance import ScopedInstance, drawn, row
 
 __all__ = ["HybridInstance", "hybrid_instances", "model_of"]

@@ -12,7 +12,7 @@ from os import stat_result
 from pathlib import Path
 from typing import cast
 
-from ...refimpl.block_file import FileOps
+from ...refimpl.hybrid.block_file import FileOps
 
 __all__ = ["NOTHING_FOUND", "File", "MemoryDisk", "MemoryProcess"]
 

@@ -7,8 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ...refimpl.connector import BlockRef, Chain, Completion
-from ...refimpl.manager import RequestId
+from ...refimpl.hybrid.connector import BlockRef, Chain, Completion
+from ...refimpl.pool.manager import RequestId
 
 __all__ = ["ScriptedStore"]
 

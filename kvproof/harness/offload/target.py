@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields
-from ...refimpl.block_pool import BlockPool
 from ...refimpl.errors import RefusedError
 from ...refimpl.events import BlockRemoved, BlockStored
-from ...refimpl.manager import KVCacheManager, ManagerSnapshot
-from ...refimpl.offload import OffloadManager, OffloadSnapshot, TransferSnapshot
-from ...refimpl.offload_worker import SteppedWorker
-from ...refimpl.transfers import Report
+from ...refimpl.offload.manager import OffloadManager
+from ...refimpl.offload.records import OffloadSnapshot, TransferSnapshot
+from ...refimpl.offload.transfers import Report
+from ...refimpl.offload.worker import SteppedWorker
+from ...refimpl.pool.block_pool import BlockPool
+from ...refimpl.pool.manager import KVCacheManager, ManagerSnapshot
 from ..forking import forked
 from ..instances import Instance
 from ..pool.target import PoolTarget, walked

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 import torch
 
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
-from ...refimpl.block_pool import BlockPool
 from ...refimpl.errors import RefusedError
 from ...refimpl.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
-from ...refimpl.manager import KVCacheManager, ManagerSnapshot
 from ...refimpl.payload import Payload
+from ...refimpl.pool.block_pool import BlockPool
+from ...refimpl.pool.manager import KVCacheManager, ManagerSnapshot
 from ..forking import forked
 from ..instances import Instance
 

@@ -5,13 +5,13 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields
-from ...refimpl.block_pool import BlockPool
 from ...refimpl.errors import RefusedError
-from ...refimpl.host_tier import HostTier
-from ...refimpl.manager import KVCacheManager, ManagerSnapshot
-from ...refimpl.mirror import MirrorManager, MirrorSnapshot
 from ...refimpl.payload import Payload
-from ...refimpl.pinned_pool import PinnedPool, PinnedSnapshot
+from ...refimpl.pool.block_pool import BlockPool
+from ...refimpl.pool.manager import KVCacheManager, ManagerSnapshot
+from ...refimpl.pool.pinned_pool import PinnedPool, PinnedSnapshot
+from ...refimpl.tiers.host_tier import HostTier
+from ...refimpl.tiers.mirror import MirrorManager, MirrorSnapshot
 from ..instances import Instance
 from ..offload.target import OffloadTarget
 from ..pool.target import PoolTarget, walked

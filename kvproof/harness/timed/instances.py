@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from ...checkers.target import NONE
 from ...machine import Machine, Model
 from ...machine.concrete import State
-from ...spec.links import Links
-from ...spec.shared_tier import SharedTier
-from ...spec.timed_tiers import TimedTiers
+from ...spec.timed.links import Links
+from ...spec.timed.shared_tier import SharedTier
+from ...spec.timed.timed_tiers import TimedTiers
 from ..scoped_instance import ScopedInstance, drawn, row
 
 __all__ = ["TimedInstance", "model_of", "timed_instances"]

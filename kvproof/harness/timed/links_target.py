@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
 from ...refimpl.errors import RefusedError
-from ...refimpl.links import ActiveTransfer, Completion, LinkModel, LinksSnapshot
+from ...refimpl.timed.links import ActiveTransfer, Completion, LinkModel, LinksSnapshot
 from ..forking import forked
 from .instances import TimedInstance
 

@@ -8,8 +8,8 @@ from typing import ClassVar, Self
 
 from ...checkers.target import NONE, UNKNOWN, Fields
 from ...refimpl.errors import RefusedError
-from ...refimpl.links import Completion
-from ...refimpl.shared_tier import SharedTier
+from ...refimpl.timed.links import Completion
+from ...refimpl.timed.shared_tier import SharedTier
 from ..forking import forked
 from .instances import TimedInstance
 from .links_target import Clock, LinksTarget, chosen

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 
 from ...checkers.target import NONE, UNKNOWN, Fields
 from ...refimpl.errors import RefusedError
-from ...refimpl.links import Completion
-from ...refimpl.tier_records import Stored, TierEvent, TiersSnapshot
-from ...refimpl.timed_tiers import TimedTiers
+from ...refimpl.timed.links import Completion
+from ...refimpl.timed.records import Stored, TierEvent, TiersSnapshot
+from ...refimpl.timed.tiers import TimedTiers
 from ..forking import forked
 from ..pool.target import walked
 from .instances import TimedInstance

@@ -5,17 +5,26 @@ It also misbehaves as a process: it crashes, hangs, floods and talks out of turn
 
 import os
 import signal
+import subprocess
 import time
 
 from level import SKIPPED, Level, Refused
 
-__all__ = ["LEVELS", "Refused", "version"]
+__all__ = ["LEVELS", "Refused", "prepare", "version"]
 
 BLOCK = 2
 
 
+_made = 0
+"""Systems that this process has made."""
+
+
 def version() -> str:
     return "1.0"
+
+
+def prepare(level: str) -> None:
+    """There is nothing to import."""
 
 
 class ToyLevel(Level):
@@ -31,6 +40,8 @@ class ToyLevel(Level):
             raise Refused("too few blocks")
         if setup.get("fault") == "setup":
             raise ValueError("this setup does not work")
+        global _made
+        _made += 1
         self.fault = setup.get("fault")
         self.eager = setup.get("eager")
         self.hidden = setup.get("hidden")
@@ -316,6 +327,23 @@ class ToyLevel(Level):
     def op_spin(self, args: dict):
         while True:
             pass
+
+    def op_compute(self, args: dict):
+        """Compute for so many seconds of the processor's time."""
+        until = time.process_time() + args["seconds"]
+        while time.process_time() < until:
+            pass
+
+    def op_stop(self, args: dict):
+        """Be stopped for a while, as a machine that is put to sleep."""
+        child = f"sleep {args['seconds']}; kill -CONT {os.getpid()}"
+        subprocess.Popen(["sh", "-c", child])
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def op_worn(self, args: dict):
+        """Fail in a process that has made many systems: no case of its own does that."""
+        if _made > int(args["after"]):
+            raise AssertionError("this process is worn out")
 
     def op_swallow(self, args: dict):
         """Hang in a way that the worker cannot end: the signal is blocked."""

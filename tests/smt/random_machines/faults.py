@@ -15,15 +15,18 @@ import z3
 
 from kvproof.checkers import deciding, obligations, solvers
 from kvproof.checkers.deciding import Deciding
-from kvproof.machine import execution, formulas, knowledge, reading, wellformed
+from kvproof.machine import execution, formulas, knowledge, progress, reading, wellformed
+from kvproof.machine import operations as op
+from kvproof.machine.evaluation import Evaluation
 from kvproof.machine.execution import Run
 from kvproof.machine.formulas import Formula, Function, add, land, leq, less, lif, limplies, lnot, num, occurs, sub
 from kvproof.machine.knowledge import Fact
 from kvproof.machine.model import written
 from kvproof.machine.program import Emit, Push, Statement, When, statements
 from kvproof.machine.reads import reads_of
-from kvproof.machine.symbolic import Snapshot, Symbolic, _Evaluation
-from kvproof.machine.terms import Index, Sort, Term
+from kvproof.machine.symbolic import Snapshot, Symbolic
+from kvproof.machine.terms import Index, Sort, Term, number_of
+from kvproof.machine.traversal import parts
 from kvproof.machine.universe import Unbounded
 
 __all__ = ["FAULTS", "Fault"]
@@ -198,7 +201,7 @@ def corollaries_are_known() -> Iterator[None]:
         every = symbolic.model.of_kind("invariant")
         return [f for prop in every for f in knowledge._claims(symbolic, prop, state, moment)]
 
-    with patch.object(execution, "invariants", everything), patch.object(obligations, "invariants", everything):
+    with patch.object(progress, "invariants", everything), patch.object(obligations, "invariants", everything):
         yield
 
 
@@ -271,7 +274,7 @@ def counts_are_never_touched() -> Iterator[None]:
 @contextmanager
 def one_untouched_is_enough() -> Iterator[None]:
     """An invariant is not asked where one of the things that it reads was not written."""
-    with patch.object(execution, "all", any, create=True):
+    with patch.object(progress, "all", any, create=True):
         yield
 
 
@@ -443,19 +446,19 @@ def anything_is_an_element() -> Iterator[None]:
 @contextmanager
 def values_are_read_where_they_are_used() -> Iterator[None]:
     """What an action read is read once more where it is used."""
-    ordinary = _Evaluation.of
+    ordinary = Evaluation.of
 
-    def of(self: _Evaluation, t: Term, env: dict[int, Formula], *more: Any) -> Formula:
-        if t.op == "temp" and len(t.args) > 1:
-            return ordinary(self, t.args[1], env, *more)
+    def of(self: Evaluation, t: Term, env: dict[int, Formula], *more: Any) -> Formula:
+        if isinstance(t.operation, op.Temporary):
+            return ordinary(self, t.operation.value, env, *more)
         return ordinary(self, t, env, *more)
 
-    with patch.object(_Evaluation, "of", of):
+    with patch.object(Evaluation, "of", of):
         yield
 
 
 def _is_before_the_loop(run: Run, s: Any) -> bool:
-    return bool(z3.is_int_value(run.env[s.index.args[1]]))
+    return bool(z3.is_int_value(run.env[number_of(s.index)]))
 
 
 @contextmanager
@@ -659,8 +662,8 @@ def divisors_are_positive() -> Iterator[None]:
     ordinary = wellformed.WellFormed.demands
 
     def demands(self: Any, term: Term, env: dict[int, Formula]) -> Formula:
-        if term.op in ("div", "floordiv", "mod"):
-            return land(*[self.demands(p, env) for p in term.args])
+        if isinstance(term.operation, op.Divide | op.FloorDivide | op.Modulo):
+            return land(*[self.demands(p, env) for p in parts(term)])
         return ordinary(self, term, env)
 
     with patch.object(wellformed.WellFormed, "demands", demands):

@@ -13,12 +13,14 @@ from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
 
-from kvproof.machine import Bool, Index, Int, Machine, Model, Property, Real, Sort
+from kvproof.machine import Bool, Index, Int, Machine, Model, Property, Real, Sort, concrete_space
 from kvproof.machine import concrete as interpreter
+from kvproof.machine import operations as op
 from kvproof.machine.concrete import Args, Concrete, IllFormed, State
+from kvproof.machine.concrete_text import Writer
 from kvproof.machine.model import RESULT
 from kvproof.machine.scope import Scope, ScopeError
-from kvproof.machine.terms import Term
+from kvproof.machine.terms import Term, name_of
 
 from .choices import Draw
 
@@ -122,33 +124,36 @@ def no_value(read):
 """
 
 
-class _StrictWriter(interpreter._Writer):
+class _StrictWriter(Writer):
     """Writes reads so that those without a value are noticed."""
 
-    def _read(self, t: Term) -> str:
-        text = super()._read(t)
+    def read(self, t: Term, read: op.Reading) -> str:
+        text = super().read(t, read)
         checks = []
-        for kind, key in zip(self._kinds(t), t.args[2], strict=True):
+        for kind, key in zip(self._kinds(read), read.keys, strict=True):
             shown = self.term(key)
             if issubclass(kind, Index):
-                checks += [f"{shown} >= 0"] * (key.op != "var")
+                checks += [f"{shown} >= 0"] * (not isinstance(key.operation, op.Variable))
             elif issubclass(kind, Sort):
                 checks.append(f"0 <= {shown} < {self.scope.size(kind)}")
         return f"({text} if {' and '.join(checks)} else no_value({repr(t)!r}))" if checks else text
 
-    def _kinds(self, t: Term) -> list[type[Term]]:
-        name = t.args[1]
-        if t.op == "count":
-            return [type(k) for k in self.model.counts[name].keys]
-        return list((self.model.maps if t.op == "get" else self.model.queues)[name].kinds)
+    def _kinds(self, read: op.Reading) -> list[type[Term]]:
+        match read:
+            case op.Total():
+                return [type(k) for k in self.model.counts[read.name].keys]
+            case op.Entry():
+                return list(self.model.maps[read.name].kinds)
+            case _:
+                return list(self.model.queues[read.name].kinds)
 
 
 class _StrictConcrete(Concrete):
     """The concrete interpreter, with properties judged one by one."""
 
     def __init__(self, model: Model, scope: Scope) -> None:
-        helpers = interpreter._HELPERS + _NO_VALUE
-        with patch.multiple(interpreter, _Writer=_StrictWriter, _HELPERS=helpers):
+        helpers = concrete_space.HELPERS + _NO_VALUE
+        with patch.object(interpreter, "Writer", _StrictWriter), patch.object(concrete_space, "HELPERS", helpers):
             super().__init__(model, scope)
 
     def meets(self, kind: str, state: State) -> bool:
@@ -237,7 +242,7 @@ class _InScope:
             if getattr(after, scratch) != first:  # what follows begins as if it were, so it has to be
                 self._report("", name, f"{scratch} is not back at its first value", [*self._way(state), step])
                 return None
-        names = [p.args[0] for p in self.model.actions[name].params]
+        names = [name_of(p) for p in self.model.actions[name].params]
         given = {**dict(zip(names, args, strict=True)), RESULT: outcome.result}
         for prop in self.model.steps_for(name):
             if prop.name not in self.found.violations:

@@ -14,7 +14,7 @@ from packaging.version import Version
 from ....judge.record import Case
 from .geometry import BLOCKS, Op, Setup, chunk, plain, window, windowed
 
-__all__ = ["profiles"]
+__all__ = ["profiles", "sound"]
 
 Play = Callable[[int, int, int, int], Op]
 
@@ -67,7 +67,7 @@ def _setup(groups: st.SearchStrategy[list[Setup]], **more: st.SearchStrategy[Any
         "events": st.booleans(),
         "fit": st.booleans(),
     }
-    return st.fixed_dictionaries(usual | more).map(_sound)
+    return st.fixed_dictionaries(usual | more).map(sound)
 
 
 _DRAFTS: dict[str, st.SearchStrategy[Any]] = {
@@ -77,15 +77,15 @@ _DRAFTS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def _sound(setup: Setup) -> Setup:
+def sound(setup: Setup) -> Setup:
     """Asynchronous scheduling is for steps that overlap; a drafter with layers of its own has slots to look ahead.
 
     Without full attention, events name as parents what fell out of the window before anybody reported it.
     """
     return {
         **setup,
-        "events": setup["events"] and any(group["kind"] == "full" for group in setup["groups"]),
-        "asynchronous": setup["asynchronous"] and setup["flight"] > 1,
+        "events": bool(setup.get("events")) and any(group["kind"] == "full" for group in setup["groups"]),
+        "asynchronous": bool(setup.get("asynchronous")) and setup.get("flight", 1) > 1,
         "lookahead": bool(setup.get("lookahead") or setup.get("eagle")),
     }
 

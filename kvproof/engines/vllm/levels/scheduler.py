@@ -13,7 +13,7 @@ from ....judge.record import Case
 from .connectors import MORE, Play, asked, with_connectors
 from .geometry import Choice, Op, Setup, chunk, plain, window, windowed
 
-__all__ = ["cases", "profiles"]
+__all__ = ["cases", "profiles", "sound"]
 
 _WIDTH = 8
 """Bytes of an operation: which, and seven that its arguments are made of."""
@@ -118,10 +118,10 @@ def _setups(known: Version, groups: st.SearchStrategy[list[Setup]], **more: Choi
         usual["reserve"] = st.booleans()
     else:
         more.pop("reserve", None)
-    return st.fixed_dictionaries(usual | more).map(lambda setup: _sound(known, setup))
+    return st.fixed_dictionaries(usual | more).map(lambda setup: sound(known, setup))
 
 
-def _sound(known: Version, setup: Setup) -> Setup:
+def sound(known: Version, setup: Setup) -> Setup:
     """The setup without what its release does not take together."""
     found = dict(setup)
     blocks = [group["block"] for group in found["groups"]]

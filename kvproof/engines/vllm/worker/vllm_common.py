@@ -21,6 +21,7 @@ from vllm.utils.hashing import get_hash_fn_by_name
 from vllm.v1 import kv_cache_interface as interface
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.request import Request
+from vllm_reading import raw_state, tables, told
 
 __all__ = [
     "DIGEST",
@@ -350,49 +351,8 @@ def make_request(
 
 
 def pool_state(pool, keys: Keys) -> dict:
-    """Return a block pool's state as the protocol has it, read from the blocks, the queue and the map.
-
-    A queue whose links are broken (one way, both ways, or in a circle) is given as far as it goes, with -1 at its end.
-    """
-    grouped, several = keys.grouped, getattr(pool, "cached_block_hashes_by_block", {})
-    hashes = []
-    for block in pool.blocks:
-        key = block.block_hash
-        if key is not None:
-            hashes.append([block.block_id, [grouped(key)]])
-        if several and several.get(block.block_id):
-            if key is None:
-                hashes.append([block.block_id, []])
-            hashes[-1][1].extend(sorted(grouped(other) for other in several[block.block_id]))
-    cached = []
-    for key, blocks in pool.cached_block_hash_to_block._cache.items():
-        number, group = grouped(key)
-        cached.append([number, group, list(blocks) if isinstance(blocks, dict) else [blocks.block_id]])
-    queue = pool.free_block_queue
-    return {
-        "ref": [block.ref_cnt for block in pool.blocks],
-        "free": _walk(queue, len(pool.blocks)),
-        "num_free": queue.num_free_blocks,
-        "cached": cached,
-        "hashes": hashes,
-    }
-
-
-def _walk(queue, most: int) -> list[int]:
-    found: list[int] = []
-    last, tail = queue.fake_free_list_head, queue.fake_free_list_tail
-    block = last.next_free_block
-    while block is not None and block.prev_free_block is last and len(found) <= most:
-        if block is tail:
-            return found
-        found.append(block.block_id)
-        last, block = block, block.next_free_block
-    return [*found, -1]
-
-
-def tables(manager, requests) -> dict[str, list[list[int]]]:
-    """Return the block tables of these requests, group by group, as the KV-cache manager has them."""
-    return {r: [list(ids) for ids in manager.get_block_ids(r)] for r in requests}
+    """Return a block pool's state as the protocol has it (`raw_state`), its hash keys numbered."""
+    return told(raw_state(pool), keys.grouped)
 
 
 def event_effects(level: Level, keys: Keys, events, tier: str = "device") -> None:

@@ -12,6 +12,7 @@ from level import SKIPPED, Level, Refused
 from vllm_common import VERSION, Keys, event_effects, hits_dialect, make_request, pool_state, tables
 from vllm_core import engine_core, world
 from vllm_model import Plan, Runner
+from vllm_reading import deferred
 from vllm_settings import Options
 
 __all__ = ["SchedulerLevel"]
@@ -289,7 +290,7 @@ class SchedulerLevel(Level):
     def state(self) -> dict:
         """Return pools, block tables and what else is held."""
         pools, holds = self._connector.state() if self._connector is not None else ({}, {})
-        holds["device"] = [*holds.get("device", ()), *self._deferred()]
+        holds["device"] = [*holds.get("device", ()), *deferred(self._scheduler)]
         running, waiting = self._scheduler.get_request_counts()
         return {
             "pools": {"device": pool_state(self._pool, self._keys), **pools},
@@ -299,10 +300,6 @@ class SchedulerLevel(Level):
             "running": running,
             "pending": self._pending(),
         }
-
-    def _deferred(self) -> list[int]:
-        """Blocks that are freed once the steps under way were processed."""
-        return [block.block_id for _, blocks in getattr(self._scheduler, "deferred_frees", ()) for block in blocks]
 
     def _made_connector(self, tiers: dict):
         if not self._options.connector:

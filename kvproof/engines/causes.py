@@ -1,0 +1,138 @@
+"""Causes: which findings are one.
+
+A cause is told by how it shows and by what it needs: the traits that its case cannot do without. Two findings are one
+when they show alike and need the same, whatever level they were met at. Faults that show alike and need different
+things are two. Where one needs all that the other does and more, nothing says that it is a cause of its own, and it is
+noted there as another way.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..judge.violation import Violation
+from .known import Listed
+from .report import Finding, Way
+
+__all__ = ["Causes", "Shown", "merged", "shown"]
+
+Shown = tuple[str, ...]
+"""How a cause shows: a violation's signature, whatever the tier."""
+
+_TIER = re.compile(r"device|host[0-9]*|disk|remote")
+
+
+def shown(violation: Violation) -> Shown:
+    """How a violation shows, whatever the tier."""
+    return tuple(part for part in violation.signature if not _TIER.fullmatch(part))
+
+
+@dataclass
+class Causes:
+    """The causes that a hunt knows of."""
+
+    findings: list[Finding] = field(default_factory=list)
+    listed: Listed | None = None
+    """Those of a list of known findings."""
+
+    @property
+    def needs(self) -> list[frozenset[str]]:
+        """What each of the found ones needs, where it needs something."""
+        return [needs for needs in dict.fromkeys(finding.needs for finding in self.findings) if needs]
+
+    def of(self, violation: Violation, level: str) -> list[frozenset[str]]:
+        """What the known causes that show so need, those that need least first."""
+        found = [f.needs for f in self.findings if shown(violation) in map(shown, f.all_symptoms)]
+        if self.listed is not None:
+            found += self.listed.needs_of(violation, level)
+        return sorted(dict.fromkeys(found), key=lambda needs: (len(needs), sorted(needs)))
+
+    def cause_of(self, violation: Violation, needs: frozenset[str]) -> Finding | None:
+        """The finding that shows so and needs just that, or else the one that needs least of it."""
+        found = [f for f in self.findings if _within(f.needs, needs)]
+        alike = [f for f in found if shown(violation) in map(shown, f.all_symptoms)]
+        return min(alike, key=lambda f: (f.needs != needs, len(f.needs)), default=None)
+
+    def lists(self, violation: Violation, level: str, needs: frozenset[str]) -> bool:
+        """Whether a list of known findings has it."""
+        return self.listed is not None and self.listed.why(violation, level, needs) is not None
+
+    def add(self, finding: Finding) -> None:
+        """Take in a finding: one more, or one with others, of which the one that needs least is told."""
+        for known in [known for known in self.findings if _same(known, finding)]:
+            self.findings.remove(known)
+            finding = _joined(known, finding) if known.needs <= finding.needs else _joined(finding, known)
+        self.findings.append(finding)
+
+    def alike(self) -> list[tuple[Finding, Finding]]:
+        """Pairs of findings that show alike, and need something in common and different things besides."""
+        found = self.findings
+        pairs = [(a, b) for n, a in enumerate(found) for b in found[n + 1 :]]
+        return [(a, b) for a, b in pairs if a.needs & b.needs and _share_a_way(a, b)]
+
+    def consequence(self, of: Violation, symptom: Violation) -> None:
+        """Note what shows only behind a cause that is known."""
+        for number, known in enumerate(self.findings):
+            if shown(of) in map(shown, known.all_symptoms):
+                if shown(symptom) not in map(shown, known.all_symptoms):
+                    self.findings[number] = replace(known, symptoms=(*known.symptoms, symptom))
+                return
+
+    def met(self, finding: Finding, way: Way, level: str) -> None:
+        """Count a case that is taken for a known cause, and note what it needs more."""
+        known = [finding.needs, *(each.needs for each in finding.ways)]
+        ways = finding.ways if way.needs in known else (*finding.ways, way)
+        met = replace(finding, cases=finding.cases + 1, levels=_levels(finding, [level]), ways=ways)
+        self.findings = [met if f is finding else f for f in self.findings]
+
+
+def merged(findings: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
+    """Findings of several processes, each cause once, by the case that needs least, at the level that stands first."""
+    causes = Causes()
+    for finding in sorted(findings, key=lambda f: (len(f.needs), levels.index(f.case.level), f.seconds)):
+        causes.add(finding)
+    return causes.findings
+
+
+def _same(a: Finding, b: Finding) -> bool:
+    """Whether two findings are told as one: nothing says that there are two causes where one needs all that the other
+    does."""
+    return (_within(a.needs, b.needs) or _within(b.needs, a.needs)) and _share_a_way(a, b)
+
+
+def _within(less: frozenset[str], more: frozenset[str]) -> bool:
+    """Whether what needs more may be what needs less. What needs nothing is no part of everything."""
+    return less == more or (bool(less) and less < more)
+
+
+def _share_a_way(a: Finding, b: Finding) -> bool:
+    """Whether two findings show alike."""
+    return not _ways(a.violation, *a.verdict.also).isdisjoint(_ways(b.violation, *b.verdict.also))
+
+
+def _ways(*violations: Violation) -> set[Shown]:
+    return {shown(violation) for violation in violations}
+
+
+def _joined(a: Finding, b: Finding) -> Finding:
+    """One finding of two: the first one's case, the symptoms of both."""
+    known = {v.signature for v in a.all_symptoms}
+    news = {v.signature: v for v in b.all_symptoms if v.signature not in known}
+    return replace(
+        a,
+        symptoms=(*a.symptoms, *news.values()),
+        levels=_levels(a, [b.case.level, *b.levels]),
+        cases=a.cases + b.cases,
+        ways=_joined_ways(a, b),
+        expected=a.expected or b.expected,
+        seconds=min(a.seconds, b.seconds),
+    )
+
+
+def _joined_ways(a: Finding, b: Finding) -> tuple[Way, ...]:
+    ways = {way.needs: way for way in (*a.ways, Way(b.needs, b.case, b.verdict), *b.ways) if way.needs != a.needs}
+    return tuple(ways.values())
+
+
+def _levels(finding: Finding, more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(level for level in (*finding.levels, *more) if level != finding.case.level))

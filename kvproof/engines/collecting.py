@@ -1,0 +1,233 @@
+"""The search: cases are drawn, run and judged; those that break a rule are set aside, and made small later."""
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+
+from ..judge.record import Answer, Case, Step
+from ..judge.sight import Sight
+from ..judge.violation import Verdict
+from .causes import Causes, shown
+from .report import Report
+from .traits import Traits
+from .verdicts import CLOSING, Judged, close
+
+__all__ = ["Collector", "Ground", "Sample"]
+
+_TURN = 40
+"""Cases of one turn of a family at most, and seconds that it lasts."""
+_SECONDS = 1.0
+
+_KEPT = 8
+"""Cases that are kept of one symptom and one set of traits. The shortest make the least work."""
+
+_FAULT = 25.0
+"""What a fault counts that was never seen, beside a behaviour that was never seen."""
+
+_STRAIGHT = 8
+"""One case in so many is run as it was drawn, though it has all that a known cause needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """A level, and what it is hunted with."""
+
+    level: str
+    profiles: Mapping[str, st.SearchStrategy[Case]]
+    closing: Sequence[tuple[str, dict[str, Any]]] = tuple(CLOSING)
+    traits: Traits = field(default_factory=lambda: Traits(()))
+    sight: Sight | None = None
+    """Sees what is told, where that depends on the target."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A case that broke a rule."""
+
+    case: Case
+    verdict: Verdict
+    """With the symptom in front that it is kept for."""
+    traits: frozenset[str]
+    ground: Ground
+    profile: str
+    at: float
+    """When it was met, on the monotonic clock."""
+    steps_until: int
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], frozenset[str]]:
+        """What it shows, and the traits of its case."""
+        return self.verdict.violation.signature, self.traits
+
+    @property
+    def effort(self) -> tuple[bool, int, int]:
+        """What makes samples easy: nothing broken before, few traits, few operations."""
+        return self.verdict.behind is not None, len(self.traits), self.verdict.at
+
+
+class _Over(BaseException):
+    """Ends a turn: Hypothesis would go on drawing cases that nobody runs."""
+
+
+class Collector:
+    """Searches, one turn of a family at a time."""
+
+    def __init__(
+        self,
+        judged: Judged,
+        causes: Causes,
+        over: Callable[[Report, float], bool],
+        on_case: Callable[[Answer], None],
+        grounds: Sequence[Ground],
+        seed: int,
+    ) -> None:
+        self.grounds = {ground.level: ground for ground in grounds}
+        self._judged, self._causes, self._over, self._on_case = judged, causes, over, on_case
+        self._seen: set[int] = set()
+        self._behaviours: set[int] = set()
+        self._met: set[tuple[tuple[str, ...], frozenset[str]]] = set()
+        self._dice = random.Random(seed)
+        self.samples: dict[tuple[tuple[str, ...], frozenset[str]], list[Sample]] = {}
+        """What was met and not looked at: by symptom and traits of the case, a few each."""
+
+    def turn(self, report: Report, ground: Ground, profile: str, seed: int, until: float) -> float:
+        """Search one family for a while, until that part of the hunt is over; return what it brought
+        (`Schedule.reward`)."""
+        began, brought = time.monotonic(), 0.0
+        steps, taken = report.steps, report.examples - report.refused
+
+        def one(drawn: Case) -> None:
+            nonlocal brought
+            if self._over(report, until) or time.monotonic() - began > _SECONDS:
+                raise _Over
+            case = self._avoiding(ground, close(drawn, ground.closing))
+            key = hash(msgspec.json.encode(case))
+            if key in self._seen:  # Each turn begins with the simplest case of all.
+                return
+            self._seen.add(key)
+            found, answer = self._judged(case, ())
+            _count(report, answer)
+            self._on_case(answer)
+            brought += self._news(ground, answer)
+            if found is not None:
+                brought += _FAULT * self._keep(report, ground, profile, case, found)
+
+        # One family's draws depend on nothing but the seed.
+        with suppress(_Over):
+            seeded(seed)(settings(_SETTINGS)(given(ground.profiles[profile])(one)))()
+        seconds = time.monotonic() - began
+        report.spent.searched += seconds
+        report.profiles[profile] = report.profiles.get(profile, 0) + report.examples - report.refused - taken
+        if steps:
+            report.steady_seconds += seconds
+            report.steady_steps += report.steps - steps
+        return brought
+
+    @property
+    def untold(self) -> int:
+        """In how many ways that no known cause shows in cases were collected."""
+        first = [(s.verdict.violation, s.ground.level) for s in self.first()]
+        return len({shown(violation) for violation, level in first if not self._causes.of(violation, level)})
+
+    def first(self) -> list[Sample]:
+        """Of each symptom and each set of traits the sample that makes the least work."""
+        return [kept[0] for kept in self.samples.values()]
+
+    def take(self, sample: Sample) -> None:
+        """Give a sample away."""
+        kept = self.samples[sample.place]
+        kept.remove(sample)
+        if not kept:
+            del self.samples[sample.place]
+
+    def put_back(self, sample: Sample) -> None:
+        """Take a sample back that was not looked at."""
+        self.samples.setdefault(sample.place, []).insert(0, sample)
+
+    def forget(self, sample: Sample) -> None:
+        """Forget all samples that are like this one."""
+        del self.samples[sample.place]
+
+    def _avoiding(self, ground: Ground, case: Case) -> Case:
+        """The case, mostly without something that a known cause needs: what lies behind it shall be seen."""
+        traits = ground.traits.of(case)
+        for needs in self._causes.needs:
+            if needs <= traits and self._dice.randrange(_STRAIGHT):
+                case = ground.traits.avoiding(case, self._dice.choice(sorted(needs)))
+                traits = ground.traits.of(case)
+        return case
+
+    def _keep(self, report: Report, ground: Ground, profile: str, case: Case, found: Verdict) -> int:
+        """Set a case aside for each of its symptoms; return how many of them are news."""
+        traits, news = ground.traits.of(case), 0
+        for signature in dict.fromkeys(v.signature for v in _all(found)):
+            about = found.about(signature)
+            assert about is not None
+            news += (signature, traits) not in self._met
+            self._met.add((signature, traits))
+            kept = self.samples.setdefault((signature, traits), [])
+            kept.append(Sample(case, about, traits, ground, profile, time.monotonic(), report.steps))
+            kept.sort(key=lambda sample: sample.effort)
+            del kept[_KEPT:]
+        return news
+
+    def _news(self, ground: Ground, answer: Answer) -> int:
+        """How much of what the engine did was never seen: pairs of what two steps in a row did."""
+        before, found = 0, 0
+        for step in answer.steps:
+            if step.skipped:
+                continue
+            now = _shape(step)
+            pair = hash((ground.level, before, now))
+            found += pair not in self._behaviours
+            self._behaviours.add(pair)
+            before = now
+        return found
+
+
+def _all(found: Verdict) -> list[Any]:
+    return [found.violation, *found.also, *(violation for _, violation in found.later)]
+
+
+def _shape(step: Step) -> int:
+    """What a step did, without the numbers."""
+    told = frozenset(effect[0] for effect in step.effects if effect and isinstance(effect[0], str))
+    state = step.state
+    loads = () if state is None else (min(state.waiting, 2), min(state.running, 2), min(state.pending, 2))
+    held = () if state is None else tuple(len(p.free or ()) * 4 <= len(p.ref or ()) for p in state.pools.values())
+    return hash((step.op, step.result is False, step.error is not None, told, loads, held))
+
+
+def _count(report: Report, answer: Answer) -> None:
+    report.examples += 1
+    if answer.refused is not None:
+        report.refused, report.refusal = report.refused + 1, answer.refused
+    report.activity.see(answer)
+    if report.sight is not None:
+        report.sight.see(answer, report.activity)
+    for step in answer.steps:
+        if step.skipped:
+            report.skipped += 1
+        else:
+            report.steps += 1
+            report.coverage[step.op] = report.coverage.get(step.op, 0) + 1
+
+
+_SETTINGS = settings(
+    max_examples=_TURN,
+    deadline=None,
+    database=None,
+    derandomize=False,
+    print_blob=False,
+    verbosity=Verbosity.quiet,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+)

@@ -1,0 +1,214 @@
+"""Sorting: what a search collected is told apart by its causes, made small and seen again in fresh workers.
+
+What shows in a way that was never told comes first, then what cannot be a known cause, since it lacks what that needs.
+A case that has all that a known cause needs, and shows the same with nothing else, is that cause: it is not made small
+again.
+"""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from ..judge.record import Case
+from ..judge.violation import Verdict
+from .causes import Causes, Shown, shown
+from .collecting import Collector, Ground, Sample
+from .reduce import Reduction
+from .report import Finding, Report, Way
+from .verdicts import Judged
+
+__all__ = ["GRACE", "Share", "Sorter"]
+
+Share = Callable[[list[Finding]], list[Finding]]
+"""Tells other processes what was found, and returns what they found since."""
+
+_SEEN_AGAIN = 2
+"""So often a finding is seen again, each time in a fresh worker, before it is told."""
+
+GRACE = 2.0
+"""Seconds more, all together, for cases that show what was never told, though the time is over."""
+
+_ALIKE = 6
+"""So many cases that a known cause explains are looked at in one round, of each way to show."""
+
+
+class Sorter:
+    """Finds the causes of what was collected."""
+
+    def __init__(
+        self,
+        judged: Judged,
+        causes: Causes,
+        renew: Callable[[], None],
+        reports: Mapping[str, Report],
+        began: float,
+        seed: int,
+        share: Share,
+    ) -> None:
+        self._judged, self.causes, self._renew, self._reports = judged, causes, renew, reports
+        self._began, self._seed, self._dice = began, seed, random.Random(seed)
+        self._share, self._found = share, list[Finding]()
+        self._begun: list[tuple[Sample, Reduction]] = []
+        self._until = self._grace = 0.0
+        self._last = False
+        self._doubted: set[tuple[frozenset[str], frozenset[str], Shown]] = set()
+
+    def sort(self, collector: Collector, until: float, grace: float, *, last: bool) -> None:
+        """Look at what was collected, until a moment of the monotonic clock; what is left over stays collected.
+
+        What shows in a way that was never told is looked at in any case, and may take some seconds of grace more. What
+        was begun is finished another time; the last time it is told as it is, if nothing that shows so was told.
+        """
+        self._until, self._grace, self._last = until, until + max(GRACE, grace), last
+        self._hear()
+        begun, self._begun = self._begun, []
+        for sample, reduction in begun:
+            self._timed(sample, reduction)
+        alike = Counter[Shown]()
+        while samples := collector.first():
+            sample = min(samples, key=self._promise)
+            way, explained = shown(sample.verdict.violation), self._explained(sample)
+            if time.monotonic() >= until and not self._untold(sample):
+                break
+            alike[way] += explained
+            if alike[way] > _ALIKE:
+                collector.forget(sample)
+                continue
+            collector.take(sample)
+            self._timed(sample, None)
+        self._hear()
+        self._generalise(collector.grounds)
+
+    def _timed(self, sample: Sample, reduction: Reduction | None) -> None:
+        """Look at a sample, and note how long that took."""
+        began, spent = time.monotonic(), self._reports[sample.ground.level].spent
+        confirmed = spent.confirmed
+        self._look_at(sample, reduction)
+        spent.shrunk += time.monotonic() - began - (spent.confirmed - confirmed)
+
+    def _hear(self) -> None:
+        """Take in what other processes found since."""
+        news = self._share(self._found)
+        self._found = []
+        for finding in news:
+            self.causes.add(finding)
+
+    def _generalise(self, grounds: Mapping[str, Ground]) -> None:
+        """Where two findings show alike, see whether what both need is enough; then it is one cause."""
+        for a, b in self.causes.alike():
+            common, pair = a.needs & b.needs, (a.needs, b.needs, shown(a.violation))
+            if pair in self._doubted:
+                continue
+            for each in (a, b):
+                if time.monotonic() < self._grace and each.case.level in grounds:
+                    self._doubted.add(pair)
+                    ground = grounds[each.case.level]
+                    again = Reduction(each.case, each.verdict, self._judge, ground.traits, self._grace)
+                    if again.doubt(common, self._seed):
+                        again.shorten()
+                        again.simplify()
+                        sample = Sample(
+                            again.case, again.verdict, again.needs, ground, each.profile, self._began + each.seconds,
+                            each.steps_until,
+                        )  # fmt: skip
+                        self._tell(sample, again)
+                        break
+
+    def unsorted(self, collector: Collector, level: str) -> int:
+        """How many cases of a level were not looked at that no known cause explains."""
+        samples = [*collector.first(), *(sample for sample, _ in self._begun)]
+        return sum(sample.ground.level == level and not self._explained(sample) for sample in samples)
+
+    def _promise(self, sample: Sample) -> tuple[object, ...]:
+        """What makes a sample worth a look: the least comes first. Of those that are explained any may hide another
+        cause."""
+        explained = self._explained(sample)
+        return (not self._untold(sample), explained, self._dice.random() if explained else 0.0, *sample.effort)
+
+    def _untold(self, sample: Sample) -> bool:
+        """Whether nothing that shows so was ever told."""
+        return not self.causes.of(sample.verdict.violation, sample.ground.level)
+
+    def _explained(self, sample: Sample) -> bool:
+        """Whether a known cause shows so and needs nothing that the case lacks."""
+        return any(needs <= sample.traits for needs in self.causes.of(sample.verdict.violation, sample.ground.level))
+
+    def _look_at(self, sample: Sample, reduction: Reduction | None) -> None:
+        violation, level = sample.verdict.violation, sample.ground.level
+        deadline = self._grace if self._untold(sample) else self._until
+        if reduction is None:
+            reduction = Reduction(sample.case, sample.verdict, self._judge, sample.ground.traits, deadline)
+            if not self._shows(reduction):
+                self._lost(sample)
+                return
+        reduction.go_on(deadline)
+        known = self.causes.of(violation, level)
+        if not any(reduction.jump(needs) for needs in known):
+            reduction.strip()
+            # With what a known cause needs it might show as well, if it came a little differently.
+            any(reduction.doubt(needs, self._seed) for needs in known if needs < reduction.needs)
+        if reduction.finished and self._is_known(reduction, level):
+            return
+        if not reduction.finished and not (self._last and self._untold(sample)):
+            self._begun.append((sample, reduction))
+        elif self.causes.lists(violation, level, reduction.needs):
+            self._tell(sample, reduction)
+        else:
+            reduction.shorten()
+            reduction.strip()
+            if reduction.verdict.behind is not None:
+                self.causes.consequence(reduction.verdict.behind, reduction.verdict.violation)
+            elif not self._is_known(reduction, level):
+                reduction.simplify()
+                self._tell(sample, reduction)
+
+    def _is_known(self, reduction: Reduction, level: str) -> bool:
+        """Whether a case is one of a known cause; it is counted there."""
+        cause = self.causes.cause_of(reduction.verdict.violation, reduction.needs)
+        if cause is None:
+            return False
+        self.causes.met(cause, Way(reduction.needs, reduction.case, reduction.verdict), level)
+        return True
+
+    def _shows(self, reduction: Reduction) -> bool:
+        """Whether the fault shows again at all; the worker may be to blame that it does not, and a fresh one tries."""
+        if reduction.cut():
+            return True
+        self._renew()
+        return reduction.cut()
+
+    def _judge(self, case: Case) -> Verdict | None:
+        return self._judged(case, ())[0]
+
+    def _tell(self, sample: Sample, reduction: Reduction) -> None:
+        began, spent = time.monotonic(), self._reports[sample.ground.level].spent
+        seen = all(self._again(reduction) for _ in range(_SEEN_AGAIN))
+        spent.confirmed += time.monotonic() - began
+        if not seen:
+            self._lost(sample)
+            return
+        finding = Finding(
+            reduction.verdict,
+            reduction.case,
+            sample.profile,
+            sample.at - self._began,
+            sample.steps_until,
+            needs=reduction.needs,
+            circumstances=reduction.traits.circumstances(reduction.case),
+        )
+        self._found.append(finding)
+        self.causes.add(finding)
+
+    def _again(self, reduction: Reduction) -> bool:
+        """Whether a fresh worker shows the same, and nothing before."""
+        self._renew()
+        found = self._judge(reduction.case)
+        about = None if found is None else found.about(reduction.verdict.violation.signature)
+        return about is not None and about.behind is None
+
+    def _lost(self, sample: Sample) -> None:
+        """What is not seen again is no finding."""
+        lost = self._reports[sample.ground.level].unconfirmed
+        name = f"{sample.verdict.violation.rule} {sample.verdict.violation.oracle}"
+        lost[name] = lost.get(name, 0) + 1

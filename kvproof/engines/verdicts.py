@@ -1,0 +1,83 @@
+"""Running a case and saying what is wrong with it."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ..judge.judging import faults, judge
+from ..judge.oracles.words import garbage
+from ..judge.record import Answer, Case
+from ..judge.violation import Verdict, Violation
+from .cases import MoreOracles
+from .session import Failure, Run
+
+__all__ = ["CLOSING", "Judged", "Runs", "close", "judged_in", "of_failure", "verdict"]
+
+CLOSING: list[tuple[str, dict[str, Any]]] = [("drain", {}), ("reset", {})]
+"""How a sequence ends: everything must come to rest, and rest must be empty."""
+
+
+class Runs(Protocol):
+    """Whoever runs cases: a session with a worker, or a manager in this process."""
+
+    def run(self, case: Case) -> Run:
+        """Do a case."""
+
+
+Judged = Callable[[Case, Collection[tuple[str, ...]]], tuple[Verdict | None, Answer]]
+"""Runs a case and says what is wrong with it, passing over what has a known signature; and what the engine told."""
+
+
+def close(case: Case, closing: Sequence[tuple[str, dict[str, Any]]] = CLOSING) -> Case:
+    """The case with the closing operations."""
+    return msgspec.structs.replace(case, ops=[*case.ops, *closing])
+
+
+def verdict(
+    session: Runs, case: Case, more: MoreOracles | None = None, known: Collection[tuple[str, ...]] = ()
+) -> tuple[Verdict | None, Answer]:
+    """Run a case and judge it: the first step that breaks a rule, if one does, and what is broken behind it.
+
+    Violations that are ``known`` are passed over as `judge` does.
+    """
+    run = session.run(case)
+    answer = run.answer
+    oracles = None if more is None else more(case)
+    if known:
+        first = judge(answer, oracles, known)
+        found = [] if first is None else [first]
+    else:
+        found = [*faults(answer, oracles)]
+    if run.failure is not None:
+        found.append((len(answer.steps), [of_failure(run.failure)]))
+    elif not found and (unanswered := _unanswered(case, answer)):
+        found.append((len(answer.steps), [garbage("answer", unanswered)]))
+    if not found:
+        return None, answer
+    (at, violations), *rest = found
+    later = tuple((number, violation) for number, others in rest for violation in others)
+    return Verdict(violations[0], at, answer, tuple(violations[1:]), later), answer
+
+
+def _unanswered(case: Case, answer: Answer) -> str | None:
+    """What an answer leaves out: what nobody told cannot be judged, and must not pass for right."""
+    if answer.refused is not None:
+        return None
+    if answer.world is None:
+        return "the answer has neither a world nor a refusal"
+    asked, told = [name for name, _ in case.ops], [step.op for step in answer.steps]
+    ended = bool(answer.steps) and answer.steps[-1].error is not None
+    if told == (asked[: len(told)] if ended else asked):
+        return None
+    return f"{len(asked)} operations were asked, and the answer's {len(told)} steps do not fit them"
+
+
+def of_failure(failure: Failure) -> Violation:
+    """A worker that was lost on legal calls."""
+    return Violation("L2", failure.kind, failure.text, (failure.kind,))
+
+
+def judged_in(session: Runs, more: MoreOracles | None = None) -> Judged:
+    """Cases run in a session, and judged by the oracles and ``more``."""
+    return lambda case, known: verdict(session, case, more, known)

@@ -1,0 +1,221 @@
+"""Attaching to an installed vLLM: its block pool and its scheduler are wrapped as soon as they are imported."""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.metadata
+import inspect
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+from .observing import METHODS, Method
+from .settings import Settings, read
+from .watch import ViolationError, Watch
+
+__all__ = ["arm", "refusal"]
+
+OLDEST: Final = (0, 20)
+NEWEST: Final = (0, 33)
+"""The releases that are known, by their first two numbers; each must also look as it should (`refusal`)."""
+
+POOL: Final = "vllm.v1.core.block_pool"
+SCHEDULER: Final = "vllm.v1.core.sched.scheduler"
+MARK: Final = "_kvproof_watch"
+"""The attribute of a pool that has its watch."""
+
+_NONE: Final[dict[str, Any]] = {}
+
+_pools: list[weakref.ref[Any]] = []
+"""All pools of this process that are watched."""
+
+
+def arm() -> None:
+    """Watch the block pools of this process, from now on; what is wrong with the settings or the release is said."""
+    try:
+        settings = read()
+    except ValueError as error:
+        _say(f"the sanitizer is not attached: {error}")
+        return
+    actions: dict[str, Callable[[ModuleType], None]] = {
+        POOL: lambda module: _attach_pool(module, settings),
+        SCHEDULER: lambda module: _attach_scheduler(module),
+    }
+    later = {name: action for name, action in actions.items() if name not in sys.modules}
+    for name in actions.keys() - later.keys():
+        actions[name](sys.modules[name])
+    if later:
+        sys.meta_path.insert(0, _Finder(later))
+
+
+def refusal(version: str, pool: type) -> str:
+    """Why the sanitizer does not attach to a release; nothing where it does."""
+    numbers = tuple(int(part) for part in version.partition("+")[0].split(".")[:2] if part.isdecimal())
+    if not OLDEST <= numbers <= NEWEST:
+        known = " to ".join(".".join(map(str, release)) for release in (OLDEST, NEWEST))
+        return f"vLLM {version} is no release that it knows ({known})"
+    for name, method in METHODS.items():
+        target = getattr(pool, name, None)
+        if target is None and not method.always:
+            continue
+        names = tuple(inspect.signature(target).parameters)[1:] if callable(target) else ()
+        if target is None or names[: len(method.parameters)] != method.parameters:
+            return f"{pool.__name__}.{name} of vLLM {version} is not as it knows it"
+    return ""
+
+
+# --------------------------------------------------------------------------------------------------------- wrapping
+
+
+def _attach_pool(module: ModuleType, settings: Settings) -> None:
+    version = importlib.metadata.version("vllm")
+    pool = module.BlockPool
+    if why := refusal(version, pool):
+        _say(f"the sanitizer is not attached, and the engine runs on unchanged: {why}")
+        return
+    release = version.partition("+")[0]
+    made = pool.__init__
+
+    @functools.wraps(made)
+    def begins(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        if MARK not in self.__dict__:
+            setattr(self, MARK, Watch(self, settings, release, len(_pools)))
+            _pools.append(weakref.ref(self))
+
+    pool.__init__ = begins
+    for name, method in METHODS.items():
+        if hasattr(pool, name):
+            setattr(pool, name, _watched(getattr(pool, name), method))
+    _say(f"the sanitizer watches the block pools of vLLM {release}")
+
+
+def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]:
+    """A method that does what it did, and is seen."""
+    before, after, parameters = method.before, method.after, method.parameters
+    count = len(parameters)
+
+    @functools.wraps(original)
+    def watched(pool: Any, *args: Any, **kwargs: Any) -> Any:
+        watch = pool.__dict__.get(MARK)
+        if watch is None or not watch.alive:
+            return original(pool, *args, **kwargs)
+        given, rest = args, kwargs
+        if len(args) < count:
+            try:
+                given = args + tuple([kwargs[name] for name in parameters[len(args) :]])
+            except KeyError:
+                return original(pool, *args, **kwargs)  # It has its own words for that.
+            rest = kwargs if len(kwargs) > len(given) - len(args) else _NONE
+            if rest:
+                rest = {name: value for name, value in kwargs.items() if name not in parameters}
+        try:
+            given, seen = before(pool, given)
+        except Exception as error:
+            _gave_up(watch, error)
+            return original(pool, *args, **kwargs)
+        try:
+            answer = original(pool, *given, **rest)
+        except Exception as error:
+            saw(watch, pool, seen, None, f"{type(error).__name__}: {error}"[:500])
+            raise
+        saw(watch, pool, seen, answer, "")
+        return answer
+
+    def saw(watch: Watch, pool: Any, seen: Any, answer: Any, error: str) -> None:
+        try:
+            watch.saw(pool, after(pool, watch.steps, seen, answer, error))
+        except ViolationError:
+            raise
+        except Exception as fault:
+            _gave_up(watch, fault)
+
+    return watched
+
+
+def _attach_scheduler(module: ModuleType) -> None:
+    scheduler = module.Scheduler
+    processed = scheduler.update_from_output
+
+    @functools.wraps(processed)
+    def update_from_output(self: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = processed(self, *args, **kwargs)
+        own = self.kv_cache_manager.block_pool
+        for reference in _pools:
+            pool = reference()
+            watch = pool.__dict__.get(MARK) if pool is not None else None
+            if watch is None or not watch.alive:
+                continue
+            try:
+                watch.stepped(pool, self if pool is own else None)
+            except ViolationError:
+                raise
+            except Exception as fault:
+                _gave_up(watch, fault)
+        return answer
+
+    scheduler.update_from_output = update_from_output
+
+
+def _gave_up(watch: Watch, fault: Exception) -> None:
+    """Whatever goes wrong in the sanitizer, the engine goes on without it."""
+    watch.alive = False
+    _say(f"the sanitizer failed and watches this pool no longer: {type(fault).__name__}: {fault}")
+
+
+def _say(text: str) -> None:
+    print(f"kvproof: {text}", file=sys.stderr, flush=True)
+
+
+# --------------------------------------------------------------------------------------------------------- importing
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds what the others find, and lets something be done once it is imported."""
+
+    def __init__(self, actions: dict[str, Callable[[ModuleType], None]]) -> None:
+        self._actions = actions
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module that something is to be done with."""
+        if fullname not in self._actions:
+            return None
+        for finder in sys.meta_path:
+            spec = (
+                finder.find_spec(fullname, path, target)
+                if finder is not self and hasattr(finder, "find_spec")
+                else None
+            )
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Loader(spec.loader, self._actions[fullname])
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    """A loader that does something with what it loaded."""
+
+    def __init__(self, loader: Any, action: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._action = action
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As the loader does."""
+        return self._loader.create_module(spec)  # type: ignore[no-any-return]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """As the loader does, and then what is to be done."""
+        self._loader.exec_module(module)
+        try:
+            self._action(module)
+        except Exception as error:
+            _say(f"the sanitizer is not attached: {type(error).__name__}: {error}")

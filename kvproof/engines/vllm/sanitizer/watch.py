@@ -1,0 +1,125 @@
+"""One block pool under watch: its last calls, the state that they began in, and what was found."""
+
+from __future__ import annotations
+
+import sys
+from marshal import dumps, loads
+from typing import Any, Final
+
+from ..worker.vllm_reading import deferred, raw_state, tables
+from .incident import Incident
+from .judging import Call, Verdict, judge_call, judge_state
+from .settings import Settings
+
+__all__ = ["ViolationError", "Watch"]
+
+MOST_WEIGHT: Final = 400_000
+"""How much the ring holds, in numbers: some ten megabytes, and a trace that the kit reads."""
+MOST_BLOCKS: Final = 100_000
+"""In larger pools states are checked, but not kept."""
+MOST_INCIDENTS: Final = 10
+"""A pool whose bookkeeping is wrong breaks rule after rule; the first ones say why."""
+
+
+class ViolationError(RuntimeError):
+    """A rule is broken, and the engine was to be stopped."""
+
+
+class Watch:
+    """The watch of one pool."""
+
+    def __init__(self, pool: Any, settings: Settings, release: str, number: int) -> None:
+        self.steps = 0
+        self.alive = True
+        """False once the sanitizer itself failed: it then stays out of the engine's way."""
+        self._settings = settings
+        self._release = release
+        self._number = number
+        self._calls: list[bytes] = []
+        """Packed: thousands of small tuples that live on would keep Python's garbage collector busy in the engine."""
+        self._weight = 0
+        self._since = 0
+        self._kept = len(pool.blocks) <= MOST_BLOCKS
+        self._start = raw_state(pool) if self._kept else None
+        self._told: set[tuple[str, str]] = set()
+
+    def saw(self, pool: Any, call: Call) -> None:
+        """Take note of a call, and judge it.
+
+        Raises:
+            ViolationError: it breaks a rule, and the engine is to be stopped.
+        """
+        self._calls.append(dumps(tuple(call)))
+        self._weight += 12 + 5 * len(call.blocks)
+        verdict = judge_call(call)
+        if verdict is not None:
+            self._report(pool, verdict, {}, (), False, by_call=True)
+        if self._weight > MOST_WEIGHT:
+            # Within a step the tables may lag behind the pool: its holders are left out.
+            self._check(pool, {}, (), False)
+
+    def stepped(self, pool: Any, scheduler: Any | None) -> None:
+        """A step of the scheduler was processed; check the whole state where it is time.
+
+        ``scheduler``: the one whose requests hold this pool's blocks; None for a pool of another tier.
+
+        Raises:
+            ViolationError: as `saw`.
+        """
+        self.steps += 1
+        self._since += 1
+        if not self._settings.every or self._since < self._settings.every:
+            return
+        if scheduler is None:
+            self._check(pool, {}, (), False)
+            return
+        manager = scheduler.kv_cache_manager
+        managers = getattr(manager.coordinator, "single_type_managers", ())
+        shared = all(getattr(each, "block_pool", pool) is pool for each in managers)
+        # A connector, and sinks that never enter the queue, hold blocks that no table shows.
+        exact = shared and scheduler.connector is None and not any(hasattr(each, "sink_blocks") for each in managers)
+        requests = scheduler.requests if shared else ()
+        self._check(pool, tables(manager, requests), deferred(scheduler) if shared else (), exact)
+
+    def _check(self, pool: Any, of_requests: dict[str, Any], holds: Any, exact: bool) -> None:
+        state = raw_state(pool)
+        null = pool.null_block.block_id
+        verdicts = list(judge_state(state, null, of_requests, holds, exact))
+        if verdicts:
+            self._report(pool, verdicts[0], of_requests, holds, exact, tuple(verdicts[1:]))
+        # What comes next begins here, broken or not.
+        self._start = state if self._kept else None
+        self._calls, self._weight, self._since = [], 0, 0
+
+    def _report(
+        self,
+        pool: Any,
+        verdict: Verdict,
+        of_requests: dict[str, Any],
+        holds: Any,
+        exact: bool,
+        also: tuple[Verdict, ...] = (),
+        by_call: bool = False,
+    ) -> None:
+        """Write an incident, once for each kind of fault."""
+        if (verdict.rule, verdict.kind) not in self._told and len(self._told) < MOST_INCIDENTS:
+            self._told.add((verdict.rule, verdict.kind))
+            incident = Incident(
+                release=self._release,
+                settings=self._settings,
+                number=self._number,
+                steps=self.steps,
+                pool=pool,
+                verdict=verdict,
+                also=also,
+                start=self._start,
+                calls=[Call(*loads(call)) for call in self._calls],
+                state=raw_state(pool) if self._kept else None,
+                tables=of_requests,
+                holds=list(holds),
+                exact=exact,
+                by_call=by_call,
+            )
+            print(f"kvproof: {incident.written()}", file=sys.stderr, flush=True)
+        if self._settings.stop:
+            raise ViolationError(f"{verdict.rule}: {verdict.text}")

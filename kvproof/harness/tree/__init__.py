@@ -1,0 +1,1 @@
+"""The prefix tree of the reference implementation, beside machine R."""

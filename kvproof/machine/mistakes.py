@@ -1,0 +1,49 @@
+"""Mistakes in the text of a machine, and the line of the text on which they are made."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = ["Line", "MachineError", "caller", "is_tool"]
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def is_tool(file: str) -> bool:
+    """A file of the modelling language, or the standard library's `with`."""
+    return os.path.dirname(os.path.abspath(file)) == _HERE or file == contextlib.__file__
+
+
+@dataclass(frozen=True)
+class Line:
+    """A place in the text of a machine."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.number}"
+
+
+def caller() -> Line:
+    """The innermost line outside the modelling language: the line of the machine that is being read."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_tool(frame.f_code.co_filename):
+        frame = frame.f_back
+    return Line(frame.f_code.co_filename, frame.f_lineno)
+
+
+class MachineError(Exception):
+    """A mistake in the text of a machine; the message names the action or property, and the line."""
+
+    where_in: ClassVar[str] = ""
+
+    def __init__(self, message: str, line: Line | None = None) -> None:
+        line = line or caller()
+        inside = f" in {MachineError.where_in}" if MachineError.where_in else ""
+        super().__init__(f"{line}{inside}: {message}")
+        self.line = line

@@ -1,0 +1,180 @@
+"""What the statements that write do to the state of a run, and what has to be proved of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import z3
+
+from .fitting import fits, may_be_none
+from .formulas import Formula, Function, add, integer, land, leq, less, lif, limplies, lnot, num, occurs, replaced, sub
+from .mistakes import Line
+from .model import CountOf
+from .program import Assign, Push, Remove
+from .progress import Progress
+from .symbolic import Snapshot
+from .terms import Index, Int, Term
+from .wellformed import is_key
+
+__all__ = ["Writes"]
+
+
+class Writes(Progress):
+    """Assignments and queue operations: each changes one point of the state, and the counts with it."""
+
+    def _assign(self, s: Assign) -> None:
+        mapping = self.model.maps[s.name]
+        keys = [num(self._value(k)) for k in s.keys]
+        value, symbols = self._as(mapping.to, s.value), self._symbols(*s.keys, s.value)
+        self._demand_keys(s.name, mapping.kinds, s.keys, keys, s.line)
+        if not fits(s.value, mapping.to):
+            or_none = may_be_none(s.value, is_optional=mapping.is_optional)
+            is_one = self.universe.is_value(mapping.to, value, or_none=or_none)
+            self._on_this_path(f"{s.name} gets an element", "", s.line, symbols, is_one)
+        elif issubclass(mapping.to, Index):
+            is_one = less(integer(0), value, strict=False)
+            self._on_this_path(f"{s.name} gets an index", "", s.line, symbols, is_one)
+        before = self.now.copy()
+        self._write(s.name, keys, value, symbols)
+        self._recount(s.name, keys, symbols, before)
+
+    def _demand_keys(
+        self, name: str, kinds: Sequence[type[Term]], terms: Sequence[Term], keys: Sequence[Formula], line: Line
+    ) -> None:
+        """Keys are elements; of an index that lies behind the last one nothing is said, as that leaves the scope."""
+        for kind, term, key in zip(kinds, terms, keys, strict=True):
+            if not fits(term, kind) or isinstance(term, Int):
+                symbols = self._symbols(term)
+                self._on_this_path(
+                    f"{name} is written at an element", "", line, symbols, is_key(self.universe, kind, key)
+                )
+                if issubclass(kind, Index):
+                    inside = limplies(land(*self.path), self.universe.is_element(kind, key))
+                    self._learn_formula(f"scope of {name} at {line}", symbols.union(*self.path_symbols), inside)
+
+    def _push(self, s: Push) -> None:
+        queue = self.model.queues[s.name]
+        kinds = (*queue.kinds, queue.of)
+        keys, e = [num(self._value(k)) for k in s.keys], self._value(s.element)
+        symbols = self._symbols(*s.keys, s.element)
+        self._demand_keys(s.name, kinds, (*s.keys, s.element), (*keys, e), s.line)
+        f = self.now.functions
+        has, rank = f[f"{s.name}.has"], f[f"{s.name}.rank"]
+        self._on_this_path(
+            f"{s.element!r} does not stand in {s.name} yet", "P3", s.line, symbols | has.symbols, lnot(has(*keys, e))
+        )
+        lo, hi = f[f"{s.name}.lo"](*keys), f[f"{s.name}.hi"](*keys)
+        ends = symbols | f[f"{s.name}.lo"].symbols | f[f"{s.name}.hi"].symbols
+        before = self.now.copy()
+        self._write(f"{s.name}.has", [*keys, e], True, symbols)
+        if s.where == "front":
+            self._write(f"{s.name}.rank", [*keys, e], lo, ends)
+            self._write(f"{s.name}.lo", keys, sub(lo, integer(1)), ends)
+        elif s.where == "back":
+            self._write(f"{s.name}.rank", [*keys, e], hi, ends)
+            self._write(f"{s.name}.hi", keys, add(hi, integer(1)), ends)
+        else:
+            assert s.anchor is not None
+            anchor, symbols = self._value(s.anchor), symbols | self._symbols(s.anchor)
+            self._on_this_path(
+                f"{s.anchor!r} stands in {s.name}", "P3", s.line, symbols | has.symbols, has(*keys, anchor)
+            )
+            place = rank(*keys, anchor)
+            self._make_room(f"{s.name}.rank", keys, place, symbols | rank.symbols)
+            self._write(f"{s.name}.rank", [*keys, e], place, symbols | rank.symbols)
+            self._write(f"{s.name}.hi", keys, add(hi, integer(1)), ends)
+        self._recount(s.name, [*keys, e], symbols, before)
+
+    def _make_room(self, name: str, keys: Sequence[Formula], rank: Formula, symbols: frozenset[str]) -> None:
+        """Everything from this rank on moves back by one."""
+        assert not self.binders  # `each` cannot push before a member (`rounds.py`)
+        old, guard = self.now.functions[name], land(*self.path)
+
+        def moved(*k: Formula) -> Formula:
+            mine = land(guard, *[leq(x, w) for x, w in zip(k[:-1], keys, strict=True)])
+            later = land(mine, less(rank, old(*k), strict=False))
+            return lif(later, add(old(*k), integer(1)), old(*k))
+
+        spoken = old.symbols.union(symbols, *self.path_symbols)
+        self.now.functions[name] = self.universe.defined(name, spoken, moved)
+
+    def _remove(self, s: Remove) -> None:
+        queue = self.model.queues[s.name]
+        keys, e = [num(self._value(k)) for k in s.keys], self._value(s.element)
+        symbols = self._symbols(*s.keys, s.element)
+        self._demand_keys(s.name, (*queue.kinds, queue.of), (*s.keys, s.element), (*keys, e), s.line)
+        has = self.now.functions[f"{s.name}.has"]
+        self._on_this_path(f"{s.element!r} stands in {s.name}", "P3", s.line, symbols | has.symbols, has(*keys, e))
+        before = self.now.copy()
+        self._write(f"{s.name}.has", [*keys, e], False, symbols)
+        self._recount(s.name, [*keys, e], symbols, before)
+
+    # ------------------------------------------------------------------------------------------------ writes
+
+    def _write(self, name: str, keys: Sequence[Formula], value: Formula, symbols: frozenset[str]) -> None:
+        """One entry gets a value; inside `each`, all entries that the body's constant stands for."""
+        old, path = self.now.functions[name], land(*self.path)
+        stand_ins: list[tuple[int, Formula]] = []
+        conditions: list[tuple[int, Formula]] = []
+        domain: list[Formula] = []
+        for place, key in enumerate(keys):
+            kind = next((k for k, c in self.binders if isinstance(key, z3.ExprRef) and key.eq(c)), None)
+            if kind is None or any(key.eq(c) for _, c in stand_ins):
+                conditions.append((place, key))  # where an element stands at two places, the two are the same
+                continue
+            stand_ins.append((place, key))
+            domain.append(self.universe.is_element(kind, key))
+        guard = land(path, *domain)
+
+        def new(*k: Formula) -> Formula:
+            here = [(c, k[p]) for p, c in stand_ins]
+            mine = land(*[leq(k[p], replaced(w, here)) for p, w in conditions], replaced(guard, here))
+            return lif(mine, replaced(value, here), old(*k))
+
+        spoken = old.symbols.union(symbols, *self.path_symbols)
+        self.now.functions[name] = self.universe.defined(name, spoken, new)
+
+    def _recount(
+        self,
+        name: str,
+        keys: Sequence[Formula],
+        symbols: frozenset[str],
+        before: Snapshot,
+    ) -> None:
+        """Carry every count that reads the map or queue across a write at these keys.
+
+        One element is concerned: for every key, the count changes by what it counts after, less what it counted before.
+        Where the element is that of a round of `each`, `_each` says what is known when all rounds are done.
+        """
+        after = self.now.copy()
+        for count in self.model.counts.values():
+            if name not in count.reads:
+                continue
+            if not self.universe.counts_by_law:
+                self.now.functions[count.name] = self.symbolic.written_out(count, after)
+                continue
+            places = _places(count, name)
+            element = [keys[p] for p in places]
+            if any(occurs(c, x) for x in element for _, c in self.binders):
+                self.many.add(count.name)
+                continue
+            old = before.functions[count.name]
+
+            def new(
+                *k: Formula, old: Function = old, count: CountOf = count, element: list[Formula] = element
+            ) -> Formula:
+                gained = self.symbolic.amount(count, after, element, k)
+                return sub(add(old(*k), gained), self.symbolic.amount(count, before, element, k))
+
+            spoken = old.symbols.union(
+                symbols, self.symbolic.symbols(count.formula, after), self.symbolic.symbols(count.formula, before)
+            )
+            if count.weight is not None:
+                spoken |= self.symbolic.symbols(count.weight, after) | self.symbolic.symbols(count.weight, before)
+            self.now.functions[count.name] = self.universe.defined(count.name, spoken, new)
+
+
+def _places(count: CountOf, name: str) -> list[int]:
+    """For each element that is counted: the place among the keys of this map or queue at which it stands."""
+    keys = count.reads[name][0]
+    return [next(i for i, key in enumerate(keys) if key is e) for e in count.elements]

@@ -1,0 +1,131 @@
+"""The properties of steps of Offload (machine O): what each action must do, and what it must not touch."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from ...machine import Bool, all_of, exists, iff, implies, ite, none, step
+from ..pool import Block, Hash, Position, Request, Slot
+from .actions import OffloadActions
+from .state import HostBlock
+
+__all__ = ["OffloadSteps"]
+
+
+class OffloadSteps(OffloadActions, abstract=True):
+    """What requests and queues may rely on, whatever is in flight."""
+
+    # -------------------------------------------------------------------------------- requests
+
+    @step("O8", of=("finish", "preempt"))
+    def who_leaves_holds_nothing_on_either_tier(self, before: Self, r: Request, i: Position) -> Bool:
+        """What its transfers hold they go on holding."""
+        is_empty = (self.length[r] == 0) & (self.table[r, i] == none) & (self.pins[r, i] == none)
+        return all_of(before.running[r], ~self.running[r], is_empty, self.offered[r] == 0)
+
+    @step("O9", of="finish")
+    def who_finishes_is_complete(self, before: Self, r: Request, b: Block) -> Bool:
+        """Its table is, and all of it is computed."""
+        is_processed = implies(exists(Position, lambda i: before.table[r, i] == b), ~before.computing[b])
+        return (before.length[r] == self.need[r]) & is_processed
+
+    @step("P6", of="register")
+    def what_is_loaded_is_not_registered(self, before: Self, r: Request, i: Position, b: Block) -> Bool:
+        """There is nothing yet that a hash could name."""
+        return implies(before.table[r, i] == b, before.origin[b] == none)
+
+    @step("O4, O9", of="register")
+    def what_is_found_anew_is_offered_anew(self, before: Self, r: Request, i: Position) -> Bool:
+        """From this block on."""
+        return self.offered[r] == ite(i < before.offered[r], i, before.offered[r])
+
+    @step(
+        "O8",
+        of=(
+            "process",
+            "offer",
+            "scan",
+            "look",
+            "unpin",
+            "copy_out",
+            "report_store",
+            "copy_in",
+            "report_load",
+            "fail_abandoned_load",
+        ),
+    )
+    def transfers_leave_tables_alone(self, before: Self, r: Request, i: Position) -> Bool:
+        """Who runs, what each holds, and under which hash it was filed."""
+        return all_of(
+            iff(self.running[r], before.running[r]) & (self.length[r] == before.length[r]),
+            (self.table[r, i] == before.table[r, i]) & (self.filed[r, i] == before.filed[r, i]),
+        )
+
+    @step("O10", of="reset")
+    def reset_empties_both_tiers(self, before: Self, h: Hash, b: Block, c: HostBlock) -> Bool:
+        """No hash can be found any more; it is possible only where nobody holds anything."""
+        is_idle = (before.ref_cnt[b] == 0) & (before.host_ref_cnt[c] == 0)
+        return is_idle & self.cached[h].is_empty() & self.host_cached[h].is_empty()
+
+    # -------------------------------------------------------------------------------- queues
+
+    @step(
+        "P2, P6",
+        unless=(
+            "hit",
+            "allocate",
+            "skip",
+            "trim",
+            "finish",
+            "preempt",
+            "write",
+            "register",
+            "load",
+            "report_load",
+            "fail_load",
+        ),
+    )
+    def nothing_else_changes_a_table(self, before: Self, r: Request, i: Position, s: Slot) -> Bool:
+        """As in P; beside the request, its loads do."""
+        return self._stands_as_before(before, r, i, s)
+
+    @step("P6", unless=("write", "copy_in"))
+    def nothing_else_is_written(self, before: Self, b: Block, s: Slot) -> Bool:
+        """As in P; beside requests, loads write."""
+        return self.content[b, s] == before.content[b, s]
+
+    @step("P5, P11", unless=("allocate", "register", "evict", "reset", "load"))
+    def nothing_else_gives_or_takes_a_hash(self, before: Self, b: Block, h: Hash) -> Bool:
+        """As in P; a load takes blocks. What it has brought is registered like anything else."""
+        return iff(self.hashes[b, h], before.hashes[b, h])
+
+    @step("O1, P9, P10")
+    def the_host_queue_keeps_its_order(self, before: Self, c: HostBlock, d: HostBlock) -> Bool:
+        """Of blocks that were free and still are."""
+        now, then = self.host_free, before.host_free
+        stay = now.has(c) & now.has(d) & then.has(c) & then.has(d)
+        return implies(stay, iff(now.before(c, d), then.before(c, d)))
+
+    @step("O1, P10")
+    def host_blocks_go_where_the_dialect_says(self, before: Self, c: HostBlock, d: HostBlock) -> Bool:
+        """When nobody holds them any more: to the tail; in the dialect `split` those without a hash to the head."""
+        return self._joins_the_host_queue(before, c, d)
+
+    @step("O5, P10", of=("look", "unpin", "load", "finish", "preempt"))
+    def pins_go_last_first(
+        self, before: Self, r: Request, i: Position, j: Position, c: HostBlock, d: HostBlock
+    ) -> Bool:
+        """As the blocks of a table do."""
+        return self._unpinned_in_order(before, r)(i, j, c, d)
+
+    @step("P9, P10", unless=("hit", "allocate", "skip", "load", "scan"))
+    def the_free_queue_keeps_its_order(self, before: Self, b: Block, c: Block) -> Bool:
+        """As in P; beside requests, loads and scans take from it."""
+        return self._kept_in_order(before)(b, c)
+
+    @step("P9, P10", of=("offer", "process", "look", "unpin", "copy_out", "copy_in"))
+    def the_device_queue_is_left_alone(self, before: Self, a: Block, b: Block) -> Bool:
+        """Nothing on the device becomes free or is taken."""
+        return iff(self.free.has(a), before.free.has(a)) & implies(
+            self.free.has(a) & self.free.has(b), iff(self.free.before(a, b), before.free.before(a, b))
+        )

@@ -1,0 +1,1 @@
+"""Copies that take their time: links, tiers, a tier that workers share."""

@@ -1,0 +1,223 @@
+"""One finding for each cause: what is one, what is two, what is none."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import strategies as st
+
+from kvproof.cli.findings import file_name
+from kvproof.engines.causes import Causes, merged
+from kvproof.engines.driver.traits import of_requests
+from kvproof.engines.hunt import hunt
+from kvproof.engines.reduce import Reduction
+from kvproof.engines.report import Finding
+from kvproof.engines.schedule import Schedule
+from kvproof.engines.session import Limits, Session
+from kvproof.engines.sorting import GRACE
+from kvproof.engines.traits import Traits, argument, operation, option
+from kvproof.engines.verdicts import judged_in, verdict
+from kvproof.judge.judging import faults, judge
+from kvproof.judge.record import Answer, Capabilities, Case
+from kvproof.judge.violation import Verdict, Violation
+
+from .toys import cases, toy
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with toy(Limits(start=30, operation=2, answer=10)) as session:
+        yield session
+
+
+# What is one cause
+
+
+def found(needs: set[str], rule: str = "L1", oracle: str = "requests that never end", level: str = "top") -> Finding:
+    violation = Violation(rule, oracle, "...", ("device",))
+    case = Case(level, {}, [("step", {})])
+    return Finding(Verdict(violation, 0, Answer(0)), case, "family", 1.0, 10, needs=frozenset(needs))
+
+
+def told(*findings: Finding) -> list[tuple[str, list[str], int]]:
+    return [
+        (f.violation.rule, sorted(f.needs), len(f.ways)) for f in merged(findings, ("top", "bottom"))
+    ]  # fmt: skip
+
+
+def test_two_causes_with_one_symptom_are_two() -> None:
+    assert told(found({"mamba", "fine hashes"}), found({"window", "drafts"})) == [
+        ("L1", ["fine hashes", "mamba"], 0),
+        ("L1", ["drafts", "window"], 0),
+    ]
+
+
+def test_one_cause_at_two_levels_and_on_two_tiers_is_one() -> None:
+    host = found({"window"}, level="bottom")
+    host = msgspec_replace(host, Violation("L1", "requests that never end", "...", ("device", "host")))
+    one = merged([host, found({"window"})], ("top", "bottom"))
+    assert [(f.case.level, f.levels, len(f.symptoms)) for f in one] == [("top", ("bottom",), 1)]
+
+
+def test_what_needs_more_is_another_way_but_nothing_is_no_part_of_everything() -> None:
+    assert told(found({"window"}), found({"window", "drafts"})) == [("L1", ["window"], 1)]
+    assert told(found({"window", "drafts"}), found({"window"})) == [("L1", ["window"], 1)]
+    assert len(told(found(set()), found({"window"}))) == 2
+
+
+def test_other_symptoms_are_other_causes_unless_one_step_shows_both() -> None:
+    content = found({"window"}, "P6", "a forward pass read")
+    assert len(told(found({"window"}), content)) == 2
+    both = Verdict(content.violation, 0, Answer(0), also=(found(set()).violation,))
+    assert len(told(found({"window"}), Finding(both, content.case, "", 0.0, 0, needs=content.needs))) == 1
+
+
+def test_the_traces_of_two_causes_have_two_names() -> None:
+    one, other = found({"mamba", "fine hashes"}), found({"window"})
+    assert file_name("vllm==0.33.0", one) != file_name("vllm==0.33.0", other)
+    assert file_name("vllm==0.33.0", one).endswith("device-fine-hashes-mamba.jsonl")
+    long = [found({need}, "L2", "exception" * 15) for need in ("a", "b")]
+    assert len({file_name("vllm==0.33.0", each) for each in long}) == 2
+
+
+def test_a_consequence_is_noted_at_its_cause() -> None:
+    causes = Causes()
+    causes.add(found({"window"}))
+    later = Violation("P6", "content of a cached block", "...", ("host",))
+    causes.consequence(found({"window"}).violation, later)
+    assert causes.findings[0].symptoms == (later,)
+
+
+def msgspec_replace(finding: Finding, violation: Violation) -> Finding:
+    return Finding(Verdict(violation, 0, Answer(0)), finding.case, "", 0.0, 0, needs=finding.needs)
+
+
+# What a cause needs
+
+TRAITS = Traits(
+    (
+        option("events", "events", plain=False),
+        option("host", "host"),
+        operation("abort", "abort"),
+        argument("salt", "add", "salt"),
+    )
+)
+
+
+def needing(*names: str) -> Any:
+    """Shows a fault in cases that have these traits."""
+
+    def judged(case: Case) -> Verdict | None:
+        if not set(names) <= TRAITS.of(case):
+            return None
+        return Verdict(Violation("P6", "toy", "..."), len(case.ops) - 1, Answer(0))
+
+    return judged
+
+
+@pytest.mark.parametrize("needs", [(), ("events",), ("host", "salt"), ("events", "abort")])
+def test_what_is_left_of_a_case_is_what_the_fault_needs(needs: tuple[str, ...]) -> None:
+    ops: list[tuple[str, dict[str, Any]]] = [("add", {"salt": 1}), ("abort", {}), ("step", {}), ("step", {})]
+    case = Case("toy", {"events": True, "host": 4}, ops)
+    judged = needing(*needs)
+    first = judged(case)
+    assert first is not None
+    reduction = Reduction(case, first, judged, TRAITS, 1e12)
+    reduction.strip()
+    reduction.shorten()
+    assert reduction.finished
+    assert reduction.needs == set(needs)
+
+
+# What lies behind a fault
+
+
+def test_a_case_is_judged_behind_its_first_fault(session: Session) -> None:
+    """A block of which nobody was told that it was written is told of once: later reads of it are not to blame."""
+    ops: list[tuple[str, dict[str, Any]]] = [("add", {"tokens": [1, 1, 1]}), ("add", {"tokens": [1, 1, 1]})]
+    answer = session.run(Case("toy", {}, [*ops, ("drain", {})])).answer
+    first = answer.steps[0]
+    first.effects = [effect for effect in first.effects if effect[0] != "compute"]
+    answer.steps[2].effects.append(["counts", {"hits": -1}])
+    signatures = [[v.signature[:2] for v in violations] for _, violations in faults(answer)]
+    assert signatures == [[("P6", "content of a cached block")], [("P15", "counter goes back")]]
+    before = judge(answer)
+    assert before is not None
+    assert before[0] == 0
+
+
+# What is no finding
+
+
+def worn(after: int) -> st.SearchStrategy[Case]:
+    return st.builds(
+        lambda case: msgspec.structs.replace(case, ops=[*case.ops, ("worn", {"after": str(after)})]), cases()
+    )  # fmt: skip
+
+
+def test_what_no_fresh_worker_shows_is_not_told(session: Session) -> None:
+    session.renew()
+    report = hunt(
+        judged_in(session), "fake==1.0", "toy", {"toy": worn(20)}, seconds=60, examples=60, renew=session.renew
+    )
+    assert report.findings == []
+    assert report.unconfirmed["L2 exception"] > 0
+    session.renew()
+    twin = hunt(judged_in(session), "fake==1.0", "toy", {"toy": worn(20)}, seconds=60, examples=60)
+    assert [f.violation.rule for f in twin.findings] == ["L2"], "the same worker shows it again and again"
+
+
+def test_a_renewed_worker_has_done_nothing(session: Session) -> None:
+    case = Case("toy", {}, [("worn", {"after": "1"})])
+    session.renew()
+    starts = session.starts
+    assert verdict(session, case)[0] is None
+    assert verdict(session, case)[0] is not None
+    session.renew()
+    assert verdict(session, case)[0] is None
+    assert session.starts == starts, "it is a copy of the one that was started"
+
+
+# What is searched
+
+
+def test_families_get_turns_by_what_they_bring() -> None:
+    schedule = Schedule(["rich", "poor", "dry"], seed=0)
+    turns = Counter[str]()
+    for turn in range(200):
+        arm = schedule.next(schedule.arms)
+        turns[arm] += 1
+        # The rich one brings much all the time, the dry one did so at first.
+        schedule.reward({"rich": 20, "poor": 1, "dry": 100 if turn < 10 else 0}[arm], 1.0)
+    assert turns["rich"] > 120
+    assert min(turns.values()) >= 1, "none is given up unseen"
+    assert turns["poor"] + turns["dry"] > 2, "none is given up for ever"
+
+
+def test_most_of_the_time_is_searched(session: Session) -> None:
+    report = hunt(judged_in(session), "fake==1.0", "toy", {"toy": cases(fault="P13")}, seconds=5, renew=session.renew)
+    assert report.spent.share is not None
+    assert report.spent.share >= 0.8
+    assert report.seconds <= 5 * 1.1 + GRACE
+
+
+# ------------------------------------------------------------------------------------------------ drivers
+
+
+def test_the_sizes_of_a_driver_s_case_become_smaller_and_its_requests_fit_them() -> None:
+    ops: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0] * 9, "most": 8}),
+        ("grow", {"request": "r0", "tokens": [1, 1]}),
+        ("evict", {"block": 5}),
+    ]
+    case = Case("requests", {"blocks": 6, "block_tokens": 4, "caching": True}, ops)
+    smaller = [*of_requests(Capabilities(["start", "finish"])).simpler(case)]
+    assert [c.setup for c in smaller] == [
+        *({**case.setup, "blocks": n} for n in range(1, 6)),
+        *({**case.setup, "block_tokens": n} for n in (2, 3)),
+    ]
+    assert smaller[0].ops == [("start", {"request": "r0", "prompt": [0] * 4, "most": 8}), ("evict", {"block": 1})]
+    assert smaller[2].ops == [*ops[:2], ("evict", {"block": 3})]
+    assert smaller[5].ops[0] == ("start", {"request": "r0", "prompt": [0] * 9, "most": 4})
