@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -32,6 +32,7 @@ from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Index, Term, name_of
 from ..machine.universe import Finite
 from .obligations import COROLLARIES, INITIALLY, Problems, problems_of
+from .solvers import WORK
 from .states import names_of, side_by_side
 from .trace import Operation, Trace
 
@@ -84,6 +85,12 @@ class Counterexample:
 BUSY = 4
 """Z3 knows the wall clock only, which on a busy machine runs so much faster than the process computes."""
 
+SHORTEST = 0.5
+"""The effort of the first try at a question, as `solvers.py` counts it."""
+
+LARGEST_NUMBER = 8
+"""Of small numbers: products and remainders of them are soon tried."""
+
 
 class Search:
     """Searches for counterexamples to goals of one place: an action, the first state, or every state."""
@@ -123,10 +130,37 @@ class Search:
         return None
 
     def _model(self, problems: Problems, wrong: Formula, goal: Goal) -> z3.ModelRef | None:
-        solver = z3.Solver()
-        solver.set("timeout", max(1, int(1000 * BUSY * (self._until - time.process_time()))))
-        solver.add(*[f for f in problems.failure(goal, wrong) if f is not True], *_within(problems))
-        return solver.model() if solver.check() == z3.sat else None
+        solver = self._satisfied(problems, [*problems.failure(goal, wrong), *_within(problems)])
+        return None if solver is None else solver.model()
+
+    def _satisfied(self, problems: Problems, wanted: Iterable[Formula]) -> z3.Solver | None:
+        """A solver that has a model of all of these; None where there is none, or none is found in time.
+
+        How long Z3 takes depends on the order in which it numbered its terms, and so on all that this process asked
+        before: now and then a hundred times as long as most times. Such a question is asked anew, in turns among
+        small numbers and among all, each time for longer.
+        """
+        formulas = [z3.BoolVal(f) if isinstance(f, bool) else f for f in wanted]
+        for tried in itertools.count():
+            is_bounded = tried % 2 == 1
+            solver = z3.Solver()
+            solver.set(
+                ctrl_c=False,  # an interruption is Python's, and ends the search; Z3 would take it for itself
+                random_seed=tried,
+                rlimit=int(WORK * SHORTEST * 2 ** (tried // 2)),
+                timeout=max(1, int(1000 * BUSY * (self._until - time.process_time()))),
+            )
+            solver.add(*formulas, *(_small_numbers(problems) if is_bounded else ()))
+            answer = solver.check()
+            if answer == z3.sat:
+                return solver
+            if answer == z3.unsat and not is_bounded:
+                return None
+            if answer == z3.unknown and "incomplete" in solver.reason_unknown():
+                return None
+            if time.process_time() > self._until:
+                return None
+        raise AssertionError("there is always another try")
 
     def find(self, goal: str) -> Counterexample | None:
         """The smallest counterexample to the goal of this name, if found in time."""
@@ -159,17 +193,10 @@ class Search:
         for found in problems.goals:
             if found.name != goal.removeprefix("before "):
                 continue
-            solver = z3.Solver()
-            solver.set("timeout", max(1, int(1000 * BUSY * (self._until - time.process_time()))))
-            solver.add(*[f for f in problems.failure(found) if f is not True])
+            failure = problems.failure(found)
             # A state may hold an index behind the last one; what is done there leaves the scope, which shows nothing.
-            solver.push()
-            solver.add(*_within(problems))
-            answer = solver.check()
-            if answer != z3.sat:
-                solver.pop()
-                answer = solver.check()
-            if answer == z3.sat:
+            solver = self._satisfied(problems, [*failure, *_within(problems)]) or self._satisfied(problems, failure)
+            if solver is not None:
                 return problems, _emptied(solver, problems) if small else solver.model()
         return None
 
@@ -223,6 +250,13 @@ def _within(problems: Problems) -> Iterator[Formula]:
                 yield inside
 
 
+def _small_numbers(problems: Problems) -> Iterator[Formula]:
+    """All numbers of the state before, of the parameters and of the arguments are small."""
+    for value in (*[value for _, value in _cells(problems)], *problems.args):
+        if isinstance(value, z3.ArithRef):
+            yield z3.And(value >= -LARGEST_NUMBER, value <= LARGEST_NUMBER)
+
+
 def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
     """A model in which as many entries as possible have their plainest value, one after the other."""
     best = solver.model()
@@ -243,8 +277,7 @@ def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
                 best = solver.model()
                 solver.add(wish)
                 break
-    solver.check()
-    return solver.model()
+    return best
 
 
 # ----------------------------------------------------------------------------------------- reading and running it

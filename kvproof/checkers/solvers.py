@@ -12,7 +12,7 @@ from z3 import z3core
 
 from ..machine.formulas import Formula, lnot, occurs, replaced
 
-__all__ = ["Question", "Solver", "Verdict", "Way", "answer_of_cvc5", "ask", "ask_cvc5", "is_trivial", "to_smt2"]
+__all__ = ["WORK", "Question", "Solver", "Verdict", "Way", "answer_of_cvc5", "ask", "ask_cvc5", "is_trivial", "to_smt2"]
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
