@@ -5,6 +5,7 @@ What is compared with the concrete interpreter then does not depend on what a ma
 
 from __future__ import annotations
 
+import operator
 import os
 import random
 import re
@@ -12,7 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,8 @@ class Ours:
         """For each invariant that may need finer numbers than the scope has the interpreter that notices it."""
         invariants = self.setting.model.of_kind("invariant") if self.is_exact else ()
         return {
-            p.name: Batched(saying(self.setting.model, lambda q, p=p: q is p), self.setting.scope) for p in invariants
+            p.name: Batched(saying(self.setting.model, partial(operator.is_, p)), self.setting.scope)
+            for p in invariants
         }
 
     def flat(self, state: Described) -> Flat:
