@@ -71,8 +71,14 @@ class Reduction:
         return True
 
     def cut(self) -> bool:
-        """Leave out what comes after the fault: it has no part in it. Whether the fault shows again at all."""
-        return self.take(msgspec.structs.replace(self.case, ops=self.case.ops[: self.verdict.at + 1]))
+        """Leave out what has no part in the fault: what comes after it, and what found nothing to do.
+
+        Returns:
+            Whether the fault shows again at all.
+        """
+        ops = self.case.ops[: self.verdict.at + 1]
+        done = [op for op, step in zip(ops, self.verdict.answer.steps, strict=False) if not step.skipped]
+        return (len(done) < len(ops) and self._ops(done)) or self._ops(ops)
 
     def jump(self, needs: frozenset[str]) -> bool:
         """Take away all but these traits at once."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..untrusted import limits
 from .record import Effect, World
-from .violation import Violation
+from .violation import Thing, Violation, of_block, of_key, of_request
 
 __all__ = ["Contents", "Ghost", "Request"]
 
@@ -185,7 +185,7 @@ class Ghost:
             known = self.named.setdefault(key, (content, n * size))
             if known[0] != content:
                 text = f"hash key {key} names the first {n * size} tokens of {r} and other KV too"
-                yield Violation("P13", "one key, two contents", text)
+                yield Violation("P13", "one key, two contents", text, about=(of_key(key), of_request(r)))
 
     def _end(self, r: str, _how: str = "") -> None:
         request = self.requests[r]
@@ -221,13 +221,13 @@ class Ghost:
         request = self.requests[r]
         if start >= len(request.line):
             text = f"{r} is computed from position {start} on, but has {len(request.line) - 1} tokens there"
-            yield Violation("P6", "position without a token", text)
+            yield Violation("P6", "position without a token", text, about=(of_request(r),))
             return
         line, known = request.line[: start + 1], request.tokens + 1
         self._extend(request, line, tokens)
         if line[:known] != request.line[: min(known, len(line))]:
             text = f"the forward pass of {r} from position {start} on runs other tokens than the request has"
-            yield Violation("P6", "other tokens were run", text)
+            yield Violation("P6", "other tokens were run", text, about=(of_request(r),))
         elif len(line) > known:
             request.line = line
         reads: list[tuple[int, int, int]] = []
@@ -252,7 +252,7 @@ class Ghost:
                 if block < 0 or block == self._null:
                     where = "has no entry" if block < 0 else "has the null block"
                     text = f"{r} writes position {position}, for which its table of group {g} {where}"
-                    yield Violation("P6", "write without a block", text, (group.kind,))
+                    yield Violation("P6", "write without a block", text, (group.kind,), (of_request(r),))
                 else:
                     written = line[position + 1 : position + 1 + count]
                     yield from self._write(r, g, block, slot, written, group.block)
@@ -286,7 +286,7 @@ class Ghost:
                     f"{who} block {block} for positions {position} to {position + count - 1} of {r} in group {g} "
                     f"({group.kind}), but it holds {_said(cell, g, slot, count)}"
                 )
-                yield Violation("P6", who, text, (group.kind,))
+                yield Violation("P6", who, text, (group.kind,), self._about(block, r))
                 if block >= 0 and block != self._null:
                     self.mend(self._device, block, g, slot, expected, size)
             position += count
@@ -301,7 +301,7 @@ class Ghost:
                 f"the state of {r} after {tokens} tokens is taken from block {block} in group {g} (mamba), but it "
                 f"holds {_said(cell, g, 0, 1)}"
             )
-            yield Violation("P6", "a state was taken", text, ("mamba",))
+            yield Violation("P6", "a state was taken", text, ("mamba",), self._about(block, r))
             if block is not None and block != self._null:
                 self.mend(self._device, block, g, 0, [expected], 1)
 
@@ -317,6 +317,11 @@ class Ghost:
             slots[slot : slot + len(contents)] = contents
             self._touch(self._device, block)
 
+    def _about(self, block: int | None, r: str) -> tuple[Thing, ...]:
+        """A block of the device, if it is one, and a request."""
+        real = block is not None and block >= 0 and block != self._null
+        return (*((of_block(self._device, block),) if real and block is not None else ()), of_request(r))
+
     def _write_under_copy(
         self, r: str, block: int, old: Sequence[int | None], new: Sequence[int]
     ) -> Iterator[Violation]:
@@ -324,10 +329,10 @@ class Ghost:
         places = [place for copy in self.copies.values() for place in copy.pairs]
         if any(place[2:] == here for place in places):
             text = f"{r} writes to block {block}, which an unfinished copy writes to as well"
-            yield Violation("O8", "write under a copy", text, ("load",))
+            yield Violation("O8", "write under a copy", text, ("load",), self._about(block, r))
         if changed and any(place[:2] == here for place in places):
             text = f"{r} overwrites block {block}, which an unfinished copy still reads"
-            yield Violation("O8", "write under a copy", text, ("store",))
+            yield Violation("O8", "write under a copy", text, ("store",), self._about(block, r))
 
     def _touch(self, tier: str, unit: int) -> None:
         self.version += 1
@@ -379,7 +384,7 @@ class Ghost:
                 for place, other in zip(copy.pairs, copy.begun, strict=True):
                     if place[:3] == (source_tier, source, tier) and other == cell:
                         text = f"block {source} is stored to {tier} again while the first store of it is in flight"
-                        yield Violation("O3", "stored twice", text, (tier,))
+                        yield Violation("O3", "stored twice", text, (tier,), (of_block(source_tier, source),))
                         return
 
     def _copied(self, pairs: Sequence[Sequence[Any]]) -> None:

@@ -1,10 +1,38 @@
 """What an oracle says when a rule is broken, and what is said of a whole case."""
 
 from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from .record import Answer
 
-__all__ = ["Verdict", "Violation"]
+__all__ = ["Thing", "Verdict", "Violation", "of_block", "of_key", "of_request"]
+
+
+class Thing(NamedTuple):
+    """What has a history (`history.py`): a block of a tier, a hash key, or a request."""
+
+    kind: Literal["block", "key", "request"]
+    name: int | str
+    tier: str = ""
+
+    def __str__(self) -> str:
+        """In words: ``block 3 (device)``."""
+        return f"{self.kind} {self.name}" + (f" ({self.tier})" if self.tier else "")
+
+
+def of_block(tier: str, number: int) -> Thing:
+    """A block of a tier."""
+    return Thing("block", number, tier)
+
+
+def of_key(number: int) -> Thing:
+    """A hash key, by its number in the case."""
+    return Thing("key", number)
+
+
+def of_request(name: str) -> Thing:
+    """A request, by its name in the case."""
+    return Thing("request", name)
 
 
 @dataclass(frozen=True)
@@ -19,6 +47,8 @@ class Violation:
     """What is wrong, with numbers, in one sentence."""
     key: tuple[str, ...] = field(default=())
     """What tells this fault from others that break the same rule: a kind of group, a tier, a place in the source."""
+    about: tuple[Thing, ...] = field(default=(), compare=False)
+    """Whose history explains it, the most telling first."""
 
     @property
     def signature(self) -> tuple[str, ...]:

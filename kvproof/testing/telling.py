@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..judge.history import history
 from ..judge.record import Case, State, Step
 from ..judge.violation import Verdict
 from ..spec.rules import RULES
@@ -39,6 +40,7 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
     yield f"  rule {violation.rule}: {rule.sentence if rule is not None else ''}"
     yield f"  setup: {short(case.setup)}"
     yield from played(case, found)
+    yield from _histories(found)
     yield from _around(found.answer.steps, found.at)
     if path is not None:
         yield f"  again: {replay_line(target, path)}"
@@ -51,6 +53,25 @@ def played(case: Case, found: Verdict) -> Iterator[str]:
         step = steps[number] if number < len(steps) else None
         args = short(asked if step is None else step.args, brackets=False)
         yield f"  {number + 1:3} {op} {args}".rstrip() + _outcome(step)
+
+
+EXPLAINED = 3
+"""The histories of so many blocks, keys and requests are told."""
+
+REMEMBERED = 12
+"""Of a longer history the end is told."""
+
+
+def _histories(found: Verdict) -> Iterator[str]:
+    """What happened to what the violation is about."""
+    for thing in found.violation.about[:EXPLAINED]:
+        told = history(found.answer, found.at, thing)
+        if told:
+            yield f"  history of {thing}:"
+        if len(told) > REMEMBERED:
+            yield f"        {len(told) - REMEMBERED} operations before that did something to it too"
+        for number, happened in told[-REMEMBERED:]:
+            yield f"  {number + 1:3} {found.answer.steps[number].op}: {happened}"
 
 
 def _outcome(step: Step | None) -> str:

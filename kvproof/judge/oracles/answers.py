@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ..ghost import Ghost
 from ..record import State, Step, World
-from ..violation import Violation
+from ..violation import Violation, of_block, of_request
 
 __all__ = ["AnswersOracle"]
 
@@ -17,20 +17,26 @@ class AnswersOracle:
         self._counts: dict[str, float] = {}
         self._last: State | None = None
         self._drained = False
+        self._live: dict[str, None] = {}
+        """The requests that have not ended."""
 
-    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the answers of a step."""
         for effect in step.effects:
             if effect[0] == "lookup":
                 _, r, local, external, limit = effect
                 if local + external > limit or local < 0 or external < 0:
                     text = f"{local} + {external} tokens of {r} are said to be computed, at most {limit} can be"
-                    yield Violation("P14", "length of a hit", text)
+                    yield Violation("P14", "length of a hit", text, about=(of_request(r),))
+            elif effect[0] == "request":
+                self._live[effect[1]] = None
+            elif effect[0] == "end":
+                self._live.pop(effect[1], None)
             elif effect[0] == "counts":
                 yield from self._count(effect[1])
         state = step.state
         if step.op == "drain" and not step.skipped and step.error is None:
-            yield from self._drain(step)
+            yield from self._drain(step, ghost)
         elif step.op == "reset" and not step.skipped and state is not None:
             yield from self._reset(step, state)
         rest: dict[str, int] = step.result if step.op == "drain" and step.error is None and not step.skipped else {}
@@ -44,14 +50,19 @@ class AnswersOracle:
                 yield Violation("P15", "counter goes back", text, (name,))
             self._counts[name] = value
 
-    def _drain(self, step: Step) -> Iterator[Violation]:
+    def _drain(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """L1, L2: with everything outstanding completed, all requests end, and nothing stays held."""
         left, pending = step.result["left"], step.result["pending"]
         if left:
             text = f"{left} requests never end, though everything outstanding was completed"
-            yield Violation("L1", "requests that never end", text, tuple(self.world.tiers))
+            yield Violation(
+                "L1", "requests that never end", text, tuple(self.world.tiers), tuple(map(of_request, self._live))
+            )
         if pending:
-            yield Violation("L2", "transfers that never end", f"{pending} transfers never end")
+            places = [pair for copy in ghost.copies.values() for pair in copy.pairs]
+            about = tuple(of_block(tier, unit // self.world.tiers[tier].split) for tier, unit, _, _ in places)
+            text = f"{pending} transfers never end"
+            yield Violation("L2", "transfers that never end", text, about=about)
         if step.state is None or left or pending:
             return
         for tier, pool in step.state.pools.items():
@@ -59,7 +70,7 @@ class AnswersOracle:
             held = [b for b, count in enumerate(pool.ref or ()) if count and b != null]
             if held:
                 text = f"nothing is left to do, and {len(held)} blocks ({tier}) are still held: {held[:8]}"
-                yield Violation("L2", "blocks held for ever", text, (tier,))
+                yield Violation("L2", "blocks held for ever", text, (tier,), tuple(of_block(tier, b) for b in held))
 
     def _reset(self, step: Step, state: State) -> Iterator[Violation]:
         tiers = [tier for tier in state.pools if tier == next(iter(self.world.tiers)) or step.args.get("connector")]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost, Slots
 from ..record import Step, World
-from ..violation import Violation
+from ..violation import Violation, of_block, of_key
 
 __all__ = ["ContentOracle"]
 
@@ -40,7 +40,8 @@ class ContentOracle:
                     if (tier, kind) not in said:
                         said.add((tier, kind))
                         text = f"block {block} ({tier}) is cached under key {k} in group {g} ({kind}), but {problem}"
-                        yield Violation("P6", "content of a cached block", text, (tier, kind))
+                        about = (of_block(tier, block), of_key(k))
+                        yield Violation("P6", "content of a cached block", text, (tier, kind), about)
                     self._mend(ghost, tier, k, g, block, split)
 
     def _version(self, ghost: Ghost, tier: str, block: int, split: int) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ..ghost import Ghost
 from ..record import PoolState, State, Step, World
-from ..violation import Violation
+from ..violation import Violation, of_block, of_key, of_request
 
 __all__ = ["CountingOracle"]
 
@@ -32,7 +32,10 @@ class CountingOracle:
             if len(set(entries)) != len(entries):
                 twice = next(block for block, n in Counter(entries).items() if n > 1)
                 yield Violation(
-                    "H8", "one block twice in a request", f"block {twice} stands twice in the tables of {r}"
+                    "H8",
+                    "one block twice in a request",
+                    f"block {twice} stands twice in the tables of {r}",
+                    about=(of_block(self._device, twice), of_request(r)),
                 )
 
     def _queue(self, tier: str, pool: PoolState) -> Iterator[Violation]:
@@ -40,25 +43,26 @@ class CountingOracle:
         null = self.world.tiers[tier].null
         negative = [b for b, count in enumerate(pool.ref or ()) if count < 0 and b != null]
         if negative:
-            yield Violation("P2", "negative ref_cnt", f"ref_cnt of block {negative[0]} ({tier}) is negative", (tier,))
+            text = f"ref_cnt of block {negative[0]} ({tier}) is negative"
+            yield Violation("P2", "negative ref_cnt", text, (tier,), (of_block(tier, negative[0]),))
         if pool.free is None:
             return
         free = set(pool.free)
         if len(free) != len(pool.free):
             twice = next(block for block, n in Counter(pool.free).items() if n > 1)
-            yield Violation(
-                "P3", "block queued twice", f"block {twice} stands twice in the free queue ({tier})", (tier,)
-            )
+            text = f"block {twice} stands twice in the free queue ({tier})"
+            yield Violation("P3", "block queued twice", text, (tier,), (of_block(tier, twice),))
         if pool.num_free not in (None, len(pool.free)):
             text = f"the free queue ({tier}) holds {len(pool.free)} blocks, its counter says {pool.num_free}"
             yield Violation("P3", "counter of the free queue", text, (tier,))
         if null in free:
-            yield Violation("P4", "null block queued", f"the null block stands in the free queue ({tier})", (tier,))
+            text = f"the null block stands in the free queue ({tier})"
+            yield Violation("P4", "null block queued", text, (tier,), (of_block(tier, null),))
         for block, count in enumerate(pool.ref or ()):
             if block != null and (count == 0) != (block in free):
                 where = "in" if block in free else "not in"
                 text = f"block {block} ({tier}) has ref_cnt {count} and is {where} the free queue"
-                yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where))
+                yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where), (of_block(tier, block),))
 
     def _holders(self, tier: str, pool: PoolState, state: State) -> Iterator[Violation]:
         """P2: at least the holders seen, exactly those where all are visible."""
@@ -72,7 +76,8 @@ class CountingOracle:
             seen = holders[block]
             if block != null and (seen > count or (self.world.exact and seen != count)):
                 text = f"block {block} ({tier}) has ref_cnt {count} and {seen} holders"
-                yield Violation("P2", "ref_cnt and holders", text, (tier, "too few" if seen > count else "too many"))
+                which = "too few" if seen > count else "too many"
+                yield Violation("P2", "ref_cnt and holders", text, (tier, which), (of_block(tier, block),))
 
 
 def _names(tier: str, pool: PoolState) -> Iterator[Violation]:
@@ -85,4 +90,4 @@ def _names(tier: str, pool: PoolState) -> Iterator[Violation]:
         k, g, block = min(by_map ^ by_block)
         where = "in the prefix map only" if (k, g, block) in by_map else "at the block only"
         text = f"hash key {k} of group {g} at block {block} ({tier}) stands {where}"
-        yield Violation("P5", "map and blocks", text, (tier, where))
+        yield Violation("P5", "map and blocks", text, (tier, where), (of_block(tier, block), of_key(k)))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ...events.fold import Belief
 from ..ghost import Ghost
 from ..record import Step, World
-from ..violation import Violation
+from ..violation import Violation, of_key
 
 __all__ = ["EventsOracle"]
 
@@ -51,18 +51,18 @@ class EventsOracle:
             if missing := cached - believed:
                 k, g = min(missing, key=str)
                 text = f"key {k} of group {g} is cached ({tier}), but the events do not say so"
-                yield Violation("P12", "events and map", text, (tier, "cached, not reported"))
+                yield Violation("P12", "events and map", text, (tier, "cached, not reported"), (of_key(k),))
             if wrong := believed - cached:
                 k, g = min(wrong, key=str)
                 text = f"key {k} of group {g} is not cached ({tier}), but the events say so"
-                yield Violation("P12", "events and map", text, (tier, "reported, not cached"))
+                yield Violation("P12", "events and map", text, (tier, "reported, not cached"), (of_key(k),))
             if missing or wrong:  # Said once; from here on the listener knows again what is there.
                 self._learn(tier, cached)
 
     def _stored(self, tier: str, g: int | None, keys: list[int], parent: int | None) -> Iterator[Violation]:
         if keys and parent is not None and parent not in self._ever:
             text = f"key {keys[0]} ({tier}) is reported with parent {parent}, which was never reported"
-            yield Violation("P12", "parent of a stored block", text, (tier,))
+            yield Violation("P12", "parent of a stored block", text, (tier,), (of_key(parent), of_key(keys[0])))
         self._ever.update(keys)
         self._belief.at(_ENGINE, tier, g).stored(keys)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ..ghost import Ghost
 from ..record import Step, World
-from ..violation import Violation
+from ..violation import Violation, of_block, of_request
 
 __all__ = ["FlightOracle"]
 
@@ -36,5 +36,6 @@ class FlightOracle:
                             f"scheduled for positions {scheduled.start} to {scheduled.start + scheduled.tokens - 1} "
                             "has not been processed and reads it"
                         )
-                        yield Violation("D7", "freed under a scheduled step", text, (kind,))
+                        about = (of_block(self._device, block), of_request(r))
+                        yield Violation("D7", "freed under a scheduled step", text, (kind,), about)
                         return

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ghost import Ghost
 from ..record import Group, PoolState, Step, World
-from ..violation import Violation
+from ..violation import Violation, of_request
 from .kept import FOLLOWED, Kept, takings
 
 __all__ = ["HitsOracle"]
@@ -136,7 +136,7 @@ class HitsOracle:
                 f"the first {most} tokens of {lookup.r} {what}, and its lookup found {lookup.local} (at most "
                 f"{lookup.limit} can be found)"
             )
-            yield Violation("P14", oracle, text, self._kinds)
+            yield Violation("P14", oracle, text, self._kinds, (of_request(lookup.r),))
 
     def _most(self, lookup: _Lookup, has: Has) -> int:
         """What a lookup must find at least: the longest prefix, in whole blocks of all groups, of which every group has

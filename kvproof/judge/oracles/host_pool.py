@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..ghost import Ghost
 from ..record import State, Step
-from ..violation import Violation
+from ..violation import Violation, of_block
 
 __all__ = ["HostPoolOracle"]
 
@@ -47,7 +47,7 @@ def _again(step: Step, last: State, state: State) -> Iterator[Violation]:
             new = (source, to) == (DEVICE, HOST) and destination not in planned
             if new and keys and there.issuperset(keys):
                 text = f"device block {block} is stored, though the host has its keys {keys}"
-                yield Violation("O3", "stored though on the host", text)
+                yield Violation("O3", "stored though on the host", text, about=(of_block(DEVICE, block),))
 
 
 def _unchanged(op: str, last: State, state: State) -> Iterator[Violation]:

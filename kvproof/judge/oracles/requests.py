@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
 from ..record import PoolState, State, Step, World
-from ..violation import Violation
+from ..violation import Violation, of_block, of_key, of_request
 
 __all__ = ["RequestsOracle"]
 
@@ -58,7 +58,9 @@ class RequestsOracle:
             r = next(r for r in {**last.tables, **state.tables} if last.tables.get(r) != state.tables.get(r))
             own = r == step.args.get("request")
             text = f"{step.op} is refused, and the block table of {r} changes"
-            yield Violation("P7" if own else "P15", "a refused admission changes something", text, ("tables",))
+            yield Violation(
+                "P7" if own else "P15", "a refused admission changes something", text, ("tables",), (of_request(r),)
+            )
         for tier, pool in state.pools.items():
             before = last.pools.get(tier)
             if before is None:
@@ -109,7 +111,8 @@ class RequestsOracle:
         block = step.args.get("block")
         for k, _, blocks in state.pools[self._device].cached or ():
             if block in blocks:
-                yield Violation("P11", "evict leaves an entry", f"block {block} is evicted and still cached as key {k}")
+                text = f"block {block} is evicted and still cached as key {k}"
+                yield Violation("P11", "evict leaves an entry", text, about=(of_block(self._device, block), of_key(k)))
 
     def _emptied(self, state: State, host: str) -> Iterator[Violation]:
         """O10: a reset empties the host too."""
@@ -150,7 +153,7 @@ class RequestsOracle:
         else:
             rule, why = "M4", "though only mirror and reset may change that"
         text = f"after {step.op} key {k} is {'not ' if missing else ''}on the host, {why}"
-        yield Violation(rule, "what the mirror holds", text, (step.op,))
+        yield Violation(rule, "what the mirror holds", text, (step.op,), (of_key(k),))
         self._recent = [k for k in self._recent if k in found] + sorted(extra)
 
     def _follow(self, step: Step, ghost: Ghost, last: State, state: State, room: int) -> None:

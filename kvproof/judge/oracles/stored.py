@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ..ghost import Ghost
 from ..record import Step, World
-from ..violation import Violation
+from ..violation import Violation, of_key, of_request
 
 __all__ = ["StoredOracle"]
 
@@ -75,5 +75,5 @@ class StoredOracle:
                                 f"{r} has finished and nothing is under way, but its block {n - 1} of group {g} (key "
                                 f"{key}) was never stored to {tier}, which has room"
                             )
-                            yield Violation("O9", "never stored", text, (tier,))
+                            yield Violation("O9", "never stored", text, (tier,), (of_key(key), of_request(r)))
                             return
