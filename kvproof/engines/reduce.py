@@ -20,6 +20,9 @@ __all__ = ["Reduction"]
 _VARIANTS = 40
 """So many variations of a case without a trait are tried before the trait counts as necessary."""
 
+_ROUNDS = (1, 3, 10)
+"""So many rounds of what a drain does are tried in its place."""
+
 Judged = Callable[[Case], Verdict | None]
 
 
@@ -118,6 +121,15 @@ class Reduction:
                 ops = self.case.ops[:at] + self.case.ops[at + size :]
                 at += 0 if self._ops(ops) else size
             size //= 2
+
+    def unfold(self) -> None:
+        """Put single operations in the place of a drain, which does many: they say at which of them the fault shows."""
+        round_ = [*self.traits.drained(self.case)]
+        for at in reversed(range(len(self.case.ops))):
+            for rounds in _ROUNDS if round_ and self.case.ops[at][0] == "drain" else ():
+                if self._ops([*self.case.ops[:at], *round_ * rounds, *self.case.ops[at + 1 :]]):
+                    self.cut()
+                    break
 
     def simplify(self) -> None:
         """Make arguments and the numbers of the setup smaller, and once more leave out operations."""

@@ -156,6 +156,7 @@ class Sorter:
             self._tell(sample, reduction)
         else:
             reduction.shorten()
+            reduction.unfold()
             reduction.strip()
             if reduction.verdict.behind is not None:
                 self.causes.consequence(reduction.verdict.behind, reduction.verdict.violation)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..judge.record import Case
-from .cases import Setup
+from .cases import Op, Setup
 
 __all__ = ["Trait", "Traits", "argument", "operation", "option", "with_setup"]
 
@@ -42,6 +42,8 @@ class Traits:
     """The case, changed where a release does not take together what it has."""
     numbers: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Options of a setup that have no name as traits, with their values, the simplest first."""
+    drained: Callable[[Case], Sequence[Op]] = lambda _case: ()
+    """What a drain does in one round, in single operations; nothing, where it cannot be said so."""
 
     def of(self, case: Case) -> frozenset[str]:
         """What a case has by which causes are told apart."""

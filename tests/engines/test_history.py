@@ -14,7 +14,7 @@ from kvproof.judge.record import Case
 from kvproof.judge.violation import Verdict, of_block, of_key, of_request
 from kvproof.testing.telling import tell
 
-from .test_oracles import FAULTS, FULL
+from .test_oracles import COMPLETE, FAULTS, FINISH, FULL, STORE, add
 from .toys import toy
 
 OF_NOBODY = {"stuck", "counter", "P15", "reset refused", "reset leaves", "reset keeps host", "refused reset clears"}
@@ -122,3 +122,24 @@ def test_what_found_nothing_to_do_is_left_out_at_once(session: Session) -> None:
     assert reduction.cut()
     assert idle not in reduction.case.ops
     assert len(asked) == 1
+
+
+def test_a_drain_is_unfolded_where_the_fault_shows_within_it(session: Session) -> None:
+    case = close(Case("toy", {"fault": "host content"}, [add(0, 1, 2), STORE]))
+    wrong, _ = verdict(session, case)
+    assert wrong is not None
+    assert case.ops[wrong.at][0] == "drain"
+    traits = Traits([], drained=lambda _case: [COMPLETE, FINISH])
+    reduction = Reduction(case, wrong, lambda c: verdict(session, c)[0], traits, deadline=float("inf"))
+    reduction.unfold()
+    assert reduction.case.ops == [add(0, 1, 2), STORE, COMPLETE]
+
+
+def test_a_drain_stays_where_it_alone_shows_the_fault(session: Session) -> None:
+    case = close(Case("toy", {"fault": "stuck"}, [add(0, 1)]))
+    wrong, _ = verdict(session, case)
+    assert wrong is not None
+    traits = Traits([], drained=lambda _case: [COMPLETE, FINISH])
+    reduction = Reduction(case, wrong, lambda c: verdict(session, c)[0], traits, deadline=float("inf"))
+    reduction.unfold()
+    assert reduction.case == case

@@ -256,6 +256,7 @@ def of_scheduler(release: str) -> Traits:
         ),
         lambda case: with_setup(case, sound(known, _fitting(case.setup))),
         {"spare": (8, 6, 4, 3, 2, 1, 0, -1), "max_seqs": (4, 2), "budget": (12, 8, 4), "max_len": (12, 16, 24)},
+        lambda _case: [("complete", {"pick": 0, "how": 1}), ("complete", {"pick": 0, "how": 1}), ("step", {})],
     )
 
 
@@ -336,6 +337,11 @@ def of_offload(_release: str) -> Traits:
         ),
         _sound_offload,
         {"host": (12, 6, 40, 8, 4, 80), "budget": (16, 12, 8, 4)},
+        lambda case: (
+            [("work", {"which": 0, "all": 1}), ("step", {"most": 16, "sample": 0, "stop": 0})]
+            if simple(case)
+            else [("stored", {"which": 0, "ok": 1}), ("loaded", {"which": 0})]
+        ),
     )
 
 
