@@ -19,9 +19,8 @@ from ..engines.session import Session, WorkerError
 from ..engines.store import names_release
 from ..engines.verdicts import verdict
 from ..errors import ExitStatus, UsageError
-from ..judge.judging import HARMLESS
 from ..judge.record import Case
-from ..judge.violation import Verdict, Violation
+from ..judge.violation import HARMLESS, Verdict, Violation
 from .findings import case_of, tell, violation_of
 from .hunting import more_oracles, open_target
 from .output import Output

@@ -42,7 +42,7 @@ class Causes:
 
     def of(self, violation: Violation, level: str) -> list[frozenset[str]]:
         """What the known causes that show so need, those that need least first."""
-        found = [f.needs for f in self.findings if shown(violation) in map(shown, f.all_symptoms)]
+        found = [f.needs for f in self.findings if shown(violation) in map(shown, f.explains)]
         if self.listed is not None:
             found += self.listed.needs_of(violation, level)
         return sorted(dict.fromkeys(found), key=lambda needs: (len(needs), sorted(needs)))
@@ -50,7 +50,7 @@ class Causes:
     def cause_of(self, violation: Violation, needs: frozenset[str]) -> Finding | None:
         """The finding that shows so and needs just that, or else the one that needs least of it."""
         found = [f for f in self.findings if _within(f.needs, needs)]
-        alike = [f for f in found if shown(violation) in map(shown, f.all_symptoms)]
+        alike = [f for f in found if shown(violation) in map(shown, f.explains)]
         return min(alike, key=lambda f: (f.needs != needs, len(f.needs)), default=None)
 
     def lists(self, violation: Violation, level: str, needs: frozenset[str]) -> bool:
@@ -65,15 +65,21 @@ class Causes:
         self.findings.append(finding)
 
     def alike(self) -> list[tuple[Finding, Finding]]:
-        """Pairs of findings that show alike, and need something in common and different things besides."""
+        """Pairs of findings that show alike, and need something in common and different things besides; or one of which
+        needs nothing."""
         found = self.findings
         pairs = [(a, b) for n, a in enumerate(found) for b in found[n + 1 :]]
-        return [(a, b) for a, b in pairs if a.needs & b.needs and _share_a_way(a, b)]
+        return [(a, b) for a, b in pairs if (a.needs & b.needs or not (a.needs and b.needs)) and _share_a_way(a, b)]
+
+    def unite(self, general: Finding, special: Finding) -> None:
+        """Take one finding for the other, which was seen without what this one needs more."""
+        self.findings = [f for f in self.findings if f is not general and f is not special]
+        self.findings.append(_joined(general, special))
 
     def consequence(self, of: Violation, symptom: Violation) -> None:
         """Note what shows only behind a cause that is known."""
         for number, known in enumerate(self.findings):
-            if shown(of) in map(shown, known.all_symptoms):
+            if shown(of) in map(shown, known.explains):
                 if shown(symptom) not in map(shown, known.all_symptoms):
                     self.findings[number] = replace(known, symptoms=(*known.symptoms, symptom))
                 return
@@ -107,11 +113,13 @@ def _within(less: frozenset[str], more: frozenset[str]) -> bool:
 
 def _share_a_way(a: Finding, b: Finding) -> bool:
     """Whether two findings show alike."""
-    return not _ways(a.violation, *a.verdict.also).isdisjoint(_ways(b.violation, *b.verdict.also))
+    return not _first_ways(a).isdisjoint(_first_ways(b))
 
 
-def _ways(*violations: Violation) -> set[Shown]:
-    return {shown(violation) for violation in violations}
+def _first_ways(finding: Finding) -> set[Shown]:
+    """How a finding shows in its own case, where that is not the other's doing."""
+    first = (finding.violation, *finding.verdict.also)
+    return {shown(violation) for violation in first if violation in finding.explains}
 
 
 def _joined(a: Finding, b: Finding) -> Finding:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from ..judge.activity import Activity
 from ..judge.record import Case
 from ..judge.sight import Sight
-from ..judge.violation import Verdict, Violation
+from ..judge.violation import HARMLESS, Verdict, Violation
 
 __all__ = ["Finding", "Report", "Spent", "Way"]
 
@@ -50,6 +50,14 @@ class Finding:
     def all_symptoms(self) -> tuple[Violation, ...]:
         """How it shows: the rule that its case breaks first, and the others."""
         return (self.violation, *self.verdict.also, *self.symptoms)
+
+    @property
+    def explains(self) -> tuple[Violation, ...]:
+        """Those of its symptoms by which other cases are taken for it: what leaves the engine's blocks as they are is
+        no cause of what does not."""
+        if self.violation.rule not in HARMLESS:
+            return self.all_symptoms
+        return tuple(v for v in self.all_symptoms if v.rule in HARMLESS)
 
     @property
     def violation(self) -> Violation:

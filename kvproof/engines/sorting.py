@@ -49,7 +49,7 @@ class Sorter:
         self._judged, self.causes, self._renew, self._reports = judged, causes, renew, reports
         self._began, self._seed, self._dice = began, seed, random.Random(seed)
         self._share, self._found = share, list[Finding]()
-        self._begun: list[tuple[Sample, Reduction]] = []
+        self._begun: list[tuple[Sample, Reduction | None]] = []
         self._until = self._grace = 0.0
         self._last = False
         self._doubted: set[tuple[frozenset[str], frozenset[str], Shown]] = set()
@@ -97,23 +97,32 @@ class Sorter:
     def _generalise(self, grounds: Mapping[str, Ground]) -> None:
         """Where two findings show alike, see whether what both need is enough; then it is one cause."""
         for a, b in self.causes.alike():
-            common, pair = a.needs & b.needs, (a.needs, b.needs, shown(a.violation))
-            if pair in self._doubted:
-                continue
-            for each in (a, b):
-                if time.monotonic() < self._grace and each.case.level in grounds:
-                    self._doubted.add(pair)
-                    ground = grounds[each.case.level]
-                    again = Reduction(each.case, each.verdict, self._judge, ground.traits, self._grace)
-                    if again.doubt(common, self._seed):
-                        again.shorten()
-                        again.simplify()
-                        sample = Sample(
-                            again.case, again.verdict, again.needs, ground, each.profile, self._began + each.seconds,
-                            each.steps_until,
-                        )  # fmt: skip
-                        self._tell(sample, again)
-                        break
+            if not self._joins(a, b, grounds):
+                self._joins(b, a, grounds)
+
+    def _joins(self, finding: Finding, other: Finding, grounds: Mapping[str, Ground]) -> bool:
+        """Whether a finding shows with no more than what it has in common with the other one; then that is told."""
+        common, level = finding.needs & other.needs, finding.case.level
+        doubt = (finding.needs, common, shown(finding.violation))
+        if finding.needs == common or doubt in self._doubted or level not in grounds:
+            return False
+        if time.monotonic() >= self._grace:
+            return False
+        self._doubted.add(doubt)
+        ground = grounds[level]
+        again = Reduction(finding.case, finding.verdict, self._judge, ground.traits, self._grace)
+        if not again.doubt(common, self._seed):
+            return False
+        if other.needs == common:
+            self.causes.unite(other, finding)
+            return True
+        again.shorten()
+        again.simplify()
+        since = self._began + finding.seconds
+        self._tell(
+            Sample(again.case, again.verdict, again.needs, ground, finding.profile, since, finding.steps_until), again
+        )
+        return True
 
     def unsorted(self, collector: Collector, level: str) -> int:
         """How many cases of a level were not looked at that no known cause explains."""
@@ -140,7 +149,10 @@ class Sorter:
         if reduction is None:
             reduction = Reduction(sample.case, sample.verdict, self._judge, sample.ground.traits, deadline)
             if not self._shows(reduction):
-                self._lost(sample)
+                if reduction.late:  # It was not tried: another round may.
+                    self._begun.append((sample, None))
+                else:
+                    self._lost(sample)
                 return
         reduction.go_on(deadline)
         known = self.causes.of(violation, level)
@@ -202,11 +214,11 @@ class Sorter:
         self.causes.add(finding)
 
     def _again(self, reduction: Reduction) -> bool:
-        """Whether a fresh worker shows the same, and nothing before."""
+        """Whether a fresh worker shows the same, and nothing before that was not there before."""
         self._renew()
         found = self._judge(reduction.case)
         about = None if found is None else found.about(reduction.verdict.violation.signature)
-        return about is not None and about.behind is None
+        return about is not None and (about.behind is None or reduction.verdict.behind is not None)
 
     def _lost(self, sample: Sample) -> None:
         """What is not seen again is no finding."""

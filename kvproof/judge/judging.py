@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from .ghost import Ghost
 from .oracles.answers import AnswersOracle
 from .oracles.content import ContentOracle
+from .oracles.counters import CountersOracle
 from .oracles.counting import CountingOracle
 from .oracles.events import EventsOracle
 from .oracles.flight import FlightOracle
@@ -14,9 +15,9 @@ from .oracles.stored import StoredOracle
 from .oracles.words import garbage
 from .record import Answer, Error, Step, World
 from .shapes import problem_of_world, problems
-from .violation import Violation
+from .violation import HARMLESS, Violation
 
-__all__ = ["HARMLESS", "Judge", "Oracle", "faults", "judge"]
+__all__ = ["Judge", "Oracle", "faults", "judge"]
 
 
 class Oracle(Protocol):
@@ -33,12 +34,9 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     FlightOracle,
     StoredOracle,
     AnswersOracle,
+    CountersOracle,
     HitsOracle,
 )
-
-
-HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
-"""Rules whose breach leaves the engine's blocks as they are: once it was reported, a case may go on behind it."""
 
 
 class Judge:

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from .record import Answer
 
-__all__ = ["Thing", "Verdict", "Violation", "of_block", "of_key", "of_request"]
+__all__ = ["HARMLESS", "Thing", "Verdict", "Violation", "of_block", "of_key", "of_request"]
 
 
 class Thing(NamedTuple):
@@ -33,6 +33,10 @@ def of_key(number: int) -> Thing:
 def of_request(name: str) -> Thing:
     """A request, by its name in the case."""
     return Thing("request", name)
+
+
+HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
+"""Rules whose breach leaves the engine's blocks as they are: what is broken behind it is no consequence of it."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,12 @@ class Verdict:
         for violation in together:
             if violation.signature == signature:
                 return replace(self, violation=violation, also=tuple(v for v in together if v is not violation))
-        for at, violation in self.later:
+        for number, (at, violation) in enumerate(self.later):
             if violation.signature == signature:
-                return replace(self, violation=violation, at=at, also=(), later=(), behind=self.violation)
+                earlier = (*together, *(v for _, v in self.later[:number]))
+                behind = next((v for v in earlier if v.rule not in HARMLESS), None)
+                return replace(self, violation=violation, at=at, also=(), later=(), behind=behind)
         return None
 
     behind: Violation | None = None
-    """What the case breaks before it, where that is so."""
+    """What the case breaks before it, where that is so and it may be a consequence of that."""

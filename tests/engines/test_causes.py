@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -221,3 +222,57 @@ def test_the_sizes_of_a_driver_s_case_become_smaller_and_its_requests_fit_them()
     assert smaller[0].ops == [("start", {"request": "r0", "prompt": [0] * 4, "most": 8}), ("evict", {"block": 1})]
     assert smaller[2].ops == [*ops[:2], ("evict", {"block": 3})]
     assert smaller[5].ops[0] == ("start", {"request": "r0", "prompt": [0] * 9, "most": 4})
+
+
+# What is behind another fault
+
+
+def _two(first: str, second: str) -> Verdict:
+    at_last = Violation(second, "second", "...")
+    return Verdict(Violation(first, "first", "..."), 1, Answer(0), later=((3, at_last),))
+
+
+def test_what_comes_behind_a_harmless_fault_is_no_consequence_of_it() -> None:
+    behind_harm = _two("P3", "P6").about(("P6", "second"))
+    behind_none = _two("P15", "P6").about(("P6", "second"))
+    assert behind_harm is not None
+    assert behind_none is not None
+    assert behind_harm.behind == Violation("P3", "first", "...")
+    assert behind_none.behind is None
+    assert behind_none.at == 3
+
+
+def test_a_fault_between_a_harmless_one_and_another_is_what_that_is_behind() -> None:
+    two = _two("P12", "P2")
+    three = replace(two, later=(*two.later, (5, Violation("P6", "third", "..."))))
+    found = three.about(("P6", "third"))
+    assert found is not None
+    assert found.behind == Violation("P2", "second", "...")
+
+
+def test_what_needs_nothing_and_what_was_thought_to_need_something_are_united() -> None:
+    causes = Causes()
+    special, general = found({"window"}), found(set())
+    causes.add(special)
+    causes.add(general)
+    assert causes.alike() == [(special, general)]
+    causes.unite(general, special)
+    (one,) = causes.findings
+    assert one.needs == frozenset()
+    assert [way.needs for way in one.ways] == [frozenset({"window"})]
+    assert one.cases == special.cases + general.cases
+
+
+def test_a_harmless_fault_does_not_explain_what_shows_beside_it() -> None:
+    beside = Violation("P6", "content of a cached block", "...", ("device",))
+    harmless = found(set(), "P15", "a lookup counts more than once")
+    harmless = replace(harmless, verdict=replace(harmless.verdict, also=(beside,)))
+    causes = Causes()
+    causes.add(harmless)
+    assert beside in harmless.all_symptoms
+    assert causes.of(beside, "top") == []
+    assert causes.cause_of(beside, frozenset()) is None
+    assert causes.of(harmless.violation, "top") == [frozenset()]
+    alone = found(set(), "P6", "content of a cached block")
+    causes.add(alone)
+    assert len(causes.findings) == 2

@@ -17,7 +17,8 @@ from kvproof.testing.telling import tell
 from .test_oracles import COMPLETE, FAULTS, FINISH, FULL, STORE, add
 from .toys import toy
 
-OF_NOBODY = {"stuck", "counter", "P15", "reset refused", "reset leaves", "reset keeps host", "refused reset clears"}
+COUNTED = {"P15", "counts twice", "counts refused", "hits of nobody", "more hits than queries"}
+OF_NOBODY = COUNTED | {"stuck", "counter", "reset refused", "reset leaves", "reset keeps host", "refused reset clears"}
 """Faults of a pool as a whole, and requests that never end, of which the toy says that they ended."""
 
 

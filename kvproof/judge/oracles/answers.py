@@ -1,4 +1,4 @@
-"""What the engine answers: lookups (P14), counters (P15), reset (P11, O10), the end (L1, L2)."""
+"""What the engine answers: lookups (P14), reset (P11, O10), the end (L1, L2)."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,6 @@ class AnswersOracle:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._counts: dict[str, float] = {}
         self._last: State | None = None
         self._drained = False
         self._live: dict[str, None] = {}
@@ -32,8 +31,6 @@ class AnswersOracle:
                 self._live[effect[1]] = None
             elif effect[0] == "end":
                 self._live.pop(effect[1], None)
-            elif effect[0] == "counts":
-                yield from self._count(effect[1])
         state = step.state
         if step.op == "drain" and not step.skipped and step.error is None:
             yield from self._drain(step, ghost)
@@ -42,13 +39,6 @@ class AnswersOracle:
         rest: dict[str, int] = step.result if step.op == "drain" and step.error is None and not step.skipped else {}
         self._drained = bool(rest) and not rest["left"] and not rest["pending"]
         self._last = state
-
-    def _count(self, counts: dict[str, float]) -> Iterator[Violation]:
-        for name, value in counts.items():
-            if value < (before := self._counts.get(name, 0)):
-                text = f"the counter {name} went from {before} to {value}"
-                yield Violation("P15", "counter goes back", text, (name,))
-            self._counts[name] = value
 
     def _drain(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """L1, L2: with everything outstanding completed, all requests end, and nothing stays held."""

@@ -57,7 +57,7 @@ class ToyLevel(Level):
         self.host_ref = [0] * self.host_n
         self.copies: list[tuple] = []
         self.requests: dict[str, dict] = {}
-        self.made = self.queries = 0
+        self.made = self.arrived = self.queries = self.hits = 0
         window = {"kind": "window", "block": BLOCK, "window": 3}
         self.world = {
             "groups": [window if setup.get("window") else {"kind": "full", "block": BLOCK}],
@@ -93,8 +93,6 @@ class ToyLevel(Level):
             hits = hits if keys[: len(hits)] == self.last[: len(hits)] else []
         self.last = keys
         need = -(-len(tokens) // BLOCK) - len(hits)
-        self.queries += 1
-        self.tell("counts", {"queries": self.queries if self.fault != "P15" else -self.queries})
         if self.fault == "P8":
             table = self.take(need)
             table = hits + table if table is not None else None
@@ -111,6 +109,8 @@ class ToyLevel(Level):
         if self.fault == "P8":
             self.touch(hits)
         self.tell("lookup", r, len(hits) * BLOCK, 0, len(tokens) - 1)
+        self.hits += len(hits) * BLOCK
+        self.tell("counts", self.counters(len(tokens)))
         self.requests[r] = {"table": table, "keys": keys, "tokens": tokens}
         told = table
         if self.fault == "wrong table" and len(told) > 1:
@@ -123,6 +123,19 @@ class ToyLevel(Level):
         for i, key in enumerate(keys):
             self.register(table[i], key, keys[i - 1] if i else None)
         return True
+
+    def counters(self, tokens: int) -> dict:
+        self.arrived += 1
+        self.queries += tokens
+        counts = {"requests": self.arrived, "queries": self.queries, "hits": self.hits}
+        wrong = {
+            "P15": {"queries": -self.queries},
+            "counts twice": {"requests": 2 * self.arrived},
+            "counts refused": {"queries": 2 * self.queries},
+            "hits of nobody": {"hits": self.hits + 1},
+            "more hits than queries": {"queries": 0},
+        }
+        return counts | wrong.get(self.fault, {})
 
     def op_more(self, args: dict):
         """A step more: one token, in whatever block has room."""

@@ -1,0 +1,65 @@
+"""What an engine counts of its lookups (P15): a request counts once, when it is scheduled, and for what it found.
+
+Judged are the counters ``requests``, ``queries`` (tokens that were asked for) and ``hits`` (tokens that were found) of
+requests that come for the first time, and with ``external_`` before the name those of tokens from elsewhere. Of others,
+and of those that begin with ``preempted_``, only that they never go back.
+"""
+
+from collections.abc import Iterator
+
+from ..ghost import Ghost
+from ..record import Step, World
+from ..violation import Violation
+
+__all__ = ["CountersOracle"]
+
+
+class CountersOracle:
+    """Compares an engine's counters with what was told of its requests."""
+
+    def __init__(self, _world: World) -> None:
+        self._counts: dict[str, float] = {}
+        self._most: dict[str, tuple[int, int]] = {}
+        """Per request that has arrived, the most tokens that a lookup found: here, and elsewhere."""
+
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Yield which counters say what cannot be."""
+        told: list[dict[str, float]] = []
+        for effect in step.effects:
+            kind = effect[0]
+            if kind == "request":
+                self._most[effect[1]] = (0, 0)
+            elif kind == "lookup":
+                _, r, local, external, _ = effect
+                here, elsewhere = self._most.get(r, (0, 0))
+                self._most[r] = max(here, local), max(elsewhere, external)
+            elif kind == "counts":
+                told.append(effect[1])
+        for counts in told:
+            yield from self._never_back(counts)
+        if told:
+            yield from self._bounded("", sum(here for here, _ in self._most.values()), ghost)
+            yield from self._bounded("external_", sum(elsewhere for _, elsewhere in self._most.values()), ghost)
+
+    def _never_back(self, counts: dict[str, float]) -> Iterator[Violation]:
+        for name, value in counts.items():
+            if value < (before := self._counts.get(name, 0)):
+                text = f"the counter {name} went from {before} to {value}"
+                yield Violation("P15", "counter goes back", text, (name,))
+            self._counts[name] = value
+
+    def _bounded(self, of: str, found: int, ghost: Ghost) -> Iterator[Violation]:
+        """What counts once is no more than what was told; ``of`` begins the counters' names."""
+        requests, queries, hits = (self._counts.get(of + name, 0) for name in ("requests", "queries", "hits"))
+        tokens = sum(ghost.requests[r].tokens for r in self._most)
+        if requests > len(self._most):
+            why = f"{of}requests is {requests}, and only {len(self._most)} have arrived"
+        elif queries > tokens:
+            why = f"{of}queries is {queries}, and all requests together have {tokens} tokens"
+        elif hits > found:
+            why = f"{of}hits is {hits}, and the lookups of all requests found {found} tokens"
+        elif hits > queries and of + "queries" in self._counts:
+            why = f"{of}hits is {hits}, of {queries} {of}queries"
+        else:
+            return
+        yield Violation("P15", "a lookup counts more than once", why, (of + "lookups",))
