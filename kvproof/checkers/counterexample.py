@@ -32,7 +32,7 @@ from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Index, Term, name_of
 from ..machine.universe import Finite
 from .obligations import COROLLARIES, INITIALLY, Problems, problems_of
-from .solvers import WORK
+from .solvers import decided
 from .states import names_of, side_by_side
 from .trace import Operation, Trace
 
@@ -82,12 +82,6 @@ class Counterexample:
         return side_by_side(self.names, self.params, self.before, after, (first, last))
 
 
-BUSY = 4
-"""Z3 knows the wall clock only, which on a busy machine runs so much faster than the process computes."""
-
-SHORTEST = 0.5
-"""The effort of the first try at a question, as `solvers.py` counts it."""
-
 LARGEST_NUMBER = 8
 """Of small numbers: products and remainders of them are soon tried."""
 
@@ -134,33 +128,9 @@ class Search:
         return None if solver is None else solver.model()
 
     def _satisfied(self, problems: Problems, wanted: Iterable[Formula]) -> z3.Solver | None:
-        """A solver that has a model of all of these; None where there is none, or none is found in time.
-
-        How long Z3 takes depends on the order in which it numbered its terms, and so on all that this process asked
-        before: now and then a hundred times as long as most times. Such a question is asked anew, in turns among
-        small numbers and among all, each time for longer.
-        """
-        formulas = [z3.BoolVal(f) if isinstance(f, bool) else f for f in wanted]
-        for tried in itertools.count():
-            is_bounded = tried % 2 == 1
-            solver = z3.Solver()
-            solver.set(
-                ctrl_c=False,  # an interruption is Python's, and ends the search; Z3 would take it for itself
-                random_seed=tried,
-                rlimit=int(WORK * SHORTEST * 2 ** (tried // 2)),
-                timeout=max(1, int(1000 * BUSY * (self._until - time.process_time()))),
-            )
-            solver.add(*formulas, *(_small_numbers(problems) if is_bounded else ()))
-            answer = solver.check()
-            if answer == z3.sat:
-                return solver
-            if answer == z3.unsat and not is_bounded:
-                return None
-            if answer == z3.unknown and "incomplete" in solver.reason_unknown():
-                return None
-            if time.process_time() > self._until:
-                return None
-        raise AssertionError("there is always another try")
+        """A solver that has a model of all of these; None where there is none, or none is found in time."""
+        answer, solver = decided(wanted, [*_small_numbers(problems)], until=self._until)
+        return solver if answer == z3.sat else None
 
     def find(self, goal: str) -> Counterexample | None:
         """The smallest counterexample to the goal of this name, if found in time."""

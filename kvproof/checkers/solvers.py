@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -12,7 +14,18 @@ from z3 import z3core
 
 from ..machine.formulas import Formula, lnot, occurs, replaced
 
-__all__ = ["WORK", "Question", "Solver", "Verdict", "Way", "answer_of_cvc5", "ask", "ask_cvc5", "is_trivial", "to_smt2"]
+__all__ = [
+    "Question",
+    "Solver",
+    "Verdict",
+    "Way",
+    "answer_of_cvc5",
+    "ask",
+    "ask_cvc5",
+    "decided",
+    "is_trivial",
+    "to_smt2",
+]
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
@@ -119,6 +132,47 @@ def _parameters(way: Way) -> z3.ParamsRef:
     parameters.set("smt.random_seed", way.seed)
     parameters.set("smt.relevancy", way.relevancy)
     return parameters
+
+
+# ------------------------------------------------------------------------------------------------ models
+
+SHORTEST = 0.5
+"""The effort of the first search for a model."""
+
+BUSY = 4
+"""Z3 knows the wall clock only, which on a busy machine runs so much faster than the process computes."""
+
+
+def decided(
+    wanted: Iterable[Formula], simpler: Sequence[Formula] = (), *, until: float
+) -> tuple[z3.CheckSatResult, z3.Solver]:
+    """Whether all that is wanted can hold at once, as far as that is found in time; and the solver, with a model.
+
+    How long Z3 takes depends on the order in which it numbered its terms, and so on all that this process asked before:
+    now and then a hundred times as long as most times. So it is asked anew, each time for longer.
+
+    Args:
+        wanted: what shall hold.
+        simpler: what may be asked besides, in every second try, where models are sooner found.
+        until: the last moment, as `time.process_time` tells it.
+    """
+    formulas = [z3.BoolVal(f) if isinstance(f, bool) else f for f in wanted]
+    for tried in itertools.count():
+        is_simple = bool(simpler) and tried % 2 == 1
+        solver = z3.Solver()
+        solver.set(
+            ctrl_c=False,  # an interruption is Python's, and ends the search; Z3 would take it for itself
+            random_seed=tried,
+            rlimit=int(WORK * SHORTEST * 2 ** (tried // 2)),
+            timeout=max(1, int(1000 * BUSY * (until - time.process_time()))),
+        )
+        solver.add(*formulas, *(simpler if is_simple else ()))
+        answer = solver.check()
+        if answer == z3.sat or (answer == z3.unsat and not is_simple):
+            return answer, solver
+        if (answer == z3.unknown and "incomplete" in solver.reason_unknown()) or time.process_time() > until:
+            return z3.unknown, solver
+    raise AssertionError("there is always another try")
 
 
 # ------------------------------------------------------------------------------------------------ cases

@@ -22,6 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,6 +36,7 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvproof.checkers.solvers import decided
 from kvproof.kernels import launch as launch_module
 from kvproof.kernels.launch import Launch, Layout, check_launch, pool_layout, rows_layout
 
@@ -155,10 +157,9 @@ class Setting:
         return [entry for entry in self.space.trail if not isinstance(entry, Obligation)]
 
     def proved(self, goal: Any, known: list[Any] | None = None) -> bool:
-        solver = z3.Solver()
-        solver.set(timeout=SECONDS * 1000)
-        solver.add(*(self.known() if known is None else known), *self.space.lemmas(), z3.Not(goal))
-        return bool(solver.check() == z3.unsat)
+        facts = self.known() if known is None else known
+        answer, _ = decided([*facts, *self.space.lemmas(), z3.Not(goal)], until=time.process_time() + SECONDS)
+        return bool(answer == z3.unsat)
 
     def open_obligations(self, proved: dict[int, Any] | None = None) -> list[tuple[Obligation, list[Any]]]:
         """Return the obligations that are not proved, each with all facts; those ``proved`` are not asked again.
@@ -181,11 +182,9 @@ class Setting:
 
     def counterexample(self, goal: Any, known: list[Any], hints: Sequence[Any] = ()) -> Callable[[Any], int] | None:
         """Return the value of every term where all that is known holds, of the true product, and the goal does not."""
-        solver = z3.Solver()
-        solver.set(timeout=SECONDS * 1000)
         broken = [exact(formula) for formula in (*known, z3.Not(goal))]
-        solver.add(*broken, *hints)
-        if solver.check() != z3.sat:
+        answer, solver = decided([*broken, *hints], until=time.process_time() + SECONDS)
+        if answer != z3.sat:
             return None
         model = solver.model()
         assert all(z3.is_true(model.eval(formula, model_completion=True)) for formula in broken)
