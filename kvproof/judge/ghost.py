@@ -12,6 +12,7 @@ from typing import Any
 
 from ..untrusted import limits
 from .record import Effect, World
+from .stamps import Stamps
 from .violation import Thing, Violation, of_block, of_key, of_request
 
 __all__ = ["Contents", "Ghost", "Request"]
@@ -124,6 +125,8 @@ class Ghost:
                 "copied", "computed_outside", "zero", "preempted",
             )
         }  # fmt: skip
+        stamps = Stamps(self)
+        self._do |= {"ran": stamps.ran, "read": stamps.read, "holds": stamps.holds, "output": stamps.output}
 
     def apply(self, effect: Effect) -> Iterator[Violation] | None:
         """Let an effect happen; what is wrong with it comes back, and must be read before the next one."""
@@ -146,6 +149,10 @@ class Ghost:
             cell = self._memory[tier][unit] = (g, [None] * size)
         cell[1][slot : slot + len(contents)] = contents
         self._touch(tier, unit)
+
+    def hold(self, tier: str, unit: int, g: int, contents: Slots) -> None:
+        """A place of memory that is real holds this."""
+        self._put(tier, unit, (g, contents))
 
     def void_copies(self) -> None:
         """A reset: what is under way is stored for nobody."""
@@ -217,19 +224,35 @@ class Ghost:
             else:
                 yield from self._reads(request, r, g, table, tokens, "a lookup handed out")
 
-    def _compute(self, r: str, start: int, tokens: Sequence[int]) -> Iterator[Violation]:
+    def run(self, r: str, start: int, tokens: Sequence[int]) -> tuple[list[int] | None, Violation | None]:
+        """A forward pass runs r's positions from ``start`` on: the content of its first n tokens then, for every n, and
+        what is wrong with that."""
         request = self.requests[r]
         if start >= len(request.line):
             text = f"{r} is computed from position {start} on, but has {len(request.line) - 1} tokens there"
-            yield Violation("P6", "position without a token", text, about=(of_request(r),))
-            return
+            return None, Violation("P6", "position without a token", text, about=(of_request(r),))
         line, known = request.line[: start + 1], request.tokens + 1
         self._extend(request, line, tokens)
         if line[:known] != request.line[: min(known, len(line))]:
             text = f"the forward pass of {r} from position {start} on runs other tokens than the request has"
-            yield Violation("P6", "other tokens were run", text, about=(of_request(r),))
-        elif len(line) > known:
+            return line, Violation("P6", "other tokens were run", text, about=(of_request(r),))
+        if len(line) > known:
             request.line = line
+        return line, None
+
+    def line_of(self, r: str, tokens: Sequence[int]) -> list[int]:
+        """The content of the first n of these tokens, for every n, if they were r's."""
+        line = self.requests[r].line[:1]
+        self._extend(self.requests[r], line, tokens)
+        return line
+
+    def _compute(self, r: str, start: int, tokens: Sequence[int]) -> Iterator[Violation]:
+        request = self.requests[r]
+        line, wrong = self.run(r, start, tokens)
+        if wrong is not None:
+            yield wrong
+        if line is None:
+            return
         reads: list[tuple[int, int, int]] = []
         for g, group in enumerate(self.world.groups):
             if group.kind == "mamba":
@@ -242,7 +265,7 @@ class Ghost:
             table = request.tables[g]
             yield from self._reads(request, r, g, table, start, "a forward pass read")
             if group.kind != "full":
-                first, last = self._first_read(g, start) // group.block, (start + len(tokens) - 1) // group.block
+                first, last = self.first_read(g, start) // group.block, (start + len(tokens) - 1) // group.block
                 reads += [(g, i, table[i]) for i in range(first, min(last + 1, len(table))) if table[i] != self._null]
             position, end = start, start + len(tokens)
             while position < end:
@@ -259,7 +282,7 @@ class Ghost:
                 position += count
         request.in_flight.append(Pass(start, len(tokens), reads))
 
-    def _first_read(self, g: int, start: int) -> int:
+    def first_read(self, g: int, start: int) -> int:
         """The first position that a forward pass from ``start`` on reads in a group."""
         group = self.world.groups[g]
         if group.kind == "full" or group.window is None:
@@ -274,7 +297,7 @@ class Ghost:
         """Everything that position ``start`` attends to is there."""
         group, memory, line = self.world.groups[g], self._memory[self._device], request.line
         size = group.block
-        position = self._first_read(g, start)
+        position = self.first_read(g, start)
         while position < start:
             entry, slot = divmod(position, size)
             count = min(size - slot, start - position)

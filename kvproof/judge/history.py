@@ -197,6 +197,8 @@ class _OfRequest(_Of):
             yield f"its table of group {g} becomes {[*ghost.requests[r].tables[g][:at], *blocks]}"
         elif kind == "compute":
             yield f"computes positions {effect[2]} to {effect[2] + len(effect[3]) - 1}"
+        elif kind == "ran":
+            yield f"computes positions {effect[3]} to {effect[3] + len(effect[4]) - 1}"
         elif kind == "append":
             yield f"grows by {len(effect[2])} tokens"
         elif kind == "computed_outside":

@@ -146,6 +146,10 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def _is_stamp(value: Any) -> bool:
+    return value == -1 or _is_count(value)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -185,6 +189,8 @@ _FIELDS: dict[str, Callable[[Reader, Any], bool]] = {
     "tier": lambda reader, value: isinstance(value, str) and value in reader.world.tiers,
     "phase": lambda _reader, value: value in ("begin", "end", "fail"),
     "id": lambda _reader, value: isinstance(value, str | int),
+    "stamps": lambda _reader, value: _all(_is_stamp, value),
+    "held": lambda reader, value: _all(lambda cell: len(cell) == 3 and reader._blocks(cell[:1]), value),
     "totals": lambda _reader, value: isinstance(value, dict) and all(map(_is_number, value.values())),
 }
 
@@ -216,6 +222,10 @@ _EFFECTS: dict[str, tuple[str, ...]] = {
     "boundary": ("tier",),
     "counts": ("totals",),
     "preempted": ("request",),
+    "ran": ("request", "count", "count", "counts", "count?"),
+    "read": ("request", "group", "stamps"),
+    "holds": ("tier", "held"),
+    "output": ("request", "count", "count", "count?", "counts", "counts"),
 }
 
 
