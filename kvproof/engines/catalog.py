@@ -18,7 +18,16 @@ def _dynamo() -> Engine:
     return engine
 
 
-ENGINES: Registry[Engine] = Registry("kvproof.engines", {"vllm": _vllm, "dynamo": _dynamo})
+def _transformers() -> Engine:
+    from .transformers import engine
+
+    return engine
+
+
+ENGINES: Registry[Engine] = Registry(
+    "kvproof.engines",
+    {"vllm": _vllm, "dynamo": _dynamo, "transformers": _transformers},
+)
 
 
 def driven() -> tuple[str, ...]:

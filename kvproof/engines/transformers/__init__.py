@@ -1,0 +1,1 @@
+"""What the kit knows about Transformers: its continuous batching."""

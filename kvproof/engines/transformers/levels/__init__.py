@@ -1,0 +1,1 @@
+"""What each level of Transformers is hunted with."""
