@@ -20,12 +20,18 @@ def _layers() -> Iterator[Trait]:
     def one_each(case: Case) -> Iterator[Case]:
         yield from only(case, *dict.fromkeys(case.setup["layers"]))
 
+    def several(case: Case) -> Case:
+        return next(only(case, case.setup["layers"][0], *case.setup["layers"]))
+
     yield Trait(
         "full and window layers", both, lambda case: (c for kind in ("full", "window") for c in only(case, kind))
     )
     yield Trait("window layers", lambda case: set(case.setup["layers"]) == {"window"}, lambda case: only(case, "full"))
     yield Trait(
-        "several layers of a kind", lambda case: len(case.setup["layers"]) > len(set(case.setup["layers"])), one_each
+        "several layers of a kind",
+        lambda case: len(case.setup["layers"]) > len(set(case.setup["layers"])),
+        one_each,
+        several,
     )
 
 
@@ -47,7 +53,7 @@ def of_scheduler(_release: str) -> Traits:
             option("several sequences", "sequences", has=lambda count: count > 1),
             option("host tier", "host"),
             option("asynchronous batching", "asynchronous"),
-            option("prefill first", "scheduler", has=lambda name: name != "fifo"),
+            option("prefill first", "scheduler", has=lambda name: name != "fifo", added="prefill_first"),
             option("no sharing", "sharing", has=lambda value: value is False),
             option("safety margin", "margin", has=lambda value: value is not None),
             argument("hard stop", "stop", "hard"),
