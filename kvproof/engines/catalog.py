@@ -18,7 +18,13 @@ def _dynamo() -> Engine:
     return engine
 
 
-ENGINES: Registry[Engine] = Registry("kvproof.engines", {"vllm": _vllm, "dynamo": _dynamo})
+def _sglang() -> Engine:
+    from .sglang import engine
+
+    return engine
+
+
+ENGINES: Registry[Engine] = Registry("kvproof.engines", {"vllm": _vllm, "dynamo": _dynamo, "sglang": _sglang})
 
 
 def driven() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Answer", "Capabilities", "Case", "Error", "Group", "Hello", "PoolState", "State", "Step", "Tier", "World"]
+__all__ = ["Answer", "Capabilities", "Case", "Error", "Group", "Hello", "PoolState", "State", "Step", "Tier", "TreeNode", "TreeState", "World"]
 
 PROTOCOL = 1
 """The version of the protocol that this kit speaks."""
@@ -97,6 +97,37 @@ class PoolState(msgspec.Struct, gc=False):
     hashes: list[tuple[int, list[tuple[int, int]]]] | None = None
 
 
+class TreeNode(msgspec.Struct, gc=False, array_like=True):
+    """A node of a prefix tree: an edge below its parent. The root is no node."""
+
+    parent: int
+    """The place of its parent among the nodes, which stands before it; -1: the root."""
+    tenant: tuple[str | None, str | None]
+    """Adapter and salt, as `Ghost` has them of requests."""
+    tokens: list[int]
+    """Of its edge."""
+    slots: list[int]
+    """Where their KV stands: slot s of block b is ``b x tokens per block + s``."""
+    lock: int
+    """Its lock_ref."""
+
+
+class TreeState(msgspec.Struct, gc=False):
+    """The state of a prefix tree over the device; None is what the engine does not show."""
+
+    nodes: list[TreeNode] | None = None
+    slots: list[int] | None = None
+    """All that it has, where its nodes are not shown."""
+    evictable: int | None = None
+    """Tokens that nobody locks, by the engine's own counter."""
+    protected: int | None = None
+    """The others."""
+    own: dict[str, list[int]] = {}
+    """Per request the blocks that are its own, and not the tree's."""
+    locks: dict[str, int] = {}
+    """Per request where its lock stands; -1: at the root."""
+
+
 class State(msgspec.Struct, gc=False):
     """The state after an operation."""
 
@@ -106,6 +137,7 @@ class State(msgspec.Struct, gc=False):
     waiting: int = 0
     running: int = 0
     pending: int = 0
+    tree: TreeState | None = None
 
 
 class Error(msgspec.Struct, gc=False):

@@ -1,0 +1,155 @@
+"""A prefix tree over the device's pages: R1 to R3, R6, and P6 of everything that stands in it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ..ghost import Ghost
+from ..record import State, Step, TreeNode, TreeState, World
+from ..violation import Violation
+
+__all__ = ["TreeOracle"]
+
+_FREE, _TREE, _OWN = "free", "in the tree", "a request's own"
+
+
+class TreeOracle:
+    """Judges the tree of a state by itself, by the free pages and by the requests."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._device = next(iter(world.tiers))
+        self._page = world.groups[0].block
+        self._sound: set[tuple[int, tuple[int, ...], int]] = set()
+        """Edges that were looked at: the content before, the slots, and the ghost's version."""
+
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Yield what is wrong with the tree after a step."""
+        state = step.state
+        if state is None or state.tree is None:
+            return
+        tree = state.tree
+        yield from self._places(state, tree)
+        if tree.nodes is not None:
+            yield from self._edges(tree.nodes)
+            yield from self._locks(tree, tree.nodes)
+            yield from self._content(tree.nodes, ghost)
+        if step.error is None and not step.skipped:
+            yield from self._answered(step, tree)
+
+    def _places(self, state: State, tree: TreeState) -> Iterator[Violation]:
+        """R2: each page is free, the tree's, or one request's own."""
+        free = state.pools[self._device].free
+        if free is None:
+            return
+        places: dict[int, list[str]] = {}
+        for block in free:
+            places.setdefault(block, []).append(_FREE)
+        for block in self._of_tree(tree):
+            places.setdefault(block, []).append(_TREE)
+        for blocks in tree.own.values():
+            for block in blocks:
+                places.setdefault(block, []).append(_OWN)
+        tier = self.world.tiers[self._device]
+        lost = [block for block in range(tier.blocks) if block != tier.null and block not in places]
+        if lost:
+            text = f"block {lost[0]} is neither free nor in the tree nor any request's own, and {len(lost)} blocks are so"
+            yield Violation("R2", "a page that is nobody's", text)
+        for block, found in places.items():
+            if len(found) > 1:
+                text = f"block {block} is in several places at once: {', '.join(found)}"
+                yield Violation("R2", "a page in two places", text, tuple(sorted(found)[:2]))
+                break
+
+    def _of_tree(self, tree: TreeState) -> Iterator[int]:
+        """The tree's pages, each as often as it has it."""
+        edges = [node.slots for node in tree.nodes] if tree.nodes is not None else [sorted(tree.slots or ())]
+        for slots in edges:
+            for at in range(0, len(slots), self._page):
+                yield slots[at] // self._page
+
+    def _edges(self, nodes: Sequence[TreeNode]) -> Iterator[Violation]:
+        """R1: whole pages, and siblings that differ in their first one."""
+        first: set[tuple[object, ...]] = set()
+        for at, node in enumerate(nodes):
+            if not node.tokens or len(node.tokens) % self._page or len(node.tokens) != len(node.slots):
+                text = f"node {at} has {len(node.tokens)} tokens in {len(node.slots)} slots, pages of {self._page}"
+                yield Violation("R1", "an edge that is not whole pages", text)
+                return
+            for begin in range(0, len(node.slots), self._page):
+                slots = node.slots[begin : begin + self._page]
+                if slots[0] % self._page or slots != list(range(slots[0], slots[0] + self._page)):
+                    text = f"a page of node {at} stands in slots {slots}, which are no page"
+                    yield Violation("R1", "a page that is none", text)
+                    return
+            if node.parent >= 0 and nodes[node.parent].tenant != node.tenant:
+                text = f"node {at} of {node.tenant} stands below one of {nodes[node.parent].tenant}"
+                yield Violation("R1", "namespaces that share a path", text)
+            key = (node.parent, node.tenant, *node.tokens[: self._page])
+            if key in first:
+                yield Violation("R1", "siblings that begin alike", f"a sibling of node {at} has its first page too")
+            first.add(key)
+
+    def _locks(self, tree: TreeState, nodes: Sequence[TreeNode]) -> Iterator[Violation]:
+        """R3: lock_ref is the number of locks at a node and below; sizes are what is locked and what is not."""
+        live = Counter[int]()
+        for place in tree.locks.values():
+            while place >= 0:
+                live[place] += 1
+                place = nodes[place].parent
+        for at, node in enumerate(nodes):
+            if node.lock != live[at]:
+                text = f"node {at} has lock_ref {node.lock}, and {live[at]} locks stand at it or below"
+                side = "negative" if node.lock < 0 else "too many" if node.lock > live[at] else "too few"
+                yield Violation("R3", "lock_ref and locks", text, (side,))
+                break
+        counted = {"evictable": 0, "protected": 0}
+        for node in nodes:
+            counted["protected" if node.lock else "evictable"] += len(node.slots)
+        for name, told in (("evictable", tree.evictable), ("protected", tree.protected)):
+            if told is not None and told != counted[name]:
+                text = f"the tree says that {told} tokens are {name}, and {counted[name]} are"
+                yield Violation("R3", "sizes of the tree", text, (name,))
+
+    def _content(self, nodes: Sequence[TreeNode], ghost: Ghost) -> Iterator[Violation]:
+        """P6: each slot holds the KV of its token behind all tokens before it."""
+        ends: list[int] = []
+        for node in nodes:
+            start = ends[node.parent] if node.parent >= 0 else ghost.contents.root(*node.tenant)
+            content, wanted = start, []
+            for token in node.tokens:
+                content = ghost.contents.after(content, token)
+                wanted.append(content)
+            ends.append(content)
+            seen = (content, tuple(node.slots), ghost.version)
+            if seen in self._sound:
+                continue
+            wrong = False
+            for slot, expected in zip(node.slots, wanted, strict=False):
+                block, offset = divmod(slot, self._page)
+                cell = ghost.cell(self._device, block)
+                if cell is not None and cell[1][offset : offset + 1] == [expected]:
+                    continue
+                if not wrong:
+                    held = "nothing" if cell is None or cell[1][offset] is None else "the KV of other tokens"
+                    text = f"slot {slot} stands in the tree for a token of {node.tokens}, and holds {held}"
+                    yield Violation("P6", "content of the tree", text)
+                wrong = True
+                ghost.mend(self._device, block, 0, offset, [expected], self._page)
+            if not wrong:
+                self._sound.add(seen)
+
+    def _answered(self, step: Step, tree: TreeState) -> Iterator[Violation]:
+        """R6: an eviction frees what it was asked for, or leaves nothing that could be. L2: at rest nothing is held."""
+        if step.op == "evict" and tree.evictable is not None:
+            asked, told, freed = (step.result[name] for name in ("asked", "told", "freed"))
+            if told != freed:
+                text = f"an eviction says that {told} tokens are freed, and {freed} are"
+                yield Violation("R6", "what an eviction says", text)
+            if freed < asked and tree.evictable:
+                text = f"an eviction of {asked} tokens freed {freed}, and {tree.evictable} more could go"
+                yield Violation("R6", "an eviction that stops early", text)
+        if step.op == "drain" and not step.result["left"] and not step.result["pending"]:
+            if tree.protected:
+                yield Violation("L2", "locked for ever", f"nothing is left to do, and {tree.protected} tokens are locked")
+            if any(tree.own.values()):
+                yield Violation("L2", "held for ever", f"nothing is left to do, and pages are held: {tree.own}")
