@@ -26,7 +26,7 @@ class Keys:
     """Numbers for prefixes of whole pages: by the release's own hashes where it tells events, else by themselves."""
 
     def __init__(self, recorder, page: int) -> None:
-        """``recorder`` is what the tree tells its events to."""
+        """``recorder`` is one of the release's, as its tree tells its events to: it makes the hashes."""
         self._recorder, self._page = recorder, page
         self._numbers: dict = {}
         self._of: dict[tuple, list[int]] = {}

@@ -35,6 +35,8 @@ class Played:
         self.status = "waiting"
         self.in_flight = False
         """A forward pass was scheduled, and its result is not processed."""
+        self.ending = None
+        """Why the next token is the last one, if it is."""
 
     @property
     def tokens(self) -> list[int]:

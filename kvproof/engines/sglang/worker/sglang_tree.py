@@ -15,6 +15,7 @@ from sglang.srt.mem_cache import allocation
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.common import checkpoint_kv_cache, evict_from_tree_cache, match_kv_cache, release_kv_cache
+from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
@@ -27,6 +28,8 @@ __all__ = ["TreeLevel"]
 _OPTIONS = {"page", "pages", "policy", "core", "events", "sort"}
 _ROWS = 32
 """Requests that may run at once."""
+_STEPS = 1000
+"""Steps after which a request that is served alone has had more than enough."""
 
 
 class TreeLevel(Level):
@@ -58,9 +61,14 @@ class TreeLevel(Level):
         )
         self.lora_names = params.kv_event_lora_names
         self.cache = UnifiedRadixCache(params)
-        self.walks = hasattr(self.cache.tree_core, "root_node")
-        self.keys = Keys(self.cache.tree_core.kv_events, self.page)
+        core = setup.get("core", "python")
+        if self.cache._tree_core_backend != core:
+            raise Refused(f"this release has no tree core {core} here")
+        self.walks = core == "python"
         self.events = bool(setup.get("events"))
+        self.keys = Keys(
+            KVCacheEventRecorder(enabled=self.events, page_size=self.page, lora_names=self.lora_names), self.page
+        )
         self.cache.take_events()
         self.requests: dict[str, Played] = {}
         self.history: list[list[int]] = []
@@ -133,7 +141,7 @@ class TreeLevel(Level):
             return SKIPPED
         if x.in_flight:
             self.op_process({})
-        return self._next(x, args.get("most", 0))
+        return self._next(x, args.get("most", 0)) if x.r in self.requests else True
 
     def op_process(self, args: dict):
         """The results of what is scheduled are processed, in order: each request gets a token, or is checked in."""
@@ -143,12 +151,26 @@ class TreeLevel(Level):
         return len(passes)
 
     def op_finish(self, args: dict):
-        """A running request gets its last token: all that it computed becomes the tree's, and it leaves."""
-        return self._end(args, FINISH_LENGTH(length=1), "finished")
+        """The next token of a running request is its last: all that it computed becomes the tree's, and it leaves."""
+        x = self._picked(args)
+        if x is None or x.status != "running":
+            return SKIPPED
+        return self._last(x, FINISH_LENGTH(length=1))
 
     def op_abort(self, args: dict):
-        """A request is aborted, whatever it does."""
-        return self._end(args, FINISH_ABORT("aborted"), "aborted")
+        """A request is aborted, whatever it does. One that gets tokens leaves with the next one."""
+        x = self._picked(args)
+        if x is None:
+            return SKIPPED
+        if x.status == "running" and not x.prefilling:
+            return self._last(x, FINISH_ABORT("aborted"))
+        self.op_process({})
+        if x.status == "running":
+            # In the midst of its prompt it leaves nothing more in the tree.
+            x.req.finished_reason = FINISH_ABORT("aborted")
+            release_kv_cache(x.req, self.cache, checkpoint=False)
+        self._gone(x, "aborted")
+        return True
 
     def op_retract(self, args: dict):
         """A running request gives up all that is its own, and waits."""
@@ -186,18 +208,18 @@ class TreeLevel(Level):
     def op_drain(self, _args: dict):
         """All requests are served to their end, the oldest first; who stands in the way is retracted."""
         steps = 0
-        while self.requests and steps < 1000:
+        while self.requests and steps < _STEPS:
             self.op_process({})
             steps += 1
-            oldest = next(iter(self.requests.values()))
+            oldest = next(iter(self.requests.values()), None)
+            if oldest is None:
+                break
+            oldest.ending = FINISH_LENGTH(length=1)
             if self._next(oldest, 0) is False:
                 others = [x for x in self.requests.values() if x is not oldest and x.status == "running"]
                 if not others:
                     break
                 self._retract(others[-1])
-            elif not oldest.prefilling:
-                self.op_process({})
-                self._release(oldest, FINISH_LENGTH(length=1), "finished")
         return {"left": len(self.requests), "pending": len(self.passes), "steps": steps}
 
     # ---------------------------------------------------------------------------------------------- one request
@@ -269,7 +291,7 @@ class TreeLevel(Level):
     def _decode(self, x: Played) -> bool:
         """The last token that was sampled is computed, which gives the next one."""
         start = x.computed
-        if len(x.tokens) >= self.most or not self._fits(self.page if start % self.page == 0 else 0):
+        if not self._fits(self.page if start % self.page == 0 else 0):
             return False
         if self.page == 1:
             slots = allocation.alloc_token_slots(self.cache, 1)
@@ -301,24 +323,26 @@ class TreeLevel(Level):
         x.req.output_ids.append(token % 3)
         self.tell("append", x.r, [token % 3])
         self._tell_keys(x, (len(x.tokens) - 1) // self.page)
-        if extended:
+        if x.ending is not None or len(x.tokens) > self.most:
+            self._finish(x, x.ending or FINISH_LENGTH(length=1))
+        elif extended:
             checkpoint_kv_cache(x.req, self.cache)
 
-    def _end(self, args: dict, reason, how: str):
+    def _last(self, x: Played, reason) -> bool:
+        """The next token of a request that runs is its last one."""
+        if not x.in_flight and self._next(x, 0) is False:
+            return False
+        x.ending = reason
         self.op_process({})
-        x = self._picked(args)
-        if x is None or (how == "finished" and (x.status != "running" or x.prefilling)):
-            return SKIPPED
-        self._release(x, reason, how)
-        return None
+        return True
 
-    def _release(self, x: Played, reason, how: str) -> None:
-        """A request leaves. One that is aborted in the midst of its prompt leaves nothing in the tree."""
-        x.req.finished_reason = reason
-        if x.status == "running":
-            if not x.prefilling:
-                x.req.finished_len = len(x.req.output_ids)
-            release_kv_cache(x.req, self.cache, checkpoint=not x.prefilling)
+    def _finish(self, x: Played, reason) -> None:
+        """A request leaves with a token, and with what it computed in the tree."""
+        x.req.finished_reason, x.req.finished_len = reason, len(x.req.output_ids)
+        release_kv_cache(x.req, self.cache, checkpoint=True)
+        self._gone(x, "aborted" if isinstance(reason, FINISH_ABORT) else "finished")
+
+    def _gone(self, x: Played, how: str) -> None:
         del self.requests[x.r]
         self.tell("end", x.r, how)
 
