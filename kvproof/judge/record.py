@@ -7,7 +7,21 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Answer", "Capabilities", "Case", "Error", "Group", "Hello", "PoolState", "State", "Step", "Tier", "TreeNode", "TreeState", "World"]
+__all__ = [
+    "Answer",
+    "Capabilities",
+    "Case",
+    "Error",
+    "Group",
+    "Hello",
+    "PoolState",
+    "State",
+    "Step",
+    "Tier",
+    "TreeNode",
+    "TreeState",
+    "World",
+]
 
 PROTOCOL = 1
 """The version of the protocol that this kit speaks."""

@@ -253,9 +253,9 @@ def _of_tree(world: World, tree: TreeState) -> Iterator[str]:
     for block in (*places, *(block for blocks in tree.own.values() for block in blocks)):
         if not _is_place(world, device, block):
             yield f"the tree names block {block}, which is not one of the device's"
-    for r, node in tree.locks.items():
-        if not -1 <= node < len(tree.nodes or ()):
-            yield f"the lock of {r} stands at node {node}, which is none"
+    for r, place in tree.locks.items():
+        if not -1 <= place < len(tree.nodes or ()):
+            yield f"the lock of {r} stands at node {place}, which is none"
 
 
 def _of_pool(world: World, tier: str, pool: PoolState) -> Iterator[str]:

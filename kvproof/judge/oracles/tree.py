@@ -52,7 +52,9 @@ class TreeOracle:
         tier = self.world.tiers[self._device]
         lost = [block for block in range(tier.blocks) if block != tier.null and block not in places]
         if lost:
-            text = f"block {lost[0]} is neither free nor in the tree nor any request's own, and {len(lost)} blocks are so"
+            text = (
+                f"block {lost[0]} is neither free nor in the tree nor any request's own, and {len(lost)} blocks are so"
+            )
             yield Violation("R2", "a page that is nobody's", text)
         for block, found in places.items():
             if len(found) > 1:
@@ -150,6 +152,8 @@ class TreeOracle:
                 yield Violation("R6", "an eviction that stops early", text)
         if step.op == "drain" and not step.result["left"] and not step.result["pending"]:
             if tree.protected:
-                yield Violation("L2", "locked for ever", f"nothing is left to do, and {tree.protected} tokens are locked")
+                yield Violation(
+                    "L2", "locked for ever", f"nothing is left to do, and {tree.protected} tokens are locked"
+                )
             if any(tree.own.values()):
                 yield Violation("L2", "held for ever", f"nothing is left to do, and pages are held: {tree.own}")

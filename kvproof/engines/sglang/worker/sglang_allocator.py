@@ -5,26 +5,9 @@ A request is a row of slots. Blocks are pages; the release's page 0 takes what p
 
 import torch
 from level import SKIPPED, Level, Refused
-from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
-from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
+from sglang_slots import free_pages, made, pages_of
 
-__all__ = ["AllocatorLevel", "free_pages", "made"]
-
-
-def made(page: int, pages: int, sort: bool):
-    """Return the release's allocator for so many pages of so many tokens."""
-    how = {"size": page * pages, "dtype": torch.float32, "device": "cpu", "kvcache": None, "need_sort": sort}
-    return TokenToKVPoolAllocator(**how) if page == 1 else PagedTokenToKVPoolAllocator(page_size=page, **how)
-
-
-def free_pages(allocator) -> list[int]:
-    """Return the pages that are free, those that are next first."""
-    pages = allocator.get_all_free_pages().tolist()
-    group = allocator.free_group or []
-    page = allocator.page_size
-    pages += [slot // page for slots in group for slot in slots.tolist()]
-    pages += [number for numbers in getattr(allocator, "free_page_ids_group", []) for number in numbers.tolist()]
-    return pages
+__all__ = ["AllocatorLevel"]
 
 
 class AllocatorLevel(Level):
@@ -51,7 +34,7 @@ class AllocatorLevel(Level):
 
     def state(self) -> dict:
         """Return the allocator's free pages, and what the requests hold."""
-        tables = {r: self._pages(row) for r, row in self.rows.items()}
+        tables = {r: pages_of(row, self.page) for r, row in self.rows.items()}
         return {
             "pools": {
                 "device": {"free": free_pages(self.allocator), "num_free": self.allocator.available_size() // self.page}
@@ -163,13 +146,3 @@ class AllocatorLevel(Level):
 
     def _give(self, r: str, slots: list[int]) -> None:
         self.rows[r] += slots
-
-    def _pages(self, row: list[int]) -> list[int]:
-        """Return the pages of a row; -1 where slots that belong together do not lie so."""
-        pages = []
-        for at in range(0, len(row), self.page):
-            slots = row[at : at + self.page]
-            first = slots[0]
-            together = first % self.page == 0 and slots == list(range(first, first + len(slots)))
-            pages.append(first // self.page if together else -1)
-        return pages

@@ -8,18 +8,7 @@ from sglang.srt.mem_cache.radix_cache import RadixKey
 from sglang.srt.mem_cache.unified_cache.components import BASE_COMPONENT_TYPE
 from sglang.srt.mem_cache.utils import hash_str_to_int64
 
-__all__ = ["Keys", "nodes_of", "pages_of"]
-
-
-def pages_of(row: list[int], page: int) -> list[int]:
-    """Return the pages of a row of slots; -1 where slots that belong together do not lie so."""
-    pages = []
-    for at in range(0, len(row), page):
-        slots = row[at : at + page]
-        first = slots[0]
-        together = first % page == 0 and slots == list(range(first, first + len(slots)))
-        pages.append(first // page if together else -1)
-    return pages
+__all__ = ["Keys", "nodes_of"]
 
 
 class Keys:

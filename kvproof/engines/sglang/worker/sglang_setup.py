@@ -7,8 +7,8 @@ from sglang_standins import native_hash, quiet, stand_in
 quiet()
 stand_in()
 
-from sglang.srt.mem_cache import utils  # noqa: E402
-from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler  # noqa: E402
+from sglang.srt.mem_cache import utils
+from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
 
 __all__: list[str] = []
 

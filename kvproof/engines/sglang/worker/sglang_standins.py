@@ -66,14 +66,14 @@ def quiet() -> None:
 def native_hash(tokens, prior: bytes | None, page_size: int | None = None):
     """Return the chained hashes of a key's pages, or one of all of it, as 64 hexadecimal digits.
 
-    A release compiles its own on first use, where there is a compiler. What counts here is that equal keys have equal
-    hashes, and others others.
+    They are a release's own, which it compiles on first use where there is a compiler: SHA-256 of the hash before and
+    of the tokens as little-endian uint32.
     """
     units = list(tokens)
     size = page_size or max(1, len(units))
     found = []
-    for at in range(0, len(units), size):
-        page = array("q", [part for unit in units[at : at + size] for part in (unit if type(unit) is tuple else (unit,))])
+    for at in range(0, max(1, len(units)), size):
+        page = array("I", [n for unit in units[at : at + size] for n in (unit if type(unit) is tuple else (unit,))])
         prior = hashlib.sha256((prior or b"") + page.tobytes()).digest()
         found.append(prior.hex())
-    return found if page_size is not None else (found[0] if found else hashlib.sha256(prior or b"").hexdigest())
+    return found[0] if page_size is None else found

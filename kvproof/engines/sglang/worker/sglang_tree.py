@@ -19,9 +19,9 @@ from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
-from sglang_allocator import free_pages, made
-from sglang_reading import Keys, nodes_of, pages_of
+from sglang_reading import Keys, nodes_of
 from sglang_requests import Played, tenant_of, tokens_of
+from sglang_slots import free_pages, made, pages_of
 
 __all__ = ["TreeLevel"]
 
