@@ -55,6 +55,7 @@ def traits(_release: str) -> Traits:
             argument("priorities", "add", "priority"),
             argument("prompt in chunks", "add", "most"),
             option("core in Rust", "core", "python"),
+            option("passes that overlap", "overlap", False),
             option("pages that are sorted", "sort", False),
             option("KV events", "events", False),
             option("policy of eviction", "policy", "lru"),
@@ -70,6 +71,7 @@ def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
         "pages": st.integers(3, 16),
         "sort": st.booleans(),
         "events": st.just(False),
+        "overlap": st.booleans(),
     }
     return st.fixed_dictionaries(usual | more)
 
@@ -113,12 +115,20 @@ def _add_ranked(a: int, b: int, c: int, d: int) -> Op:
 
 
 def _pick(name: str) -> _Play:
-    return lambda a, b, _c, _d: (name, {"i": a % 8} | ({"most": b % 6} if name == "run" and b > 128 else {}))
+    return lambda a, _b, _c, _d: (name, {"i": a % 8})
+
+
+def _run(a: int, b: int, c: int, _d: int) -> Op:
+    return "run", {"i": a % 8, "token": c % 3} | ({"most": b % 6} if b > 128 else {})
+
+
+def _process(_a: int, _b: int, _c: int, _d: int) -> Op:
+    return "process", {}
 
 
 _REST: list[tuple[int, _Play]] = [
-    (34, _pick("run")),
-    (16, lambda a, _b, _c, _d: ("process", {"token": a % 3})),
+    (34, _run),
+    (16, _process),
     (12, _pick("finish")),
     (4, _pick("retract")),
     (3, _pick("abort")),
@@ -135,4 +145,4 @@ def _weighted(*plays: tuple[int, _Play]) -> list[_Play]:
 _USUAL = _weighted((24, _add), *_REST)
 _NAMED = _weighted((28, _add_named), *_REST)
 _RANKED = _weighted((24, _add_ranked), *_REST)
-_AGAIN = _weighted((24, _add_again), (34, _pick("run")), (16, lambda a, _b, _c, _d: ("process", {"token": a % 3})), (14, _pick("finish")))  # fmt: skip  # noqa: E501
+_AGAIN = _weighted((24, _add_again), (34, _run), (16, _process), (14, _pick("finish")))

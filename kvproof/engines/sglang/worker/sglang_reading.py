@@ -3,12 +3,18 @@
 from array import array
 from types import SimpleNamespace
 
-from sglang.srt.disaggregation.kv_events import namespaced_block_hash
+from sglang.srt.disaggregation.kv_events import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    namespaced_block_hash,
+)
 from sglang.srt.mem_cache.radix_cache import RadixKey
 from sglang.srt.mem_cache.unified_cache.components import BASE_COMPONENT_TYPE
 from sglang.srt.mem_cache.utils import hash_str_to_int64
+from sglang_slots import pages_of
 
-__all__ = ["Keys", "nodes_of"]
+__all__ = ["Keys", "cached_of", "nodes_of", "told_of"]
 
 
 class Keys:
@@ -63,3 +69,29 @@ def nodes_of(core) -> tuple[list[list], dict[int, int]]:
             nodes.append([places[node.id], names, list(key.raw_token_ids()), slots, data.lock_ref])
             waiting.append(child)
     return nodes, places
+
+
+def cached_of(nodes: list[list], keys: Keys, page: int) -> list[list]:
+    """Return the pages that the tree has, by their keys."""
+    found: dict[int, list[int]] = {}
+    paths: list[list[int]] = []
+    for parent, names, tokens, slots, _ in nodes:
+        above = paths[parent] if parent >= 0 else []
+        paths.append(above + tokens)
+        own = keys.of(names, paths[-1])[len(above) // page :]
+        for key, block in zip(own, pages_of(slots, page), strict=False):
+            found.setdefault(key, []).append(block)
+    return [[key, 0, blocks] for key, blocks in found.items()]
+
+
+def told_of(events, keys: Keys):
+    """Yield the effects that a release's events are."""
+    for event in events:
+        if isinstance(event, BlockStored):
+            parent = event.parent_block_hash
+            stored = [keys.number(key) for key in event.block_hashes]
+            yield "stored", "device", 0, stored, None if parent is None else keys.number(parent)
+        elif isinstance(event, BlockRemoved):
+            yield "removed", "device", 0, [keys.number(key) for key in event.block_hashes]
+        elif isinstance(event, AllBlocksCleared):
+            yield "cleared", "device"

@@ -6,7 +6,7 @@ from array import array
 from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.sampling.sampling_params import SamplingParams
 
-__all__ = ["Played", "Tenant", "tenant_of", "tokens_of"]
+__all__ = ["Pass", "Played", "Tenant", "tenant_of", "tokens_of"]
 
 _VOCABULARY = 3
 _NAMES = (None, "a", "b")
@@ -33,8 +33,10 @@ class Played:
             priority=priority,
         )
         self.status = "waiting"
-        self.in_flight = False
-        """A forward pass was scheduled, and its result is not processed."""
+        self.in_flight = 0
+        """Forward passes that are scheduled, and their results not processed."""
+        self.epoch = 0
+        """How often it was retracted: what was scheduled before is stale."""
         self.ending = None
         """Why the next token is the last one, if it is."""
 
@@ -52,6 +54,18 @@ class Played:
     def prefilling(self) -> bool:
         """Not all tokens that it came, or came back, with are computed."""
         return self.req.extend_end is None or self.req.extend_end < len(self.req.full_untruncated_fill_ids)
+
+
+class Pass:
+    """A scheduled forward pass of one request."""
+
+    def __init__(self, x: Played, epoch: int, end: int, token: int, extends: bool) -> None:
+        self.x, self.epoch, self.end = x, epoch, end
+        self.token = token
+        """What it samples, if its request's tokens are all computed then."""
+        self.extends = extends
+        """It is of a prompt, or of what came back with a retracted request."""
+        self.checked_in = False
 
 
 def _id(name: str) -> str:

@@ -9,7 +9,6 @@ can be under way at once.
 import sglang_setup  # noqa: F401 - before anything of the release
 import torch
 from level import SKIPPED, Level, Refused
-from sglang.srt.disaggregation.kv_events import AllBlocksCleared, BlockRemoved, BlockStored
 from sglang.srt.managers.schedule_batch import FINISH_ABORT, FINISH_LENGTH
 from sglang.srt.mem_cache import allocation
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
@@ -19,13 +18,13 @@ from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
-from sglang_reading import Keys, nodes_of
-from sglang_requests import Played, tenant_of, tokens_of
+from sglang_reading import Keys, cached_of, nodes_of, told_of
+from sglang_requests import Pass, Played, tenant_of, tokens_of
 from sglang_slots import free_pages, made, pages_of
 
 __all__ = ["TreeLevel"]
 
-_OPTIONS = {"page", "pages", "policy", "core", "events", "sort"}
+_OPTIONS = {"page", "pages", "policy", "core", "events", "sort", "overlap"}
 _ROWS = 32
 """Requests that may run at once."""
 _STEPS = 1000
@@ -36,7 +35,8 @@ class TreeLevel(Level):
     """A unified radix cache with full attention, and the requests that it serves.
 
     ``setup``: ``page`` tokens per page, ``pages``, the eviction ``policy``, the tree's ``core`` (python or rust),
-    whether it tells ``events``, and whether freed pages wait to be sorted (``sort``).
+    whether it tells ``events``, whether freed pages wait to be sorted (``sort``), and whether the next pass of a
+    request may be scheduled before the result of the last one is processed (``overlap``).
     """
 
     def __init__(self, setup: dict) -> None:
@@ -73,7 +73,8 @@ class TreeLevel(Level):
         self.requests: dict[str, Played] = {}
         self.history: list[list[int]] = []
         self.tenants: dict[tuple, list] = {(None, None): [None, None]}
-        self.passes: list[Played] = []
+        self.passes: list[Pass] = []
+        self.overlap = bool(setup.get("overlap"))
         self.world = {
             "groups": [{"kind": "full", "block": self.page}],
             "tiers": {"device": {"blocks": pages + 1, "null": 0}},
@@ -85,7 +86,9 @@ class TreeLevel(Level):
         """Do an operation, and tell the events that it caused."""
         result = super().do(op, args)
         if self.events and result is not SKIPPED:
-            self._tell_events()
+            for effect in told_of(self.cache.take_events(), self.keys):
+                self.tell(*effect)
+            self.tell("boundary", "device")
         return result
 
     def state(self) -> dict:
@@ -103,7 +106,7 @@ class TreeLevel(Level):
             nodes, places = nodes_of(self.cache.tree_core)
             tree["locks"] = {x.r: places.get(x.req.lock.node, -2) for x in running if x.req.lock is not None}
             tree["nodes"] = [[at, self._tenant(names), *rest] for at, names, *rest in nodes]
-            pool["cached"] = self._cached(nodes)
+            pool["cached"] = cached_of(nodes, self.keys, self.page)
         else:
             tree["slots"] = self.cache.all_values_flatten().tolist()
         return {
@@ -135,19 +138,23 @@ class TreeLevel(Level):
         return self._admit(x, args.get("most", 0))
 
     def op_run(self, args: dict):
-        """A request takes its next step: it is admitted, its prompt goes on, or it gets a token."""
+        """A request takes its next step: it is admitted, its prompt goes on, or it gets ``token``."""
         x = self._picked(args)
         if x is None:
             return SKIPPED
-        if x.in_flight:
+        if x.in_flight and not self._may_overlap(x):
             self.op_process({})
-        return self._next(x, args.get("most", 0)) if x.r in self.requests else True
+        return self._next(x, args.get("most", 0), args.get("token", 0)) if x.r in self.requests else True
 
-    def op_process(self, args: dict):
+    def op_process(self, _args: dict):
         """The results of what is scheduled are processed, in order: each request gets a token, or is checked in."""
         passes, self.passes = self.passes, []
-        for x in passes:
-            self._processed(x, args.get("token", 0))
+        self.allocator.free_group_begin()
+        for done in passes:
+            done.x.in_flight -= done.epoch == done.x.epoch
+            if done.epoch == done.x.epoch and done.x.r in self.requests:
+                self._processed(done)
+        self.allocator.free_group_end()
         return len(passes)
 
     def op_finish(self, args: dict):
@@ -173,10 +180,13 @@ class TreeLevel(Level):
         return True
 
     def op_retract(self, args: dict):
-        """A running request gives up all that is its own, and waits."""
-        self.op_process({})
+        """A running request gives up all that is its own, and waits. What is in flight for it counts for nothing."""
         x = self._picked(args)
         if x is None or x.status != "running":
+            return SKIPPED
+        if not self.overlap or x.prefilling:
+            self.op_process({})
+        if x.status != "running" or x.r not in self.requests:
             return SKIPPED
         self._retract(x)
         return None
@@ -215,7 +225,7 @@ class TreeLevel(Level):
             if oldest is None:
                 break
             oldest.ending = FINISH_LENGTH(length=1)
-            if self._next(oldest, 0) is False:
+            if self._next(oldest, 0, 0) is False:
                 others = [x for x in self.requests.values() if x is not oldest and x.status == "running"]
                 if not others:
                     break
@@ -233,12 +243,16 @@ class TreeLevel(Level):
         args["request"] = x.r
         return x
 
-    def _next(self, x: Played, most: int):
-        if x.status == "waiting":
-            return self._admit(x, most)
-        return self._extend(x, most) if x.prefilling else self._decode(x)
+    def _may_overlap(self, x: Played) -> bool:
+        """Whether a next pass may be scheduled while one is in flight: not if that one may bring the last token."""
+        return self.overlap and x.in_flight == 1 and x.ending is None and len(x.tokens) < self.most
 
-    def _admit(self, x: Played, most: int) -> bool:
+    def _next(self, x: Played, most: int, token: int) -> bool:
+        if x.status == "waiting":
+            return self._admit(x, most, token)
+        return self._extend(x, most, token) if x.prefilling else self._decode(x, token)
+
+    def _admit(self, x: Played, most: int, token: int = 0) -> bool:
         """Match, lock and extend, if there is room for that."""
         req = x.req
         req.init_next_round_input(self.cache)
@@ -255,16 +269,20 @@ class TreeLevel(Level):
         x.status = "running"
         allocation.alloc_req_slots(self.rows, [req], self.cache)
         self.rows.write((req.kv.req_pool_idx, slice(0, req.prefix_len)), prefix)
-        self._compute_prompt(x, length, prefix)
+        self._compute_prompt(x, length, prefix, token)
         return True
 
-    def _extend(self, x: Played, most: int) -> bool:
-        """The next chunk of a prompt. What was computed is the tree's already."""
+    def _extend(self, x: Played, most: int, token: int) -> bool:
+        """The next chunk of a prompt. The last one is checked in before, if need be while it is computed."""
+        if x.in_flight:
+            checkpoint_kv_cache(x.req, self.cache)
+            self._passes_of(x)[-1].checked_in = True
         x.req.refresh_fill_ids()
         length = self._chunk(x, most)
         if not self._fits(length + self.page if self.page > 1 else length):
             return False
-        self._compute_prompt(x, length, self.rows.req_to_token[x.req.kv.req_pool_idx, : x.req.prefix_len].long())
+        prefix = self.rows.req_to_token[x.req.kv.req_pool_idx, : x.req.prefix_len].long()
+        self._compute_prompt(x, length, prefix, token)
         return True
 
     def _chunk(self, x: Played, most: int) -> int:
@@ -277,7 +295,7 @@ class TreeLevel(Level):
         """Whether there are so many free slots, or will be once the tree is asked."""
         return self.allocator.available_size() + self.cache.evictable_size() >= tokens
 
-    def _compute_prompt(self, x: Played, length: int, prefix: torch.Tensor) -> None:
+    def _compute_prompt(self, x: Played, length: int, prefix: torch.Tensor, token: int) -> None:
         req, start = x.req, x.req.prefix_len
         req.extend_end = start + length
         if self.page == 1:
@@ -286,11 +304,12 @@ class TreeLevel(Level):
             before, after = torch.tensor([start]), torch.tensor([start + length])
             last = prefix[-1:] if start else torch.tensor([-1])
             slots = allocation.alloc_paged_token_slots_extend(self.cache, before, before, after, after, last, length)
-        self._write(x, start, slots, x.tokens[start : start + length])
+        self._write(x, start, slots, x.tokens[start : start + length], token)
 
-    def _decode(self, x: Played) -> bool:
+    def _decode(self, x: Played, token: int) -> bool:
         """The last token that was sampled is computed, which gives the next one."""
         start = x.computed
+        last_token = self._passes_of(x)[-1].token if x.in_flight else x.tokens[-1]
         if not self._fits(self.page if start % self.page == 0 else 0):
             return False
         if self.page == 1:
@@ -299,38 +318,41 @@ class TreeLevel(Level):
             last = self.rows.req_to_token[x.req.kv.req_pool_idx, start - 1 : start].long()
             after = torch.tensor([start + 1])
             slots = allocation.alloc_paged_token_slots_decode(self.cache, after, after, last)
-        self._write(x, start, slots, x.tokens[start : start + 1])
+        self._write(x, start, slots, [last_token], token)
         return True
 
-    def _write(self, x: Played, start: int, slots: torch.Tensor, tokens: list[int]) -> None:
+    def _passes_of(self, x: Played) -> list[Pass]:
+        return [done for done in self.passes if done.x is x and done.epoch == x.epoch]
+
+    def _write(self, x: Played, start: int, slots: torch.Tensor, tokens: list[int], token: int) -> None:
         """The slots go to the request's row, and the model worker is asked to compute these tokens."""
         kv, end = x.req.kv, start + len(tokens)
         self.rows.write((kv.req_pool_idx, slice(start, end)), slots.int())
         kv.kv_allocated_len = kv.kv_committed_len = end
         self.tell("table", x.r, 0, 0, pages_of(self._row(x), self.page))
         self.tell("compute", x.r, start, tokens)
-        x.in_flight = True
-        self.passes.append(x)
+        x.in_flight += 1
+        self.passes.append(Pass(x, x.epoch, end, token % 3, extends=end == x.req.extend_end))
 
-    def _processed(self, x: Played, token: int) -> None:
-        """The result of a pass: a prompt that is whole gives a token; either way it is checked in."""
-        x.in_flight = False
-        self.tell("processed", x.r, x.computed)
-        if x.computed < len(x.tokens):
-            checkpoint_kv_cache(x.req, self.cache)
+    def _processed(self, done: Pass) -> None:
+        """The result of a pass: a prompt that is whole gives a token. What extends is checked in."""
+        x = done.x
+        self.tell("processed", x.r, done.end)
+        if done.end < len(x.tokens):
+            if not done.checked_in:
+                checkpoint_kv_cache(x.req, self.cache)
             return
-        extended = x.req.extend_end == x.computed
-        x.req.output_ids.append(token % 3)
-        self.tell("append", x.r, [token % 3])
+        x.req.output_ids.append(done.token)
+        self.tell("append", x.r, [done.token])
         self._tell_keys(x, (len(x.tokens) - 1) // self.page)
         if x.ending is not None or len(x.tokens) > self.most:
             self._finish(x, x.ending or FINISH_LENGTH(length=1))
-        elif extended:
+        elif done.extends:
             checkpoint_kv_cache(x.req, self.cache)
 
     def _last(self, x: Played, reason) -> bool:
         """The next token of a request that runs is its last one."""
-        if not x.in_flight and self._next(x, 0) is False:
+        if not x.in_flight and self._next(x, 0, 0) is False:
             return False
         x.ending = reason
         self.op_process({})
@@ -350,7 +372,7 @@ class TreeLevel(Level):
         release_kv_cache(x.req, self.cache, checkpoint=False)
         evict_from_tree_cache(self.cache, self.page)
         x.req.reset_for_retract()
-        x.status = "waiting"
+        x.status, x.in_flight, x.epoch = "waiting", 0, x.epoch + 1
         self.tell("preempted", x.r)
 
     # ---------------------------------------------------------------------------------------------- telling
@@ -365,27 +387,3 @@ class TreeLevel(Level):
         keys = self.keys.of((x.req.extra_key, x.req.cache_salt), x.tokens)[first:]
         if keys:
             self.tell("keys", x.r, first, keys)
-
-    def _cached(self, nodes: list[list]) -> list[list]:
-        """Return the pages that the tree has, by their keys."""
-        found: dict[int, list[int]] = {}
-        paths: list[list[int]] = []
-        for parent, names, tokens, slots, _ in nodes:
-            above = paths[parent] if parent >= 0 else []
-            paths.append(above + tokens)
-            keys = self.keys.of(names, paths[-1])[len(above) // self.page :]
-            for key, page in zip(keys, pages_of(slots, self.page), strict=False):
-                found.setdefault(key, []).append(page)
-        return [[key, 0, pages] for key, pages in found.items()]
-
-    def _tell_events(self) -> None:
-        for event in self.cache.take_events():
-            if isinstance(event, BlockStored):
-                parent = event.parent_block_hash
-                keys = [self.keys.number(key) for key in event.block_hashes]
-                self.tell("stored", "device", 0, keys, None if parent is None else self.keys.number(parent))
-            elif isinstance(event, BlockRemoved):
-                self.tell("removed", "device", 0, [self.keys.number(key) for key in event.block_hashes])
-            elif isinstance(event, AllBlocksCleared):
-                self.tell("cleared", "device")
-        self.tell("boundary", "device")
