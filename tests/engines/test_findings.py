@@ -20,16 +20,16 @@ TRACES = sorted((DOCS / "findings").glob("*.jsonl"))
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_a_reported_finding_is_seen_again_and_is_on_the_list(path: Path) -> None:
     trace = read_trace(path)
-    release = trace.subject.partition("==")[2]
+    name, _, release = trace.subject.partition("==")
     recorded, case = violation_of(trace), case_of(trace)
     assert recorded is not None
-    outcome = outcome_in(session(release), engine(release), case, recorded)
+    outcome = outcome_in(session(release, name), engine(release, name), case, recorded)
     assert outcome.kind == "same", outcome.words
     assert outcome.violation is not None
-    cases = ENGINES["vllm"].cases(case.level)
+    cases = ENGINES[name].cases(case.level)
     assert cases is not None
     assert cases.traits is not None
-    listed = Listed(read_known(DOCS / "known.toml"), "vllm", release)
+    listed = Listed(read_known(DOCS / "known.toml"), name, release)
     assert listed.why(outcome.violation, case.level, cases.traits(release).of(case)) is not None
 
 

@@ -80,6 +80,16 @@ def test_an_event_is_told_by_the_releases_own_hash_which_tells_salts_apart() -> 
     assert effects(told, "stored") == [["device", 0, [0, 1], None], ["device", 0, [2, 3], None]]
 
 
+def test_two_labels_have_one_event_hash_and_the_removal_of_one_speaks_for_both() -> None:
+    ops = [add([1, 5]), add([1, 5], label=1), PROCESS, ("finish", {"i": 0}), ("evict", {"tokens": 6})]
+    told = answer("tree", {**SETUP, "events": True}, *ops)
+    assert effects(told, "stored")[:2] == [["device", 0, [0, 1], None], ["device", 0, [0, 1], None]]
+    assert {0, 1} < {key for _, _, keys in effects(told, "removed") for key in keys}
+    state = told.steps[-1].state
+    assert state is not None
+    assert [key for key, _, _ in state.pools["device"].cached or ()] == [0, 1]
+
+
 @pytest.mark.parametrize("level", ["tree", "allocator"])
 def test_an_option_that_is_not_known_is_refused(level: str) -> None:
     told = session(NEWEST, "sglang").run(Case(level, {**SETUP, "window": 4}, [])).answer

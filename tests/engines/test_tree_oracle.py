@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kvproof.differential.sglang.cores import compare
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.sglang.levels.tree import profiles
 from kvproof.engines.verdicts import close, verdict
@@ -66,6 +67,27 @@ def test_a_fault_is_noticed_and_its_absence_is_silent(session: Session, fault: s
     assert wrong is not None
     assert wrong.violation.rule == rule, wrong.violation
     assert rule in RULES
+
+
+@pytest.mark.parametrize(
+    ("fault", "ops", "what"),
+    [
+        ("", SHARED, None),
+        ("size", SHARED, "evictable"),
+        ("adopts twice", TWICE, "tables"),
+        ("short match", [*SHARED, add(keep=6)], "effects"),
+        ("silent removal", [*SHARED, ("finish", {"i": 0}), ("evict", {"tokens": 2})], "events"),
+        ("eviction stops", [*SHARED, ("finish", {"i": 0}), ("evict", {"tokens": 6})], "result"),
+    ],
+)
+def test_two_cores_are_compared_and_where_they_differ_is_told(
+    session: Session, fault: str, ops: list[Op], what: str | None
+) -> None:
+    outcome = compare(session, close(Case("tree", {**SETUP, "fault": fault}, ops)))
+    found = outcome.disagreement
+    assert (None if found is None else found.what) == what
+    assert found is None or "the core in Python" in str(found)
+    assert fault or outcome.compared == len(ops) + 2
 
 
 @pytest.mark.parametrize("profile", ["tokens", "pages", "tight", "events", "again"])
