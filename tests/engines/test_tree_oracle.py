@@ -147,6 +147,11 @@ def test_each_rule_is_seen_to_be_broken(tree: TreeState, free: tuple[int, ...], 
     assert broken in told(tree, *free)
 
 
+def test_a_walk_up_ends_whatever_is_told() -> None:
+    with pytest.raises(ValueError, match="a parent behind its child"):
+        told(of(node(0, [0, 1], 0), locks={"r": 0}), 1, 2, 3, 4)
+
+
 def test_what_an_eviction_says_is_what_it_does() -> None:
     tree, free = of(node(-1, [0, 1], 0), evictable=2), (1, 2, 3, 4)
     assert told(tree, *free, op="evict", result={"asked": 4, "told": 4, "freed": 4}) == []

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
 from ..record import State, Step, TreeNode, TreeState, World
-from ..violation import Violation
+from ..violation import Violation, of_block, of_request
 
 __all__ = ["TreeOracle"]
 
@@ -23,13 +23,19 @@ class TreeOracle:
         """Edges that were looked at: the content before, the slots, and the ghost's version."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
-        """Yield what is wrong with the tree after a step."""
+        """Yield what is wrong with the tree after a step.
+
+        Raises:
+            ValueError: a parent does not stand before its child, so that nobody could walk up.
+        """
         state = step.state
         if state is None or state.tree is None:
             return
         tree = state.tree
         yield from self._places(state, tree)
         if tree.nodes is not None:
+            if any(not -1 <= node.parent < at for at, node in enumerate(tree.nodes)):
+                raise ValueError("a parent behind its child")
             yield from self._edges(tree.nodes)
             yield from self._locks(tree, tree.nodes)
             yield from self._content(tree.nodes, ghost)
@@ -55,11 +61,12 @@ class TreeOracle:
             text = (
                 f"block {lost[0]} is neither free nor in the tree nor any request's own, and {len(lost)} blocks are so"
             )
-            yield Violation("R2", "a page that is nobody's", text)
+            yield Violation("R2", "a page that is nobody's", text, (), (of_block(self._device, lost[0]),))
         for block, found in places.items():
             if len(found) > 1:
                 text = f"block {block} is in several places at once: {', '.join(found)}"
-                yield Violation("R2", "a page in two places", text, tuple(sorted(found)[:2]))
+                about = (of_block(self._device, block),)
+                yield Violation("R2", "a page in two places", text, tuple(sorted(found)[:2]), about)
                 break
 
     def _of_tree(self, tree: TreeState) -> Iterator[int]:
@@ -102,7 +109,8 @@ class TreeOracle:
             if node.lock != live[at]:
                 text = f"node {at} has lock_ref {node.lock}, and {live[at]} locks stand at it or below"
                 side = "negative" if node.lock < 0 else "too many" if node.lock > live[at] else "too few"
-                yield Violation("R3", "lock_ref and locks", text, (side,))
+                holders = tuple(of_request(r) for r in sorted(tree.locks))
+                yield Violation("R3", "lock_ref and locks", text, (side,), holders)
                 break
         counted = {"evictable": 0, "protected": 0}
         for node in nodes:
@@ -132,9 +140,10 @@ class TreeOracle:
                 if cell is not None and cell[1][offset : offset + 1] == [expected]:
                     continue
                 if not wrong:
-                    held = "nothing" if cell is None or cell[1][offset] is None else "the KV of other tokens"
+                    empty = cell is None or cell[1][offset : offset + 1] in ([], [None])
+                    held = "nothing" if empty else "the KV of other tokens"
                     text = f"slot {slot} stands in the tree for a token of {node.tokens}, and holds {held}"
-                    yield Violation("P6", "content of the tree", text)
+                    yield Violation("P6", "content of the tree", text, (), (of_block(self._device, block),))
                 wrong = True
                 ghost.mend(self._device, block, 0, offset, [expected], self._page)
             if not wrong:
@@ -142,15 +151,16 @@ class TreeOracle:
 
     def _answered(self, step: Step, tree: TreeState) -> Iterator[Violation]:
         """R6: an eviction frees what it was asked for, or leaves nothing that could be. L2: at rest nothing is held."""
-        if step.op == "evict" and tree.evictable is not None:
-            asked, told, freed = (step.result[name] for name in ("asked", "told", "freed"))
+        result = step.result if isinstance(step.result, dict) else {}
+        if step.op == "evict" and tree.evictable is not None and {"asked", "told", "freed"} <= set(result):
+            asked, told, freed = (result[name] for name in ("asked", "told", "freed"))
             if told != freed:
                 text = f"an eviction says that {told} tokens are freed, and {freed} are"
                 yield Violation("R6", "what an eviction says", text)
             if freed < asked and tree.evictable:
                 text = f"an eviction of {asked} tokens freed {freed}, and {tree.evictable} more could go"
                 yield Violation("R6", "an eviction that stops early", text)
-        if step.op == "drain" and not step.result["left"] and not step.result["pending"]:
+        if step.op == "drain" and not result.get("left", 1) and not result.get("pending", 1):
             if tree.protected:
                 yield Violation(
                     "L2", "locked for ever", f"nothing is left to do, and {tree.protected} tokens are locked"

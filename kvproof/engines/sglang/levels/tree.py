@@ -62,6 +62,7 @@ def traits(_release: str) -> Traits:
             option("pages of several tokens", "page", 1),
         ),
         numbers={"page": (1, 2, 3, 4), "pages": tuple(range(2, 33))},
+        drained=lambda _case: [("finish", {"i": 0}), ("process", {})],
     )
 
 
