@@ -49,34 +49,28 @@ class AllocatorLevel(Level):
         slots = self.allocator.alloc(args["pages"] * self.page)
         if slots is None:
             return False
-        self._add(args, [])
-        self._give(args["request"], slots.tolist())
+        self.rows[self._new(args)] += slots.tolist()
         return True
 
     def op_extend(self, args: dict):
-        """Some requests, and a new one, get the slots of their next tokens in one call."""
-        chosen = self._picked(args)
-        lengths = [len(self.rows[r]) for r in chosen] + [0]
-        last = [self.rows[r][-1] for r in chosen] + [-1]
-        more = [max(1, n) for n in args["tokens"][: len(lengths)]]
-        if len(more) < len(lengths):
-            lengths, last = lengths[: len(more)], last[: len(more)]
+        """Some requests, and behind them a new one, get the slots of their next tokens in one call."""
+        chosen: list[str | None] = [*self._picked(args), None]
+        more = [max(1, n) for n in args["tokens"][: len(chosen)]]
         if not more:
             return SKIPPED
-        ends = [length + n for length, n in zip(lengths, more, strict=True)]
+        chosen = chosen[: len(more)]
+        rows = [[] if r is None else self.rows[r] for r in chosen]
         if self.page == 1:
             slots = self.allocator.alloc(sum(more))
         else:
-            before, after = torch.tensor(lengths), torch.tensor(ends)
-            slots = self.allocator.alloc_extend(before, before, after, after, torch.tensor(last), sum(more))
+            before = torch.tensor([len(row) for row in rows])
+            after, last = before + torch.tensor(more), torch.tensor([row[-1] if row else -1 for row in rows])
+            slots = self.allocator.alloc_extend(before, before, after, after, last, sum(more))
         if slots is None:
             return False
-        if len(lengths) > len(chosen):
-            self._add(args, chosen)
-            chosen = [*chosen, args["request"]]
         told = slots.tolist()
-        for r, n in zip(chosen, more, strict=False):
-            self._give(r, told[:n])
+        for r, n in zip(chosen, more, strict=True):
+            self.rows[self._new(args) if r is None else r] += told[:n]
             told = told[n:]
         return True
 
@@ -93,7 +87,7 @@ class AllocatorLevel(Level):
         if slots is None:
             return False
         for r, slot in zip(chosen, slots.tolist(), strict=True):
-            self._give(r, [slot])
+            self.rows[r].append(slot)
         return True
 
     def op_free(self, args: dict):
@@ -138,11 +132,10 @@ class AllocatorLevel(Level):
         args["requests"] = chosen
         return chosen
 
-    def _add(self, args: dict, _others: list[str]) -> None:
+    def _new(self, args: dict) -> str:
+        """Return the name of a new request, and say in ``args`` which it is."""
         args["request"] = f"r{self.names}"
         self.names += 1
         self.rows[args["request"]] = []
         self.tell("request", args["request"], {"tokens": []})
-
-    def _give(self, r: str, slots: list[int]) -> None:
-        self.rows[r] += slots
+        return args["request"]
