@@ -14,6 +14,7 @@ MACHINES = {
     "Pool": "pool",
     "LinkedPool": "pool.linked_list",
     "Statistics": "pool.statistics",
+    "Calls": "pool.calls",
     "Keys": "pool.keys",
     "Mirror": "tiers.mirror",
     "Pinned": "tiers.pin",

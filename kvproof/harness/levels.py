@@ -110,6 +110,7 @@ _OWN: dict[str, tuple[str, Callable[[str], Level]]] = {
     "connectors": ("connectors", partial(_hybrid, find=_connectors)),
     "file-store": ("file-store", partial(_hybrid, find=_file_store)),
     "tree": ("tree", _tree),
+    "calls": ("calls", _plain),
 }
 """The kit's own levels: the machine of each, and how it is made of that."""
 

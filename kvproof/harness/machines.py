@@ -21,6 +21,7 @@ NAMES = {
     "served": "Served",
     "linked-list": "LinkedPool",
     "statistics": "Statistics",
+    "calls": "Calls",
     "keys": "Keys",
     "mirror": "Mirror",
     "pin": "Pinned",

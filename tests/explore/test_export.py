@@ -121,6 +121,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "pool": lambda: (Pool, pools.scope()),
     "pool, null block": lambda: (Pool, pools.scope(blocks=3, null=0, split=True)),
     "statistics": known("statistics", "Block=2,Request=1,Hash=1,Content=2"),
+    "calls": known("calls", "Block=2,Request=1,Hash=1,Content=2"),
     "linked-list": known("linked-list", "Block=2,Hash=2,Content=3"),
     "keys": keys,
     "mirror": known("mirror", "Request=1"),
@@ -156,7 +157,7 @@ QUICK = {"alloc", "planner", "aligned-split", "connectors", "file-store"}
 """These have few states."""
 
 
-LONG = {"linked-list", "mirror", "pin", "tiered", "offload", "pinning-off", "blis-mirror", "pool, null block"}
+LONG = {"calls", "linked-list", "mirror", "pin", "tiered", "offload", "pinning-off", "blis-mirror", "pool, null block"}
 """These take TLC long; they are written in what the others are written in."""
 
 

@@ -9,6 +9,7 @@ import pytest
 from kvproof.checkers.explore import explore, transitions
 from kvproof.machine import Machine, Model
 from kvproof.spec.pool import Pool
+from kvproof.spec.pool.calls import Calls
 
 from . import pools
 from .chains import alone
@@ -45,6 +46,14 @@ def test_counts_and_properties(name: str) -> None:
     assert report.complete
     assert [report.states, report.transitions, report.depth] == counts
     assert report.unreached == UNREACHED.get(name, [])
+
+
+def test_calls_that_may_be_refused_lead_nowhere_else() -> None:
+    """The states are those of P, and each action's end can be reached by what P itself allows."""
+    report = explore(Calls, pools.scope(Calls))
+    assert (report.violations, report.complete) == ([], True)
+    assert report.states == GOLDEN["two blocks"][1]
+    assert report.transitions > GOLDEN["two blocks"][2]
 
 
 @pytest.mark.parametrize("name", SMALL)

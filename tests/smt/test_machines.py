@@ -9,10 +9,12 @@ from kvproof.checkers.prove import ProveReport, prove
 from kvproof.machine import Machine, Model, none, when
 from kvproof.machine.universe import Unbounded
 from kvproof.spec.pool import Block, Pool
+from kvproof.spec.pool.calls import Calls
 from kvproof.spec.pool.keys import Keys, UntaggedKeys
 from kvproof.spec.pool.linked_list import LinkedPool
 from kvproof.spec.pool.statistics import Statistics
 
+from . import broken_calls
 from .test_tiers import step_that_breaks
 
 
@@ -20,7 +22,7 @@ def open_ends(report: ProveReport) -> list[tuple[str, str, str, str]]:
     return [(o.action, o.goal, o.verdict, o.note) for o in report.obligations if o.verdict != "proved"]
 
 
-@pytest.mark.parametrize("machine", [LinkedPool, Statistics, Keys], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("machine", [LinkedPool, Statistics, Calls, Keys], ids=lambda m: m.__name__)
 def test_the_machine_is_proved(machine: type[Machine]) -> None:
     assert open_ends(prove(machine)) == []
 
@@ -99,6 +101,30 @@ def test_a_broken_list_is_not_proved(mutant: type[LinkedPool], action: str, goal
     found = step_that_breaks(mutant, action, goal)
     assert found is not None
     assert found.replayed
+
+
+CALLS = [
+    (broken_calls.TakesWhatThereIs, "ask_for", "a_refused_call_changes_nothing"),
+    (broken_calls.KeepsOneBack, "ask_for", "a_demand_is_met_whole_or_not_at_all"),
+    (broken_calls.PromisesBlocks, "ask_for", "a_demand_is_met_whole_or_not_at_all"),
+    (broken_calls.MakesRoomInVain, "ask_for", "a_refused_call_changes_nothing"),
+    (broken_calls.LetsAnybodyIn, "ask_to_enter", "admitted_requests_fit"),
+    (broken_calls.GivesBackWhatItCan, "return_last", "a_refused_call_changes_nothing"),
+    (broken_calls.LeavesTwice, "send_away", "who_is_inside_leaves_once"),
+    (broken_calls.BelowZero, "free_without_hold", "a_held_block_is_referenced"),
+    (broken_calls.MovesWhatIsFree, "free_without_hold", "a_refused_call_changes_nothing"),
+    (broken_calls.ForgetsInUse, "ask_to_reset", "a_refused_call_changes_nothing"),
+    (broken_calls.NeverResets, "ask_to_reset", "a_reset_is_whole_or_none"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mutant", "action", "goal"), CALLS, ids=lambda x: getattr(x, "__name__", None))
+def test_a_call_that_is_refused_in_part_is_refuted(mutant: type[Calls], action: str, goal: str) -> None:
+    """And one that is refused without a reason."""
+    found = step_that_breaks(mutant, action, goal)
+    assert found is not None
+    assert (found.goal, found.replayed) == (goal, True)
 
 
 def test_untagged_keys_collide() -> None:

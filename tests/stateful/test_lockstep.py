@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from kvproof.checkers.lockstep import Specs, walk_in_lockstep
+from kvproof.checkers.lockstep import Lockstep, Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay_calls
 from kvproof.harness.instances import Instance
+from kvproof.harness.pool.calls_target import CallsTarget
 from kvproof.harness.pool.target import PoolTarget
 from kvproof.machine import Model
 from kvproof.machine.scope import Scope
+from kvproof.refimpl.pool.manager import KVCacheManager, RequestId
 from kvproof.spec.pool import Pool
+from kvproof.spec.pool.calls import Calls
 
 MODEL = Model.of(Pool)
 SPECS = Specs(MODEL, PoolTarget)
@@ -21,11 +24,20 @@ MUTANTS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__fil
 ]
 
 
-def scope(blocks: int, requests: int, slots: int, hashes: int, *, split: bool = False, null: bool = False) -> Scope:
+def scope(
+    blocks: int,
+    requests: int,
+    slots: int,
+    hashes: int,
+    *,
+    split: bool = False,
+    null: bool = False,
+    model: Model = MODEL,
+) -> Scope:
     """Requests with the same two blocks of tokens; with a third hash, one for the first slot of the second block."""
     first, second = list(range(slots)), list(range(slots, 2 * slots))
     return Scope(
-        MODEL,
+        model,
         {
             "Block": blocks + null,
             "Request": requests,
@@ -93,3 +105,62 @@ def test_a_fault_is_met_on_the_shortest_way(name: str) -> None:
     assert again.problem is not None
     assert again.problem.divergence == report.divergence
     assert again.done == len(report.path) - 1
+
+
+CALLS = Specs(Model.of(Calls), CallsTarget)
+
+
+def test_whatever_is_asked_is_done_or_refused() -> None:
+    """Two requests, of which only one can have all that it wants: every call, refused ones among them."""
+    target = CallsTarget(Instance.of_scope(scope(2, 2, 1, 1, model=CALLS.model)))
+    report = walk_in_lockstep(CALLS, target, max_states=200)
+    assert report.divergence is None, report
+    assert (report.states, report.transitions) == (200, 5_115)
+
+
+class _GivesWhatThereIs(KVCacheManager):
+    """Of blocks that are too few, all are given."""
+
+    def allocate(self, request_id: RequestId, n: int) -> list[int] | None:
+        given = super().allocate(request_id, min(n, self.pool.num_free))
+        return given if given is not None and len(given) == n else None
+
+
+class _CountsBeforeItRefuses(KVCacheManager):
+    """Who is refused has counted as a lookup."""
+
+    def admit(self, request_id: RequestId, need: int) -> bool:
+        self._queries += 1
+        return super().admit(request_id, need)
+
+
+class _LeavesQuietly(KVCacheManager):
+    """Who is not inside can leave."""
+
+    def preempt(self, request_id: RequestId) -> None:
+        if self.is_inside(request_id):
+            super().preempt(request_id)
+
+
+ENTERED = [("ask_to_enter", (0,)), ("ask_to_enter", (1,)), ("ask_for", (0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("manager", "call", "oracle"),
+    [
+        (_GivesWhatThereIs, ("ask_for", (1, 2)), "length"),
+        (_CountsBeforeItRefuses, ("ask_to_enter", (0,)), "result"),
+        (_LeavesQuietly, ("send_away", (2,)), "result"),
+    ],
+)
+def test_a_refusal_in_part_is_met(
+    manager: type[KVCacheManager], call: tuple[str, tuple[int, ...]], oracle: str
+) -> None:
+    class Wrong(CallsTarget):
+        manager_kind = manager
+
+    run = Lockstep(CALLS, Wrong(Instance.of_scope(scope(2, 3, 1, 1, model=CALLS.model))))
+    assert [run.do(*made) for made in ENTERED] == [None] * len(ENTERED)
+    divergence = run.do(*call)
+    assert divergence is not None
+    assert divergence.oracle == oracle

@@ -14,6 +14,7 @@ from ...refimpl.tiers.host_tier import HostTier
 from ...refimpl.tiers.mirror import MirrorManager, MirrorSnapshot
 from ..instances import Instance
 from ..offload.target import OffloadTarget
+from ..pool.calls_target import CallsTarget
 from ..pool.target import PoolTarget, walked
 
 __all__ = ["TARGETS", "MirrorTarget", "PinnedTarget", "TieredTarget"]
@@ -197,6 +198,6 @@ class TieredTarget(MirrorTarget, PinnedTarget):
 
 
 TARGETS: Mapping[str, type[PoolTarget]] = {
-    t.level: t for t in (PoolTarget, MirrorTarget, PinnedTarget, TieredTarget, OffloadTarget)
+    t.level: t for t in (PoolTarget, MirrorTarget, PinnedTarget, TieredTarget, OffloadTarget, CallsTarget)
 }
 """The levels of the reference implementation; each has the name of the machine that it is compared with."""
