@@ -15,6 +15,7 @@ MACHINES = {
     "LinkedPool": "pool.linked_list",
     "Statistics": "pool.statistics",
     "Calls": "pool.calls",
+    "Deferred": "pool.deferred",
     "Keys": "pool.keys",
     "Mirror": "tiers.mirror",
     "Pinned": "tiers.pin",

@@ -25,6 +25,9 @@ DEFAULT_SIZES = {"Block": 3, "Request": 2, "Position": 2, "Slot": 1, "Hash": 3, 
 TIER_SIZES = DEFAULT_SIZES | {"Block": 2, "Hash": 2, "Content": 3}
 """That of machines that extend it by more tiers, which have more state."""
 
+PASS_SIZES = DEFAULT_SIZES | {"Block": 2, "Request": 1, "Pass": 2, "Int": 6}
+"""That of machine P with steps under way: so many can hold one block, in the request's table and in two steps."""
+
 TIER_PARAMS: dict[str, int | bool] = {
     "capacity": 1,
     "cost": 1,
@@ -181,7 +184,7 @@ def find_scope(
             )
         more = _settings(model, TIER_PARAMS, given)
         null = "window" in more if null is None else null
-        sizes = (TIER_SIZES if more else DEFAULT_SIZES) | sizes
+        sizes = (TIER_SIZES if more else PASS_SIZES if "Pass" in model.sorts else DEFAULT_SIZES) | sizes
         return _pool_scope(model, sizes, more, split=split, null=null, caching=caching, seed=seed)
     except (ScopeError, ValueError) as error:
         raise UsageError(f"--size: {error}") from error

@@ -126,6 +126,10 @@ class PoolFacts(PoolState, abstract=True):
 
     def _freed_so_far(self, entry: Self, r: Request) -> dict[str, Bool]:
         """While a free call gives back entries of r's table: where everything stands."""
+        return {**self._runs_so_far(entry), **self._given_back_in_order(entry, r)}
+
+    def _runs_so_far(self, entry: Self) -> dict[str, Bool]:
+        """While a free call gives back blocks: where it puts them at the head, and that nothing else moves."""
         return {
             "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
             "who was free stays free, in the same order": forall(Block, Block, self._kept_in_order(entry)),
@@ -139,11 +143,14 @@ class PoolFacts(PoolState, abstract=True):
                     ),
                 ),
             ),
-            **self._given_back_in_order(entry, r),
         }
 
     def _given_back_in_order(self, entry: Self, r: Request) -> dict[str, Bool]:
-        """Where the blocks stand that became free since `entry`, when r gave back the end of its table, last first.
+        """Where the blocks stand that became free since `entry`, when r gave back the end of its table, last first."""
+        return self._placed_in_order(entry, lambda i: entry.table[r, i])
+
+    def _placed_in_order(self, entry: Self, given: Callable[[Position], Block]) -> dict[str, Bool]:
+        """Where the blocks stand that became free since `entry`, when those `given` were given back, last first.
 
         A block that the call names twice has its place where the second hold goes: at the lower position.
         """
@@ -180,8 +187,8 @@ class PoolFacts(PoolState, abstract=True):
                 lambda i, j, b, c: implies(
                     all_of(
                         is_new(b) & is_new(c) & iff(to_the_head(b), to_the_head(c)),
-                        (j < i) & (entry.table[r, i] == b) & (entry.table[r, j] == c),
-                        forall(Position, lambda k: implies(k < i, entry.table[r, k] != b)),
+                        (j < i) & (given(i) == b) & (given(j) == c),
+                        forall(Position, lambda k: implies(k < i, given(k) != b)),
                     ),
                     self.free.before(b, c),
                 ),

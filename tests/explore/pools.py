@@ -25,8 +25,10 @@ PARTIAL: dict[str, Any] = {"kv": [[0, None], [0, 0]], "parent": [None, None], "p
 """Two slots; the first hash names a block that is half full, the second the full one."""
 
 
-def scope(machine: type[Machine] = Pool, *, blocks: int = 2, **dialect: Any) -> Scope:
-    """Two requests with up to two blocks each; hashes and slots are as many as ``kv`` has."""
+def scope(
+    machine: type[Machine] = Pool, *, blocks: int = 2, more: dict[str, int] | None = None, **dialect: Any
+) -> Scope:
+    """Two requests with up to two blocks each; hashes and slots are as many as ``kv`` has; ``more`` sizes."""
     params = PLAIN | dialect
     positions = len(params["prompt"][0])
     sizes = {
@@ -37,6 +39,7 @@ def scope(machine: type[Machine] = Pool, *, blocks: int = 2, **dialect: Any) -> 
         "Content": 1,
         "Position": positions,
         "Int": positions,
+        **(more or {}),
     }
     return Scope(Model.of(machine), sizes, params)
 

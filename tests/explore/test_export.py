@@ -122,6 +122,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "pool, null block": lambda: (Pool, pools.scope(blocks=3, null=0, split=True)),
     "statistics": known("statistics", "Block=2,Request=1,Hash=1,Content=2"),
     "calls": known("calls", "Block=2,Request=1,Hash=1,Content=2"),
+    "deferred": known("deferred", "Hash=1,Content=2"),
     "linked-list": known("linked-list", "Block=2,Hash=2,Content=3"),
     "keys": keys,
     "mirror": known("mirror", "Request=1"),
@@ -157,13 +158,28 @@ QUICK = {"alloc", "planner", "aligned-split", "connectors", "file-store"}
 """These have few states."""
 
 
-LONG = {"calls", "linked-list", "mirror", "pin", "tiered", "offload", "pinning-off", "blis-mirror", "pool, null block"}
+LONG = {
+    "calls",
+    "deferred",
+    "linked-list",
+    "mirror",
+    "pin",
+    "tiered",
+    "offload",
+    "pinning-off",
+    "blis-mirror",
+    "pool, null block",
+}
 """These take TLC long; they are written in what the others are written in."""
+
+AT_NIGHT = {"calls", "deferred"}
+"""These are P, and a little more."""
 
 
 def but_slow(quick: set[str]) -> list[object]:
-    """The names of all machines, these without the mark of what is slow."""
-    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in MACHINES]
+    """The names of all machines, these without the mark of what is slow, some with that of what is done at night."""
+    marks = {True: pytest.mark.nightly, False: pytest.mark.slow}
+    return [n if n in quick else pytest.param(n, marks=marks[n in AT_NIGHT]) for n in MACHINES]
 
 
 def but_nightly(names: set[str]) -> list[Any]:

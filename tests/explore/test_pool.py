@@ -10,6 +10,7 @@ from kvproof.checkers.explore import explore, transitions
 from kvproof.machine import Machine, Model
 from kvproof.spec.pool import Pool
 from kvproof.spec.pool.calls import Calls
+from kvproof.spec.pool.deferred import Deferred
 
 from . import pools
 from .chains import alone
@@ -54,6 +55,14 @@ def test_calls_that_may_be_refused_lead_nowhere_else() -> None:
     assert (report.violations, report.complete) == ([], True)
     assert report.states == GOLDEN["two blocks"][1]
     assert report.transitions > GOLDEN["two blocks"][2]
+
+
+def test_what_is_left_behind_waits_for_the_last_step_that_reads_it() -> None:
+    """One request that comes back to what it left behind, and two steps."""
+    scope = pools.scope(Deferred, prompt=[[0, 0]], limit=[1], need=[2], more={"Request": 1, "Pass": 2, "Int": 6})
+    report = explore(Deferred, scope)
+    assert (report.violations, report.complete, report.unreached) == ([], True, [])
+    assert (report.states, report.transitions) == (2_384, 11_692)
 
 
 @pytest.mark.parametrize("name", SMALL)
