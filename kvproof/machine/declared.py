@@ -61,7 +61,7 @@ RESERVED = frozenset({"Bool", "Index", "Int", "Real", "Sort", "none"})
 def check_sorts(model: Model, kinds: Iterable[type[Term]], line: Line) -> None:
     """Take down sorts that are named in a text, and refuse names that two of them have."""
     for kind in kinds:
-        if kind in (Int, Real, Bool):
+        if kind in (Int, Real, Bool) or model.sorts.get(kind.__name__) is kind:
             continue
         if kind.__name__ in RESERVED:
             text = f"a sort is named {kind.__name__}, which means something else: give it another name"

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 __all__ = ["Line", "MachineError", "caller", "is_tool"]
@@ -13,6 +14,7 @@ __all__ = ["Line", "MachineError", "caller", "is_tool"]
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+@cache
 def is_tool(file: str) -> bool:
     """A file of the modelling language, or the standard library's `with`."""
     return os.path.dirname(os.path.abspath(file)) == _HERE or file == contextlib.__file__

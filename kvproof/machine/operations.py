@@ -17,8 +17,11 @@ Operands are terms, whose classes are their types (`terms.py`). Operations are c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -72,7 +75,15 @@ class Operator:
 
     def values(self) -> tuple[Any, ...]:
         """The values of its fields: operands, tuples of operands, names and numbers."""
-        return tuple(getattr(self, name) for name in self.__match_args__)
+        return _reader(self.__match_args__)(self)
+
+
+@cache
+def _reader(names: tuple[str, ...]) -> Callable[[Operator], tuple[Any, ...]]:
+    """What reads the values of these fields; terms are walked so often that this counts."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda operation: tuple(getattr(operation, name) for name in names)
 
 
 # ------------------------------------------------------------------------------------------------ what has a value

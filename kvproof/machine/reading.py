@@ -39,7 +39,7 @@ from .terms import (
     none,
     number_of,
 )
-from .traversal import substituted, walk
+from .traversal import substituted, unseen, walk
 
 __all__ = ["possible_when", "read", "reported", "speaking_of", "with_action"]
 
@@ -84,8 +84,9 @@ def read(machine: type[Machine]) -> Model:
         for act in prop.of:
             if act not in model.actions:
                 raise MachineError(f"{prop.name} speaks of an action {act} that the machine does not have", prop.line)
+    checked: set[int] = set()
     for term, line in _terms(model):
-        for part in walk(term):
+        for part in unseen(term, checked):
             _check_part(model, part, line)
     _drop_unused_sizes(model)
     return model
@@ -206,7 +207,7 @@ def _terms(model: Model) -> Iterator[tuple[Term, Line]]:
 def _check_part(model: Model, part: Term, line: Line) -> None:
     """What a term reads is part of this machine, and its sorts are known, wherever they are named."""
     match part.operation:
-        case op.Read(_, name) if name not in (model.maps | model.queues | model.counts):
+        case op.Read(_, name) if not (name in model.maps or name in model.queues or name in model.counts):
             raise MachineError(f"{name} is read, which is not part of this machine", line)
         case op.Within(_, index):
             check_sorts(model, [index], line)
@@ -218,7 +219,8 @@ def _check_part(model: Model, part: Term, line: Line) -> None:
 
 def _drop_unused_sizes(model: Model) -> None:
     """The size of a queue is a count like any other, and costs as much: it is kept only where it is asked for."""
-    said = [part.operation for term, _ in _terms(model) for part in walk(term)]
+    seen: set[int] = set()
+    said = [part.operation for term, _ in _terms(model) for part in unseen(term, seen)]
     asked = {f"{read.name}.size" for read in said if isinstance(read, op.Size)}
     for name in model.queues:
         if f"{name}.size" not in asked:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from . import operations as op
 from .terms import Bool, Term
 
-__all__ = ["clauses", "inlined", "numbers", "parts", "rebuilt", "seen_in", "substituted", "walk"]
+__all__ = ["clauses", "inlined", "numbers", "parts", "rebuilt", "seen_in", "substituted", "unseen", "walk"]
 
 T = TypeVar("T", bound=Term)
 
@@ -25,9 +25,21 @@ def parts(term: Term) -> Iterator[Term]:
 
 def walk(term: Term) -> Iterator[Term]:
     """This term and all below it."""
-    yield term
-    for part in parts(term):
-        yield from walk(part)
+    below = [term]
+    while below:
+        yield (one := below.pop())
+        below.extend(reversed([*parts(one)]))
+
+
+def unseen(term: Term, seen: set[int]) -> Iterator[Term]:
+    """As `walk`, less what was seen before: a value that was read stands in every term that uses it."""
+    below = [term]
+    while below:
+        one = below.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            below.extend(reversed([*parts(one)]))
 
 
 def numbers(term: Term) -> set[int]:
