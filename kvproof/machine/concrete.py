@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, Literal
 
 from .concrete_space import IllFormed, space
 from .concrete_text import Writer
-from .model import RESULT, Model, Property
+from .model import RESULT, Model, Promised, Property
 from .scope import Scope
 from .terms import Term, name_of
 
@@ -70,6 +70,24 @@ class Violation:
         return f"{self.prop.rule} {self.prop.name}({place})"
 
 
+class _Functions(dict[Any, Any]):
+    """Functions of one kind, each made when it is first wanted: of a machine's hundreds a replay wants a few."""
+
+    def __init__(self, make: Callable[[Any], Callable[..., Any]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: Any) -> Callable[..., Any]:
+        self[name] = function = self._make(name)
+        return function
+
+
+def _of_steps(promised: Promised, kind: Literal["fair", "only"], action: str) -> tuple[tuple[Term, ...], Term]:
+    """What a promise says of the steps of an action, with its parameters."""
+    params, said = getattr(promised, kind)[action]
+    return (*promised.binders, *params), said
+
+
 class Concrete:
     """A machine in one scope, ready to run.
 
@@ -80,26 +98,26 @@ class Concrete:
         self.model, self.scope = model, scope
         self.changing = tuple([n for n, m in model.maps.items() if not m.is_param] + list(model.queues))
         self._constants = self._constant_counts()
-        writer = Writer(model, scope, self._constants, strict=strict)
-        self.source = writer.module()
-        names = space() | {f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()}
-        exec(compile(self.source, f"<{model.name}>", "exec"), names)  # our own text, written from the model
-        self._guard = {n: cast(Callable[..., bool], names[f"guard_{n}"]) for n in model.actions}
-        self._apply = {n: cast(Callable[..., Any], names[f"apply_{n}"]) for n in model.actions}
-        self._enabled = {n: cast(Callable[..., Iterator[Args]], names[f"enabled_{n}"]) for n in model.actions}
-        self._check = {n: cast(Callable[..., Any], names[f"check_{n}"]) for n in model.properties}
-        self._goals = {n: cast(Callable[..., bool], names[f"goal_{n}"]) for n in model.promises}
-        self._serves = {
-            (n, act): cast(Callable[..., bool], names[f"serves_{n}_{act}"])
-            for n, promised in model.promises.items()
-            for act in promised.fair
-        }
-        self._allows = {
-            (n, act): cast(Callable[..., bool], names[f"allows_{n}_{act}"])
-            for n, promised in model.promises.items()
-            for act in promised.only
-        }
-        self._initial = cast(Callable[[State], None], names["initial"])
+        self._names = space() | {f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()}
+        text = Writer(model, scope, self._constants, strict=strict)
+        actions, promises = model.actions, model.promises
+        self._guard: Mapping[str, Callable[..., bool]] = _Functions(lambda name: self._made(text.guard(actions[name])))
+        self._apply = _Functions(lambda name: self._made(text.apply(actions[name])))
+        self._enabled: Mapping[str, Callable[..., Iterator[Args]]] = _Functions(
+            lambda name: self._made(text.enabled(actions[name]))
+        )
+        self._check = _Functions(lambda name: self._made(text.check(model.properties[name])))
+        self._goals = _Functions(lambda name: self._made(text.formula(promises[name].binders, promises[name].goal)))
+        self._serves = _Functions(lambda of: self._made(text.formula(*_of_steps(promises[of[0]], "fair", of[1]))))
+        self._allows = _Functions(lambda of: self._made(text.formula(*_of_steps(promises[of[0]], "only", of[1]))))
+        self._initial = self._made(text.initial())
+
+    def _made(self, text: str) -> Callable[..., Any]:
+        """A function from its text."""
+        made: dict[str, Callable[..., Any]] = {}
+        exec(compile(text, f"<{self.model.name}>", "exec"), self._names, made)  # our own text, written from the model
+        (function,) = made.values()
+        return function
 
     # ------------------------------------------------------------------------------------------------ running
 
@@ -176,13 +194,15 @@ class Concrete:
 
     def serves(self, state: State, promise: str, values: Args, action: str, args: Args) -> bool:
         """The step from this state is one of those that are not put off for ever, as the promise has it."""
-        serves = self._serves.get((promise, action))
-        return serves is not None and bool(serves(state, *values, *args))
+        return action in self.model.promises[promise].fair and bool(
+            self._serves[promise, action](state, *values, *args)
+        )
 
     def allows(self, state: State, promise: str, values: Args, action: str, args: Args) -> bool:
         """The step from this state is one that is taken, as the promise has it."""
-        allows = self._allows.get((promise, action))
-        return allows is None or bool(allows(state, *values, *args))
+        return action not in self.model.promises[promise].only or bool(
+            self._allows[promise, action](state, *values, *args)
+        )
 
     # ------------------------------------------------------------------------------------------------ looking
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from fractions import Fraction
+from functools import cache
+from types import CodeType
 from typing import Any
 
 from .scope import ScopeError
@@ -75,5 +77,10 @@ def space() -> dict[str, Any]:
         "ScopeError": ScopeError,
         "Fraction": Fraction,
     }
-    exec(HELPERS, space)  # our own text
+    exec(_compiled(HELPERS), space)  # our own text
     return space
+
+
+@cache
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<helpers>", "exec")

@@ -34,22 +34,11 @@ class Writer:
         """Write a line."""
         self.lines.append("    " * self.indent + line)
 
-    def module(self) -> str:
-        """The text of all functions."""
-        self._write_initial()
-        for act in self.model.actions.values():
-            self._write_guard(act)
-            self._write_enabled(act)
-            self._write_apply(act)
-        for prop in self.model.properties.values():
-            self._write_check(prop)
-        for promised in self.model.promises.values():
-            self._write_formula(f"goal_{promised.name}", promised.binders, promised.goal)
-            for name, (params, serves) in promised.fair.items():
-                self._write_formula(f"serves_{promised.name}_{name}", (*promised.binders, *params), serves)
-            for name, (params, allows) in promised.only.items():
-                self._write_formula(f"allows_{promised.name}_{name}", (*promised.binders, *params), allows)
-        return "\n".join(self.lines) + "\n"
+    def _taken(self) -> str:
+        """The text of the function that was written."""
+        text = "\n".join(self.lines) + "\n"
+        self.lines, self.indent = [], 0
+        return text
 
     @staticmethod
     def var(term: Term) -> str:
@@ -206,7 +195,8 @@ class Writer:
 
     # ------------------------------------------------------------------------------------------------ functions
 
-    def _write_initial(self) -> None:
+    def initial(self) -> str:
+        """Gives every entry of a state its first value."""
         self.put("def initial(s):")
         self.indent += 1
         for name, (keys, value) in self.model.inits.items():
@@ -223,9 +213,10 @@ class Writer:
                 self.put(f"s.{name}[{self._place(mapping.kinds, keys)}] = {self._stored(name, value, mapping)}")
             self.indent -= len(keys)
         self.put("return s")
-        self.indent -= 1
+        return self._taken()
 
-    def _write_guard(self, act: Action) -> None:
+    def guard(self, act: Action) -> str:
+        """Whether an action is possible with these arguments."""
         self._function(f"guard_{act.name}", act.params)
         for s in act.asking:
             if isinstance(s, Let):
@@ -233,9 +224,10 @@ class Writer:
             else:
                 self.put(f"if not {self.term(s.condition)}: return False")
         self.put("return True")
-        self._end()
+        return self._taken()
 
-    def _write_enabled(self, act: Action) -> None:
+    def enabled(self, act: Action) -> str:
+        """All arguments with which an action is possible."""
         self._function(f"enabled_{act.name}", ())
         waiting = act.asking
         seen: set[int] = set()
@@ -258,24 +250,25 @@ class Writer:
                     self.put(f"if not {self.term(s.condition)}: {'continue' if depth else 'return'}")
             waiting = rest
         self.put(f"yield ({''.join(self.var(p) + ', ' for p in act.params)})")
-        self.indent -= depth
-        self._end()
+        return self._taken()
 
-    def _write_apply(self, act: Action) -> None:
+    def apply(self, act: Action) -> str:
+        """Does an action, in place."""
         self._function(f"apply_{act.name}", act.params, ", stop=None")
         self.loops = act.loops
         self.put("events = []")
         for statement in act.body:
             self._statement(statement)
         self.put(f"return events, {'None' if act.result is None else self.term(act.result)}")
-        self._end()
+        return self._taken()
 
-    def _write_formula(self, name: str, params: tuple[Term, ...], formula: Term) -> None:
-        self._function(name, params)
+    def formula(self, params: tuple[Term, ...], formula: Term) -> str:
+        """Whether a formula holds, for these values of its parameters."""
+        self._function("holds", params)
         self.put(f"return {self.term(formula)}")
-        self._end()
+        return self._taken()
 
-    def _write_check(self, prop: Property) -> None:
+    def check(self, prop: Property) -> str:
         """Returns None where the property holds, else the values for which it does not (opposite for `sometimes`)."""
         self.put(f"def check_{prop.name}(s, p{''.join(', ' + self.var(v) for v in prop.given.values())}):")
         self.indent += 1
@@ -287,15 +280,12 @@ class Writer:
         self.put(f"{test} {self.term(prop.formula)}: return {{{values}}}")
         self.indent -= len(prop.binders)
         self.put("return None")
-        self._end()
+        return self._taken()
 
     def _function(self, name: str, params: tuple[Term, ...], more: str = "") -> None:
         self.put(f"def {name}(s{''.join(', ' + self.var(p) for p in params)}{more}):")
         self.indent += 1
         self.put("p = s")
-
-    def _end(self) -> None:
-        self.indent = 0
 
     # ------------------------------------------------------------------------------------------------ statements
 

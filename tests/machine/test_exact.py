@@ -36,6 +36,7 @@ from kvproof.machine import (
     when,
 )
 from kvproof.machine.concrete import Concrete
+from kvproof.machine.concrete_text import Writer
 from kvproof.machine.scope import Scope, ScopeError, exact
 
 from . import meter
@@ -447,7 +448,8 @@ def test_numbers_that_are_too_many_or_too_large_are_refused(machine: type[Machin
 def test_sums_of_parameters_are_taken_once() -> None:
     scope = meter.scope()
     concrete = Concrete(scope.model, scope)
-    assert "K_flow" in concrete.source
+    text = Writer(scope.model, scope, concrete._constants).check(scope.model.properties["sums_are_numbers"])
+    assert "K_flow" in text
     assert concrete.violations(concrete.initial()) == []  # sums_are_numbers reads it
 
 
