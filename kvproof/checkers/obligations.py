@@ -21,7 +21,7 @@ from ..machine.model import Model, Property
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Term
 from ..machine.universe import Unbounded
-from ..machine.wellformed import have_values
+from ..machine.wellformed import have_values, values_where_wanted
 
 __all__ = [
     "COROLLARIES",
@@ -168,10 +168,10 @@ def corollaries(model: Model, universe: Unbounded) -> Problems:
     # Values are asked for by themselves: that a corollary is proved says nothing of what it reads.
     values = Context(None, known)
     for prop in (*model.of_kind("invariant"), *model.of_kind("sometimes")):
-        formula = have_values(symbolic, [prop.formula], prop.binders, state)
-        if formula is not True:
+        build = values_where_wanted(symbolic, [prop.formula], prop.binders, state)
+        if build is not None:
             symbols = symbolic.symbols(prop.formula, state)
-            goals.append(_goal(f"{prop.name} has a value", prop.rule, values, prop.line, formula, symbols))
+            goals.append(Goal(f"{prop.name} has a value", prop.rule, values, prop.line, build, symbols))
     for count in model.counts.values():
         weights = [] if count.weight is None else [count.weight]
         formula = have_values(symbolic, [count.formula, *weights], (*count.elements, *count.keys), state)

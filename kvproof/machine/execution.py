@@ -21,7 +21,7 @@ from .progress import Goal, constant
 from .symbolic import Snapshot, Symbolic
 from .terms import Index, Int, Term, name_of, number_of
 from .traversal import numbers, walk
-from .wellformed import have_values
+from .wellformed import values_where_wanted
 from .writes import Writes
 
 __all__ = ["Goal", "Point", "Report", "Run"]
@@ -123,10 +123,10 @@ class Run(Writes):
         """What a property says of this step, and that all of it has a value."""
         now, views = self.now.copy(), {"before": self.before}
         self._claims("", prop, now, views, env, env_symbols)
-        values = have_values(self.symbolic, [prop.formula], prop.binders, now, views=views, env=env)
-        if values is not True:
+        values = values_where_wanted(self.symbolic, [prop.formula], prop.binders, now, views=views, env=env)
+        if values is not None:
             symbols = self.symbolic.symbols(prop.formula, now, views, env=env_symbols)
-            self._goal(f"{prop.name} has a value", prop.rule, prop.line, symbols, lambda: values, prop)
+            self._goal(f"{prop.name} has a value", prop.rule, prop.line, symbols, values, prop)
 
     # ------------------------------------------------------------------------------------------------ statements
 

@@ -6,8 +6,9 @@ that an action reads from the state is looked at where it is read, whatever is d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import assert_never
 
 import z3
@@ -20,7 +21,7 @@ from .terms import RESULT, Bool, Index, Int, Term, number_of
 from .traversal import parts
 from .universe import Unbounded
 
-__all__ = ["WellFormed", "have_values", "is_key"]
+__all__ = ["WellFormed", "have_values", "is_key", "values_where_wanted"]
 
 
 def is_key(universe: Unbounded, kind: type[Term], value: Formula) -> Formula:
@@ -130,3 +131,20 @@ def have_values(
         return land(*[asks.demands(term, here) for term in terms])
 
     return symbolic.universe.quantify("forall", [type(b) for b in binders], at)
+
+
+def values_where_wanted(
+    symbolic: Symbolic,
+    terms: Sequence[Term],
+    binders: Sequence[Term],
+    now: Snapshot,
+    *,
+    views: dict[str, Snapshot] | None = None,
+    env: dict[int, Formula] | None = None,
+) -> Callable[[], Formula] | None:
+    """What builds the formula of `have_values`; None where there is nothing to ask.
+
+    In a finite universe it is long, and one goal of many is asked for: there it is only built when it is wanted.
+    """
+    build = cache(partial(have_values, symbolic, terms, binders, now, views=views, env=env))
+    return build if symbolic.universe.is_finite or build() is not True else None
