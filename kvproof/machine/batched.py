@@ -40,7 +40,6 @@ _ILL_FORMED = "ill-formed: "
 class Instance:
     """An action with its arguments."""
 
-    number: int
     action: str
     args: tuple[int, ...]
 
@@ -54,6 +53,15 @@ class Moves:
     words: torch.Tensor
     faults: tuple[tuple[str, torch.Tensor], ...]
     """Broken properties of steps (or ``ill-formed: …``), each with the places in ``parents`` that show it."""
+
+
+@dataclass(frozen=True)
+class _Guards:
+    """The instances, compiled: when each is possible, and what must not happen where that is asked."""
+
+    instances: tuple[Instance, ...]
+    program: Program
+    looks: tuple[tuple[Instance, Flaw, Program], ...]
 
 
 @dataclass(frozen=True)
@@ -85,20 +93,9 @@ class Batched:
         self.layout = Layout(model, scope)
         self._graph = Graph()
         self._start = self._first_values()
-        self._effects: dict[int, _Effect] = {}
-        self._of_promises: dict[tuple[int, str], Program] = {}
-        self.instances: list[Instance] = []
-        guards: list[Value] = []
-        self._looks: list[tuple[Instance, Flaw, Program]] = []
-        for act in model.actions.values():
-            for args in itertools.product(*(range(scope.size(type(p))) for p in act.params)):
-                guard, flaws = self._guard(act, args)
-                instance = Instance(len(guards), act.name, args)
-                self._looks += [(instance, f, compiled([f.when])) for f in flaws]
-                if guard != 0:
-                    self.instances.append(instance)
-                    guards.append(guard)
-        self._guards = compiled(guards)
+        self._effects: dict[Instance, _Effect] = {}
+        self._of_promises: dict[tuple[Instance, str], Program] = {}
+        self._alone: dict[Instance, _Guards] = {}
 
     # ------------------------------------------------------------------------------------------------ states
 
@@ -161,15 +158,43 @@ class Batched:
 
     # ------------------------------------------------------------------------------------------------ steps
 
+    @cached_property
+    def _asked(self) -> _Guards:
+        """Made when the first step is taken: who only judges states needs none."""
+        return self._guards(
+            Instance(act.name, args)
+            for act in self.model.actions.values()
+            for args in itertools.product(*(range(self.scope.size(type(p))) for p in act.params))
+        )
+
+    def _asked_alone(self, instance: Instance) -> _Guards:
+        if instance not in self._alone:
+            self._alone[instance] = self._guards([instance])
+        return self._alone[instance]
+
+    def _guards(self, candidates: Iterable[Instance]) -> _Guards:
+        guards: dict[Instance, Value] = {}
+        looks: list[tuple[Instance, Flaw, Program]] = []
+        for instance in candidates:
+            guard, flaws = self._guard(self.model.actions[instance.action], instance.args)
+            looks += [(instance, f, compiled([f.when])) for f in flaws]
+            if guard != 0:
+                guards[instance] = guard
+        return _Guards(tuple(guards), compiled([*guards.values()]), tuple(looks))
+
+    @property
+    def instances(self) -> tuple[Instance, ...]:
+        """Every action with every choice of arguments with which it may be possible."""
+        return self._asked.instances
+
     def moves(self, words: torch.Tensor, *, only: tuple[str, tuple[int, ...]] | None = None) -> Iterator[Moves]:
         """All steps from the states, one instance after the other; those that are possible nowhere are left out.
 
         ``only``: the steps of this action with these arguments.
         """
         columns = self.layout.columns(words)
-        for instance, flaw, look in self._looks:
-            if only not in (None, (instance.action, instance.args)):
-                continue
+        asked = self._asked if only is None else self._asked_alone(Instance(*only))
+        for instance, flaw, look in asked.looks:
             (flag,) = look(columns)
             rows = torch.arange(words.shape[1], device=self.device) if isinstance(flag, int) else _positions(flag)
             if len(rows) and flaw.is_scope:
@@ -177,9 +202,7 @@ class Batched:
             if len(rows):
                 fault = (f"{_ILL_FORMED}{flaw.what}", torch.arange(len(rows), device=self.device))
                 yield Moves(instance, rows, words.index_select(1, rows), (fault,))
-        for instance, guard in zip(self.instances, self._guards(columns), strict=True):
-            if only not in (None, (instance.action, instance.args)):
-                continue
+        for instance, guard in zip(asked.instances, asked.program(columns), strict=True):
             rows = (
                 _positions(guard)
                 if isinstance(guard, torch.Tensor)
@@ -245,10 +268,9 @@ class Batched:
         return self._graph.every(run.requires), run.flaws
 
     def _effect(self, instance: Instance) -> _Effect:
-        effect = self._effects.get(instance.number)
-        if effect is None:
-            effect = self._effects[instance.number] = self._compile(instance)
-        return effect
+        if instance not in self._effects:
+            self._effects[instance] = self._compile(instance)
+        return self._effects[instance]
 
     def _compile(self, instance: Instance) -> _Effect:
         act = self.model.actions[instance.action]
@@ -373,15 +395,15 @@ class Batched:
         return self._flags(self._steps(instance, "only", TRUE), words)
 
     def _steps(self, instance: Instance, kind: str, otherwise: Bool) -> Program:
-        if (instance.number, kind) not in self._of_promises:
+        if (instance, kind) not in self._of_promises:
             values = []
             for name, bound in self.promises:
                 promised, run = self.model.promises[name], self._run()
                 params, said = getattr(promised, kind).get(instance.action, ((), otherwise))
                 run.bind((*promised.binders, *params), (*bound, *(instance.args if params else ())))
                 values.append(run.term(said))
-            self._of_promises[instance.number, kind] = compiled(values)
-        return self._of_promises[instance.number, kind]
+            self._of_promises[instance, kind] = compiled(values)
+        return self._of_promises[instance, kind]
 
     @cached_property
     def _goals(self) -> Program:

@@ -175,22 +175,25 @@ def actions(model: Model, scope: Scope) -> st.SearchStrategy[tuple[str, tuple[in
 
 
 @st.composite
-def reachable(draw: st.DrawFn, model: Model, scope: Scope) -> Described:
+def reachable(draw: st.DrawFn, name: str) -> Described:
     """A random walk from the initial state; it takes steps that are well-formed and stay in the scope."""
-    concrete, fits = Concrete(model, scope), Batched(model, scope).layout.pack
+    model, _, interpreters = case(name)
+    run = interpreters["concrete"]
+    assert isinstance(run, ConcreteRun)
+    concrete, fits = run.concrete, run.fits
     state = concrete.initial()
     for _ in range(draw(st.integers(0, 25))):
         steps = []
-        for name in model.actions:
+        for action in model.actions:
             try:
-                steps += [(name, args) for args in concrete.enabled(state, name)]
+                steps += [(action, args) for args in concrete.enabled(state, action)]
             except IllFormed:
                 continue
         if not steps:
             break
-        name, args = draw(st.sampled_from(steps))
+        action, args = draw(st.sampled_from(steps))
         try:
-            after, _ = concrete.after(state, name, args)
+            after, _ = concrete.after(state, action, args)
             fits([after])
         except (IllFormed, ScopeError):
             continue
@@ -199,14 +202,15 @@ def reachable(draw: st.DrawFn, model: Model, scope: Scope) -> Described:
 
 
 @st.composite
-def arbitrary(draw: st.DrawFn, model: Model, scope: Scope) -> Described:
+def arbitrary(draw: st.DrawFn, name: str) -> Described:
     """Any values in the scope, and any elements in any order in the queues."""
+    model, scope, _ = case(name)
     state: Described = {}
 
     def nested(kinds: tuple[type, ...], one: Callable[[], Any]) -> Any:
         return [nested(kinds[1:], one) for _ in range(scope.size(kinds[0]))] if kinds else one()
 
-    for name, mapping in model.variables.items():
+    for of, mapping in model.variables.items():
         if mapping.scratch:
             continue
         values: st.SearchStrategy[Any] = st.integers(0, scope.size(mapping.to) - 1)
@@ -218,11 +222,11 @@ def arbitrary(draw: st.DrawFn, model: Model, scope: Scope) -> Described:
             )
         elif mapping.is_optional:
             values = st.none() | values
-        state[name] = nested(mapping.kinds, functools.partial(draw, values))
-    for name, queue in model.queues.items():
+        state[of] = nested(mapping.kinds, functools.partial(draw, values))
+    for of, queue in model.queues.items():
         members = st.lists(st.integers(0, scope.size(queue.of) - 1), unique=True)
         queues = math.prod(scope.size(k) for k in queue.kinds)
-        state[name] = [draw(members) for _ in range(queues)] if queue.kinds else draw(members)
+        state[of] = [draw(members) for _ in range(queues)] if queue.kinds else draw(members)
     return state
 
 
@@ -230,9 +234,9 @@ def has_exact_numbers(model: Model) -> bool:
     return any(mapping.to is Real for mapping in model.maps.values())
 
 
-def compare(name: str, data: st.DataObject, states: Callable[[Model, Scope], st.SearchStrategy[Described]]) -> None:
+def compare(name: str, data: st.DataObject, states: Callable[[str], st.SearchStrategy[Described]]) -> None:
     model, scope, interpreters = case(name)
-    state = data.draw(states(model, scope))
+    state = data.draw(states(name))
     concrete, *others = interpreters.values()
     expected_broken = concrete.broken(state)
     for other in others:
