@@ -69,6 +69,9 @@ class Run:
 
 # ------------------------------------------------------------------------------------------------ Spin
 
+ROOM = ("-m2000000", "-w20")
+"""The greatest depth, and a table of 2**20 slots: the usual one takes longer to be made than most runs."""
+
 
 def compile_spin(text: str, folder: Path, *flags: str, defines: Sequence[str] = ()) -> Path:
     """The verifier of a model."""
@@ -82,7 +85,7 @@ def compile_spin(text: str, folder: Path, *flags: str, defines: Sequence[str] = 
 def run_spin(text: str, folder: Path, *, shortest: bool = False) -> Run:
     """Visit every state; ``shortest``: breadth first, so that the way to what is broken is short."""
     pan = compile_spin(text, folder, *(["-DBFS"] if shortest else []))
-    output = _run([str(pan), "-m2000000"], folder)
+    output = _run([str(pan), *ROOM], folder)
     assert "max search depth too small" not in output
     states, matched = (int(_found(rf"(\d+) states, {what}", output)) for what in ("stored", "matched"))
     if "errors: 0" in output:
@@ -101,7 +104,7 @@ def spin_edges(setting: Setting, text: str, folder: Path) -> tuple[list[Flat], s
     text = re.sub(
         r"\n  \}$", lambda _: f';\n    printf("POST\\n");\n{dump}    printf("END\\n")\n  }}', text, flags=re.MULTILINE
     )
-    output = _run([str(compile_spin(text, folder, "-DPRINTF", defines=["DUMP"])), "-m2000000"], folder)
+    output = _run([str(compile_spin(text, folder, "-DPRINTF", defines=["DUMP"])), *ROOM], folder)
     assert "errors: 0" in output, output[-2000:]
     edges = {
         (label, *(next(_flat_states(setting, f"STATE\n{part}")) for part in rest.split("POST\n")))
@@ -176,7 +179,9 @@ def tlc_output(module: Tla, folder: Path, *more: str) -> str:
     """What TLC prints about a module."""
     (folder / f"{module.name}.tla").write_text(module.module)
     (folder / f"{module.name}.cfg").write_text(module.config)
-    java = ["java", "-XX:+UseParallelGC", f"-Djava.io.tmpdir={folder}", "-cp", str(tlc_jar()), "tlc2.TLC"]
+    # So short a run is over before what a thorough compiler or several collectors do for it is of use.
+    brief = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java = ["java", *brief, f"-Djava.io.tmpdir={folder}", "-cp", str(tlc_jar()), "tlc2.TLC"]
     files = ["-config", f"{module.name}.cfg", f"{module.name}.tla"]
     return _run([*java, "-deadlock", "-workers", "1", *more, *files], folder, may_fail=True)
 
