@@ -7,7 +7,21 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Answer", "Capabilities", "Case", "Error", "Group", "Hello", "PoolState", "State", "Step", "Tier", "World"]
+__all__ = [
+    "Answer",
+    "Capabilities",
+    "Case",
+    "Error",
+    "Group",
+    "Hello",
+    "PoolState",
+    "State",
+    "Step",
+    "Tier",
+    "TreeNode",
+    "TreeState",
+    "World",
+]
 
 PROTOCOL = 1
 """The version of the protocol that this kit speaks."""
@@ -97,6 +111,26 @@ class PoolState(msgspec.Struct, gc=False):
     hashes: list[tuple[int, list[tuple[int, int]]]] | None = None
 
 
+class TreeNode(msgspec.Struct, gc=False):
+    """A node of a prefix tree, parents before their children; the root is none."""
+
+    parent: int | None
+    """Which of the nodes is above it; None: the root."""
+    tokens: list[int]
+    slots: list[int]
+    lock_ref: int | None = None
+    namespace: str | None = None
+    """Of a child of the root."""
+
+
+class TreeState(msgspec.Struct, gc=False):
+    """The state of a prefix tree, as the tree's own objects have it; None is what it does not show."""
+
+    nodes: list[TreeNode] | None = None
+    evictable: int | None = None
+    protected: int | None = None
+
+
 class State(msgspec.Struct, gc=False):
     """The state after an operation."""
 
@@ -106,6 +140,7 @@ class State(msgspec.Struct, gc=False):
     waiting: int = 0
     running: int = 0
     pending: int = 0
+    tree: TreeState | None = None
 
 
 class Error(msgspec.Struct, gc=False):

@@ -1,14 +1,14 @@
 """Sight: which rules a run could judge, by what was told in it, and why not the others."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .activity import Activity
-from .record import Answer, Step, World
+from .record import Answer, Effect, Step, World
 from .shapes import DIALECT
 
-__all__ = ["RULES", "Sight", "said"]
+__all__ = ["OF_TREES", "RULES", "Sight", "said"]
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "P1": ("device.ref", "device.free"),
@@ -46,9 +46,30 @@ _OF_HOSTS: dict[str, tuple[str, ...]] = {
 }
 """The same, for worlds with a second tier."""
 
+OF_TREES: dict[str, tuple[str, ...]] = {
+    "R1": ("tree.nodes",),
+    "R2": ("evicted",),
+    "R3": ("tree.locks",),
+    "R4": ("matched",),
+    "R5": ("inserted",),
+    "R6": ("evicted", "locks"),
+    "R6 (order)": ("evicted", "locks", "order"),
+    "R7": ("checks_in", "tree.locks"),
+    "R8": ("page stored",),
+    "P6": ("found", "compute"),
+    "P13": ("tenants",),
+    "H8": ("tables",),
+    "L1": ("drain",),
+    "L2": ("drain",),
+}
+"""What must be told of a prefix tree, before a rule is judged."""
+
 _OPERATIONS = ("evict", "drain", "reset", "mirror")
 
+_OF_TREE_NOTES = ("order", "locks", "checks_in")
+
 _WORDS = {
+    "tenants": "no request was of a tenant",
     "null": "there is no null block",
     "tables": "no state shows block tables",
     "refusal": "nothing was refused",
@@ -66,6 +87,8 @@ class Sight:
     """What was told, over all answers of a run."""
 
     told: set[str] = field(default_factory=set)
+    rules: Mapping[str, tuple[str, ...]] | None = None
+    """What each rule needs, where that is not as for a world of blocks."""
 
     def see(self, answer: Answer, activity: Activity) -> None:
         """Take in an answer, and what happened up to it."""
@@ -78,6 +101,8 @@ class Sight:
         self.told.update(self._of_world(world))
         for step in answer.steps:
             self.told.update(effect[0] for effect in step.effects if effect and isinstance(effect[0], str))
+            if "tenants" not in self.told and any(_names_tenant(effect) for effect in step.effects):
+                self.told.add("tenants")
             if step.skipped:
                 continue
             self.told.add(step.op)
@@ -97,6 +122,7 @@ class Sight:
             yield "kept"
         if world.notes.get("keys") != "tokens":
             yield "own keys"
+        yield from (name for name in _OF_TREE_NOTES if world.notes.get(name))
 
     @property
     def judged(self) -> list[str]:
@@ -114,8 +140,16 @@ class Sight:
         missing = {rule: [need for need in needs if need not in self.told] for rule, needs in self._rules().items()}
         return {rule: needs for rule, needs in missing.items() if needs}
 
-    def _rules(self) -> dict[str, tuple[str, ...]]:
+    def _rules(self) -> Mapping[str, tuple[str, ...]]:
+        if self.rules is not None:
+            return self.rules
         return _NEEDS | (_OF_HOSTS if "host" in self.told else {})
+
+
+def _names_tenant(effect: Effect) -> bool:
+    """Whether a request arrives that is of a tenant."""
+    what = effect[2] if len(effect) > 2 and effect[0] == "request" else None
+    return isinstance(what, dict) and bool(what.get("salt") or what.get("adapter"))
 
 
 def _of_state(step: Step, tiers: dict[str, str]) -> Iterator[str]:
@@ -123,6 +157,11 @@ def _of_state(step: Step, tiers: dict[str, str]) -> Iterator[str]:
         return
     if step.state.tables:
         yield "tables"
+    if (tree := step.state.tree) is not None:
+        if tree.nodes is not None:
+            yield "tree.nodes"
+        if tree.evictable is not None or any(node.lock_ref is not None for node in tree.nodes or ()):
+            yield "tree.locks"
     for tier, pool in step.state.pools.items():
         if tier in tiers:
             yield from (f"{tiers[tier]}.{name}" for name in pool.__struct_fields__ if getattr(pool, name) is not None)

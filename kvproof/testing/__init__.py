@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .manager import BlockManager, Refused, Request
+from .tree import Edge, PrefixTree
 
 if TYPE_CHECKING:
     from .assertions import assert_explored, assert_fuzzed, assert_lockstep, assert_played, assert_proved
 
 __all__ = [
     "BlockManager",
+    "Edge",
+    "PrefixTree",
     "Refused",
     "Request",
     "assert_explored",

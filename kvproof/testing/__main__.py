@@ -16,7 +16,7 @@ from typing import Any
 from ..engines.worker.serving import serve
 from ..errors import UsageError
 from .manager import BlockManager
-from .session import Adapter
+from .session import Served
 
 _LIMITS = {"operation": 5.0}
 
@@ -31,12 +31,12 @@ def main() -> None:
         sys.exit(str(error))
 
 
-def _adapter(place: str) -> tuple[Adapter, dict[str, Any]]:
+def _adapter(place: str) -> tuple[Served, dict[str, Any]]:
     module, _, name = place.rpartition(":")
     found = getattr(_imported(module), name, None)
     if not isinstance(found, type) or not issubclass(found, BlockManager):
         raise UsageError(f"{module} has no {name} that extends kvproof.testing.BlockManager; name a class that does")
-    adapter = Adapter(found)
+    adapter = Served(found)
     return adapter, adapter.about
 
 

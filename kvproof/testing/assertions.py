@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from ..machine import Machine
     from ..machine.scope import Scope
     from .fuzzing import Fuzzed
+    from .subjects import Adapter
 
 __all__ = ["assert_explored", "assert_fuzzed", "assert_lockstep", "assert_played", "assert_proved"]
 
 
 def assert_fuzzed(
-    manager: type[BlockManager], *, examples: int | None = None, seconds: float | None = None, seed: int = 0
+    manager: Adapter, *, examples: int | None = None, seconds: float | None = None, seed: int = 0
 ) -> None:
-    """Fuzz a manager, and fail with the story of each rule that it breaks, and a test to keep.
+    """Fuzz a manager or a tree, and fail with the story of each rule that it breaks, and a test to keep.
 
     Args:
         manager: the subclass.
@@ -69,7 +70,7 @@ def _assert_unbroken(fuzzed: Fuzzed) -> None:
 
 
 def assert_played(
-    manager: type[BlockManager],
+    manager: Adapter,
     setup: Mapping[str, Any],
     operations: Sequence[tuple[str, Mapping[str, Any]]],
     *,
@@ -80,22 +81,24 @@ def assert_played(
     Args:
         manager: the subclass.
         setup: ``blocks``, ``block_tokens``, and what the manager takes besides.
-        operations: their names and arguments, as docs/protocol.md has them for the level ``requests``.
+        operations: their names and arguments, as docs/protocol.md has them for the level ``requests``; of a tree, as
+            its findings have them.
         lockstep: beside machine P too, as `assert_lockstep` does.
 
     Raises:
         AssertionError: a rule is broken, or the manager does not take the setup.
         UsageError: it lacks what every manager has.
     """
-    from ..engines.driver.requests import LEVEL, more_oracles
     from ..engines.verdicts import judged_in
     from .fuzzing import judged_beside
     from .session import InProcess
+    from .subjects import subject_of
     from .telling import story
 
-    case = Case(LEVEL, dict(setup), [(op, dict(args)) for op, args in operations])
+    subject = subject_of(manager)
+    case = Case(subject.level, dict(setup), [(op, dict(args)) for op, args in operations])
     session = InProcess(manager)
-    found, answer = (judged_beside(session) if lockstep else judged_in(session, more_oracles))(case, ())
+    found, answer = (judged_beside(session) if lockstep else judged_in(session, subject.more_oracles))(case, ())
     assert answer.refused is None, f"{manager.__qualname__} does not take this setup: {answer.refused}"
     assert found is None, "\n" + story(manager, case, found)
 

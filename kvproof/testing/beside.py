@@ -24,12 +24,14 @@ from .telling import BESIDE
 __all__ = ["beside_pool", "check_comparable"]
 
 
-def check_comparable(kind: type[BlockManager]) -> None:
-    """Make sure that a manager tells what is compared.
+def check_comparable(kind: type) -> None:
+    """Make sure that it is a manager, and tells what is compared.
 
     Raises:
-        UsageError: it does not.
+        UsageError: it is none, or does not.
     """
+    if not issubclass(kind, BlockManager):
+        raise UsageError(f"{kind.__qualname__} is no BlockManager, so it cannot be compared with machine P")
     for method in ("lookup", "ref_counts", "free_queue", "cached"):
         if not has(kind, method):
             raise UsageError(f"{kind.__qualname__} has no {method}(), so it cannot be compared with machine P; tell it")

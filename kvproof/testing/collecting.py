@@ -1,4 +1,4 @@
-"""Block managers as pytest sees them: a class of tests, one for each rule that a manager can be judged by."""
+"""Block managers and prefix trees as pytest sees them: a class of tests, one for each rule that can be judged."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..errors import UsageError
-from ..judge.sight import RULES
-from .manager import BlockManager
-from .system import has
+from .subjects import overrides, subject_of
 
 if TYPE_CHECKING:
     from .fuzzing import Fuzzed
@@ -25,7 +23,7 @@ _CASES = 4
 
 def is_complete(kind: object) -> bool:
     """Whether a class can be driven; one that others extend need not be."""
-    return isinstance(kind, type) and issubclass(kind, BlockManager) and has(kind, "allocate") and has(kind, "free")
+    return isinstance(kind, type) and all(overrides(kind, method) for method in subject_of(kind).needed)
 
 
 class BrokenError(AssertionError):
@@ -38,7 +36,7 @@ class ManagerClass(pytest.Class):
     def collect(self) -> Iterator[pytest.Item]:
         """One test for each rule."""
         self.add_marker("kvproof")
-        for rule in RULES:
+        for rule in subject_of(self.obj).rules:
             yield RuleItem.from_parent(self, name=rule, rule=rule)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A `BlockManager` fuzzed in this process: the cases of the level ``requests``, judged by all its oracles."""
+"""A `BlockManager` or a `PrefixTree` fuzzed in this process: the cases of its level, judged by all its oracles."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from functools import cached_property
 from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
 from ..engines.driver import requests
-from ..engines.driver.traits import of_requests
 from ..engines.hunt import hunt
 from ..engines.report import Finding, Report
 from ..engines.verdicts import Judged, judged_in, verdict
 from ..judge.record import Answer, Case
-from ..judge.sight import RULES, Sight, said
+from ..judge.sight import said
 from ..judge.violation import Verdict, Violation
 from .beside import beside_pool, check_comparable
-from .manager import BlockManager
 from .session import InProcess
-from .system import has
+from .subjects import Adapter, overrides, subject_of
 from .telling import story
 
 __all__ = ["EXAMPLES", "SECONDS", "Fuzzed", "fuzz_manager", "judged_beside"]
@@ -34,29 +32,11 @@ _FINDINGS = 4
 """With so many findings nothing more is sought: what one fault brings about breaks other rules too."""
 
 
-_UNLOCKS = {
-    "device.ref": "ref_counts()",
-    "device.free": "free_queue()",
-    "device.cached": "cached()",
-    "device.hashes": "block_keys()",
-    "kept": "cached()",
-    "own keys": "keys()",
-    "stored": "take_events()",
-    "boundary": "take_events()",
-    "evict": "evict()",
-    "reset": "reset()",
-    "null": "null_block",
-    "dialect take": 'dialect["take"]',
-    "dialect free": 'dialect["free"]',
-}
-"""What of a manager tells what rules need (`judge/sight.py`)."""
-
-
 @dataclass(frozen=True)
 class Fuzzed:
     """What a run has shown of a manager, rule by rule."""
 
-    kind: type[BlockManager]
+    kind: Adapter
     report: Report
 
     @cached_property
@@ -67,12 +47,16 @@ class Fuzzed:
         """
         found: dict[str, list[str]] = {}
         for finding in self.report.findings:
-            for each in _each(finding.verdict):
+            for each in _each(finding.verdict, self._rules):
                 text = f"{story(self.kind, finding.case, each)}\n{_when(finding)}"
-                found.setdefault(_rule_of(each.violation), []).append(text)
+                found.setdefault(_rule_of(each.violation, self._rules), []).append(text)
         if not found and (never := self._never_hits()) is not None:
             found["P14 (nothing less)"] = [never]
         return found
+
+    @property
+    def _rules(self) -> Collection[str]:
+        return subject_of(self.kind).rules
 
     @property
     def unjudged(self) -> Mapping[str, str]:
@@ -81,8 +65,8 @@ class Fuzzed:
         return {rule: ", ".join(dict.fromkeys(self._why(need) for need in needs)) for rule, needs in missing.items()}
 
     def _why(self, need: str) -> str:
-        name = _UNLOCKS.get(need)
-        if name is None or (name.endswith("()") and has(self.kind, name.removesuffix("()"))):
+        name = subject_of(self.kind).unlocks.get(need)
+        if name is None or (name.endswith("()") and overrides(self.kind, name.removesuffix("()"))):
             return said(need)
         return f"there is no {name}"
 
@@ -99,7 +83,7 @@ class Fuzzed:
 
 
 def fuzz_manager(
-    kind: type[BlockManager],
+    kind: Adapter,
     *,
     examples: int | None = EXAMPLES,
     seconds: float = SECONDS,
@@ -107,28 +91,31 @@ def fuzz_manager(
     findings: int = _FINDINGS,
     lockstep: bool = False,
 ) -> Fuzzed:
-    """Fuzz a manager, also beside machine P where ``lockstep`` is true; the same seed draws the same cases.
+    """Fuzz a manager or a tree; a manager also beside machine P where ``lockstep`` is true.
+
+    The same seed draws the same cases.
 
     Raises:
         UsageError: it lacks what every manager has, or what is compared.
     """
+    subject = subject_of(kind)
     if lockstep:
         check_comparable(kind)
     session = InProcess(kind)
-    can = session.hello.capabilities[requests.LEVEL]
+    can = session.hello.capabilities[subject.level]
     with heap_at_rest(), nothing_from_modules():
         report = hunt(
-            judged_beside(session) if lockstep else judged_in(session, requests.more_oracles),
+            judged_beside(session) if lockstep else judged_in(session, subject.more_oracles),
             kind.__qualname__,
-            requests.LEVEL,
-            requests.profiles(can),
+            subject.level,
+            subject.profiles(can),
             seed=seed,
             seconds=seconds,
             examples=examples,
             findings=findings,
-            closing=requests.closing(can),
-            traits=of_requests(can),
-            sight=Sight(),
+            closing=subject.closing(can),
+            traits=subject.traits(can),
+            sight=subject.sight(),
         )
     return Fuzzed(kind, report)
 
@@ -143,21 +130,26 @@ def judged_beside(session: InProcess) -> Judged:
     return judged
 
 
-def _each(found: Verdict) -> Iterator[Verdict]:
+def _each(found: Verdict, rules: Collection[str]) -> Iterator[Verdict]:
     """The verdict once for each rule that the step breaks, with what breaks it first."""
     told: set[str] = set()
     all_of_them = (found.violation, *found.also)
     for violation in all_of_them:
-        if (rule := _rule_of(violation)) not in told:
+        if (rule := _rule_of(violation, rules)) not in told:
             told.add(rule)
             yield replace(found, violation=violation, also=tuple(v for v in all_of_them if v is not violation))
 
 
-def _rule_of(violation: Violation) -> str:
+def _rule_of(violation: Violation, rules: Collection[str]) -> str:
     """The rule that is counted. A hit that is too long and one that is too short are told apart."""
-    if violation.rule == "P14" and violation.oracle != "length of a hit":
-        return "P14 (nothing less)"
-    return violation.rule if violation.rule in RULES else "L2"
+    part = _PARTS.get((violation.rule, violation.oracle), violation.rule)
+    if part == "P14" and violation.oracle != "length of a hit":
+        part = "P14 (nothing less)"
+    return part if part in rules else "L2"
+
+
+_PARTS = {("R6", "order of eviction"): "R6 (order)"}
+"""Rules that are judged in two parts, by what notices them."""
 
 
 def _when(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""The pytest plugin: block managers in test modules become tests, and ``--kvproof TARGET`` adds those of an engine.
+"""The pytest plugin: classes of test modules become tests, and ``--kvproof TARGET`` adds those of an engine.
 
 It is loaded by every pytest where kvproof is installed, so it imports nothing of it before somebody asks for it, and
 changes nothing for suites that do not use it.
@@ -14,11 +14,10 @@ import pytest
 
 if TYPE_CHECKING:
     from .collecting import ManagerClass
-    from .manager import BlockManager
 
 __all__: list[str] = []
 
-MARKER = "kvproof(examples, seconds, seed): a test that kvproof makes; on a BlockManager, how long it is fuzzed"
+MARKER = "kvproof(examples, seconds, seed): a test that kvproof makes; on a class of yours, how long it is fuzzed"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,12 +59,9 @@ def pytest_pycollect_makeitem(
 
 
 def _is_manager(obj: object) -> bool:
-    """Whether it is a subclass of `BlockManager`; where that was never imported, nothing is."""
-    module = sys.modules.get("kvproof.testing.manager")
-    if module is None or not isinstance(obj, type):
-        return False
-    base: type[BlockManager] = module.BlockManager
-    return issubclass(obj, base)
+    """Whether it extends `BlockManager` or `PrefixTree`; where these were never imported, nothing does."""
+    testing = sys.modules.get("kvproof.testing")
+    return testing is not None and isinstance(obj, type) and issubclass(obj, (testing.BlockManager, testing.PrefixTree))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,4 +1,4 @@
-"""A `BlockManager` in this process, asked as a worker behind a pipe is: the same messages, the same answers."""
+"""A class of the user's in this process, asked as a worker behind a pipe is: the same messages, the same answers."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from typing import Any
 import msgspec
 
 from ..engines.session import Failure, Run
-from ..engines.worker.serving import answer, hang
+from ..engines.worker.serving import System, answer, hang
 from ..judge.record import PROTOCOL, Answer, Capabilities, Case, Hello
-from .manager import BlockManager
-from .system import LEVEL, Refused, System, capabilities
+from .manager import Refused
+from .subjects import Adapter, subject_of
 
-__all__ = ["Adapter", "InProcess"]
+__all__ = ["InProcess", "Served"]
 
 _SECONDS = 5.0
 """So long an operation may take."""
 
 
-class Adapter:
-    """What makes systems of a manager."""
+class Served:
+    """What makes systems of a class."""
 
     Refused = Refused
     __file__: str | None = __file__
 
-    def __init__(self, kind: type[BlockManager]) -> None:
-        """Make systems of this manager."""
-        self.LEVELS: Mapping[str, Callable[[dict[str, Any]], System]] = {LEVEL: partial(System, kind)}
+    def __init__(self, kind: Adapter) -> None:
+        """Make systems of this class."""
+        subject = subject_of(kind)
+        self.LEVELS: Mapping[str, Callable[[dict[str, Any]], System]] = {subject.level: partial(subject.make, kind)}
         self.about: dict[str, Any] = {
             "engine": kind.__qualname__,
             "version": str(getattr(kind, "version", "unversioned")),
-            "capabilities": {LEVEL: capabilities(kind)},
+            "capabilities": {subject.level: subject.capabilities(kind)},
         }
         """What a hello says of it."""
 
@@ -43,16 +44,16 @@ class Adapter:
 class InProcess:
     """What `kvproof.engines.session.Session` is for a worker, without one: `hunt` asks either."""
 
-    def __init__(self, kind: type[BlockManager], seconds: float = _SECONDS) -> None:
+    def __init__(self, kind: Adapter, seconds: float = _SECONDS) -> None:
         """Ask this manager; an operation may take so long.
 
         Raises:
             UsageError: it lacks what every manager has.
         """
-        self._adapter, self._seconds = Adapter(kind), seconds
+        self._adapter, self._seconds = Served(kind), seconds
         about = self._adapter.about
         can = msgspec.convert(about["capabilities"], dict[str, Capabilities])
-        self.hello = Hello(PROTOCOL, about["engine"], about["version"], [LEVEL], can)
+        self.hello = Hello(PROTOCOL, about["engine"], about["version"], [*can], can)
 
     def run(self, case: Case) -> Run:
         """Let a fresh manager do a case. What it says that cannot be read is garbage, and a finding."""

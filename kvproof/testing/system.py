@@ -5,11 +5,8 @@ It plays what a server does around its block manager, in the words of `docs/prot
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from operator import index
 from typing import Any
 
@@ -18,10 +15,9 @@ from ..errors import UsageError
 from ..judge.record import World
 from ..judge.shapes import problem_of_dialect
 from .manager import BlockManager, Refused, Request
+from .scheduler import SKIPPED, Scheduler, numbers
 
 __all__ = ["LEVEL", "Refused", "System", "capabilities", "has"]
-
-SKIPPED = object()
 
 _STATE = {
     "ref": "ref_counts",
@@ -70,10 +66,8 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     }
 
 
-class System:
+class System(Scheduler):
     """One manager, and the requests that the kit's scheduler has."""
-
-    SKIPPED = SKIPPED
 
     def __init__(self, kind: type[BlockManager], setup: dict[str, Any]) -> None:
         """Make a manager from a setup.
@@ -81,19 +75,16 @@ class System:
         Raises:
             Refused: it does not take one like that.
         """
-        self._kind, self._can = kind, capabilities(kind)
-        blocks, self._size, caching = _read(setup, self._can["options"])
+        can = capabilities(kind)
+        blocks, self._size, caching = _read(setup, can["options"])
         self._events: bool = setup.get("events", False)
-        options = {"caching": caching} if "caching" in self._can["options"] else {}
-        self._manager = kind(blocks, self._size, **options)
-        self._shows = self._can["visible"]["device"]
-        self._operations = frozenset(self._can["operations"])
+        options = {"caching": caching} if "caching" in can["options"] else {}
+        super().__init__(kind(blocks, self._size, **options), can["operations"])
+        self._kind = kind
+        self._shows = can["visible"]["device"]
         self._looks_up = has(kind, "lookup")
-        self._waiting: dict[str, Request] = {}
-        self._running: dict[str, Request] = {}
         self._numbers: dict[Hashable, int] = {}
         self._told: dict[str, list[int]] = {}
-        self._effects: list[list[Any]] = []
         null = kind.null_block
         self._blocks = blocks + (null is not None)
         device = {"blocks": self._blocks, **({} if null is None else {"null": null})}
@@ -111,88 +102,26 @@ class System:
 
     # ----------------------------------------------------------------------------------------------------- the protocol
 
-    def do(self, op: str, args: dict[str, Any]) -> Any:
-        """Do an operation."""
-        if op not in self._operations:
-            raise ValueError(f"there is no operation {op}")
-        operation: Callable[..., Any] = getattr(self, f"_{op}")
-        result = operation(**args)
-        if result is not SKIPPED and self._events:
-            self._tell_events()
-            self._tell("boundary", "device")
-        return result
-
-    def take_effects(self) -> list[list[Any]]:
-        """Return the effects since the last call."""
-        effects, self._effects = self._effects, []
-        return effects
-
     def state(self) -> dict[str, Any]:
         """Return what the manager tells of its state."""
         told = {name: getattr(self, f"_shown_{name}")() for name in self._shows}
-        tables = {name: [_blocks(self._ask("table", request))] for name, request in self._running.items()}
+        tables = {name: [numbers(self._ask("table", request))] for name, request in self._running.items()}
         counts = {"waiting": len(self._waiting), "running": len(self._running), "pending": 0}
         return {"pools": {"device": told}, "tables": tables, **counts}
 
-    def _tell(self, *effect: Any) -> None:
-        self._effects.append(list(effect))
-
     # ------------------------------------------------------------------------------------------------------- operations
 
-    def _start(
-        self, request: str, prompt: list[int], most: int = 0, adapter: str | None = None, salt: str | None = None
-    ) -> Any:
-        if request in self._waiting or request in self._running:
-            return SKIPPED
-        new = self._waiting[request] = Request(request, list(prompt), adapter, salt)
-        self._tell("request", request, {"tokens": list(prompt), "adapter": adapter, "salt": salt})
-        return self._admit(new, most)
-
-    def _resume(self, request: str) -> Any:
-        waiting = self._waiting.get(request)
-        return SKIPPED if waiting is None else self._admit(waiting, 0)
-
-    def _step(self, request: str, most: int) -> Any:
-        running = self._running.get(request)
-        if running is None or running.computed >= len(running.tokens):
-            return SKIPPED
-        until = len(running.tokens) if not most else min(len(running.tokens), running.computed + most)
-        return self._advance(running, until)
-
-    def _grow(self, request: str, tokens: list[int]) -> Any:
-        running = self._running.get(request)
-        if running is None or running.computed < len(running.tokens):
-            return SKIPPED
-        before = len(running.tokens)
-        running.tokens += tokens
-        table = self._ask("allocate", running, len(running.tokens))
+    def _grown(self, request: Request, tokens: list[int]) -> bool:
+        before = len(request.tokens)
+        request.tokens += tokens
+        table = self._ask("allocate", request, len(request.tokens))
         if table is None:
-            del running.tokens[before:]
+            del request.tokens[before:]
             return False
-        self._tell("append", request, list(tokens))
-        self._tell_keys(running)
-        self._compute(running, table, len(running.tokens))
+        self._tell("append", request.name, list(tokens))
+        self._tell_keys(request)
+        self._compute(request, table, len(request.tokens))
         return True
-
-    def _finish(self, request: str) -> Any:
-        return self._end(request, "finished") if request in self._running else SKIPPED
-
-    def _abort(self, request: str) -> Any:
-        if request in self._running:
-            return self._end(request, "aborted")
-        if self._waiting.pop(request, None) is None:
-            return SKIPPED
-        self._tell("end", request, "aborted")
-        return None
-
-    def _preempt(self, request: str) -> Any:
-        running = self._running.get(request)
-        if running is None:
-            return SKIPPED
-        self._let_go(running)
-        self._waiting[request] = running
-        self._tell("preempted", request)
-        return None
 
     def _evict(self, block: int) -> Any:
         if not 0 <= block < self._blocks or block == self._kind.null_block:
@@ -203,25 +132,13 @@ class System:
     def _reset(self) -> Any:
         return bool(self._ask("reset"))
 
-    def _drain(self) -> Any:
-        """What runs finishes; then what waits is admitted and finishes, the oldest first."""
-        steps = 0
-        for name in [*self._running]:
-            self._end(name, "finished")
-            steps += 1
-        for name, request in [*self._waiting.items()]:
-            if self._admit(request, 0):
-                self._end(name, "finished")
-                steps += 2
-        return {"left": len(self._waiting), "pending": 0, "steps": steps}
-
     # -------------------------------------------------------------------------------------- what operations are made of
 
     def _admit(self, request: Request, most: int) -> bool:
         """Look up, hold, make room and compute; without room nothing has happened."""
         self._tell_keys(request)
         size, length = self._size, len(request.tokens)
-        request.found = _blocks(self._ask("lookup", request)) if self._looks_up else []
+        request.found = numbers(self._ask("lookup", request)) if self._looks_up else []
         request.cached = len(request.found) * size
         until = min(length, request.cached + (most or length))
         table = self._ask("allocate", request, until)
@@ -230,7 +147,7 @@ class System:
             return False
         self._running[request.name] = self._waiting.pop(request.name)
         cached = request.cached
-        found = request.found if self._looks_up else _blocks(table)[: -(-cached // size)]
+        found = request.found if self._looks_up else numbers(table)[: -(-cached // size)]
         self._tell("lookup", request.name, cached, 0, length - 1)
         self._tell("found", request.name, [list(found)], cached)
         request.computed = min(cached, length)
@@ -246,7 +163,7 @@ class System:
 
     def _compute(self, request: Request, table: Iterable[Any], until: int) -> None:
         """The forward pass up to a position, in the blocks of this table, and its result."""
-        request.table = _blocks(table)
+        request.table = numbers(table)
         self._tell("table", request.name, 0, 0, list(request.table))
         if request.computed < until:
             self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])
@@ -254,12 +171,7 @@ class System:
         self._ask("commit", request, until)
         self._tell("processed", request.name, until)
 
-    def _end(self, name: str, how: str) -> Any:
-        self._let_go(self._running[name])
-        self._tell("end", name, how)
-        return None
-
-    def _let_go(self, request: Request) -> None:
+    def _let_go(self, request: Request, *, finished: bool = False) -> None:  # noqa: ARG002
         self._ask("free", request)
         del self._running[request.name]
         request.table, request.found, request.cached, request.computed = [], [], 0, 0
@@ -282,6 +194,11 @@ class System:
             raise ValueError(f"keys() returned {len(keys)} keys, and {request.name} has {len(ends)} full blocks")
         return keys
 
+    def _done(self) -> None:
+        if self._events:
+            self._tell_events()
+            self._tell("boundary", "device")
+
     def _tell_events(self) -> None:
         for event in self._ask("take_events"):
             kind, *rest = event
@@ -298,17 +215,17 @@ class System:
     # -------------------------------------------------------------------------------------------------------- the state
 
     def _shown_ref(self) -> list[int]:
-        return _blocks(self._ask("ref_counts"))
+        return numbers(self._ask("ref_counts"))
 
     def _shown_free(self) -> list[int]:
-        return _blocks(self._ask("free_queue"))
+        return numbers(self._ask("free_queue"))
 
     def _shown_num_free(self) -> int:
         return index(self._ask("num_free"))
 
     def _shown_cached(self) -> list[list[Any]]:
         entries = self._ask("cached").items()
-        return [[self._number(key), 0, _blocks(at) if isinstance(at, Iterable) else [index(at)]] for key, at in entries]
+        return [[self._number(key), 0, numbers(at) if isinstance(at, Iterable) else [index(at)]] for key, at in entries]
 
     def _shown_hashes(self) -> list[list[Any]]:
         return [[index(block), [[self._number(key), 0]]] for block, key in self._ask("block_keys").items()]
@@ -318,28 +235,6 @@ class System:
     def _number(self, key: Hashable) -> int:
         """The number of a key: they are numbered as they are met."""
         return self._numbers.setdefault(key, len(self._numbers))
-
-    def _ask(self, method: str, *args: Any) -> Any:
-        """Call the manager, and wait for an answer that takes its time."""
-        answer = getattr(self._manager, method)(*args)
-        return _runner().run(_waited(answer)) if inspect.isawaitable(answer) else answer
-
-
-@cache
-def _runner() -> asyncio.Runner:
-    """One event loop for all managers: what is bound to it in one call is there in the next."""
-    runner = asyncio.Runner()
-    atexit.register(runner.close)
-    return runner
-
-
-async def _waited(answer: Any) -> Any:
-    return await answer
-
-
-def _blocks(told: Iterable[Any]) -> list[int]:
-    """Numbers of blocks as plain numbers, whatever kind of integers they are."""
-    return [index(block) for block in told]
 
 
 def _read(setup: dict[str, Any], options: list[str]) -> tuple[int, int, bool]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..judge.history import history
-from ..judge.record import Case, State, Step
+from ..judge.record import Case, State, Step, TreeState
 from ..judge.violation import Verdict
 from ..spec.rules import RULES
 
 if TYPE_CHECKING:
-    from .manager import BlockManager
+    from .subjects import Adapter
 
 __all__ = ["BESIDE", "played", "regression_test", "replay_line", "short", "story", "tell"]
 
@@ -41,6 +41,7 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
     yield f"  setup: {short(case.setup)}"
     yield from played(case, found)
     yield from _histories(found)
+    yield from _asked(found.answer.steps, found.at)
     yield from _around(found.answer.steps, found.at)
     if path is not None:
         yield f"  again: {replay_line(target, path)}"
@@ -114,7 +115,32 @@ def _lines(state: State) -> Iterator[str]:
     for tier, blocks in state.holds.items():
         if blocks:
             yield f"{tier} blocks held by transfers and pins: {short(blocks)}"
+    if state.tree is not None:
+        yield from _lines_of_tree(state.tree)
     yield f"requests and transfers: {state.waiting} waiting, {state.running} running, {state.pending} transfers"
+
+
+def _lines_of_tree(tree: TreeState) -> Iterator[str]:
+    if tree.evictable is not None or tree.protected is not None:
+        yield f"tree sizes: evictable {short(tree.evictable)}, protected {short(tree.protected)}"
+    for number, node in enumerate(tree.nodes or ()):
+        place = "below the root" if node.parent is None else f"below node {node.parent}"
+        space = "" if node.namespace is None else f" of namespace {node.namespace}"
+        yield f"tree node {number}: tokens {short(node.tokens)}{space} at {short(node.slots)} {place}" + (
+            "" if node.lock_ref is None else f", lock_ref {node.lock_ref}"
+        )
+
+
+_ASKED = ("matched", "inserted", "locked", "unlocked", "evicted", "forgotten", "page stored", "page removed")
+"""What is asked of a prefix tree, and what it tells, within an operation (`tree_system.py`)."""
+
+
+def _asked(steps: list[Step], at: int) -> Iterator[str]:
+    """What the last operation asked a prefix tree, in order."""
+    calls = [effect for effect in (steps[at].effects if at < len(steps) else ()) if effect[0] in _ASKED]
+    if calls:
+        yield "  in the last operation:"
+        yield from (f"    {name} {', '.join(map(short, fields))}".rstrip() for name, *fields in calls)
 
 
 def short(value: Any, *, brackets: bool = True) -> str:
@@ -125,13 +151,13 @@ def short(value: Any, *, brackets: bool = True) -> str:
     return msgspec.json.encode(value).decode().replace(",", ", ").replace('"', "")
 
 
-def story(kind: type[BlockManager], case: Case, found: Verdict) -> str:
+def story(kind: Adapter, case: Case, found: Verdict) -> str:
     """What is wrong with a manager, what led there, and a test that shows it again."""
     test = "\n".join(f"    {line}".rstrip() for line in regression_test(kind, case, found).splitlines())
     return "\n".join([*tell(kind.__qualname__, case, found), "  a test to keep:", "", test, ""])
 
 
-def regression_test(kind: type[BlockManager], case: Case, found: Verdict) -> str:
+def regression_test(kind: Adapter, case: Case, found: Verdict) -> str:
     """Python text of a test that plays a case, to be pasted beside the manager."""
     violation = found.violation
     name = re.sub(r"\W+", "_", f"{violation.rule} {violation.oracle}".lower())

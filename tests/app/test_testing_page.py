@@ -10,11 +10,13 @@ from pathlib import Path
 from .test_pytest_plugin import EXAMPLE, pytest_in
 from .test_tutorial import BLOCK, plain
 
+TREE = EXAMPLE.parent / "prefix-tree"
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE / "pool.py", tmp_path)
+    shutil.copy(TREE / "radix.py", tmp_path)
     seen = 0
     for kind, text in BLOCK.findall(PAGE.read_text()):
         if kind == "python":
@@ -31,7 +33,8 @@ def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     assert seen >= 10
 
 
-def test_the_adapter_of_the_example_is_short() -> None:
+def test_the_adapters_of_the_examples_are_short() -> None:
     assert len((EXAMPLE / "test_pool.py").read_text().splitlines()) <= 60
     assert len((EXAMPLE / "pool.py").read_text().splitlines()) <= 150
     assert "of 145 lines" in PAGE.read_text()
+    assert len((TREE / "test_radix.py").read_text().splitlines()) <= 50

@@ -294,7 +294,7 @@ def test_a_pool_that_does_something_else_than_machine_p_is_found(pool: type[Pool
     base = _Copies if issubclass(pool, pool_faults.CopiesPool) else example.TestPool
     kind = type(pool.__name__, (base,), {"kind": pool})
     assert base is not _Copies or fuzz_manager(kind, examples=40).broken == {}, "no rule alone notices it"
-    fuzzed = fuzz_manager(kind, seconds=10, findings=1, lockstep=True)
+    fuzzed = fuzz_manager(kind, seconds=60, findings=1, lockstep=True)
     told = "".join(story for of_rule in fuzzed.broken.values() for story in of_rule)
     assert said in told
     assert ", lockstep=True)" in told or base is not _Copies

@@ -5,7 +5,7 @@ Requests are named by the case, prompts are given in full, and a driver is asked
 is skipped. A request never has more tokens than the device holds, so that it can always run alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -48,9 +48,9 @@ def more_oracles(_case: Case) -> Callable[[World], list[RequestsOracle | WordsOr
     return lambda world: [RequestsOracle(world), WordsOracle(world)]
 
 
-def profiles(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Case]]:
-    """Return the families of cases that a driver can do, by name."""
-    return {name: _cases(capabilities, name, setup) for name, setup in setups(capabilities).items()}
+def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases that a driver can do, by name; ``often``: how often operations are drawn in all."""
+    return {name: _cases(capabilities, name, setup, often) for name, setup in setups(capabilities).items()}
 
 
 def closing(capabilities: Capabilities) -> list[Op]:
@@ -82,21 +82,25 @@ def _setup(
     return st.fixed_dictionaries({"blocks": blocks, "block_tokens": size} | more)
 
 
-def _cases(capabilities: Capabilities, profile: str, setup: st.SearchStrategy[Setup]) -> st.SearchStrategy[Case]:
+def _cases(
+    capabilities: Capabilities, profile: str, setup: st.SearchStrategy[Setup], often: Mapping[str, int] | None
+) -> st.SearchStrategy[Case]:
     plays = st.binary(min_size=_WIDTH * 6, max_size=_WIDTH * 40)
-    return st.builds(lambda made, play: draw(capabilities, profile, made, play), setup, plays)
+    return st.builds(lambda made, play: draw(capabilities, profile, made, play, often), setup, plays)
 
 
-def draw(capabilities: Capabilities, profile: str, setup: Setup, play: bytes) -> Case:
+def draw(
+    capabilities: Capabilities, profile: str, setup: Setup, play: bytes, often: Mapping[str, int] | None = None
+) -> Case:
     """Return the case that these bytes stand for: five make an operation."""
-    weights = _WEIGHTS.get(profile, _USUAL)
+    weights = {**_WEIGHTS.get(profile, _USUAL), **(often or {})}
     if "host_blocks" not in setup:
         weights = {**weights, "mirror": 0}
-    often = [name for name in OPERATIONS if name in capabilities.operations for _ in range(weights[name])]
+    names = [name for name in OPERATIONS if name in capabilities.operations for _ in range(weights[name])]
     player = _Player(setup, capabilities, tenants=profile == "tenants", again=profile == "again")
     for at in range(0, len(play) - _WIDTH + 1, _WIDTH):
         # A case begins with a request: without one there is nothing to do.
-        name = often[play[at] % len(often)] if player.lengths else "start"
+        name = names[play[at] % len(names)] if player.lengths else "start"
         player.do(name, *play[at + 1 : at + _WIDTH])
     return Case(LEVEL, setup, player.ops)
 

@@ -38,7 +38,7 @@ def _fitting(case: Case) -> Case:
             left[request] -= len(fitted["tokens"])
             if not fitted["tokens"]:
                 continue
-        elif name == "evict":
+        elif name == "evict" and "block" in args:
             fitted["block"] = min(args["block"], blocks)
         if "most" in args:
             fitted["most"] = min(args["most"], 2 * size)

@@ -1,0 +1,106 @@
+"""A prefix tree by what it shows of its nodes: their shape (R1), what is where (R2, R4, R5), their locks (R3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from ..ghost import Ghost
+from ..record import TreeNode
+from ..violation import Violation
+from .tree_books import Books
+
+__all__ = ["node_sizes", "wrong_nodes"]
+
+
+@dataclass
+class _Shown:
+    """The pages of a node."""
+
+    node: TreeNode
+    prefixes: list[int]
+
+
+def node_sizes(nodes: Sequence[TreeNode], page: int, ghost: Ghost) -> dict[int, int]:
+    """How many slots the node of each page has."""
+    return {prefix: len(each.node.slots) for each in _shown(nodes, page, ghost) for prefix in each.prefixes}
+
+
+def wrong_nodes(
+    nodes: Sequence[TreeNode], books: Books, page: int, ghost: Ghost, kinds: Set[str], of_locks: str
+) -> Iterator[Violation]:
+    """Yield what is wrong with the nodes after a step with effects of these kinds.
+
+    ``of_locks`` is the rule that a wrong number of locks breaks.
+    """
+    shape = next(_shape(nodes, page), None)
+    if shape is not None:
+        yield shape
+        return
+    shown = [*_shown(nodes, page, ghost)]
+    yield from _places(shown, books, page, kinds)
+    for each in shown:
+        expected = books.pages[each.prefixes[0]].locks if each.prefixes[0] in books.pages else 0
+        if each.node.lock_ref is not None and each.node.lock_ref != expected:
+            text = (
+                f"the node of slots {each.node.slots} has lock_ref {each.node.lock_ref}, and {expected} locks cover it"
+            )
+            yield Violation(of_locks, "lock_ref", text, ("few" if each.node.lock_ref < expected else "many",))
+            return
+
+
+def _shape(nodes: Sequence[TreeNode], page: int) -> Iterator[Violation]:
+    """R1: whole pages; siblings differ in the first. R2: no slot in two places."""
+    firsts: set[tuple[object, ...]] = set()
+    slots: set[int] = set()
+    for node in nodes:
+        if not node.tokens or len(node.tokens) % page or len(node.tokens) != len(node.slots):
+            text = f"a node has {len(node.tokens)} tokens and {len(node.slots)} slots, and a page has {page}"
+            yield Violation("R1", "edges are whole pages", text)
+        first = (node.parent, node.namespace if node.parent is None else None, *node.tokens[:page])
+        if first in firsts:
+            text = f"two children of one node begin with the page {node.tokens[:page]}"
+            yield Violation("R1", "siblings differ", text)
+        firsts.add(first)
+        twice = slots & {*node.slots}
+        if twice or len({*node.slots}) != len(node.slots):
+            yield Violation("R2", "a slot in two places", f"the slots {node.slots} of a node: one is there twice")
+        slots |= {*node.slots}
+
+
+def _shown(nodes: Sequence[TreeNode], page: int, ghost: Ghost) -> Iterator[_Shown]:
+    """The prefixes of each node's pages, by the tokens on the way to it."""
+    ends: list[int] = []
+    for node in nodes:
+        at = ghost.contents.root(None, node.namespace) if node.parent is None else ends[node.parent]
+        prefixes: list[int] = []
+        for n, token in enumerate(node.tokens, start=1):
+            at = ghost.contents.after(at, token)
+            if n % page == 0:
+                prefixes.append(at)
+        ends.append(at)
+        yield _Shown(node, prefixes)
+
+
+def _places(shown: Sequence[_Shown], books: Books, page: int, kinds: Set[str]) -> Iterator[Violation]:
+    """What was inserted and not evicted is there, at its slots, and nothing else is."""
+    rule = "R2" if "evicted" in kinds else "R5" if "inserted" in kinds else "R4"
+    there: set[int] = set()
+    for each in shown:
+        for n, prefix in enumerate(each.prefixes):
+            slots = each.node.slots[n * page : (n + 1) * page]
+            expected = books.pages.get(prefix)
+            there.add(prefix)
+            if expected is None:
+                yield Violation(
+                    rule, "in the tree, not inserted", f"the tree has a page at {slots} that is not its own"
+                )
+                return
+            if [*expected.slots] != slots:
+                text = f"the tree has a page at {slots} that was inserted at {[*expected.slots]}"
+                yield Violation(rule, "inserted elsewhere", text)
+                return
+    if lost := books.pages.keys() - there:
+        slots = [*books.pages[min(lost)].slots]
+        text = f"the page at {slots} was inserted and not evicted, and no node has it: its slots are nobody's"
+        yield Violation(rule, "inserted, not in the tree", text)

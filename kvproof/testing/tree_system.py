@@ -1,0 +1,329 @@
+"""A `PrefixTree` as a system of the level ``tree``: the kit's scheduler and allocator, which tell what was asked.
+
+What happens to the tree is told in effects of its own, since only its oracle reads them. A prefix is named by a request
+that has it, and its length:
+
+- ``["matched", r, n, [slots]]``: of r's first n tokens this was found.
+- ``["inserted", r, n, [slots], had]``: r's first n tokens stand in these slots; so many were there before.
+- ``["locked", r, n]``, ``["unlocked", r, n]``: a lock where r's first n tokens end.
+- ``["evicted", n, [slots]]``: n slots were wanted, these came free. ``["forgotten"]``: a reset.
+- ``["page stored", k, parent, [tokens], namespace]``, ``["page removed", k]``, ``["pages cleared"]``: events.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from operator import index
+from typing import Any
+
+from ..errors import UsageError
+from .manager import Refused, Request
+from .scheduler import SKIPPED, Scheduler, numbers
+from .tree import Edge, PrefixTree
+
+__all__ = ["LEVEL", "TreeSystem", "capabilities", "has"]
+
+LEVEL = "tree"
+
+_ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "drain")
+_SIZES = ("evictable", "protected")
+
+_ENDLESS = 40
+"""So many times the slots that a case asks for has an allocator that nobody can ask to evict."""
+
+
+def has(kind: type[PrefixTree], method: str) -> bool:
+    """Tell whether a tree overrides a method."""
+    return getattr(kind, method) is not getattr(PrefixTree, method)
+
+
+def capabilities(kind: type[PrefixTree]) -> dict[str, Any]:
+    """What a tree can do and tell, as a hello says it.
+
+    Raises:
+        UsageError: it lacks what every tree has, or says what is no word.
+    """
+    for method in ("match", "insert"):
+        if not has(kind, method):
+            raise UsageError(f"{kind.__qualname__} has no {method}(); kvproof.testing.PrefixTree says what it must do")
+    for one, other in (("lock", "unlock"), ("children", "edge")):
+        if has(kind, one) != has(kind, other):
+            raise UsageError(f"{kind.__qualname__} has only one of {one}() and {other}(); they come together")
+    if not kind.page_sizes or min(kind.page_sizes) < 1:
+        raise UsageError(f"{kind.__qualname__}: page_sizes are numbers above 0")
+    if kind.order not in (None, "lru"):
+        raise UsageError(f"{kind.__qualname__}.order is {kind.order!r}; it is lru or None")
+    return {
+        "operations": [*_ALWAYS, "again", *(name for name in ("evict", "reset") if has(kind, name))],
+        "tenants": ["salt"] if kind.namespaces else [],
+        "block_tokens": list(kind.page_sizes),
+        "tokens_per_grow": 3,
+    }
+
+
+class TreeSystem(Scheduler):
+    """One tree, the slots around it, and the requests that the kit's scheduler has.
+
+    A request's ``own`` is what its lock is on; ``found`` are the slots of its table that the tree has: the first ones.
+    """
+
+    def __init__(self, kind: type[PrefixTree], setup: dict[str, Any]) -> None:
+        """Make a tree from a setup.
+
+        Raises:
+            Refused: it does not take one like that.
+        """
+        can = capabilities(kind)
+        pages, self._page = _read(setup)
+        slots = pages * self._page
+        super().__init__(kind(slots, self._page), can["operations"])
+        self._locks, self._evicts = has(kind, "lock"), has(kind, "evict")
+        self._walks, self._events = has(kind, "children"), has(kind, "take_events")
+        self._checks_in = has(kind, "check_in")
+        self._sizes = [name for name in _SIZES if has(kind, f"{name}_size")]
+        if not self._evicts:
+            pages, slots = pages * _ENDLESS, slots * _ENDLESS
+        self._slots = slots
+        self._free = deque(range(pages))
+        self._loose: set[int] = set()
+        """Free slots of pages that are not free as a whole."""
+        self._numbers: dict[Hashable, int] = {}
+        self.world: dict[str, Any] = {
+            "groups": [{"kind": "full", "block": 1}],
+            "tiers": {"device": {"blocks": slots}},
+            "hash_block": 1,
+            "notes": {
+                "keys": "tokens",
+                "page": self._page,
+                "order": kind.order,
+                "events": self._events,
+                "locks": self._locks,
+                "checks_in": self._checks_in,
+            },
+        }
+
+    # ----------------------------------------------------------------------------------------------------- the protocol
+
+    def state(self) -> dict[str, Any]:
+        """Return what the tree tells of its state."""
+        tables = {name: [[*request.table]] for name, request in self._running.items()}
+        counts = {"waiting": len(self._waiting), "running": len(self._running), "pending": 0}
+        tree: dict[str, Any] = {name: index(self._ask(f"{name}_size")) for name in self._sizes}
+        if self._walks:
+            tree["nodes"] = [*self._walk()]
+        return {"pools": {}, "tables": tables, "tree": tree, **counts}
+
+    def _walk(self) -> Iterator[dict[str, Any]]:
+        """The nodes, parents first; no more of them than a tree can have, since one that is broken may have a cycle."""
+        waiting: deque[tuple[int | None, Any]] = deque((None, node) for node in self._ask("children", None))
+        number = 0
+        while waiting and number <= self._slots:
+            parent, node = waiting.popleft()
+            edge: Edge = self._ask("edge", node)
+            lock_ref = None if edge.lock_ref is None else index(edge.lock_ref)
+            told = {"tokens": numbers(edge.tokens), "slots": numbers(edge.slots), "lock_ref": lock_ref}
+            yield {"parent": parent, "namespace": edge.namespace, **told}
+            waiting += ((number, child) for child in self._ask("children", node))
+            number += 1
+
+    # ------------------------------------------------------------------------------------------------------- operations
+
+    def _again(self) -> Any:
+        """What is checked in is inserted once more: the tree has all of it."""
+        for request in self._running.values():
+            if request.found:
+                self._insert(request, len(request.found))
+        return None if self._running else SKIPPED
+
+    def _evict(self, tokens: int) -> Any:
+        return self._make_free(tokens) if self._may_evict() else SKIPPED
+
+    def _reset(self) -> Any:
+        if self._running:
+            return SKIPPED
+        self._ask("reset")
+        self._tell("forgotten")
+        self._free, self._loose = deque(range(self._slots // self._page)), set()
+        return True
+
+    # -------------------------------------------------------------------------------------- what operations are made of
+
+    def _admit(self, request: Request, most: int) -> bool:
+        """Match, lock, make room and compute; without room the request waits, and holds nothing."""
+        length = len(request.tokens)
+        if not self._locks and not self._running:
+            self._make_room(-(-length // self._page))  # What is found later could be evicted.
+        request.found, request.own = self._match(request, length - 1)
+        self._lock(request, len(request.found))
+        request.table, request.cached = [*request.found], len(request.found)
+        self._running[request.name] = self._waiting.pop(request.name)
+        until = min(length, request.cached + (most or length))
+        if not self._extend(request, until):
+            self._let_go(request)
+            self._waiting[request.name] = request
+            return False
+        self._tell("lookup", request.name, request.cached, 0, length - 1)
+        self._tell("found", request.name, [[*request.found]], request.cached)
+        request.computed = min(request.cached, length)
+        self._compute(request, max(until, request.computed))
+        self._check_in(request)
+        return True
+
+    def _advance(self, request: Request, until: int) -> bool:
+        if not self._extend(request, until):
+            return False
+        self._compute(request, until)
+        self._check_in(request)
+        return True
+
+    def _grown(self, request: Request, tokens: list[int]) -> bool:
+        if not self._extend(request, len(request.tokens) + len(tokens)):
+            return False
+        request.tokens += tokens
+        self._tell("append", request.name, list(tokens))
+        self._compute(request, len(request.tokens))
+        return True
+
+    def _compute(self, request: Request, until: int) -> None:
+        self._tell("table", request.name, 0, 0, [*request.table])
+        if request.computed < until:
+            self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])
+        request.computed = until
+        self._tell("processed", request.name, until)
+
+    def _check_in(self, request: Request) -> None:
+        """What is computed of whole pages becomes the tree's, duplicates are freed, and the lock moves there.
+
+        The new lock comes first: between the two nothing must be evictable.
+        """
+        held, old, whole = len(request.found), request.own, request.computed // self._page * self._page
+        if whole <= held:
+            return
+        slots = request.table[:whole]
+        if self._checks_in:
+            had = self._checked_in(request, whole)
+        else:
+            had = self._insert(request, whole)
+            request.found, request.own = self._match(request, whole)
+            self._lock(request, len(request.found))
+            self._unlock(request, old, held)
+        self._give_back(slots[held:had])
+        request.table[:whole] = request.found
+        self._tell("table", request.name, 0, 0, [*request.table])
+
+    def _let_go(self, request: Request, *, finished: bool = False) -> None:
+        """The request's lock is released, and what is its own is freed; one that has finished checks in before."""
+        if finished:
+            self._check_in(request)
+        self._unlock(request, request.own, len(request.found))
+        self._give_back(request.table[len(request.found) :][::-1])
+        del self._running[request.name]
+        request.table, request.found, request.own, request.cached, request.computed = [], [], None, 0, 0
+
+    # ------------------------------------------------------------------------------------------------- the tree's part
+
+    def _match(self, request: Request, most: int) -> tuple[list[int], Any]:
+        told, node = self._ask("match", request.tokens[:most], request.salt)
+        slots = numbers(told)
+        self._tell("matched", request.name, most, slots)
+        return slots, node
+
+    def _insert(self, request: Request, most: int) -> int:
+        slots = request.table[:most]
+        had = index(self._ask("insert", request.tokens[:most], [*slots], request.salt))
+        self._tell("inserted", request.name, most, slots, had)
+        return had
+
+    def _checked_in(self, request: Request, whole: int) -> int:
+        """The tree checks in by itself: it inserts, and moves the lock."""
+        held, slots = len(request.found), request.table[:whole]
+        told = self._ask("check_in", request.tokens[:whole], [*slots], request.own, request.salt)
+        had, request.found, request.own = index(told[0]), numbers(told[1]), told[2]
+        self._tell("inserted", request.name, whole, slots, had)
+        self._tell("matched", request.name, whole, [*request.found])
+        self._tell("locked", request.name, len(request.found))
+        self._tell("unlocked", request.name, held)
+        return had
+
+    def _lock(self, request: Request, most: int) -> None:
+        if self._locks:
+            self._ask("lock", request.own)
+        self._tell("locked", request.name, most)
+
+    def _unlock(self, request: Request, node: Any, most: int) -> None:
+        if self._locks:
+            self._ask("unlock", node)
+        self._tell("unlocked", request.name, most)
+
+    def _done(self) -> None:
+        """Tell the tree's events."""
+        for event in self._ask("take_events") if self._events else ():
+            match event:
+                case ("stored", key, parent, tokens, *rest) if len(rest) <= 1:
+                    above = None if parent is None else self._number(parent)
+                    self._tell("page stored", self._number(key), above, numbers(tokens), *(rest or [None]))
+                case ("removed", key):
+                    self._tell("page removed", self._number(key))
+                case ("cleared",):
+                    self._tell("pages cleared")
+                case _:
+                    raise ValueError(f"take_events() told {event!r}; there are stored, removed and cleared")
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    # -------------------------------------------------------------------------------------------------------- the slots
+
+    def _extend(self, request: Request, tokens: int) -> bool:
+        """Let a request's table have slots for so many tokens, in whole pages; for want of room, evict."""
+        pages = -(-tokens // self._page) - len(request.table) // self._page
+        self._make_room(pages)
+        if pages > len(self._free):
+            return False
+        for page in [self._free.popleft() for _ in range(pages)]:
+            request.table += range(page * self._page, (page + 1) * self._page)
+        return True
+
+    def _make_room(self, pages: int) -> None:
+        """Evict what is missing for so many free pages, where that can be done."""
+        if pages > len(self._free) and self._may_evict():
+            self._make_free((pages - len(self._free)) * self._page)
+
+    def _may_evict(self) -> bool:
+        """A tree without locks would evict what is read."""
+        return self._evicts and (self._locks or not self._running)
+
+    def _make_free(self, tokens: int) -> list[int]:
+        slots = numbers(self._ask("evict", tokens))
+        self._tell("evicted", tokens, slots)
+        self._give_back(slots)
+        return slots
+
+    def _give_back(self, slots: Iterable[int]) -> None:
+        """Slots are free; a page is when all of its slots are. What never was one is judged, and stays away."""
+        for slot in slots:
+            page = slot // self._page
+            self._loose.add(slot)
+            whole = range(page * self._page, (page + 1) * self._page)
+            if self._loose.issuperset(whole) and 0 <= slot < self._slots:
+                self._loose.difference_update(whole)
+                if page not in self._free:
+                    self._free.append(page)
+
+
+def _read(setup: dict[str, Any]) -> tuple[int, int]:
+    """The pages, and the tokens of a page.
+
+    Raises:
+        Refused: that is no setup.
+    """
+    if unknown := sorted({*setup} - {"blocks", "block_tokens"}):
+        raise Refused(f"there is no option {unknown[0]}")
+    pages, size = setup.get("blocks"), setup.get("block_tokens")
+    for name, value in (("blocks", pages), ("block_tokens", size)):
+        if type(value) is not int or value < 1:
+            raise Refused(f"{name} must be a number above 0")
+    assert isinstance(pages, int)
+    assert isinstance(size, int)
+    return pages, size

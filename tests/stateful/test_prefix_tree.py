@@ -1,0 +1,207 @@
+"""Prefix trees in this process: planted faults are found by the rule that names them, and nothing else is found."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from kvproof.errors import UsageError
+from kvproof.judge.sight import OF_TREES
+from kvproof.testing import PrefixTree, Refused, assert_fuzzed, assert_lockstep, assert_played
+from kvproof.testing.fuzzing import fuzz_manager
+from kvproof.testing.telling import regression_test
+
+from . import tree_faults
+from .tree_faults import FAULTS
+
+from radix import Node, Radix  # isort: skip # tree_faults puts its folder on the path
+import test_radix as example  # isort: skip
+
+
+def driven(tree: type[Radix]) -> type[PrefixTree]:
+    return type(tree.__name__, (example.TestRadix,), {"kind": tree})
+
+
+# ------------------------------------------------------------------------------------------------ what is wrong
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_is_found_by_the_rule_that_names_it(fault: type[Radix]) -> None:
+    began = time.process_time()
+    fuzzed = fuzz_manager(driven(fault), seconds=20, findings=1)
+    assert FAULTS[fault] in fuzzed.broken, fuzzed.broken
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [(tree_faults.SilentRemoval, "R8"), (tree_faults.ChildrenFirst, "R8"), (tree_faults.LeavesALock, "R7")],
+)
+def test_events_and_check_ins_of_the_trees_own_are_judged(fault: type[PrefixTree], rule: str) -> None:
+    assert rule in fuzz_manager(fault, seconds=20, findings=1).broken
+
+
+class _Least(PrefixTree):
+    """All that is needed."""
+
+    kind: type[Radix] = Radix
+
+    def __init__(self, slots: int, page_tokens: int) -> None:
+        self.tree = self.kind(page_tokens)
+
+    def match(self, tokens: Sequence[int], namespace: str | None) -> tuple[list[int], Node]:
+        return self.tree.match(tokens, namespace)
+
+    def insert(self, tokens: Sequence[int], slots: Sequence[int], namespace: str | None) -> int:
+        return self.tree.insert(tokens, slots, namespace)
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [(tree_faults.NeverHits, "R4"), (tree_faults.SplitMixesSlots, "R4"), (tree_faults.ForgetsDuplicates, "R5")],
+)
+def test_faults_are_found_in_a_tree_that_tells_nothing(fault: type[Radix], rule: str) -> None:
+    kind = type(fault.__name__, (_Least,), {"kind": fault})
+    assert rule in fuzz_manager(kind, seconds=10, findings=1).broken
+
+
+class _Cyclic(example.TestRadix):
+    """Its nodes are children of one another."""
+
+    def children(self, node: Node | None) -> Iterator[Node]:
+        yield from super().children(None)
+
+
+def test_a_walk_that_never_ends_is_ended() -> None:
+    assert {"R1", "R2"} & {*fuzz_manager(_Cyclic, examples=20, findings=1).broken}
+
+
+# -------------------------------------------------------------------------------------------- what is not wrong
+
+
+@pytest.mark.parametrize("kind", [example.TestRadix, tree_faults.RefImpl, tree_faults.ChecksIn])
+def test_a_right_tree_stays_silent(kind: type[PrefixTree]) -> None:
+    fuzzed = fuzz_manager(kind, examples=150, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.report.examples >= 150
+    assert fuzzed.report.activity.hits
+    assert fuzzed.report.activity.refusals
+    told = {"R7": "there is no check_in()", "R8": "there is no take_events()"}
+    unjudged = {example.TestRadix: told, tree_faults.RefImpl: {"R7": told["R7"]}, tree_faults.ChecksIn: {}}
+    assert fuzzed.unjudged == unjudged[kind]
+
+
+def test_a_tree_that_tells_nothing_is_judged_by_what_it_answers() -> None:
+    fuzzed = fuzz_manager(_Least, examples=60, seconds=60)
+    assert fuzzed.broken == {}
+    assert {*OF_TREES} - {*fuzzed.unjudged} == {"R4", "R5", "P6", "H8", "L1", "L2"}
+    assert fuzzed.unjudged["R6"] == "there is no evict(), there is no lock()"
+    assert fuzzed.unjudged["P13"] == "there is no namespaces"
+
+
+class _Asynchronous(example.TestRadix):
+    """It waits before it answers."""
+
+    async def match(self, tokens: Sequence[int], namespace: str | None) -> tuple[list[int], Node]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().match(tokens, namespace)
+
+    async def edge(self, node: Node) -> Any:  # type: ignore[override]
+        return super().edge(node)
+
+
+class DuckTyped:
+    """A tree that extends nothing; the adapter is made of it."""
+
+    def __init__(self, page_tokens: int) -> None:
+        self.tree = Radix(page_tokens)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tree, name)
+
+
+def test_asynchronous_and_duck_typed_trees_are_driven_alike() -> None:
+    for kind in (_Asynchronous, type("Duck", (example.TestRadix,), {"kind": DuckTyped})):
+        fuzzed = fuzz_manager(kind, examples=30)
+        assert fuzzed.broken == {}
+        assert fuzzed.report.activity.hits
+
+
+class _Unlocked(_Least):
+    """It can evict, and has no locks: it is asked only while nobody runs."""
+
+    def evict(self, tokens: int) -> list[int]:
+        return self.tree.evict(tokens)
+
+    def reset(self) -> None:
+        self.tree = self.kind(self.tree.page_tokens)
+
+
+def test_a_tree_without_locks_is_not_asked_to_evict_what_is_read() -> None:
+    fuzzed = fuzz_manager(_Unlocked, examples=60)
+    assert fuzzed.broken == {}
+    assert "R2" not in fuzzed.unjudged
+    assert "R6" in fuzzed.unjudged
+
+
+# ------------------------------------------------------------------------------------------------ how it is told
+
+
+def test_a_finding_is_a_story_and_a_test_to_keep() -> None:
+    kind = driven(tree_faults.EvictsInnerNodes)
+    fuzzed = fuzz_manager(kind, seconds=5, findings=1)
+    (told,) = fuzzed.broken["R6"]
+    assert "R6 evicts what has a child: EvictsInnerNodes, level tree" in told
+    assert "in the last operation:\n    evicted " in told
+    finding = fuzzed.report.findings[0]
+    scope: dict[str, Any] = {kind.__name__: kind}
+    exec(regression_test(kind, finding.case, finding.verdict), scope)
+    (test,) = (value for name, value in scope.items() if name.startswith("test_"))
+    with pytest.raises(AssertionError, match="R6 evicts what has a child"):
+        test()
+    scope[kind.__name__] = example.TestRadix
+    test()
+
+
+def test_trees_are_fuzzed_and_played_in_one_line() -> None:
+    assert_fuzzed(example.TestRadix, examples=10)
+    with pytest.raises(AssertionError, match="R4 a match stops short"):
+        assert_fuzzed(driven(tree_faults.NeverHits), seconds=2)
+    with pytest.raises(AssertionError, match="blocks must be a number above 0"):
+        assert_played(example.TestRadix, {"blocks": 0, "block_tokens": 2}, [])
+    with pytest.raises(UsageError, match="is no BlockManager"):
+        assert_lockstep(example.TestRadix)  # type: ignore[arg-type]
+
+
+class _Small(example.TestRadix):
+    """It is made with a few slots only."""
+
+    def __init__(self, slots: int, page_tokens: int) -> None:
+        if slots > 8:
+            raise Refused("too large")
+        super().__init__(slots, page_tokens)
+
+
+def test_what_a_tree_refuses_is_no_finding() -> None:
+    fuzzed = fuzz_manager(_Small, examples=60)
+    assert fuzzed.broken == {}
+    assert 0 < fuzzed.report.refused < fuzzed.report.examples
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"insert": PrefixTree.insert}, "has no insert()"),
+        ({"unlock": PrefixTree.unlock}, "only one of lock() and unlock()"),
+        ({"page_sizes": ()}, "numbers above 0"),
+        ({"order": "fifo"}, "it is lru or None"),
+    ],
+)
+def test_what_is_no_tree_is_one_sentence(more: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)):
+        fuzz_manager(type("Odd", (example.TestRadix,), more))
