@@ -91,13 +91,13 @@ def assert_played(
     """
     from ..engines.verdicts import judged_in
     from .fuzzing import judged_beside
-    from .session import InProcess
+    from .isolated import session_of
     from .subjects import subject_of
     from .telling import story
 
     subject = subject_of(manager)
     case = Case(subject.level, dict(setup), [(op, dict(args)) for op, args in operations])
-    session = InProcess(manager)
+    session = session_of(manager)
     found, answer = (judged_beside(session) if lockstep else judged_in(session, subject.more_oracles))(case, ())
     assert answer.refused is None, f"{manager.__qualname__} does not take this setup: {answer.refused}"
     assert found is None, "\n" + story(manager, case, found)

@@ -16,6 +16,7 @@ from ..judge.record import Answer, Case
 from ..judge.sight import said
 from ..judge.violation import Verdict, Violation
 from .beside import beside_pool, check_comparable
+from .isolated import session_of
 from .session import InProcess
 from .subjects import Adapter, overrides, subject_of
 from .telling import story
@@ -101,7 +102,7 @@ def fuzz_manager(
     subject = subject_of(kind)
     if lockstep:
         check_comparable(kind)
-    session = InProcess(kind)
+    session = session_of(kind)
     can = session.hello.capabilities[subject.level]
     with heap_at_rest(), nothing_from_modules():
         report = hunt(

@@ -84,6 +84,10 @@ class BlockManager:
     (P14). ``take``: ``head``: blocks come from the head of the free queue (P7). ``free``: ``append`` or ``split``:
     where freed blocks go (P10). ``drop``: lookups give up so many tokens. An empty dialect promises nothing."""
 
+    isolated: ClassVar[bool] = False
+    """True for native code, which may crash: each case runs in a copy of the process (a fork), and a crash is a finding
+    with its operations. It costs some milliseconds a case."""
+
     def __init__(self, blocks: int, block_tokens: int) -> None:
         """Make a fresh manager of so many usable blocks, each of so many tokens."""
 

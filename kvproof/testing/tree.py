@@ -54,6 +54,10 @@ class PrefixTree:
     order: ClassVar[str | None] = None
     """``lru``: what was used last is evicted last, and it is held to that (R6). None promises no order."""
 
+    isolated: ClassVar[bool] = False
+    """True for native code, which may crash: each case runs in a copy of the process (a fork), and a crash is a finding
+    with its operations. It costs some milliseconds a case."""
+
     def __init__(self, slots: int, page_tokens: int) -> None:
         """Make a fresh tree, for so many slots, in pages of so many tokens."""
 
