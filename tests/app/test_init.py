@@ -10,10 +10,12 @@ import pytest
 
 from kvproof.checkers import trace
 from kvproof.cli import main as cli
-from kvproof.cli.commands.init import TEST, WORKFLOW
+from kvproof.cli.commands.init import STARTS, WORKFLOW, Kind
 from kvproof.judge.sight import RULES
 
 from .test_pytest_plugin import EXAMPLE, pytest_in
+
+TEST = STARTS[Kind.POOL].test
 
 FILLED = {
     "__init__": "self.pool = Pool(blocks, block_tokens)",
@@ -23,6 +25,16 @@ FILLED = {
     "free": "self.pool.release(request.name)",
 }
 """What the example's pool has for each method."""
+
+FILLED_TREE = {
+    "__init__": "self.tree = Radix(page_tokens)",
+    "match": "return self.tree.match(tokens)",
+    "insert": "return self.tree.insert(tokens, slots)",
+    "lock": "self.tree.lock(node)",
+    "unlock": "self.tree.unlock(node)",
+    "evict": "return self.tree.evict(tokens)",
+}
+"""What the example's tree has for each method."""
 
 GIVEN = """
 from pool import Pool
@@ -34,7 +46,7 @@ def given(pool, request, tokens):
 """
 
 
-def filled(text: str) -> str:
+def filled(text: str, by: dict[str, str] = FILLED, more: str = GIVEN) -> str:
     """The skeleton with each line that raises replaced."""
     lines = text.split("\n")
     (cls,) = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
@@ -43,8 +55,8 @@ def filled(text: str) -> str:
             last = method.body[-1]
             assert isinstance(last, ast.Raise)
             assert last.lineno == last.end_lineno
-            lines[last.lineno - 1] = " " * last.col_offset + FILLED[method.name]
-    return "\n".join(lines) + GIVEN
+            lines[last.lineno - 1] = " " * last.col_offset + by[method.name]
+    return "\n".join(lines) + more
 
 
 def test_what_is_written_says_what_to_fill_in_and_passes_when_it_is(
@@ -63,6 +75,20 @@ def test_what_is_written_says_what_to_fill_in_and_passes_when_it_is(
     passed, skipped = (int(words.split()[0]) for words in done.stdout.splitlines()[-1].split(" in ")[0].split(", "))
     assert passed >= 3
     assert passed + skipped == len(RULES)
+
+
+def test_a_tree_has_a_starting_point_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(EXAMPLE.parent / "prefix-tree" / "radix.py", tmp_path)
+    assert cli.run(["init", str(tmp_path), "--kind", "tree"]) == 0
+    assert "six calls of your prefix tree" in capsys.readouterr().out
+    start = STARTS[Kind.TREE]
+    assert f"python -m pytest {start.test} --kvproof-time 60" in (tmp_path / WORKFLOW).read_text()
+    test = tmp_path / start.test
+    assert "fill in TestPrefixTree.__init__" in pytest_in(tmp_path, str(start.test), "-k", "R4").stdout
+    test.write_text(filled(test.read_text(), FILLED_TREE, "\nfrom radix import Radix\n"))
+    done = pytest_in(tmp_path, str(start.test), "--kvproof-time", "0.4")
+    assert done.returncode == 0, done.stdout
+    assert "8 passed" in done.stdout
 
 
 def test_a_mistake_in_what_was_filled_in_is_found(tmp_path: Path) -> None:
