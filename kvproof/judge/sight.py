@@ -8,7 +8,7 @@ from .activity import Activity
 from .record import Answer, Effect, Step, World
 from .shapes import DIALECT
 
-__all__ = ["OF_TREES", "RULES", "Sight", "said"]
+__all__ = ["OF_HOSTS", "OF_TREES", "RULES", "Sight", "said"]
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "P1": ("device.ref", "device.free"),
@@ -35,7 +35,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 RULES = tuple(_NEEDS)
 """The rules that a world with one tier is judged by; a hit must be no longer, and nothing less, than what is cached."""
 
-_OF_HOSTS: dict[str, tuple[str, ...]] = {
+OF_HOSTS: dict[str, tuple[str, ...]] = {
     "P6 (host)": ("host.cached",),
     "O1 (host counts)": ("host.ref", "host.free"),
     "O8": ("copy",),
@@ -76,6 +76,7 @@ _WORDS = {
     "dialect take": "the world's notes name no order of taking",
     "dialect free": "the world's notes name no order of freeing",
     "dialect host": "the world's notes do not call the host a mirror",
+    "eager": "the world's notes name no tier that stores everything",
     "own keys": "keys stand for the tokens themselves, so that they name nothing else",
     "again": "no lookup asked for what had been computed before",
     "kept": "no state shows cached of the device, and the world's notes do not say that all is kept",
@@ -89,6 +90,8 @@ class Sight:
     told: set[str] = field(default_factory=set)
     rules: Mapping[str, tuple[str, ...]] | None = None
     """What each rule needs, where that is not as for a world of blocks."""
+    of_hosts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: OF_HOSTS)
+    """What is needed besides where there is a second tier."""
 
     def see(self, answer: Answer, activity: Activity) -> None:
         """Take in an answer, and what happened up to it."""
@@ -122,6 +125,8 @@ class Sight:
             yield "kept"
         if world.notes.get("keys") != "tokens":
             yield "own keys"
+        if world.notes.get("eager"):
+            yield "eager"
         yield from (name for name in _OF_TREE_NOTES if world.notes.get(name))
 
     @property
@@ -143,7 +148,7 @@ class Sight:
     def _rules(self) -> Mapping[str, tuple[str, ...]]:
         if self.rules is not None:
             return self.rules
-        return _NEEDS | (_OF_HOSTS if "host" in self.told else {})
+        return {**_NEEDS, **(self.of_hosts if "host" in self.told else {})}
 
 
 def _names_tenant(effect: Effect) -> bool:

@@ -36,7 +36,7 @@ class ManagerClass(pytest.Class):
     def collect(self) -> Iterator[pytest.Item]:
         """One test for each rule."""
         self.add_marker("kvproof")
-        for rule in subject_of(self.obj).rules:
+        for rule in subject_of(self.obj).rules(self.obj):
             yield RuleItem.from_parent(self, name=rule, rule=rule)
 
     @cached_property

@@ -57,7 +57,7 @@ class Fuzzed:
 
     @property
     def _rules(self) -> Collection[str]:
-        return subject_of(self.kind).rules
+        return subject_of(self.kind).rules(self.kind)
 
     @property
     def unjudged(self) -> Mapping[str, str]:
@@ -144,10 +144,15 @@ def _each(found: Verdict, rules: Collection[str]) -> Iterator[Verdict]:
 def _rule_of(violation: Violation, rules: Collection[str]) -> str:
     """The rule that is counted. A hit that is too long and one that is too short are told apart."""
     part = _PARTS.get((violation.rule, violation.oracle), violation.rule)
+    if "host" in violation.key:
+        part = _OF_HOST.get(part, part)
     if part == "P14" and violation.oracle != "length of a hit":
         part = "P14 (nothing less)"
     return part if part in rules else "L2"
 
+
+_OF_HOST = {"P6": "P6 (host)", **dict.fromkeys(("P1", "P2", "P3"), "O1 (host counts)")}
+"""What rules of a pool are called of the host's."""
 
 _PARTS = {("R6", "order of eviction"): "R6 (order)"}
 """Rules that are judged in two parts, by what notices them."""

@@ -35,6 +35,8 @@ class Request:
     """The cache salt that it shares its KV under, for managers whose `BlockManager.tenants` have it."""
     found: list[int] = field(default_factory=list)
     """The blocks that its lookup found; the first `BlockManager.allocate` behind it has to take hold of them."""
+    on_host: list[int] = field(default_factory=list)
+    """The host blocks that its lookup found behind these; `BlockManager.load` has to copy them into its table."""
     cached: int = 0
     """So many of its first tokens need not be computed, since they were found."""
     table: list[int] = field(default_factory=list)
@@ -88,6 +90,9 @@ class BlockManager:
     """True for native code, which may crash: each case runs in a copy of the process (a fork), and a crash is a finding
     with its operations. It costs some milliseconds a case."""
 
+    eager: ClassVar[bool] = False
+    """Whether every full block that was computed is stored to the host while that has room. Unlocks O9."""
+
     def __init__(self, blocks: int, block_tokens: int) -> None:
         """Make a fresh manager of so many usable blocks, each of so many tokens."""
 
@@ -127,6 +132,52 @@ class BlockManager:
 
     def reset(self) -> Told[bool]:
         """Empty the prefix map and return true; with blocks held, return false and change nothing. Unlocks O10."""
+        raise NotImplementedError
+
+    # ----------------------------------------------------------------------------------------------------- a host tier
+    #
+    # For a manager whose ``__init__`` also takes ``host_blocks: int`` (0: none). It has `store`, and what of the others
+    # there is. Host blocks are numbered from 0 as well.
+
+    def store(self, requests: Sequence[Request]) -> Told[Iterable[tuple[Any, Iterable[tuple[int, int]]]]]:
+        """Begin to copy to the host what is worth it of these requests' blocks; return jobs and their copies.
+
+        A copy is a device block, whose content is computed, and a host block. With `stored` the copies take time: it is
+        asked after each step of a request, and both blocks must stay as they are until the job is `stored` (O2, O8).
+        Left out, all is copied when it returns, and it is asked now and then, for all that runs: a mirror (M2).
+        Unlocks the host rules, O1 to O3 and O8 among them.
+        """
+        raise NotImplementedError
+
+    def stored(self, job: Any) -> Told[None]:
+        """The copies of a job are done: its blocks can be found on the host. Jobs end in any order (O7)."""
+        raise NotImplementedError
+
+    def host_lookup(self, request: Request) -> Told[Sequence[int]]:
+        """Return the host blocks that hold what follows ``request.found``, in order; together at most as `lookup`.
+
+        `load` follows in the same step, unless the request is refused. Unlocks O6 (M4 of a mirror), and P6 of loads.
+        """
+        raise NotImplementedError
+
+    def load(self, request: Request) -> Told[Iterable[tuple[int, int]]]:
+        """Copy what was found on the host into ``request.table``, behind ``request.found``; return the copies.
+
+        A copy is a host block and a device block; they are done when it returns.
+        """
+        raise NotImplementedError
+
+    def host_cached(self) -> Told[Mapping[Any, int]]:
+        """Return the host's map, key to host block; keys as in `keys`. Unlocks P6 of the host, O6, O9, and M1 to M4
+        with ``dialect["host"] = "mirror"``."""
+        raise NotImplementedError
+
+    def host_ref_counts(self) -> Told[Sequence[int]]:
+        """Return how many hold each host block; a copy under way does. Unlocks O1, with `host_free_queue`."""
+        raise NotImplementedError
+
+    def host_free_queue(self) -> Told[Sequence[int]]:
+        """Return the host blocks that nobody holds, the one that is taken next first."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------ what it can tell

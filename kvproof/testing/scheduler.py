@@ -114,7 +114,7 @@ class Scheduler(ABC):
             self._end(name, "finished")
             steps += 1
         for name, request in [*self._waiting.items()]:
-            if self._admit(request, 0):
+            if self._admit_at_rest(request):
                 self._end(name, "finished")
                 steps += 2
         return {"left": len(self._waiting), "pending": 0, "steps": steps}
@@ -129,6 +129,10 @@ class Scheduler(ABC):
     @abstractmethod
     def _admit(self, request: Request, most: int) -> bool:
         """Let a request run, and compute up to so many of its tokens; without room nothing has happened."""
+
+    def _admit_at_rest(self, request: Request) -> bool:
+        """The same, with all of it, where nothing else runs and nothing is under way."""
+        return self._admit(request, 0)
 
     @abstractmethod
     def _advance(self, request: Request, until: int) -> bool:

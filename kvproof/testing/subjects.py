@@ -14,8 +14,9 @@ from ..engines.driver.traits import of_requests
 from ..engines.traits import Traits
 from ..engines.worker.serving import System as Driven
 from ..errors import UsageError
-from ..judge.record import Capabilities, Case
-from ..judge.sight import OF_TREES, RULES, Sight
+from ..judge.oracles.host_hits import HostHitsOracle
+from ..judge.record import Capabilities, Case, World
+from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
 from . import system, tree_cases, tree_system
 from .manager import BlockManager
 from .tree import PrefixTree
@@ -41,11 +42,23 @@ class Subject:
     closing: Callable[[Capabilities], Sequence[Op]]
     traits: Callable[[Capabilities], Traits]
     more_oracles: MoreOracles
-    rules: tuple[str, ...]
-    """The rules that it is judged by, in the order in which they are shown."""
+    rules: Callable[[Any], tuple[str, ...]]
+    """The rules that a class is judged by, in the order in which they are shown."""
     sight: Callable[[], Sight]
     unlocks: Mapping[str, str]
     """What of a class tells what rules need (`judge/sight.py`)."""
+
+
+_OF_HOSTS = OF_HOSTS | {
+    "O3": ("copy",),
+    "O6": ("host.cached", "lookup"),
+    "O9": ("eager", "host.cached", "device.cached", "drain"),
+}
+"""What must be told of a host tier, before a rule is judged."""
+
+
+def _oracles_of_blocks(case: Case) -> Callable[[World], list[Any]]:
+    return lambda world: [*requests.more_oracles(case)(world), HostHitsOracle(world)]
 
 
 _BLOCKS = Subject(
@@ -57,9 +70,9 @@ _BLOCKS = Subject(
     requests.profiles,
     requests.closing,
     of_requests,
-    requests.more_oracles,
-    RULES,
-    Sight,
+    _oracles_of_blocks,
+    lambda kind: RULES + (tuple(_OF_HOSTS) if system.has(kind, "store") else ()),
+    lambda: Sight(of_hosts=_OF_HOSTS),
     {
         "device.ref": "ref_counts()",
         "device.free": "free_queue()",
@@ -71,6 +84,11 @@ _BLOCKS = Subject(
         "boundary": "take_events()",
         "evict": "evict()",
         "reset": "reset()",
+        "host.ref": "host_ref_counts()",
+        "host.free": "host_free_queue()",
+        "host.cached": "host_cached()",
+        "eager": "eager",
+        "dialect host": 'dialect["host"]',
         "null": "null_block",
         "dialect take": 'dialect["take"]',
         "dialect free": 'dialect["free"]',
@@ -87,7 +105,7 @@ _TREES = Subject(
     requests.closing,
     of_requests,
     tree_cases.more_oracles,
-    tuple(OF_TREES),
+    lambda _: tuple(OF_TREES),
     lambda: Sight(rules=OF_TREES),
     {
         "tree.nodes": "children() and edge()",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import index
 from typing import Any
 
@@ -14,6 +15,8 @@ from ..engines.driver.requests import LEVEL
 from ..errors import UsageError
 from ..judge.record import World
 from ..judge.shapes import problem_of_dialect
+from .host_side import STATE as HOST_STATE
+from .host_side import HostSide
 from .manager import BlockManager, Refused, Request
 from .scheduler import SKIPPED, Scheduler, numbers
 
@@ -54,13 +57,30 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     if wrong_words := problem_of_dialect(World([], {}, 1, notes={"dialect": dict(kind.dialect)})):
         raise UsageError(f"{kind.__qualname__}: {wrong_words}")
     options = ["events"] if has(kind, "take_events") else []
+    takes_host = "host_blocks" in inspect.signature(kind.__init__).parameters
+    if (
+        takes_host != has(kind, "store")
+        or has(kind, "host_lookup") != has(kind, "load")
+        or (has(kind, "load") and not has(kind, "lookup"))
+    ):
+        raise UsageError(
+            f"{kind.__qualname__} has a host tier by halves: __init__ takes host_blocks, and there is store(); "
+            "host_lookup() comes with load(), and with lookup()"
+        )
+    if takes_host:
+        options.append("host_blocks")
+    mirror = ["mirror"] if takes_host else []
     if "caching" in inspect.signature(kind.__init__).parameters:
         options.append("caching")
     return {
-        "operations": [*_ALWAYS, *(name for name in ("evict", "reset") if has(kind, name)), "drain"],
+        "operations": [*_ALWAYS, *mirror, *(name for name in ("evict", "reset") if has(kind, name)), "drain"],
         "options": options,
         "tenants": list(kind.tenants),
-        "visible": {"device": [name for name, method in _STATE.items() if has(kind, method)]},
+        "visible": {
+            tier: [name for name, method in state.items() if has(kind, method)]
+            for tier, state in {"device": _STATE, "host": HOST_STATE if takes_host else {}}.items()
+            if tier == "device" or takes_host
+        },
         "block_tokens": list(kind.block_sizes),
         "tokens_per_grow": kind.tokens_per_grow,
     }
@@ -77,8 +97,10 @@ class System(Scheduler):
         """
         can = capabilities(kind)
         blocks, self._size, caching = _read(setup, can["options"])
+        host_blocks: int = setup.get("host_blocks", 0)
         self._events: bool = setup.get("events", False)
-        options = {"caching": caching} if "caching" in can["options"] else {}
+        given = {"caching": caching, "host_blocks": host_blocks}
+        options = {name: value for name, value in given.items() if name in can["options"]}
         super().__init__(kind(blocks, self._size, **options), can["operations"])
         self._kind = kind
         self._shows = can["visible"]["device"]
@@ -92,9 +114,12 @@ class System(Scheduler):
         notes: dict[str, Any] = {"dialect": dialect}
         if not has(kind, "keys"):
             notes["keys"] = "tokens"
+        if host_blocks and kind.eager and has(kind, "stored"):
+            notes["eager"] = ["host"]
+        self._host = HostSide(self._ask, self._tell, partial(has, kind), self._number) if host_blocks else None
         self.world: dict[str, Any] = {
             "groups": [{"kind": "full", "block": self._size}],
-            "tiers": {"device": device},
+            "tiers": {"device": device, **({"host": {"blocks": host_blocks}} if host_blocks else {})},
             "hash_block": self._size,
             "exact": kind.exact,
             "notes": notes,
@@ -107,7 +132,11 @@ class System(Scheduler):
         told = {name: getattr(self, f"_shown_{name}")() for name in self._shows}
         tables = {name: [numbers(self._ask("table", request))] for name, request in self._running.items()}
         counts = {"waiting": len(self._waiting), "running": len(self._running), "pending": 0}
-        return {"pools": {"device": told}, "tables": tables, **counts}
+        if self._host is None:
+            return {"pools": {"device": told}, "tables": tables, **counts}
+        pools = {"device": told, "host": self._host.state()}
+        counts["pending"] = self._host.pending
+        return {"pools": pools, "tables": tables, "holds": self._host.holds(), **counts}
 
     # ------------------------------------------------------------------------------------------------------- operations
 
@@ -122,6 +151,26 @@ class System(Scheduler):
         self._tell_keys(request)
         self._compute(request, table, len(request.tokens))
         return True
+
+    def _mirror(self, requests: list[str]) -> Any:
+        """A store that is under way is done, and these requests' blocks are offered."""
+        if self._host is None:
+            return SKIPPED
+        self._host.end_one(len(requests))
+        self._host.store([self._running[name] for name in requests if name in self._running])
+        return None
+
+    def _drain(self) -> Any:
+        """In the end nothing is under way any more."""
+        done = super()._drain()
+        if self._host is not None:
+            self._host.end_all()
+        return done
+
+    def _admit_at_rest(self, request: Request) -> bool:
+        if self._host is not None:
+            self._host.end_all()
+        return super()._admit_at_rest(request)
 
     def _evict(self, block: int) -> Any:
         if not 0 <= block < self._blocks or block == self._kind.null_block:
@@ -139,16 +188,23 @@ class System(Scheduler):
         self._tell_keys(request)
         size, length = self._size, len(request.tokens)
         request.found = numbers(self._ask("lookup", request)) if self._looks_up else []
-        request.cached = len(request.found) * size
+        local = len(request.found) * size
+        if self._host is not None:
+            self._host.find(request)
+        request.cached = local + len(request.on_host) * size
         until = min(length, request.cached + (most or length))
         table = self._ask("allocate", request, until)
         if table is None:
-            request.found, request.cached = [], 0
+            request.found, request.on_host, request.cached = [], [], 0
             return False
         self._running[request.name] = self._waiting.pop(request.name)
+        if self._host is not None:
+            self._host.load(request, table)
         cached = request.cached
-        found = request.found if self._looks_up else numbers(table)[: -(-cached // size)]
-        self._tell("lookup", request.name, cached, 0, length - 1)
+        external = len(request.on_host) * size
+        only_local = self._looks_up and not external
+        found = request.found if only_local else numbers(table)[: -(-cached // size)]
+        self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, [list(found)], cached)
         request.computed = min(cached, length)
         self._compute(request, table, max(until, request.computed))
@@ -170,11 +226,13 @@ class System(Scheduler):
         request.computed = until
         self._ask("commit", request, until)
         self._tell("processed", request.name, until)
+        if self._host is not None:
+            self._host.computed(request)
 
     def _let_go(self, request: Request, *, finished: bool = False) -> None:  # noqa: ARG002
         self._ask("free", request)
         del self._running[request.name]
-        request.table, request.found, request.cached, request.computed = [], [], 0, 0
+        request.table, request.found, request.on_host, request.cached, request.computed = [], [], [], 0, 0
 
     def _tell_keys(self, request: Request) -> None:
         """Those keys of a request that are new, or not what they were."""

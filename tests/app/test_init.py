@@ -91,6 +91,41 @@ def test_a_tree_has_a_starting_point_too(tmp_path: Path, capsys: pytest.CaptureF
     assert "8 passed" in done.stdout
 
 
+FILLED_OFFLOAD = FILLED | {
+    "__init__": "self.pool = Pool(blocks, block_tokens); self.offload = Offload(self.pool, host_blocks)",
+    "store": "return [offered(self, request) for request in requests]",
+    "stored": "self.offload.stored(job)",
+    "host_lookup": "return self.offload.lookup(keys(self, request)[len(request.found) :])",
+    "load": "return [*zip(request.on_host, request.table[len(request.found) :])]",
+}
+"""What the example's host tier has for each method."""
+
+GIVEN_OFFLOAD = (
+    GIVEN
+    + """
+from offload import Offload
+
+def offered(it, request):
+    full = request.computed // it.pool.block_tokens
+    return it.offload.store(it.pool.keys(request.tokens)[:full], request.table)
+
+def keys(it, request):
+    return it.pool.keys(request.tokens)[: it.pool.most(request.tokens)]
+"""
+)
+
+
+def test_a_host_tier_has_a_starting_point_too(tmp_path: Path) -> None:
+    for name in ("pool.py", "offload.py"):
+        shutil.copy(EXAMPLE / name, tmp_path)
+    assert cli.run(["init", str(tmp_path), "--kind", "offload"]) == 0
+    test = tmp_path / STARTS[Kind.OFFLOAD].test
+    test.write_text(filled(test.read_text(), FILLED_OFFLOAD, GIVEN_OFFLOAD))
+    done = pytest_in(tmp_path, str(test), "--kvproof-time", "1", "-k", "O3 or O8 or P14 or O10")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("4 passed, 1 skipped"), done.stdout
+
+
 def test_a_mistake_in_what_was_filled_in_is_found(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE / "pool.py", tmp_path)
     assert cli.run(["init", str(tmp_path)]) == 0

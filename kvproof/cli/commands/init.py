@@ -21,6 +21,7 @@ class Kind(StrEnum):
 
     POOL = "pool"
     TREE = "tree"
+    OFFLOAD = "offload"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Start:
 STARTS: Final = {
     Kind.POOL: Start(Path("tests/test_block_manager.py"), "block manager", "five"),
     Kind.TREE: Start(Path("tests/test_prefix_tree.py"), "prefix tree", "six"),
+    Kind.OFFLOAD: Start(Path("tests/test_offload.py"), "block manager and its host tier", "nine"),
 }
 
 WORKFLOW: Final = Path(".github/workflows/kvproof.yml")
@@ -43,7 +45,11 @@ WORKFLOW: Final = Path(".github/workflows/kvproof.yml")
 def init(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The project. Default: where you stand.")] = Path(),
     kind: Annotated[
-        Kind, typer.Option(help="What it has: pool, a block pool or manager; tree, a prefix tree (radix cache).")
+        Kind,
+        typer.Option(
+            help="What it has: pool, a block pool or manager; tree, a prefix tree (radix cache); offload, a manager "
+            "with a host tier."
+        ),
     ] = Kind.POOL,
 ) -> int:
     """Write a starting point into a project: a test of what it has, and a GitHub workflow that runs it."""

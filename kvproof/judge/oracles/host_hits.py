@@ -1,0 +1,50 @@
+"""What the host has of a request is found there: O6, and M4 of a mirror, from below."""
+
+from collections.abc import Iterator
+
+from ..ghost import Ghost
+from ..record import Effect, State, Step, World
+from ..violation import Violation
+
+__all__ = ["HostHitsOracle"]
+
+HOST = "host"
+
+
+class HostHitsOracle:
+    """Judges that a lookup goes on where the device's prefix ends, by what the host's map shows before and after."""
+
+    def __init__(self, world: World) -> None:
+        self._size = world.hash_block
+        dialect = world.notes.get("dialect")
+        is_mirror = isinstance(dialect, dict) and dialect.get("host") == "mirror"
+        self._rule = "M4" if is_mirror else "O6"
+        self._before: dict[int, list[int]] = {}
+
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Yield the lookups of a step that found less than the host has all the time."""
+        if step.state is None:
+            return
+        after = _cached(step.state)
+        written = {block for effect in step.effects for block in _written(effect)}
+        there = {key for key, at in after.items() if self._before.get(key) == at and written.isdisjoint(at)}
+        self._before = after
+        for effect in step.effects:
+            if effect[0] == "lookup":
+                _, r, local, external, limit = effect
+                keys = ghost.requests[r].keys[local // self._size : limit // self._size]
+                have = next((n for n, key in enumerate(keys) if key not in there), len(keys)) * self._size
+                if external < have:
+                    text = f"behind {local} tokens of {r} the host has {have} more, and its lookup found {external}"
+                    yield Violation(self._rule, "what the host has is not found", text)
+
+
+def _written(effect: Effect) -> Iterator[int]:
+    """The host blocks that a copy begins to write: what they were cached as is gone, whatever they are afterwards."""
+    if effect[0] == "copy" and effect[2] == "begin":
+        yield from (block for _, _, tier, block in effect[3] if tier == HOST)
+
+
+def _cached(state: State) -> dict[int, list[int]]:
+    pool = state.pools.get(HOST)
+    return {key: blocks for key, _, blocks in (pool.cached if pool is not None else None) or ()}

@@ -1,0 +1,45 @@
+"""Managers with a host tier in this process: planted faults are found by the host's rules, and nothing else is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kvproof.errors import UsageError
+from kvproof.testing import BlockManager
+from kvproof.testing.fuzzing import fuzz_manager
+
+from . import host_faults
+from .host_faults import FAULTS, OF_ADAPTERS
+
+import test_offload as example  # isort: skip # host_faults puts its folder on the path
+from offload import Offload  # isort: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_is_found_by_a_rule_that_names_it(fault: type[Offload]) -> None:
+    kind = type(fault.__name__, (example.TestOffload,), {"tier": fault})
+    assert FAULTS[fault] & {*fuzz_manager(kind, seconds=20, findings=1).broken}
+
+
+@pytest.mark.parametrize("fault", OF_ADAPTERS, ids=lambda fault: fault.__name__)
+def test_loads_and_mirrors_are_judged_too(fault: type[BlockManager]) -> None:
+    assert OF_ADAPTERS[fault] & {*fuzz_manager(fault, seconds=20, findings=1).broken}
+
+
+@pytest.mark.parametrize("kind", [example.TestOffload, host_faults.Mirror])
+def test_a_right_host_tier_stays_silent(kind: type[BlockManager]) -> None:
+    fuzzed = fuzz_manager(kind, examples=200, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.report.activity.external_tokens
+    mirror = {f"M{n}" for n in range(1, 5)}
+    asynchronous = {"O9"}
+    assert {*fuzzed.unjudged} == {"P4"} | (mirror if kind is example.TestOffload else asynchronous)
+
+
+@pytest.mark.parametrize("method", ["store", "load"])
+def test_a_host_tier_by_halves_is_one_sentence(method: str) -> None:
+    kind = type("Half", (example.TestOffload,), {method: getattr(BlockManager, method)})
+    with pytest.raises(UsageError, match=re.escape("has a host tier by halves")):
+        fuzz_manager(kind)
