@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from kvproof.testing import Request
+from kvproof.testing import BlockManager, Request
 
 from . import pool_faults
 
@@ -133,7 +133,7 @@ class FindsTheLastToken(example.TestOffload):
 class Mirror(example.TestOffload):
     """The host mirrors what the device has registered, at once, and drops what was used last longest ago."""
 
-    stored = example.TestOffload.__mro__[2].stored
+    stored = BlockManager.stored
     dialect: ClassVar = {"keep": "all", "take": "head", "free": "append", "host": "mirror"}
 
     def host_lookup(self, request: Request) -> list[int]:

@@ -24,7 +24,7 @@ def test_a_planted_fault_is_found_by_a_rule_that_names_it(fault: type[Offload]) 
 
 
 @pytest.mark.parametrize("fault", OF_ADAPTERS, ids=lambda fault: fault.__name__)
-def test_loads_and_mirrors_are_judged_too(fault: type[BlockManager]) -> None:
+def test_loads_and_mirrors_are_judged_too(fault: type[example.TestOffload]) -> None:
     assert OF_ADAPTERS[fault] & {*fuzz_manager(fault, seconds=20, findings=1).broken}
 
 
