@@ -36,6 +36,19 @@ class HangError(Exception):
     """The driver has not answered, again."""
 
 
+_ONCE: list[Op] = [
+    ("start", {"request": "r0", "prompt": [0, 0], "most": 1}),
+    ("step", {"request": "r0", "most": 1}),
+    ("grow", {"request": "r0", "tokens": [1]}),
+    ("preempt", {"request": "r0"}),
+    ("resume", {"request": "r0"}),
+    ("finish", {"request": "r0"}),
+    ("start", {"request": "r1", "prompt": [0]}),
+    ("abort", {"request": "r1"}),
+]
+"""What a request can go through: what is drawn may leave out what a driver with few operations seldom does."""
+
+
 class Battery:
     """The checks, and what they share. Each returns what is wrong; nothing when all is well."""
 
@@ -86,8 +99,10 @@ class Battery:
         return {"blocks": 6, "block_tokens": self.capabilities.block_tokens[0], **more}
 
     def cases(self) -> Iterator[Case]:
-        """Cases of all families that the driver can do, the same in every run."""
+        """A case with every operation, and cases of all families that the driver can do, the same in every run."""
         can = self.capabilities
+        once = [(name, args) for name, args in _ONCE if name in can.operations]
+        yield close(Case(LEVEL, self.setup(), once), closing(can))
         more: dict[str, Any] = {"events": True} if "events" in can.options else {}
         if "host_blocks" in can.options:
             more["host_blocks"] = 4

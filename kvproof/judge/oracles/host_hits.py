@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ..ghost import Ghost
 from ..record import Effect, State, Step, World
-from ..violation import Violation
+from ..violation import Violation, of_request
 
 __all__ = ["HostHitsOracle"]
 
@@ -36,7 +36,7 @@ class HostHitsOracle:
                 have = next((n for n, key in enumerate(keys) if key not in there), len(keys)) * self._size
                 if external < have:
                     text = f"behind {local} tokens of {r} the host has {have} more, and its lookup found {external}"
-                    yield Violation(self._rule, "what the host has is not found", text)
+                    yield Violation(self._rule, "what the host has is not found", text, about=(of_request(r),))
 
 
 def _written(effect: Effect) -> Iterator[int]:
