@@ -133,7 +133,7 @@ class FindsTheLastToken(example.TestOffload):
 class Mirror(example.TestOffload):
     """The host mirrors what the device has registered, at once, and drops what was used last longest ago."""
 
-    stored = BlockManager.stored
+    stored: Any = BlockManager.stored
     dialect: ClassVar = {"keep": "all", "take": "head", "free": "append", "host": "mirror"}
 
     def host_lookup(self, request: Request) -> list[int]:

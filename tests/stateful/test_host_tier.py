@@ -20,17 +20,17 @@ from offload import Offload  # isort: skip
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_found_by_a_rule_that_names_it(fault: type[Offload]) -> None:
     kind = type(fault.__name__, (example.TestOffload,), {"tier": fault})
-    assert FAULTS[fault] & {*fuzz_manager(kind, seconds=20, findings=1).broken}
+    assert FAULTS[fault] & {*fuzz_manager(kind, seconds=60, findings=1).broken}
 
 
 @pytest.mark.parametrize("fault", OF_ADAPTERS, ids=lambda fault: fault.__name__)
 def test_loads_and_mirrors_are_judged_too(fault: type[example.TestOffload]) -> None:
-    assert OF_ADAPTERS[fault] & {*fuzz_manager(fault, seconds=20, findings=1).broken}
+    assert OF_ADAPTERS[fault] & {*fuzz_manager(fault, seconds=60, findings=1).broken}
 
 
 @pytest.mark.parametrize("kind", [example.TestOffload, host_faults.Mirror])
 def test_a_right_host_tier_stays_silent(kind: type[BlockManager]) -> None:
-    fuzzed = fuzz_manager(kind, examples=200, seconds=60)
+    fuzzed = fuzz_manager(kind, examples=120, seconds=60)
     assert fuzzed.broken == {}
     assert fuzzed.report.activity.external_tokens
     mirror = {f"M{n}" for n in range(1, 5)}

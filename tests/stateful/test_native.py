@@ -35,7 +35,7 @@ def native(*options: str) -> type[BlockManager]:
 
 @needs_compiler
 def test_a_pool_in_another_language_is_judged_alike() -> None:
-    fuzzed = fuzz_manager(native(), examples=40, seconds=60)
+    fuzzed = fuzz_manager(native(), examples=24, seconds=60)
     assert fuzzed.broken == {}
     assert fuzzed.report.activity.hits
 
@@ -43,7 +43,7 @@ def test_a_pool_in_another_language_is_judged_alike() -> None:
 @needs_compiler
 def test_a_crash_is_a_finding_with_its_operations() -> None:
     kind = native("-DNO_ROOM_CHECK")
-    fuzzed = fuzz_manager(kind, seconds=20, findings=1)
+    fuzzed = fuzz_manager(kind, seconds=60, findings=1)
     (told,) = fuzzed.broken["L2"]
     assert "the process was ended by signal SIGSEGV in allocate (test_native.py:" in told
     assert "<- not answered" in told
@@ -54,7 +54,7 @@ def test_a_crash_is_a_finding_with_its_operations() -> None:
 
 @needs_compiler
 def test_a_planted_fault_is_found() -> None:
-    assert "P6" in fuzz_manager(native("-DSTALE_KEY"), seconds=20, findings=1).broken
+    assert "P6" in fuzz_manager(native("-DSTALE_KEY"), seconds=60, findings=1).broken
 
 
 class _Odd(BlockManager):
