@@ -55,7 +55,10 @@ class Lockstep(Protocol):
 
 
 class Comparison(Protocol):
-    """How a part of an engine goes beside the reference implementation, case by case. A module is one."""
+    """How a part of an engine goes beside the reference implementation, or beside another of its own, case by case.
+
+    A module is one.
+    """
 
     @property
     def LEVEL(self) -> str:
@@ -86,10 +89,17 @@ def _dynamo_mocker() -> Comparison:
     return compare
 
 
+def _sglang_cores() -> Comparison:
+    from .sglang import cores
+
+    return cores
+
+
 LOCKSTEPS: Registry[Lockstep] = Registry("kvproof.locksteps", {"vllm": _vllm_pool})
 """By engine."""
 
 COMPARISONS: Registry[Comparison] = Registry(
-    "kvproof.comparisons", {"vllm/offload": _vllm_offload, "dynamo/mocker": _dynamo_mocker}
+    "kvproof.comparisons",
+    {"vllm/offload": _vllm_offload, "dynamo/mocker": _dynamo_mocker, "sglang/cores": _sglang_cores},
 )
 """By engine and subject."""

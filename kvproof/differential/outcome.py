@@ -23,11 +23,13 @@ class Disagreement:
     """Names the part of the state or of the answer: ``host.free``."""
     engine: Any
     reference: Any
+    beside: str = "the reference implementation"
+    """Whose the reference is."""
 
     def __str__(self) -> str:
         return (
             f"operation {self.at + 1} ({self.op}): {self.what}: the engine has {self.engine}, "
-            f"the reference implementation {self.reference}"
+            f"{self.beside} {self.reference}"
         )
 
 

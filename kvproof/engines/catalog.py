@@ -24,9 +24,15 @@ def _transformers() -> Engine:
     return engine
 
 
+def _sglang() -> Engine:
+    from .sglang import engine
+
+    return engine
+
+
 ENGINES: Registry[Engine] = Registry(
     "kvproof.engines",
-    {"vllm": _vllm, "dynamo": _dynamo, "transformers": _transformers},
+    {"vllm": _vllm, "dynamo": _dynamo, "transformers": _transformers, "sglang": _sglang},
 )
 
 

@@ -247,8 +247,13 @@ def _parse(target: str, names: Collection[str]) -> tuple[str, str, str]:
     name, sign, rest = match.group("name", "sign", "rest")
     if name not in names:
         own = ", or exec:COMMAND for a driver of your own" if set(names) == set(driven()) else ""
-        raise StoreError(f"'{target}': kvproof cannot use {name} here; it can use {' and '.join(names)}{own}")
+        raise StoreError(f"'{target}': kvproof cannot use {name} here; it can use {_in_words(names)}{own}")
     return name, sign, rest
+
+
+def _in_words(names: Collection[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _release(requirement: str, names: Collection[str]) -> tuple[str, Version]:

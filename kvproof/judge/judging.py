@@ -12,6 +12,7 @@ from .oracles.events import EventsOracle
 from .oracles.flight import FlightOracle
 from .oracles.hits import HitsOracle
 from .oracles.stored import StoredOracle
+from .oracles.tree import TreeOracle
 from .oracles.words import garbage
 from .record import Answer, Error, Step, World
 from .shapes import problem_of_world, problems
@@ -29,6 +30,7 @@ class Oracle(Protocol):
 
 ORACLES: tuple[Callable[[World], Oracle], ...] = (
     CountingOracle,
+    TreeOracle,
     ContentOracle,
     EventsOracle,
     FlightOracle,

@@ -111,24 +111,35 @@ class PoolState(msgspec.Struct, gc=False):
     hashes: list[tuple[int, list[tuple[int, int]]]] | None = None
 
 
-class TreeNode(msgspec.Struct, gc=False):
-    """A node of a prefix tree, parents before their children; the root is none."""
+class TreeNode(msgspec.Struct, gc=False, array_like=True):
+    """A node of a prefix tree: an edge below its parent. The root is no node."""
 
-    parent: int | None
-    """Which of the nodes is above it; None: the root."""
+    parent: int
+    """The place of its parent among the nodes, which stands before it; -1: the root."""
+    tenant: tuple[str | None, str | None]
+    """Adapter and salt, as `Ghost` has them of requests."""
     tokens: list[int]
+    """Of its edge."""
     slots: list[int]
-    lock_ref: int | None = None
-    namespace: str | None = None
-    """Of a child of the root."""
+    """Where their KV stands: slot s of block b is ``b x tokens per block + s``."""
+    lock: int | None
+    """Its lock_ref; None: it shows none."""
 
 
 class TreeState(msgspec.Struct, gc=False):
-    """The state of a prefix tree, as the tree's own objects have it; None is what it does not show."""
+    """The state of a prefix tree over the device; None is what is not shown."""
 
     nodes: list[TreeNode] | None = None
+    slots: list[int] | None = None
+    """All that it has, where its nodes are not shown."""
     evictable: int | None = None
+    """Tokens that nobody locks, by the engine's own counter."""
     protected: int | None = None
+    """The others."""
+    own: dict[str, list[int]] = {}
+    """Per request the blocks that are its own, and not the tree's."""
+    locks: dict[str, int] = {}
+    """Per request where its lock stands; -1: at the root."""
 
 
 class State(msgspec.Struct, gc=False):

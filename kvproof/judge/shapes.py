@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..untrusted import limits
-from .record import Effect, PoolState, State, Step, World
+from .record import Effect, PoolState, State, Step, TreeState, World
 
 __all__ = ["DIALECT", "Problem", "Reader", "problem_of_dialect", "problem_of_world", "problems"]
 
@@ -247,6 +247,25 @@ def _of_state(world: World, state: State) -> Iterator[str]:
             yield f"holds of {tier!r} are out of range: {_short(blocks)}"
     if min(state.waiting, state.running, state.pending) < 0:
         yield "waiting, running and pending must be 0 or more"
+    if state.tree is not None:
+        yield from _of_tree(world, state.tree)
+
+
+def _of_tree(world: World, tree: TreeState) -> Iterator[str]:
+    device = next(iter(world.tiers))
+    size = world.groups[0].block
+    for at, node in enumerate(tree.nodes or ()):
+        if not -1 <= node.parent < at:
+            yield f"node {at} of the tree has the parent {node.parent}, which does not stand before it"
+        if min(node.tokens, default=0) < 0:
+            yield f"node {at} of the tree has a token below 0"
+    places = [slot // size for node in tree.nodes or () for slot in node.slots] + [s // size for s in tree.slots or ()]
+    for block in (*places, *(block for blocks in tree.own.values() for block in blocks)):
+        if not _is_place(world, device, block):
+            yield f"the tree names block {block}, which is not one of the device's"
+    for r, place in tree.locks.items():
+        if not -1 <= place < len(tree.nodes or ()):
+            yield f"the lock of {r} stands at node {place}, which is none"
 
 
 def _of_pool(world: World, tier: str, pool: PoolState) -> Iterator[str]:

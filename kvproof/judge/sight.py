@@ -165,7 +165,7 @@ def _of_state(step: Step, tiers: dict[str, str]) -> Iterator[str]:
     if (tree := step.state.tree) is not None:
         if tree.nodes is not None:
             yield "tree.nodes"
-        if tree.evictable is not None or any(node.lock_ref is not None for node in tree.nodes or ()):
+        if tree.evictable is not None or any(node.lock is not None for node in tree.nodes or ()):
             yield "tree.locks"
     for tier, pool in step.state.pools.items():
         if tier in tiers:

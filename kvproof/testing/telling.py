@@ -124,10 +124,10 @@ def _lines_of_tree(tree: TreeState) -> Iterator[str]:
     if tree.evictable is not None or tree.protected is not None:
         yield f"tree sizes: evictable {short(tree.evictable)}, protected {short(tree.protected)}"
     for number, node in enumerate(tree.nodes or ()):
-        place = "below the root" if node.parent is None else f"below node {node.parent}"
-        space = "" if node.namespace is None else f" of namespace {node.namespace}"
+        place = "below the root" if node.parent < 0 else f"below node {node.parent}"
+        space = "".join(f" of {name}" for name in node.tenant if name is not None)
         yield f"tree node {number}: tokens {short(node.tokens)}{space} at {short(node.slots)} {place}" + (
-            "" if node.lock_ref is None else f", lock_ref {node.lock_ref}"
+            "" if node.lock is None else f", lock_ref {node.lock}"
         )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from ..engines.driver import requests
-from ..judge.oracles.tree import TreeOracle
+from ..judge.oracles.tree_answers import TreeAnswersOracle
 from ..judge.record import Capabilities, Case, World
 from .tree_system import LEVEL
 
@@ -19,9 +19,9 @@ _OFTEN = {"evict": 10, "step": 10, "grow": 14}
 """Trees change where prompts are computed in chunks, and where leaves go."""
 
 
-def more_oracles(_case: Case) -> Callable[[World], list[TreeOracle]]:
+def more_oracles(_case: Case) -> Callable[[World], list[TreeAnswersOracle]]:
     """Return what makes the oracle of this level's own for a case."""
-    return lambda world: [TreeOracle(world)]
+    return lambda world: [TreeAnswersOracle(world)]
 
 
 def profiles(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Case]]:

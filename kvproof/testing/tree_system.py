@@ -114,17 +114,21 @@ class TreeSystem(Scheduler):
             tree["nodes"] = [*self._walk()]
         return {"pools": {}, "tables": tables, "tree": tree, **counts}
 
-    def _walk(self) -> Iterator[dict[str, Any]]:
-        """The nodes, parents first; no more of them than a tree can have, since one that is broken may have a cycle."""
-        waiting: deque[tuple[int | None, Any]] = deque((None, node) for node in self._ask("children", None))
+    def _walk(self) -> Iterator[list[Any]]:
+        """The nodes, parents first; no more of them than a tree can have, since one that is broken may have a cycle.
+
+        The namespace is that of the root's child: what stands below it says none of its own.
+        """
+        waiting: deque[tuple[int, str | None, Any]] = deque((-1, None, node) for node in self._ask("children", None))
         number = 0
         while waiting and number <= self._slots:
-            parent, node = waiting.popleft()
+            parent, namespace, node = waiting.popleft()
             edge: Edge = self._ask("edge", node)
+            if parent < 0:
+                namespace = edge.namespace
             lock_ref = None if edge.lock_ref is None else index(edge.lock_ref)
-            told = {"tokens": numbers(edge.tokens), "slots": numbers(edge.slots), "lock_ref": lock_ref}
-            yield {"parent": parent, "namespace": edge.namespace, **told}
-            waiting += ((number, child) for child in self._ask("children", node))
+            yield [parent, [None, namespace], numbers(edge.tokens), numbers(edge.slots), lock_ref]
+            waiting += ((number, namespace, child) for child in self._ask("children", node))
             number += 1
 
     # ------------------------------------------------------------------------------------------------------- operations

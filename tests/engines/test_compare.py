@@ -31,7 +31,10 @@ def compared(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return status, json.loads(said.out), said.err
 
 
-@pytest.mark.parametrize(("target", "counted"), [("vllm==0.33.0", "blocks stored"), ("dynamo==1.6.1", "tokens reused")])
+@pytest.mark.parametrize(
+    ("target", "counted"),
+    [("vllm==0.33.0", "blocks stored"), ("dynamo==1.6.1", "tokens reused"), ("sglang==0.5.23", "tokens found")],
+)
 def test_the_newest_releases_agree(target: str, counted: str, capsys: pytest.CaptureFixture[str]) -> None:
     needs(target)
     status, report, _ = compared(capsys, target, "--examples", "80", "--time", "200")
@@ -65,7 +68,7 @@ def test_an_old_release_disagrees_and_its_case_shows_it_again(
             "compare takes releases, not exec:COMMAND or python:MODULE:CLASS; kvproof fuzz judges a driver of your own",
         ),
         (["vllm==99.0"], "vllm==99.0 is not installed; run: kvproof engines install vllm==99.0"),
-        (["sglang==1.0"], "'sglang==1.0': kvproof cannot use sglang here; it can use vllm and dynamo"),
+        (["other==1.0"], "'other==1.0': kvproof cannot use other here; it can use vllm, dynamo and sglang"),
         (["vllm==0.33.0", "--case", "none.jsonl"], "none.jsonl"),
     ],
 )

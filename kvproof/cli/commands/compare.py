@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 
 def compare(
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="What is compared: vllm==VERSION, vllm@PYTHON, dynamo==VERSION.")
+        str,
+        typer.Argument(
+            metavar="TARGET", help="What is compared: vllm==VERSION, vllm@PYTHON, dynamo==VERSION, sglang==VERSION."
+        ),
     ],
     subject: Annotated[
         str | None,
-        typer.Option(metavar="SUBJECT", help="Which part of it: of vllm offload, of dynamo mocker. Default: the one."),
+        typer.Option(
+            metavar="SUBJECT",
+            help="Which part of it: of vllm offload, of dynamo mocker, of sglang cores. Default: the one.",
+        ),
     ] = None,
     profile: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this family of cases; may be given again.")

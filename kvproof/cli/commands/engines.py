@@ -30,7 +30,8 @@ LONGEST_DETAIL = 60
 @engines.command()
 def install(
     releases: Annotated[
-        list[str], typer.Argument(metavar="RELEASE", help="What is installed: vllm==0.33.0, dynamo==1.6.1.")
+        list[str],
+        typer.Argument(metavar="RELEASE", help="What is installed: vllm==0.33.0, dynamo==1.6.1, sglang==0.5.23."),
     ],
     json: JsonOption = None,
 ) -> int:

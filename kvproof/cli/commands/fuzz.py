@@ -29,16 +29,17 @@ def fuzz(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="What is driven: refimpl, vllm==VERSION, vllm@PYTHON, exec:COMMAND or python:MODULE:CLASS.",
+            help="What is driven: refimpl, vllm==VERSION, vllm@PYTHON, sglang==VERSION, exec:COMMAND or "
+            "python:MODULE:CLASS.",
         ),
     ],
     level: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LEVEL",
-            help="A level of the engine: scheduler, manager, offload, pool; of exec: requests. Default: all. "
-            "Of refimpl one: pool (default), mirror, pin, tiered, offload, links, timed, shared, connectors, "
-            "file-store.",
+            help="A level of the engine: scheduler, manager, offload, pool; of sglang tree, allocator; of exec: "
+            "requests. Default: all. Of refimpl one: pool (default), mirror, pin, tiered, offload, links, timed, "
+            "shared, connectors, file-store.",
         ),
     ] = None,
     profile: Annotated[

@@ -1,217 +1,162 @@
-"""A prefix tree by what it answers: matches (R4), inserts (R5), eviction (R6, R2), events (R8), and its state (R1, R3).
+"""A prefix tree over the device's pages, by what its states show: R1 to R3, R6, and P6 of all that stands in it.
 
-All that a tree answers follows from what it was asked, but for what it evicts, and that it tells. So the oracle keeps
-books (`tree_books.py`) and compares; what the tree shows of its nodes is compared in `tree_nodes.py`.
+Trees that answer to the kit's own scheduler are judged by what they were asked instead (`tree_answers.py`).
 """
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
-from ..record import Effect, Step, TreeState, World
-from ..violation import Violation
-from .tree_books import Books
-from .tree_nodes import node_sizes, wrong_nodes
+from ..record import State, Step, TreeNode, TreeState, World
+from ..violation import Violation, of_block, of_request
+from .tree_nodes import wrong_shape
 
 __all__ = ["TreeOracle"]
 
+_FREE, _TREE, _OWN = "free", "in the tree", "a request's own"
+
 
 class TreeOracle:
-    """Judges a run of the level ``tree``, up to the first step that breaks a rule: what comes behind is a consequence.
-
-    The world's notes say how many tokens a ``page`` has, which ``order`` of eviction is promised, and whether the tree
-    tells ``events`` and moves locks itself (``checks_in``).
-    """
+    """Judges the tree of a state by itself, by the free pages and by the requests."""
 
     def __init__(self, world: World) -> None:
-        self._page: int = world.notes["page"]
-        self._order: str | None = world.notes["order"]
-        self._events: bool = world.notes["events"]
-        self._checks_in: bool = world.notes["checks_in"]
-        self._books = Books()
-        self._heard: dict[int, tuple[int, int]] = {}
-        """What a listener believes: by key, the prefix and the one above it."""
-        self._node_of: dict[int, int] = {}
-        """For each page that was there when nodes were shown last, and all the time since, how large its node was."""
-        self._offered: Sequence[int] = ()
-        """The slots that were inserted last in this step."""
-        self._short: Violation | None = None
-        """An eviction of this step that brought too little, unless slots turn out to be lost."""
-        self._is_broken = False
+        self.world = world
+        self._device = next(iter(world.tiers))
+        self._page = world.groups[0].block
+        self._sound: set[tuple[int, tuple[int, ...], int]] = set()
+        """Edges that were looked at: the content before, the slots, and the ghost's version."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
-        """Yield what is wrong with the answers of a step, then with its state."""
-        if self._is_broken or step.skipped:
+        """Yield what is wrong with the tree after a step.
+
+        Raises:
+            ValueError: a parent does not stand before its child, so that nobody could walk up.
+        """
+        state = step.state
+        if state is None or state.tree is None or self._device not in state.pools:
             return
-        self._offered, self._short = (), None
-        found = [*self._answers(step, ghost)]
-        if not found and step.error is None and step.state is not None and step.state.tree is not None:
-            found += self._state(step, step.state.tree, ghost)
-        if not found and self._short is not None:
-            found.append(self._short)
-        self._is_broken = bool(found)
-        yield from found
-
-    def _answers(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
-        for effect in step.effects:
-            match effect:
-                case ["matched", r, most, slots]:
-                    yield from self._matched(r, most, slots, ghost)
-                case ["inserted", r, most, slots, had]:
-                    yield from self._inserted(ghost.requests[r].line[0], self._path(ghost, r, most), slots, had, r)
-                case ["locked", r, most]:
-                    self._books.lock(self._books.there(self._path(ghost, r, most)), +1)
-                case ["unlocked", r, most]:
-                    self._books.lock(self._books.there(self._path(ghost, r, most)), -1)
-                case ["evicted", wanted, slots]:
-                    yield from self._evicted(wanted, slots)
-                case ["forgotten"]:
-                    self._books = Books()
-                case ["page stored" | "page removed" | "pages cleared", *_]:
-                    yield from self._hear(effect, ghost)
-        if self._events and step.error is None:
-            yield from self._believed()
-
-    def _path(self, ghost: Ghost, r: str, most: int) -> list[int]:
-        """The prefixes of a request that end with a whole page of its first tokens."""
-        return [ghost.requests[r].line[end] for end in range(self._page, most + 1, self._page)]
-
-    # ----------------------------------------------------------------------------------------------- match and insert
-
-    def _matched(self, r: str, most: int, slots: Sequence[int], ghost: Ghost) -> Iterator[Violation]:
-        """R4: the longest cached prefix, in whole pages; and its slots."""
-        path = self._path(ghost, r, most)
-        there = self._books.there(path)
-        expected = self._books.slots_of(there)
-        said = f"of {most} tokens of {r} a match returns {len(slots)}"
-        if len(slots) % self._page:
-            yield Violation("R4", "a match within a page", f"{said}, and a page has {self._page}")
-        elif len(slots) > len(expected):
-            text = f"{said}, and the tree has {len(expected)}"
-            owner = self._books.namespace_of(slots[len(expected)])
-            if owner not in (None, ghost.requests[r].line[0]):
-                yield Violation("P13", "a match in another namespace", text)
-            yield Violation("R4", "a match of what is not there", text)
-        elif len(slots) < len(expected):
-            text = f"{said}, and {len(expected)} were inserted and not evicted since"
-            yield Violation("R4", "a match stops short", text)
-        elif slots != expected and slots == self._offered[: len(slots)]:
-            yield Violation("R5", "adopts what it had", f"{said} at {slots}, which it had at {expected} already")
-        elif slots != expected:
-            yield Violation("R4", "slots of something else", f"{said} at {slots}, and they were inserted at {expected}")
-        self._books.use(there)
-
-    def _inserted(self, root: int, path: Sequence[int], slots: Sequence[int], had: int, r: str) -> Iterator[Violation]:
-        """R5: what the tree had is told, the rest is the tree's."""
-        there = self._books.there(path)
-        if had != len(there) * self._page:
-            text = (
-                f"the first {len(path) * self._page} tokens of {r} are inserted, and the tree is said to have had "
-                f"{had} of them; it had {len(there) * self._page}"
-            )
-            yield Violation("R5", "what an insert is said to find", text, ("more" if had > len(there) else "less",))
-        for prefix in path[len(there) :]:
-            self._node_of.pop(prefix, None)
-        self._offered = slots
-        self._books.adopt(root, path, slots, self._page)
-        self._books.use(path)
-
-    # ------------------------------------------------------------------------------------------------------- eviction
-
-    def _evicted(self, wanted: int, slots: Sequence[int]) -> Iterator[Violation]:
-        """R6, R2: what comes free was the tree's, unlocked and below nothing; and is enough, and not too much."""
-        pages, said = self._books.pages, f"{wanted} slots are to come free, and an eviction frees"
-        owner = {slot: prefix for prefix, page in pages.items() for slot in page.slots}
-        strange = [slot for slot in slots if slot not in owner]
-        if strange or len({*slots}) != len(slots):
-            what = f"slot {strange[0]}, which the tree does not own" if strange else f"a slot twice: {slots}"
-            yield Violation("R2", "freed twice", f"{said} {what}")
-        gone = {owner[slot] for slot in slots if slot in owner}
-        partial = [prefix for prefix in gone if not {*pages[prefix].slots} <= {*slots}]
-        if partial:
-            yield Violation("R1", "a part of a page", f"{said} a part of the page {pages[partial[0]].slots}")
-        locked = [prefix for prefix in gone if pages[prefix].locks]
-        if locked:
-            yield Violation("R6", "evicts what is locked", f"{said} {[*pages[locked[0]].slots]}, which is locked")
-        orphan = next((page for prefix, page in pages.items() if prefix not in gone and page.above in gone), None)
-        if orphan is not None:
-            text = f"{said} {[*pages[orphan.above].slots]}, and {[*orphan.slots]} below it stay"
-            yield Violation("R6", "evicts what has a child", text)
-        yield from self._in_order(gone, said)
-        sizes = [self._node_of.get(prefix, len(slots)) for prefix in gone]
-        for prefix in gone:
-            del pages[prefix]
-        left = self._books.unlocked()
-        if len(slots) < wanted and left:
-            text = f"{said} {len(slots)}, though {left} more are not locked"
-            self._short = Violation("R6", "evicts too little", text)
-        if sizes and len(slots) - max(sizes) >= wanted:
-            yield Violation("R6", "evicts too much", f"{said} {len(slots)}: a node less would have done")
-
-    def _in_order(self, gone: set[int], said: str) -> Iterator[Violation]:
-        """R6 of who promises it: a leaf that stays was used later than what goes."""
-        if self._order != "lru" or not gone:
-            return
-        pages, parents = self._books.pages, {page.above for page in self._books.pages.values()}
-        youngest = max(gone, key=lambda prefix: pages[prefix].locked_at)
-        for prefix, page in pages.items():
-            is_leaf = prefix not in parents and prefix not in gone and not page.locks
-            if is_leaf and page.used_at < pages[youngest].locked_at:
-                text = f"{said} {[*pages[youngest].slots]}, though {[*page.slots]} were used before them and are a leaf"
-                yield Violation("R6", "order of eviction", text)
-                return
-
-    # --------------------------------------------------------------------------------------------------------- events
-
-    def _hear(self, effect: Effect, ghost: Ghost) -> Iterator[Violation]:
-        """R8: parents come before their children and go after them; nothing is told that was known."""
-        kind, *rest = effect
-        if kind == "pages cleared":
-            self._heard.clear()
-        elif kind == "page removed":
-            (key,) = rest
-            if key not in self._heard:
-                yield Violation("R8", "removed and not stored", f"key {key} is reported removed, and was not stored")
-                return
-            prefix, _ = self._heard.pop(key)
-            if any(above == prefix for _, above in self._heard.values()):
-                yield Violation("R8", "removed before its child", f"key {key} is reported removed before its child")
-        else:
-            key, parent, tokens, namespace = rest
-            if parent is not None and parent not in self._heard:
-                yield Violation("R8", "parent of a page", f"key {key} is reported below {parent}, which is not known")
-                return
-            above = ghost.contents.root(None, namespace) if parent is None else self._heard[parent][0]
-            prefix = above
-            for token in tokens:
-                prefix = ghost.contents.after(prefix, token)
-            if key in self._heard:
-                yield Violation("R8", "stored twice", f"key {key} is reported stored, and was already")
-            self._heard[key] = prefix, above
-
-    def _believed(self) -> Iterator[Violation]:
-        """R8: a listener knows what the tree has."""
-        heard = {prefix for prefix, _ in self._heard.values()}
-        if silent := self._books.pages.keys() - heard:
-            slots = self._books.pages[min(silent)].slots
-            yield Violation("R8", "events and tree", f"the page {[*slots]} is the tree's, and no event says so")
-        elif stale := heard - self._books.pages.keys():
-            key = min(key for key, (prefix, _) in self._heard.items() if prefix in stale)
-            yield Violation("R8", "events and tree", f"events say that the tree has key {key}, and it has not")
-
-    # ---------------------------------------------------------------------------------------------------------- state
-
-    def _state(self, step: Step, tree: TreeState, ghost: Ghost) -> Iterator[Violation]:
-        kinds = {effect[0] for effect in step.effects}
-        of_locks = "R7" if self._checks_in and "inserted" in kinds else "R3"
+        tree = state.tree
+        yield from self._places(state, tree)
         if tree.nodes is not None:
-            yield from wrong_nodes(tree.nodes, self._books, self._page, ghost, kinds, of_locks)
-            self._node_of = node_sizes(tree.nodes, self._page, ghost)
-        for name, told, expected in (
-            ("evictable", tree.evictable, self._books.unlocked()),
-            ("protected", tree.protected, self._books.locked()),
-        ):
-            if told is not None and told != expected:
-                text = f"the tree says that {told} slots are {name}, and {expected} are"
-                yield Violation(of_locks, "sizes", text, (name,))
+            if any(not -1 <= node.parent < at for at, node in enumerate(tree.nodes)):
+                raise ValueError("a parent behind its child")
+            yield from wrong_shape(tree.nodes, self._page)
+            yield from self._pages(tree.nodes)
+            yield from self._locks(tree, tree.nodes)
+            yield from self._content(tree.nodes, ghost)
+        if step.error is None and not step.skipped:
+            yield from self._answered(step, tree)
+
+    def _places(self, state: State, tree: TreeState) -> Iterator[Violation]:
+        """R2: each page is free, the tree's, or one request's own."""
+        free = state.pools[self._device].free
+        if free is None:
+            return
+        places: dict[int, list[str]] = {}
+        for block in free:
+            places.setdefault(block, []).append(_FREE)
+        for block in self._of_tree(tree):
+            places.setdefault(block, []).append(_TREE)
+        for blocks in tree.own.values():
+            for block in blocks:
+                places.setdefault(block, []).append(_OWN)
+        tier = self.world.tiers[self._device]
+        lost = [block for block in range(tier.blocks) if block != tier.null and block not in places]
+        if lost:
+            text = (
+                f"block {lost[0]} is neither free nor in the tree nor any request's own, and {len(lost)} blocks are so"
+            )
+            yield Violation("R2", "a page that is nobody's", text, (), (of_block(self._device, lost[0]),))
+        for block, found in places.items():
+            if len(found) > 1:
+                text = f"block {block} is in several places at once: {', '.join(found)}"
+                about = (of_block(self._device, block),)
+                yield Violation("R2", "a page in two places", text, tuple(sorted(found)[:2]), about)
+                break
+
+    def _of_tree(self, tree: TreeState) -> Iterator[int]:
+        """The tree's pages, each as often as it has it."""
+        edges = [node.slots for node in tree.nodes] if tree.nodes is not None else [sorted(tree.slots or ())]
+        for slots in edges:
+            for at in range(0, len(slots), self._page):
+                yield slots[at] // self._page
+
+    def _pages(self, nodes: Sequence[TreeNode]) -> Iterator[Violation]:
+        """R1: the slots of a page are those of one block, in order."""
+        for at, node in enumerate(nodes):
+            for begin in range(0, len(node.slots), self._page):
+                slots = node.slots[begin : begin + self._page]
+                if slots[0] % self._page or slots != list(range(slots[0], slots[0] + self._page)):
+                    text = f"a page of node {at} stands in slots {slots}, which are no page"
+                    yield Violation("R1", "a page that is none", text)
+                    return
+
+    def _locks(self, tree: TreeState, nodes: Sequence[TreeNode]) -> Iterator[Violation]:
+        """R3: lock_ref is the number of locks at a node and below; sizes are what is locked and what is not."""
+        live = Counter[int]()
+        for place in tree.locks.values():
+            while place >= 0:
+                live[place] += 1
+                place = nodes[place].parent
+        for at, node in enumerate(nodes):
+            if node.lock is not None and node.lock != live[at]:
+                text = f"node {at} has lock_ref {node.lock}, and {live[at]} locks stand at it or below"
+                side = "negative" if node.lock < 0 else "too many" if node.lock > live[at] else "too few"
+                holders = tuple(of_request(r) for r in sorted(tree.locks))
+                yield Violation("R3", "lock_ref and locks", text, (side,), holders)
+                break
+        counted = {"evictable": 0, "protected": 0}
+        for node in nodes:
+            counted["protected" if node.lock else "evictable"] += len(node.slots)
+        for name, told in (("evictable", tree.evictable), ("protected", tree.protected)):
+            if told is not None and told != counted[name]:
+                text = f"the tree says that {told} tokens are {name}, and {counted[name]} are"
+                yield Violation("R3", "sizes of the tree", text, (name,))
+
+    def _content(self, nodes: Sequence[TreeNode], ghost: Ghost) -> Iterator[Violation]:
+        """P6: each slot holds the KV of its token behind all tokens before it."""
+        ends: list[int] = []
+        for node in nodes:
+            start = ends[node.parent] if node.parent >= 0 else ghost.contents.root(*node.tenant)
+            content, wanted = start, []
+            for token in node.tokens:
+                content = ghost.contents.after(content, token)
+                wanted.append(content)
+            ends.append(content)
+            seen = (content, tuple(node.slots), ghost.version)
+            if seen in self._sound:
+                continue
+            wrong = False
+            for slot, expected in zip(node.slots, wanted, strict=False):
+                block, offset = divmod(slot, self._page)
+                cell = ghost.cell(self._device, block)
+                if cell is not None and cell[1][offset : offset + 1] == [expected]:
+                    continue
+                if not wrong:
+                    empty = cell is None or cell[1][offset : offset + 1] in ([], [None])
+                    held = "nothing" if empty else "the KV of other tokens"
+                    text = f"slot {slot} stands in the tree for a token of {node.tokens}, and holds {held}"
+                    yield Violation("P6", "content of the tree", text, (), (of_block(self._device, block),))
+                wrong = True
+                ghost.mend(self._device, block, 0, offset, [expected], self._page)
+            if not wrong:
+                self._sound.add(seen)
+
+    def _answered(self, step: Step, tree: TreeState) -> Iterator[Violation]:
+        """R6: an eviction frees what it was asked for, or leaves nothing that could be. L2: at rest nothing is held."""
+        result = step.result if isinstance(step.result, dict) else {}
+        if step.op == "evict" and tree.evictable is not None and {"asked", "told", "freed"} <= set(result):
+            asked, told, freed = (result[name] for name in ("asked", "told", "freed"))
+            if told != freed:
+                text = f"an eviction says that {told} tokens are freed, and {freed} are"
+                yield Violation("R6", "what an eviction says", text)
+            if freed < asked and tree.evictable:
+                text = f"an eviction of {asked} tokens freed {freed}, and {tree.evictable} more could go"
+                yield Violation("R6", "an eviction that stops early", text)
+        if step.op == "drain" and not result.get("left", 1) and not result.get("pending", 1):
+            if tree.protected:
+                yield Violation(
+                    "L2", "locked for ever", f"nothing is left to do, and {tree.protected} tokens are locked"
+                )
+            if any(tree.own.values()):
+                yield Violation("L2", "held for ever", f"nothing is left to do, and pages are held: {tree.own}")

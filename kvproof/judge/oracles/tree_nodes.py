@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 
 from ..ghost import Ghost
 from ..record import TreeNode
 from ..violation import Violation
 from .tree_books import Books
 
-__all__ = ["node_sizes", "wrong_nodes"]
+__all__ = ["node_sizes", "wrong_nodes", "wrong_shape"]
 
 
 @dataclass
@@ -33,7 +34,7 @@ def wrong_nodes(
 
     ``of_locks`` is the rule that a wrong number of locks breaks.
     """
-    shape = next(_shape(nodes, page), None)
+    shape = next(chain(wrong_shape(nodes, page), _twice(nodes)), None)
     if shape is not None:
         yield shape
         return
@@ -41,29 +42,35 @@ def wrong_nodes(
     yield from _places(shown, books, page, kinds)
     for each in shown:
         expected = books.pages[each.prefixes[0]].locks if each.prefixes[0] in books.pages else 0
-        if each.node.lock_ref is not None and each.node.lock_ref != expected:
-            text = (
-                f"the node of slots {each.node.slots} has lock_ref {each.node.lock_ref}, and {expected} locks cover it"
-            )
-            yield Violation(of_locks, "lock_ref", text, ("few" if each.node.lock_ref < expected else "many",))
+        if each.node.lock is not None and each.node.lock != expected:
+            text = f"the node of slots {each.node.slots} has lock_ref {each.node.lock}, and {expected} locks cover it"
+            yield Violation(of_locks, "lock_ref", text, ("few" if each.node.lock < expected else "many",))
             return
 
 
-def _shape(nodes: Sequence[TreeNode], page: int) -> Iterator[Violation]:
-    """R1: whole pages; siblings differ in the first. R2: no slot in two places."""
+def wrong_shape(nodes: Sequence[TreeNode], page: int) -> Iterator[Violation]:
+    """R1: edges are whole pages, siblings differ in their first, namespaces share no path. Of each the first breach."""
     firsts: set[tuple[object, ...]] = set()
-    slots: set[int] = set()
-    for node in nodes:
+    for at, node in enumerate(nodes):
         if not node.tokens or len(node.tokens) % page or len(node.tokens) != len(node.slots):
-            text = f"a node has {len(node.tokens)} tokens and {len(node.slots)} slots, and a page has {page}"
+            text = f"node {at} has {len(node.tokens)} tokens in {len(node.slots)} slots, and a page has {page}"
             yield Violation("R1", "edges are whole pages", text)
-        first = (node.parent, node.namespace if node.parent is None else None, *node.tokens[:page])
+            return
+        if node.parent >= 0 and nodes[node.parent].tenant != node.tenant:
+            text = f"node {at} of {node.tenant} stands below one of {nodes[node.parent].tenant}"
+            yield Violation("R1", "namespaces that share a path", text)
+        first = (node.parent, node.tenant, *node.tokens[:page])
         if first in firsts:
             text = f"two children of one node begin with the page {node.tokens[:page]}"
             yield Violation("R1", "siblings differ", text)
         firsts.add(first)
-        twice = slots & {*node.slots}
-        if twice or len({*node.slots}) != len(node.slots):
+
+
+def _twice(nodes: Sequence[TreeNode]) -> Iterator[Violation]:
+    """R2: no slot stands in two places."""
+    slots: set[int] = set()
+    for node in nodes:
+        if slots & {*node.slots} or len({*node.slots}) != len(node.slots):
             yield Violation("R2", "a slot in two places", f"the slots {node.slots} of a node: one is there twice")
         slots |= {*node.slots}
 
@@ -72,7 +79,7 @@ def _shown(nodes: Sequence[TreeNode], page: int, ghost: Ghost) -> Iterator[_Show
     """The prefixes of each node's pages, by the tokens on the way to it."""
     ends: list[int] = []
     for node in nodes:
-        at = ghost.contents.root(None, node.namespace) if node.parent is None else ends[node.parent]
+        at = ends[node.parent] if node.parent >= 0 else ghost.contents.root(*node.tenant)
         prefixes: list[int] = []
         for n, token in enumerate(node.tokens, start=1):
             at = ghost.contents.after(at, token)

@@ -1,0 +1,1 @@
+"""SGLang: two implementations of one release, beside each other."""

@@ -1,0 +1,1 @@
+"""SGLang: all that the kit knows of it."""

@@ -1,0 +1,44 @@
+"""SGLang, as the kit knows it (`kvproof.engines.engine`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .releases import DISTRIBUTIONS, MODULES, OLDEST, RUNTIME, TORCH, recipes
+
+if TYPE_CHECKING:
+    from ..cases import Cases
+
+__all__ = [
+    "DISTRIBUTIONS", "LEVELS", "MODULES", "OLDEST", "RUNTIME", "TORCH", "VARIABLES", "WORKER", "cases", "environment",
+    "recipes",
+]  # fmt: skip
+
+VARIABLES: Final = ("SGLANG_", "SGL_")
+WORKER: Final = Path(__file__).with_name("worker") / "sglang_engine.py"
+
+LEVELS: Final = ("tree", "allocator")
+
+
+def environment(cache: Path) -> dict[str, str]:
+    """Return what keeps SGLang the same in every run, off the network and silent."""
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONHASHSEED": "0",
+        "SGLANG_RUST_BUILD_MODE": "never",  # The wheel has its compiled parts.
+        "TORCH_EXTENSIONS_DIR": str(cache / "extensions"),  # What it would compile; not in the user's own cache.
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def cases(level: str) -> Cases | None:
+    """Return what a level is hunted with."""
+    from ..cases import Cases
+    from .levels import allocator, tree
+
+    return {
+        "tree": Cases(tree.profiles, traits=tree.traits),
+        "allocator": Cases(allocator.profiles, traits=allocator.traits),
+    }.get(level)

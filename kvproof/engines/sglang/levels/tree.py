@@ -1,0 +1,149 @@
+"""Cases for the level ``tree``: a radix cache and the requests that it serves, called as its scheduler calls it.
+
+What is varied is how requests share prefixes, how tight the memory is, and what happens between a forward pass and its
+result. Prompts are runs of equal tokens and beginnings of earlier requests.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ....judge.record import Case
+from ...cases import Op, Setup
+from ...traits import Traits, argument, operation, option
+
+__all__ = ["profiles", "traits"]
+
+_Play = Callable[[int, int, int, int], Op]
+
+_ALL = 99
+"""More tokens than any request has."""
+
+_WIDTH = 5
+"""Bytes of an operation: which, and four that its arguments are made of."""
+
+_POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru", "tlru")
+
+
+def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases, by name."""
+    return {
+        "tokens": _cases(_setup(page=st.just(1))),
+        "pages": _cases(_setup()),
+        "tight": _cases(_setup(pages=st.integers(2, 5))),
+        "events": _cases(_setup(events=st.just(True))),
+        "tenants": _cases(_setup(events=st.booleans()), _NAMED),
+        "policies": _cases(_setup(policy=st.sampled_from(_POLICIES)), _RANKED),
+        "again": _cases(_setup(pages=st.integers(16, 32)), _AGAIN),
+        "rust": _cases(_setup(core=st.just("rust"), policy=st.sampled_from(_POLICIES), events=st.booleans()), _RANKED),
+    }
+
+
+def traits(_release: str) -> Traits:
+    """What cases may have that a fault needs."""
+    return Traits(
+        (
+            operation("reset", "reset"),
+            operation("retraction", "retract"),
+            operation("abort", "abort"),
+            operation("probe of the queue", "probe"),
+            operation("eviction by hand", "evict"),
+            argument("adapter", "add", "adapter"),
+            argument("salt", "add", "salt"),
+            argument("label", "add", "label"),
+            argument("priorities", "add", "priority"),
+            argument("prompt in chunks", "add", "most"),
+            option("core in Rust", "core", "python"),
+            option("passes that overlap", "overlap", False),
+            option("pages that are sorted", "sort", False),
+            option("KV events", "events", False),
+            option("policy of eviction", "policy", "lru"),
+            option("pages of several tokens", "page", 1),
+        ),
+        numbers={"page": (1, 2, 3, 4), "pages": tuple(range(2, 33))},
+        drained=lambda _case: [("finish", {"i": 0}), ("process", {})],
+    )
+
+
+def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
+    usual: dict[str, st.SearchStrategy[Any]] = {
+        "page": st.sampled_from([1, 2, 4, 3]),
+        "pages": st.integers(3, 16),
+        "sort": st.booleans(),
+        "events": st.just(False),
+        "overlap": st.booleans(),
+    }
+    return st.fixed_dictionaries(usual | more)
+
+
+def _cases(setups: st.SearchStrategy[Setup], plays: "list[_Play] | None" = None) -> st.SearchStrategy[Case]:
+    chosen = plays or _USUAL
+
+    def case(setup: Setup, play: bytes) -> Case:
+        ends = range(_WIDTH, len(play) + 1, _WIDTH)
+        # A case begins with a request: without one there is nothing to do.
+        ops = [chosen[0](*play[1:_WIDTH])]
+        ops += [chosen[play[end - _WIDTH] % len(chosen)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
+        return Case("tree", setup, ops)
+
+    return st.builds(case, setups, st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 60))
+
+
+def _add(a: int, b: int, c: int, d: int) -> Op:
+    """A request: what it keeps of an earlier one, and two runs of tokens."""
+    runs = [[b % 3, b // 3 % 10]] + [[c % 3, 1 + c // 3 % 4]] * (c > 60)
+    return "add", {"keep": a % 12, "like": a // 12, "runs": runs, "most": d % 7 if d > 128 else 0}
+
+
+def _add_again(a: int, b: int, c: int, d: int) -> Op:
+    """A request with the tokens of an earlier one, or one of its own."""
+    if a % 4:
+        return "add", {"keep": _ALL, "like": a // 4, "runs": [], "most": d % 4}
+    return "add", {"keep": 0, "like": 0, "runs": [[b % 3, 2 + b // 3 % 8], [c % 3, c // 3 % 4]], "most": d % 4}
+
+
+def _add_named(a: int, b: int, c: int, d: int) -> Op:
+    """A request with an adapter, a salt or a label, all named from one alphabet."""
+    name, args = _add(a, b, 0, d)
+    return name, {**args, "adapter": c % 3, "salt": c // 3 % 3, "label": c // 9 % 3}
+
+
+def _add_ranked(a: int, b: int, c: int, d: int) -> Op:
+    """A request with a priority."""
+    name, args = _add(a, b, c, d)
+    return name, {**args, "priority": d % 3}
+
+
+def _pick(name: str) -> _Play:
+    return lambda a, _b, _c, _d: (name, {"i": a % 8})
+
+
+def _run(a: int, b: int, c: int, _d: int) -> Op:
+    return "run", {"i": a % 8, "token": c % 3} | ({"most": b % 6} if b > 128 else {})
+
+
+def _process(_a: int, _b: int, _c: int, _d: int) -> Op:
+    return "process", {}
+
+
+_REST: list[tuple[int, _Play]] = [
+    (34, _run),
+    (16, _process),
+    (12, _pick("finish")),
+    (4, _pick("retract")),
+    (3, _pick("abort")),
+    (3, _pick("probe")),
+    (3, lambda a, _b, _c, _d: ("evict", {"tokens": 1 + a % 12})),
+    (1, lambda _a, _b, _c, _d: ("reset", {})),
+]
+
+
+def _weighted(*plays: tuple[int, _Play]) -> list[_Play]:
+    return [play for times, play in plays for _ in range(times)]
+
+
+_USUAL = _weighted((24, _add), *_REST)
+_NAMED = _weighted((28, _add_named), *_REST)
+_RANKED = _weighted((24, _add_ranked), *_REST)
+_AGAIN = _weighted((24, _add_again), (34, _run), (16, _process), (14, _pick("finish")))

@@ -1,0 +1,97 @@
+"""What a state of the level ``tree`` is read from: the release's own tree, allocator and rows."""
+
+from array import array
+from types import SimpleNamespace
+
+from sglang.srt.disaggregation.kv_events import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    namespaced_block_hash,
+)
+from sglang.srt.mem_cache.radix_cache import RadixKey
+from sglang.srt.mem_cache.unified_cache.components import BASE_COMPONENT_TYPE
+from sglang.srt.mem_cache.utils import hash_str_to_int64
+from sglang_slots import pages_of
+
+__all__ = ["Keys", "cached_of", "nodes_of", "told_of"]
+
+
+class Keys:
+    """Numbers for prefixes of whole pages: by the release's own hashes where it tells events, else by themselves."""
+
+    def __init__(self, recorder, page: int) -> None:
+        """``recorder`` is one of the release's, as its tree tells its events to: it makes the hashes."""
+        self._recorder, self._page = recorder, page
+        self._numbers: dict = {}
+        self._of: dict[tuple, list[int]] = {}
+
+    def number(self, key) -> int:
+        """Return the number of a hash."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def of(self, names: tuple, tokens: list[int]) -> list[int]:
+        """Return the numbers of a sequence's whole pages; ``names`` are its ``extra_key`` and ``cache_salt``."""
+        whole = tuple(tokens[: len(tokens) // self._page * self._page])
+        found = self._of.get((names, whole))
+        if found is None:
+            found = self._of[names, whole] = [self.number(key) for key in self._keys(names, whole)]
+        return found
+
+    def _keys(self, names: tuple, tokens: tuple) -> list:
+        if not self._recorder.enabled:
+            return [(names, tokens[:end]) for end in range(self._page, len(tokens) + 1, self._page)]
+        if not tokens:
+            return []
+        key = RadixKey(array("q", tokens), names[0], cache_salt=names[1])
+        node = SimpleNamespace(key=key, parent=None, hash_value=None, event_hash_value=None)
+        seed = self._recorder._namespace_seed(node)
+        hashes = self._recorder._node_event_hash_values(node)
+        return [namespaced_block_hash(hash_str_to_int64(text), namespace_seed=seed) for text in hashes]
+
+
+def nodes_of(core) -> tuple[list[list], dict[int, int]]:
+    """Return the nodes of a tree in Python, parents first, and the place of each by its id.
+
+    A node is the place of its parent (-1: the root), its ``extra_key`` and ``cache_salt``, the tokens and the slots of
+    its edge, and its lock_ref.
+    """
+    nodes: list[list] = []
+    places = {core.root_node.id: -1}
+    waiting = [core.root_node]
+    while waiting:
+        node = waiting.pop()
+        for child in node.children.values():
+            places[child.id] = len(nodes)
+            data, key = child.component_data[BASE_COMPONENT_TYPE], child.key
+            slots = [] if data.value is None else data.value.tolist()
+            names = (key.extra_key, key.cache_salt)
+            nodes.append([places[node.id], names, list(key.raw_token_ids()), slots, data.lock_ref])
+            waiting.append(child)
+    return nodes, places
+
+
+def cached_of(nodes: list[list], keys: Keys, page: int) -> list[list]:
+    """Return the pages that the tree has, by their keys."""
+    found: dict[int, list[int]] = {}
+    paths: list[list[int]] = []
+    for parent, names, tokens, slots, _ in nodes:
+        above = paths[parent] if parent >= 0 else []
+        paths.append(above + tokens)
+        own = keys.of(names, paths[-1])[len(above) // page :]
+        for key, block in zip(own, pages_of(slots, page), strict=False):
+            found.setdefault(key, []).append(block)
+    return [[key, 0, blocks] for key, blocks in found.items()]
+
+
+def told_of(events, keys: Keys):
+    """Yield the effects that a release's events are."""
+    for event in events:
+        if isinstance(event, BlockStored):
+            parent = event.parent_block_hash
+            stored = [keys.number(key) for key in event.block_hashes]
+            yield "stored", "device", 0, stored, None if parent is None else keys.number(parent)
+        elif isinstance(event, BlockRemoved):
+            yield "removed", "device", 0, [keys.number(key) for key in event.block_hashes]
+        elif isinstance(event, AllBlocksCleared):
+            yield "cleared", "device"

@@ -1,0 +1,88 @@
+"""Requests of the level ``tree``: the release's own, what a case asks for, and what the model worker knows of each."""
+
+import hashlib
+from array import array
+
+from sglang.srt.managers.schedule_batch import Req
+from sglang.srt.sampling.sampling_params import SamplingParams
+
+__all__ = ["Pass", "Played", "Tenant", "tenant_of", "tokens_of"]
+
+_VOCABULARY = 3
+_NAMES = (None, "a", "b")
+"""One alphabet for adapters, salts and labels: a key that mixes them up shall be found out."""
+
+Tenant = tuple
+"""Adapter, salt and label (the caller's ``extra_key``), by name; None for one that is not named."""
+
+
+class Played:
+    """A request: the release's object, and how far it is."""
+
+    def __init__(self, r: str, tokens: list[int], tenant: Tenant, priority: int) -> None:
+        adapter, salt, label = tenant
+        self.r, self.tenant = r, tenant
+        self.req = Req(
+            r,
+            "",
+            array("q", tokens),
+            SamplingParams(max_new_tokens=1 << 20),
+            lora_id=None if adapter is None else _id(adapter),
+            extra_key=label,
+            cache_salt=salt,
+            priority=priority,
+        )
+        self.status = "waiting"
+        self.in_flight = 0
+        """Forward passes that are scheduled, and their results not processed."""
+        self.epoch = 0
+        """How often it was retracted: what was scheduled before is stale."""
+        self.ending = None
+        """Why the next token is the last one, if it is."""
+
+    @property
+    def tokens(self) -> list[int]:
+        """Prompt and output."""
+        return [*self.req.origin_input_ids, *self.req.output_ids]
+
+    @property
+    def computed(self) -> int:
+        """So many of them have their KV, or will when the pass in flight is over."""
+        return self.req.kv.kv_committed_len
+
+    @property
+    def prefilling(self) -> bool:
+        """Not all tokens that it came, or came back, with are computed."""
+        return self.req.extend_end is None or self.req.extend_end < len(self.req.full_untruncated_fill_ids)
+
+
+class Pass:
+    """A scheduled forward pass of one request."""
+
+    def __init__(self, x: Played, epoch: int, end: int, token: int, extends: bool) -> None:
+        self.x, self.epoch, self.end = x, epoch, end
+        self.token = token
+        """What it samples, if its request's tokens are all computed then."""
+        self.extends = extends
+        """It is of a prompt, or of what came back with a retracted request."""
+        self.checked_in = False
+
+
+def _id(name: str) -> str:
+    """An adapter's id: 32 hexadecimal digits, as a release makes them."""
+    return hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+
+
+def tenant_of(args: dict) -> Tenant:
+    """The tenant that an operation asks for."""
+    return tuple(_NAMES[args.get(what, 0) % len(_NAMES)] for what in ("adapter", "salt", "label"))
+
+
+def tokens_of(args: dict, history: list[list[int]], most: int) -> list[int]:
+    """The prompt that an operation asks for: what is kept of an earlier request, and runs of equal tokens."""
+    tokens: list[int] = []
+    if history and args.get("keep"):
+        tokens += history[args.get("like", 0) % len(history)][: args["keep"]]
+    for token, count in args["runs"]:
+        tokens += [token % _VOCABULARY] * count
+    return tokens[:most] or [0]

@@ -1,0 +1,18 @@
+"""SGLang, imported and made ready for a machine without a GPU: this comes before any of its modules."""
+
+import logging
+
+from sglang_standins import native_hash, quiet, stand_in
+
+quiet()
+stand_in()
+
+from sglang.srt.mem_cache import utils
+from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
+
+__all__: list[str] = []
+
+utils.get_native_hash = native_hash
+logging.getLogger("sglang").setLevel(logging.ERROR)
+# What the caches ask the configuration for is the same for every model; there is none.
+set_global_server_args_for_scheduler(ServerArgs(model_path="dummy", device="cpu", attention_backend="torch_native"))

@@ -1,0 +1,29 @@
+"""Slots and pages: the release's allocators, what is free in them, and which pages a row of slots is."""
+
+import torch
+from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
+from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
+
+__all__ = ["free_pages", "made", "pages_of"]
+
+
+def made(page: int, pages: int, sort: bool):
+    """Return the release's allocator for so many pages of so many tokens."""
+    how = {"size": page * pages, "dtype": torch.float32, "device": "cpu", "kvcache": None, "need_sort": sort}
+    return TokenToKVPoolAllocator(**how) if page == 1 else PagedTokenToKVPoolAllocator(page_size=page, **how)
+
+
+def free_pages(allocator) -> list[int]:
+    """Return the pages that are free, those that are next first."""
+    return allocator.get_all_free_pages().tolist()
+
+
+def pages_of(row: list[int], page: int) -> list[int]:
+    """Return the pages of a row of slots; the null page where slots that belong together do not lie so."""
+    pages = []
+    for at in range(0, len(row), page):
+        slots = row[at : at + page]
+        first = slots[0]
+        together = first % page == 0 and slots == list(range(first, first + len(slots)))
+        pages.append(first // page if together else 0)
+    return pages

@@ -1,0 +1,389 @@
+"""The level ``tree`` of SGLang: its unified radix cache, called as its scheduler calls it.
+
+Requests, allocator, rows and tree are the release's, and so are the functions by which a scheduler matches, checks in
+and releases. Of the scheduler there is what decides: who is admitted, and when somebody is finished or retracted. A
+forward pass is told when it is scheduled, and its result processed by an operation of its own, so that several requests
+can be under way at once.
+"""
+
+import sglang_setup  # noqa: F401 - before anything of the release
+import torch
+from level import SKIPPED, Level, Refused
+from sglang.srt.managers.schedule_batch import FINISH_ABORT, FINISH_LENGTH
+from sglang.srt.mem_cache import allocation
+from sglang.srt.mem_cache.base_prefix_cache import EvictParams
+from sglang.srt.mem_cache.cache_init_params import CacheInitParams
+from sglang.srt.mem_cache.common import checkpoint_kv_cache, evict_from_tree_cache, match_kv_cache, release_kv_cache
+from sglang.srt.mem_cache.events import KVCacheEventRecorder
+from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
+from sglang.srt.mem_cache.unified_cache.components import ComponentType
+from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
+from sglang_reading import Keys, cached_of, nodes_of, told_of
+from sglang_requests import Pass, Played, tenant_of, tokens_of
+from sglang_slots import free_pages, made, pages_of
+
+__all__ = ["TreeLevel"]
+
+_OPTIONS = {"page", "pages", "policy", "core", "events", "sort", "overlap"}
+_ROWS = 32
+"""Requests that may run at once."""
+_STEPS = 1000
+"""Steps after which a request that is served alone has had more than enough."""
+
+
+class TreeLevel(Level):
+    """A unified radix cache with full attention, and the requests that it serves.
+
+    ``setup``: ``page`` tokens per page, ``pages``, the eviction ``policy``, the tree's ``core`` (python or rust),
+    whether it tells ``events``, whether freed pages wait to be sorted (``sort``), and whether the next pass of a
+    request may be scheduled before the result of the last one is processed (``overlap``).
+    """
+
+    def __init__(self, setup: dict) -> None:
+        super().__init__()
+        unknown = sorted(set(setup) - _OPTIONS)
+        if unknown or setup["page"] < 1 or setup["pages"] < 2:
+            raise Refused(f"there is no tree with {unknown or setup}")
+        self.page, pages = setup["page"], setup["pages"]
+        self.most = (pages - 1) * self.page
+        """Tokens that a request may have: an admission asks for a page more than it needs."""
+        self.allocator = made(self.page, pages, bool(setup.get("sort")))
+        self.rows = ReqToTokenPool(_ROWS, pages * self.page, "cpu", False)
+        params = CacheInitParams(
+            disable=False,
+            req_to_token_pool=self.rows,
+            token_to_kv_pool_allocator=self.allocator,
+            page_size=self.page,
+            eviction_policy=setup.get("policy", "lru"),
+            enable_kv_cache_events=bool(setup.get("events")),
+            tree_components=(ComponentType.FULL,),
+            tree_core_backend=setup.get("core", "python"),
+        )
+        self.lora_names = params.kv_event_lora_names
+        self.cache = UnifiedRadixCache(params)
+        core = setup.get("core", "python")
+        if self.cache._tree_core_backend != core:
+            raise Refused(f"this release has no tree core {core} here")
+        self.walks = core == "python"
+        self.events = bool(setup.get("events"))
+        self.keys = Keys(
+            KVCacheEventRecorder(enabled=self.events, page_size=self.page, lora_names=self.lora_names), self.page
+        )
+        self.cache.take_events()
+        self.requests: dict[str, Played] = {}
+        self.history: list[list[int]] = []
+        self.tenants: dict[tuple, list] = {(None, None): [None, None]}
+        self.passes: list[Pass] = []
+        self.overlap = bool(setup.get("overlap"))
+        self.world = {
+            "groups": [{"kind": "full", "block": self.page}],
+            "tiers": {"device": {"blocks": pages + 1, "null": 0}},
+            "hash_block": self.page,
+            "notes": {} if self.events else {"keys": "tokens"},
+        }
+
+    def do(self, op: str, args: dict):
+        """Do an operation, and tell the events that it caused."""
+        result = super().do(op, args)
+        if self.events and result is not SKIPPED:
+            for effect in told_of(self.cache.take_events(), self.keys):
+                self.tell(*effect)
+            self.tell("boundary", "device")
+        return result
+
+    def state(self) -> dict:
+        """Return the state of tree, allocator and rows."""
+        running = [x for x in self.requests.values() if x.req.kv.holds_kv]
+        tables = {x.r: pages_of(self._row(x), self.page) for x in running}
+        own = {x.r: tables[x.r][x.req.kv.cache_protected_len // self.page :] for x in running}
+        pool: dict = {"free": free_pages(self.allocator), "num_free": self.allocator.available_size() // self.page}
+        tree: dict = {
+            "own": own,
+            "evictable": self.cache.evictable_size(),
+            "protected": self.cache.protected_size(),
+        }
+        if self.walks:
+            nodes, places = nodes_of(self.cache.tree_core)
+            tree["locks"] = {x.r: places.get(x.req.lock.node, -2) for x in running if x.req.lock is not None}
+            tree["nodes"] = [[at, self._tenant(names), *rest] for at, names, *rest in nodes]
+            pool["cached"] = cached_of(nodes, self.keys, self.page)
+        else:
+            tree["slots"] = self.cache.all_values_flatten().tolist()
+        return {
+            "pools": {"device": pool},
+            "tables": {r: [pages] for r, pages in tables.items()},
+            "tree": tree,
+            "running": len(running),
+            "waiting": len(self.requests) - len(running),
+            "pending": len(self.passes),
+        }
+
+    # ---------------------------------------------------------------------------------------------- operations
+
+    def op_add(self, args: dict):
+        """A request arrives, and is admitted if there is room; at most ``most`` tokens of it are computed at once."""
+        tokens = tokens_of(args, self.history, self.most)
+        r = args["request"] = f"r{len(self.history)}"
+        self.history.append(tokens)
+        x = self.requests[r] = Played(r, tokens, tenant_of(args), args.get("priority", 0))
+        names = (x.req.extra_key, x.req.cache_salt)
+        adapter, salt, label = x.tenant
+        if adapter is not None:
+            self.lora_names.register(x.req, adapter)
+        # What a caller calls a request by parts caches as a salt does.
+        self.tenants[names] = [adapter, None if salt is None and label is None else f"{salt or ''}|{label or ''}"]
+        told = {"tokens": tokens, "adapter": self.tenants[names][0], "salt": self.tenants[names][1]}
+        self.tell("request", r, told)
+        self._tell_keys(x, 0)
+        return self._admit(x, args.get("most", 0))
+
+    def op_run(self, args: dict):
+        """A request takes its next step: it is admitted, its prompt goes on, or it gets ``token``."""
+        x = self._picked(args)
+        if x is None:
+            return SKIPPED
+        if x.in_flight and not self._may_overlap(x):
+            self.op_process({})
+        return self._next(x, args.get("most", 0), args.get("token", 0)) if x.r in self.requests else True
+
+    def op_process(self, _args: dict):
+        """The results of what is scheduled are processed, in order: each request gets a token, or is checked in."""
+        passes, self.passes = self.passes, []
+        self.allocator.free_group_begin()
+        for done in passes:
+            done.x.in_flight -= done.epoch == done.x.epoch
+            if done.epoch == done.x.epoch and done.x.r in self.requests:
+                self._processed(done)
+        self.allocator.free_group_end()
+        return len(passes)
+
+    def op_finish(self, args: dict):
+        """The next token of a running request is its last: all that it computed becomes the tree's, and it leaves."""
+        x = self._picked(args)
+        if x is None or x.status != "running":
+            return SKIPPED
+        return self._last(x, FINISH_LENGTH(length=1))
+
+    def op_abort(self, args: dict):
+        """A request is aborted, whatever it does. One that gets tokens leaves with the next one."""
+        x = self._picked(args)
+        if x is None:
+            return SKIPPED
+        if x.status == "running" and not x.prefilling:
+            return self._last(x, FINISH_ABORT("aborted"))
+        self.op_process({})
+        if x.status == "running":
+            # In the midst of its prompt it leaves nothing more in the tree.
+            x.req.finished_reason = FINISH_ABORT("aborted")
+            release_kv_cache(x.req, self.cache, checkpoint=False)
+        self._gone(x, "aborted")
+        return True
+
+    def op_retract(self, args: dict):
+        """A running request gives up all that is its own, and waits. What is in flight for it counts for nothing."""
+        x = self._picked(args)
+        if x is None or x.status != "running":
+            return SKIPPED
+        if not self.overlap or x.prefilling:
+            self.op_process({})
+        if x.status != "running" or x.r not in self.requests:
+            return SKIPPED
+        self._retract(x)
+        return None
+
+    def op_probe(self, args: dict):
+        """A scheduler that orders its queue looks what is cached of a waiting request."""
+        x = self._picked(args)
+        if x is None or x.status != "waiting":
+            return SKIPPED
+        match = match_kv_cache(x.req, self.cache, max_prefix_len=len(x.tokens) - 1)
+        self.tell("lookup", x.r, match.device_prefix_len, 0, len(x.tokens) - 1)
+        return match.device_prefix_len
+
+    def op_evict(self, args: dict):
+        """The tree is asked to give so many tokens back."""
+        before = self.allocator.available_size()
+        told = self.cache.evict(EvictParams(num_tokens=args["tokens"])).num_tokens_evicted
+        return {"asked": args["tokens"], "told": told, "freed": self.allocator.available_size() - before}
+
+    def op_reset(self, _args: dict):
+        """The cache is flushed, where nothing runs."""
+        if any(x.req.kv.holds_kv for x in self.requests.values()):
+            return False
+        self.cache.reset()
+        self.rows.clear()
+        self.allocator.clear()
+        return True
+
+    def op_drain(self, _args: dict):
+        """All requests are served to their end, the oldest first; who stands in the way is retracted."""
+        steps = 0
+        while self.requests and steps < _STEPS:
+            self.op_process({})
+            steps += 1
+            oldest = next(iter(self.requests.values()), None)
+            if oldest is None:
+                break
+            oldest.ending = FINISH_LENGTH(length=1)
+            if self._next(oldest, 0, 0) is False:
+                others = [x for x in self.requests.values() if x is not oldest and x.status == "running"]
+                if not others:
+                    break
+                self._retract(others[-1])
+        return {"left": len(self.requests), "pending": len(self.passes), "steps": steps}
+
+    # ---------------------------------------------------------------------------------------------- one request
+
+    def _picked(self, args: dict) -> Played | None:
+        """Return the request that an operation is about, and say in ``args`` which."""
+        alive = list(self.requests.values())
+        if not alive:
+            return None
+        x = alive[args["i"] % len(alive)]
+        args["request"] = x.r
+        return x
+
+    def _may_overlap(self, x: Played) -> bool:
+        """Whether a next pass may be scheduled while one is in flight: not if that one may bring the last token."""
+        return self.overlap and x.in_flight == 1 and x.ending is None and len(x.tokens) < self.most
+
+    def _next(self, x: Played, most: int, token: int) -> bool:
+        if x.status == "waiting":
+            return self._admit(x, most, token)
+        return self._extend(x, most, token) if x.prefilling else self._decode(x, token)
+
+    def _admit(self, x: Played, most: int, token: int = 0) -> bool:
+        """Match, lock and extend, if there is room for that."""
+        req = x.req
+        req.init_next_round_input(self.cache)
+        limit = len(x.tokens) - 1
+        self.tell("lookup", x.r, req.prefix_len, 0, limit)
+        lock = self.cache.lock(req.last_node)
+        length = self._chunk(x, most)
+        if not self._fits(length + self.page if self.page > 1 else length):
+            self.cache.unlock(lock)
+            return False
+        req.lock = lock
+        prefix = self.cache.prefix_device_indices(req)
+        self.tell("found", x.r, [pages_of(prefix.tolist(), self.page)], req.prefix_len)
+        x.status = "running"
+        allocation.alloc_req_slots(self.rows, [req], self.cache)
+        self.rows.write((req.kv.req_pool_idx, slice(0, req.prefix_len)), prefix)
+        self._compute_prompt(x, length, prefix, token)
+        return True
+
+    def _extend(self, x: Played, most: int, token: int) -> bool:
+        """The next chunk of a prompt. The last one is checked in before, if need be while it is computed."""
+        if x.in_flight:
+            checkpoint_kv_cache(x.req, self.cache)
+            self._passes_of(x)[-1].checked_in = True
+        x.req.refresh_fill_ids()
+        length = self._chunk(x, most)
+        if not self._fits(length + self.page if self.page > 1 else length):
+            return False
+        prefix = self.rows.req_to_token[x.req.kv.req_pool_idx, : x.req.prefix_len].long()
+        self._compute_prompt(x, length, prefix, token)
+        return True
+
+    def _chunk(self, x: Played, most: int) -> int:
+        """How many tokens are computed next: a chunk that does not end the prompt ends with a page."""
+        rest = len(x.req.full_untruncated_fill_ids) - x.req.prefix_len
+        chunk = -(-most // self.page) * self.page
+        return min(chunk or rest, rest)
+
+    def _fits(self, tokens: int) -> bool:
+        """Whether there are so many free slots, or will be once the tree is asked."""
+        return self.allocator.available_size() + self.cache.evictable_size() >= tokens
+
+    def _compute_prompt(self, x: Played, length: int, prefix: torch.Tensor, token: int) -> None:
+        req, start = x.req, x.req.prefix_len
+        req.extend_end = start + length
+        if self.page == 1:
+            slots = allocation.alloc_token_slots(self.cache, length)
+        else:
+            before, after = torch.tensor([start]), torch.tensor([start + length])
+            last = prefix[-1:] if start else torch.tensor([-1])
+            slots = allocation.alloc_paged_token_slots_extend(self.cache, before, before, after, after, last, length)
+        self._write(x, start, slots, x.tokens[start : start + length], token)
+
+    def _decode(self, x: Played, token: int) -> bool:
+        """The last token that was sampled is computed, which gives the next one."""
+        start = x.computed
+        last_token = self._passes_of(x)[-1].token if x.in_flight else x.tokens[-1]
+        if not self._fits(self.page if start % self.page == 0 else 0):
+            return False
+        if self.page == 1:
+            slots = allocation.alloc_token_slots(self.cache, 1)
+        else:
+            last = self.rows.req_to_token[x.req.kv.req_pool_idx, start - 1 : start].long()
+            after = torch.tensor([start + 1])
+            slots = allocation.alloc_paged_token_slots_decode(self.cache, after, after, last)
+        self._write(x, start, slots, [last_token], token)
+        return True
+
+    def _passes_of(self, x: Played) -> list[Pass]:
+        return [done for done in self.passes if done.x is x and done.epoch == x.epoch]
+
+    def _write(self, x: Played, start: int, slots: torch.Tensor, tokens: list[int], token: int) -> None:
+        """The slots go to the request's row, and the model worker is asked to compute these tokens."""
+        kv, end = x.req.kv, start + len(tokens)
+        self.rows.write((kv.req_pool_idx, slice(start, end)), slots.int())
+        kv.kv_allocated_len = kv.kv_committed_len = end
+        self.tell("table", x.r, 0, 0, pages_of(self._row(x), self.page))
+        self.tell("compute", x.r, start, tokens)
+        x.in_flight += 1
+        self.passes.append(Pass(x, x.epoch, end, token % 3, extends=end == x.req.extend_end))
+
+    def _processed(self, done: Pass) -> None:
+        """The result of a pass: a prompt that is whole gives a token. What extends is checked in."""
+        x = done.x
+        self.tell("processed", x.r, done.end)
+        if done.end < len(x.tokens):
+            if not done.checked_in:
+                checkpoint_kv_cache(x.req, self.cache)
+            return
+        x.req.output_ids.append(done.token)
+        self.tell("append", x.r, [done.token])
+        self._tell_keys(x, (len(x.tokens) - 1) // self.page)
+        if x.ending is not None or len(x.tokens) > self.most:
+            self._finish(x, x.ending or FINISH_LENGTH(length=1))
+        elif done.extends:
+            checkpoint_kv_cache(x.req, self.cache)
+
+    def _last(self, x: Played, reason) -> bool:
+        """The next token of a request that runs is its last one."""
+        if not x.in_flight and self._next(x, 0, 0) is False:
+            return False
+        x.ending = reason
+        self.op_process({})
+        return True
+
+    def _finish(self, x: Played, reason) -> None:
+        """A request leaves with a token, and with what it computed in the tree."""
+        x.req.finished_reason, x.req.finished_len = reason, len(x.req.output_ids)
+        release_kv_cache(x.req, self.cache, checkpoint=True)
+        self._gone(x, "aborted" if isinstance(reason, FINISH_ABORT) else "finished")
+
+    def _gone(self, x: Played, how: str) -> None:
+        del self.requests[x.r]
+        self.tell("end", x.r, how)
+
+    def _retract(self, x: Played) -> None:
+        release_kv_cache(x.req, self.cache, checkpoint=False)
+        evict_from_tree_cache(self.cache, self.page)
+        x.req.reset_for_retract()
+        x.status, x.in_flight, x.epoch = "waiting", 0, x.epoch + 1
+        self.tell("preempted", x.r)
+
+    # ---------------------------------------------------------------------------------------------- telling
+
+    def _row(self, x: Played) -> list[int]:
+        return self.rows.req_to_token[x.req.kv.req_pool_idx, : x.req.kv.kv_allocated_len].tolist()
+
+    def _tenant(self, names: tuple) -> list:
+        return self.tenants.get(names) or [f"unknown {names[0]!r}", f"unknown {names[1]!r}"]
+
+    def _tell_keys(self, x: Played, first: int) -> None:
+        keys = self.keys.of((x.req.extra_key, x.req.cache_salt), x.tokens)[first:]
+        if keys:
+            self.tell("keys", x.r, first, keys)
