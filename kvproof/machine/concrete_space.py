@@ -27,6 +27,8 @@ def whole(a, b):
     return a // b
 def rest(a, b):
     return a - whole(a, b) * b
+def single(x, size):
+    return (x,) if 0 <= x < size else ()
 def stored(name, kind, value, least, size):
     if value < least or (size is not None and value >= size):
         raise IllFormed(f"{name} gets {value}, which is no {kind}")

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, assert_never
 
 from . import operations as op
+from .candidates import candidates
 from .declarations import Map
 from .fitting import is_surely, may_be_none, may_misfit
 from .model import Action, CountOf, Model, Property
@@ -89,14 +90,27 @@ class Writer:
                 return f"(0 <= {self.term(index_number)} < {self.scope.size(index)})"
             case op.Ite(condition, then, otherwise):
                 return f"({self.term(then)} if {self.term(condition)} else {self.term(otherwise)})"
-            case op.Forall(binders, body):
-                return f"all({self.term(body)} {self._loops(binders)})"
-            case op.Exists(binders, body):
-                return f"any({self.term(body)} {self._loops(binders)})"
+            case op.Forall() as quantified:
+                return f"all({self.term(quantified.body)} {self._places(quantified)})"
+            case op.Exists() as quantified:
+                return f"any({self.term(quantified.body)} {self._places(quantified)})"
             case op.Read() as read:
                 return self.read(t, read)
             case unknown:
                 assert_never(unknown)
+
+    def _places(self, quantified: op.Quantified) -> str:
+        """The elements that a quantifier looks at: all, or where only one can matter that one.
+
+        A strict interpreter looks at all: its reads may be ill-formed at others.
+        """
+        only = {} if self.strict else candidates(quantified)
+        loops = []
+        for b in quantified.binders:
+            size, number = self.scope.size(type(b)), number_of(b)
+            place = f"single({self.term(only[number])}, {size})" if number in only else f"range({size})"
+            loops.append(f"for {self.var(b)} in {place}")
+        return " ".join(loops)
 
     def _loops(self, binders: Iterable[Term]) -> str:
         return " ".join(f"for {self.var(b)} in range({self.scope.size(type(b))})" for b in binders)
