@@ -129,7 +129,7 @@ class Search:
 
     def _satisfied(self, problems: Problems, wanted: Iterable[Formula]) -> z3.Solver | None:
         """A solver that has a model of all of these; None where there is none, or none is found in time."""
-        answer, solver = decided(wanted, [*_small_numbers(problems)], until=self._until)
+        answer, solver = decided(wanted, lambda: _small_numbers(problems), until=self._until)
         return solver if answer == z3.sat else None
 
     def find(self, goal: str) -> Counterexample | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -144,7 +144,7 @@ BUSY = 4
 
 
 def decided(
-    wanted: Iterable[Formula], simpler: Sequence[Formula] = (), *, until: float
+    wanted: Iterable[Formula], simpler: Callable[[], Iterable[Formula]] | None = None, *, until: float
 ) -> tuple[z3.CheckSatResult, z3.Solver]:
     """Whether all that is wanted can hold at once, as far as that is found in time; and the solver, with a model.
 
@@ -153,12 +153,12 @@ def decided(
 
     Args:
         wanted: what shall hold.
-        simpler: what may be asked besides, in every second try, where models are sooner found.
+        simpler: makes what may be asked besides, in every second try, where models are sooner found.
         until: the last moment, as `time.process_time` tells it.
     """
     formulas = [z3.BoolVal(f) if isinstance(f, bool) else f for f in wanted]
     for tried in itertools.count():
-        is_simple = bool(simpler) and tried % 2 == 1
+        besides = [*simpler()] if simpler is not None and tried % 2 == 1 else []
         solver = z3.Solver()
         solver.set(
             ctrl_c=False,  # an interruption is Python's, and ends the search; Z3 would take it for itself
@@ -166,9 +166,9 @@ def decided(
             rlimit=int(WORK * SHORTEST * 2 ** (tried // 2)),
             timeout=max(1, int(1000 * BUSY * (until - time.process_time()))),
         )
-        solver.add(*formulas, *(simpler if is_simple else ()))
+        solver.add(*formulas, *besides)
         answer = solver.check()
-        if answer == z3.sat or (answer == z3.unsat and not is_simple):
+        if answer == z3.sat or (answer == z3.unsat and not besides):
             return answer, solver
         if (answer == z3.unknown and "incomplete" in solver.reason_unknown()) or time.process_time() > until:
             return z3.unknown, solver

@@ -124,12 +124,18 @@ class Reduction:
 
     def unfold(self) -> None:
         """Put single operations in the place of a drain, which does many: they say at which of them the fault shows."""
-        round_ = [*self.traits.drained(self.case)]
-        for at in reversed(range(len(self.case.ops))):
-            for rounds in _ROUNDS if round_ and self.case.ops[at][0] == "drain" else ():
-                if self._ops([*self.case.ops[:at], *round_ * rounds, *self.case.ops[at + 1 :]]):
-                    self.cut()
-                    break
+        single = [*self.traits.drained(self.case)]
+        at = len(self.case.ops) - 1 if single else -1
+        while at >= 0:
+            if self.case.ops[at][0] == "drain":
+                self._unfold_at(at, single)
+            at = min(at, len(self.case.ops)) - 1  # What was cut may have been more than what was put in.
+
+    def _unfold_at(self, at: int, single: list[tuple[str, dict[str, Any]]]) -> None:
+        for rounds in _ROUNDS:
+            if self._ops([*self.case.ops[:at], *single * rounds, *self.case.ops[at + 1 :]]):
+                self.cut()
+                return
 
     def simplify(self) -> None:
         """Make arguments and the numbers of the setup smaller, and once more leave out operations."""
