@@ -33,9 +33,11 @@ def same_runs() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_proofs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Each worker keeps proofs in a file of its own."""
+    """A run keeps proofs in a file of its own, which its workers share: nothing is proved twice."""
+    mine = tmp_path_factory.getbasetemp()
+    of_the_run = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KVPROOF_PROOFS", str(tmp_path_factory.mktemp("proofs") / "proofs.sqlite"))
+        patch.setenv("KVPROOF_PROOFS", str(of_the_run / "proofs.sqlite"))
         yield
 
 

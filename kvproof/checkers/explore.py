@@ -1,7 +1,7 @@
 """Exploration: all reachable states of a machine in one scope, breadth first.
 
-Batches of states go through the batched interpreter; what it finds is replayed in the concrete one before it is
-reported, so that a fault of either is never taken for one of the machine.
+Batches of states go through the batched interpreter; what it finds is confirmed by the concrete one before it is
+reported (`confirming.py`).
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from ..machine import Machine, Model
 from ..machine.batched import Batched, Instance
-from ..machine.concrete import Concrete, IllFormed, Outcome, State
+from ..machine.concrete import Concrete
 from ..machine.scope import Scope, ScopeError
-from ..machine.terms import name_of
-from .circling import Circling
+from .confirming import Confirming, Disagreement, Finding
 from .cycles import Lasso, lassos, step_between
 from .growth import available_bytes, expected
 from .states import names_of, side_by_side
 from .visited import Full, StateSet
 
-__all__ = ["Disagreement", "Edge", "ExploreReport", "Finding", "TraceStep", "Visit", "explore", "transitions"]
+__all__ = ["ExploreReport", "explore"]
 
 Stop = Literal["states", "memory", "hopeless"]
 """``max_states`` was reached, the memory is full, or more states are to be expected than could ever be visited."""
@@ -46,51 +45,6 @@ _TABLE_BYTES = 16
 
 _ROWS = {"cpu": 1 << 15, "cuda": 1 << 19}
 """States expanded at once. On a CPU their columns fit the cache, and are too small for torch to call other threads."""
-
-
-class Disagreement(RuntimeError):
-    """Two interpreters of one machine differ: a fault of kvproof, not of the machine."""
-
-
-@dataclass(frozen=True)
-class TraceStep:
-    """One step of a trace: the action with its arguments by name, what it reported, and the state after it."""
-
-    action: str
-    args: dict[str, int]
-    outcome: Outcome | None
-    """None where the step is ill-formed, so that it has no end."""
-    state: dict[str, Any] | None
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What does not hold, and a shortest way there."""
-
-    kind: Literal["invariant", "step", "ill-formed", "cycle"]
-    """``invariant``, ``step``, ``ill-formed``, or ``cycle``: a promise is broken by going round for ever."""
-    name: str
-    """The property or promise; for an ill-formed step, what it did."""
-    rule: str
-    values: dict[str, int]
-    """The values of the property's parameters for which it fails."""
-    initial: dict[str, Any]
-    trace: tuple[TraceStep, ...]
-    around: tuple[str, ...] = ()
-    """The states before and after the last step, side by side, for people."""
-    returns_to: int | None = None
-    """Of a cycle: the state after the last step is that after so many steps, from which it goes on so for ever."""
-
-    @property
-    def path(self) -> list[tuple[str, tuple[int, ...]]]:
-        """The actions and their arguments."""
-        return [(s.action, tuple(s.args.values())) for s in self.trace]
-
-    def __str__(self) -> str:
-        values = ", ".join(f"{k}={v}" for k, v in self.values.items())
-        steps = "; ".join(f"{s.action}({', '.join(f'{k}={v}' for k, v in s.args.items())})" for s in self.trace)
-        rounds = "" if self.returns_to is None else f"; and so on from step {self.returns_to + 1}, for ever"
-        return f"{self.rule} {self.name}({values}) after {len(self.trace)} steps: {steps}{rounds}"
 
 
 @dataclass
@@ -198,9 +152,10 @@ class _Search:
         self.started = time.perf_counter()
         self.model, self.scope, self.check = model, scope, check
         self.limits, self.on_progress = limits, on_progress
-        self.concrete = Concrete(model, scope)
+        concrete = Concrete(model, scope)
+        self.confirming = Confirming(concrete)
         for kind in ("assume", "initially"):
-            for broken in self.concrete.violations(self.concrete.initial(), kind):
+            for broken in concrete.violations(concrete.initial(), kind):
                 raise ScopeError(f"the parameters break an assumption of {model.name}: {broken}")
         self.batched = Batched(model, scope, device=device, steps=steps)
         self.rows = _ROWS.get(self.batched.device.type, _ROWS["cpu"])
@@ -309,7 +264,7 @@ class _Search:
                 self.found[lasso.promise] = self._confirmed_cycle(lasso)
 
     def _confirmed_cycle(self, lasso: Lasso) -> Finding:
-        """The cycle with the shortest way to it, replayed in the concrete interpreter."""
+        """The cycle with the shortest way to it."""
         number = self.batched.promises.index((lasso.promise, lasso.values))
         words = [self.seen.states(n, n + 1) for n in lasso.states]
         around = [
@@ -317,20 +272,8 @@ class _Search:
             for i, (a, b) in enumerate(zip(words, [*words[1:], words[0]], strict=True))
         ]
         nearest = lasso.states.index(min(lasso.states))
-        around = around[nearest:] + around[:nearest]
         stem = self._path(words[nearest].squeeze(1))
-        state = self.concrete.initial()
-        initial, trace = self._described(state), list[TraceStep]()
-        run = Circling(self.concrete)
-        for instance in [*stem, *around]:
-            run.leave(state, instance.action, instance.args)
-            state, step = self._step(state, instance)
-            trace.append(step)
-        promised = self.model.promises[lasso.promise]
-        values = dict(zip((name_of(b) for b in promised.binders), lasso.values, strict=True))
-        if (lasso.promise, lasso.values) not in run.broken(state):
-            raise Disagreement(f"{promised.name}{values} is not broken by a cycle in the concrete interpreter")
-        return Finding("cycle", promised.name, promised.rule, values, initial, tuple(trace), returns_to=len(stem))
+        return self.confirming.cycle(lasso, stem, around[nearest:] + around[:nearest])
 
     def _has_room(self, states: torch.Tensor) -> bool:
         """Put states in, as far as there is room for them."""
@@ -365,142 +308,8 @@ class _Search:
         raise Disagreement("a state that was reached has no predecessor in the level before")
 
     def _confirmed(self, words: torch.Tensor, last: Instance | None, name: str) -> Finding:
-        """The finding, replayed in the concrete interpreter."""
-        path = self._path(words)
-        state = self.concrete.initial()
-        initial = self._described(state)
-        trace: list[TraceStep] = []
-        for instance in path:
-            state, step = self._step(state, instance)
-            trace.append(step)
-        if self._described(state) != self.batched.describe(words):
-            raise Disagreement(
-                f"the way to a state that breaks {name} ends in another state: {[(i.action, i.args) for i in path]}"
-            )
+        """What a state breaks, or the step that comes last."""
+        path, reached = self._path(words), self.batched.describe(words)
         if last is None:
-            return self._confirmed_state(state, name, initial, trace)
-        return self._confirmed_step(state, last, name, initial, trace)
-
-    def _confirmed_state(self, state: State, name: str, initial: dict[str, Any], trace: list[TraceStep]) -> Finding:
-        try:
-            broken = {v.prop.name: v for v in self.concrete.violations(state)}
-        except IllFormed as error:
-            rule = self.model.properties[name].rule
-            return Finding("ill-formed", f"{name}: {error}", rule, {}, initial, tuple(trace))
-        if name not in broken:
-            raise Disagreement(
-                f"invariant {name} holds in the concrete interpreter, but not in the batched one: "
-                f"{self._described(state)}"
-            )
-        return Finding("invariant", name, broken[name].prop.rule, broken[name].values, initial, tuple(trace))
-
-    def _confirmed_step(
-        self, state: State, last: Instance, name: str, initial: dict[str, Any], trace: list[TraceStep]
-    ) -> Finding:
-        is_ill_formed = name.startswith("ill-formed: ")
-        try:
-            after, step = self._step(state, last)
-        except IllFormed:
-            if not is_ill_formed:
-                raise Disagreement(
-                    f"{last.action}{last.args} is ill-formed, but the batched interpreter only found {name}"
-                ) from None
-            step = TraceStep(last.action, self._named(last), None, None)
-            rule = self.model.actions[last.action].rule
-            return Finding("ill-formed", name.removeprefix("ill-formed: "), rule, {}, initial, (*trace, step))
-        try:
-            assert step.outcome is not None
-            found = self.concrete.step_violations(state, after, last.action, last.args, step.outcome.result)
-            broken = {v.prop.name: v for v in found}
-        except IllFormed as error:
-            rule = self.model.properties[name].rule
-            return Finding("ill-formed", f"{name}: {error}", rule, {}, initial, (*trace, step))
-        if name not in broken:
-            raise Disagreement(
-                f"{last.action}{last.args} does not break {name} in the concrete interpreter: {self._described(state)}"
-            )
-        return Finding("step", name, broken[name].prop.rule, broken[name].values, initial, (*trace, step))
-
-    def _step(self, state: State, instance: Instance) -> tuple[State, TraceStep]:
-        if not self.concrete.is_enabled(state, instance.action, instance.args):
-            raise Disagreement(
-                f"{instance.action}{instance.args} is not possible in the concrete interpreter: "
-                f"{self._described(state)}"
-            )
-        after, outcome = self.concrete.after(state, instance.action, instance.args)
-        return after, TraceStep(instance.action, self._named(instance), outcome, self._described(after))
-
-    def _named(self, instance: Instance) -> dict[str, int]:
-        names = [name_of(p) for p in self.model.actions[instance.action].params]
-        return dict(zip(names, instance.args, strict=True))
-
-    def _described(self, state: State) -> dict[str, Any]:
-        return {
-            n: v
-            for n, v in self.concrete.describe(state).items()
-            if n not in self.model.maps or not self.model.maps[n].is_tally
-        }
-
-
-# ------------------------------------------------------------------------------------------------ one state at a time
-
-Key = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Edge:
-    """A step that is possible in a state: the action, what it reports, and the key of the state after it."""
-
-    action: str
-    args: tuple[int, ...]
-    outcome: Outcome
-    successor: Key
-
-
-@dataclass(frozen=True)
-class Visit:
-    """A distinct reachable state, the steps that are possible in it, and a shortest way to it."""
-
-    key: Key
-    state: dict[str, Any]
-    edges: list[Edge]
-    path: list[tuple[str, tuple[int, ...]]]
-
-
-def transitions(machine: type[Machine] | Model, scope: Scope, *, max_states: int | None = None) -> Iterator[Visit]:
-    """Every distinct reachable state in breadth-first order, with all its transitions, from the concrete interpreter.
-
-    For driving an implementation through every transition of a small scope: replay ``path`` (or restore ``state``),
-    do the edge's action, and compare with its outcome and with the state of key ``successor``.
-    """
-    model = machine if isinstance(machine, Model) else Model.of(machine)
-    concrete = Concrete(model, scope)
-    start = concrete.initial()
-    origin: dict[Key, tuple[Key, str, tuple[int, ...]] | None] = {concrete.key(start): None}
-    level = [start]
-    visited = 0
-    while level:
-        following: list[State] = []
-        for state in level:
-            key, edges = concrete.key(state), []
-            for action in model.actions:
-                for args in concrete.enabled(state, action):
-                    after, outcome = concrete.after(state, action, args)
-                    successor = concrete.key(after)
-                    edges.append(Edge(action, args, outcome, successor))
-                    if successor not in origin:
-                        origin[successor] = (key, action, args)
-                        following.append(after)
-            yield Visit(key, concrete.describe(state), edges, _way(origin, key))
-            visited += 1
-            if max_states is not None and visited >= max_states:
-                return
-        level = following
-
-
-def _way(origin: dict[Key, tuple[Key, str, tuple[int, ...]] | None], key: Key) -> list[tuple[str, tuple[int, ...]]]:
-    path: list[tuple[str, tuple[int, ...]]] = []
-    while (step := origin[key]) is not None:
-        key = step[0]
-        path.append(step[1:])
-    return path[::-1]
+            return self.confirming.state(path, reached, name)
+        return self.confirming.step(path, reached, last, name)

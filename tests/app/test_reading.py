@@ -19,8 +19,8 @@ from kvproof.checkers.script import to_trace
 from kvproof.checkers.trace import TraceError, decode_trace, encode_trace, to_itf
 from kvproof.cli import main as cli
 from kvproof.cli.findings import case_of, violation_of
+from kvproof.engines.hello import read_hello
 from kvproof.engines.known import KnownError, read_known
-from kvproof.engines.session import _hello
 from kvproof.errors import UsageError
 from kvproof.harness.levels import LEVELS
 from kvproof.harness.scopes import scope_of_params
@@ -185,7 +185,7 @@ READERS: Mapping[str, tuple[Callable[[Path], object], bytes]] = {
     "workload": (read_workload, "".join(json.dumps(line) + "\n" for line in make_lines(1)[:20]).encode()),
     "params": (_params, b'{"bandwidth": [2], "bytes": ["1/3"], "time": [1]}'),
     "hello": (
-        lambda path: _hello(path.read_bytes()),
+        lambda path: read_hello(path.read_bytes()),
         b'{"hello":{"protocol":1,"engine":"e","version":"1","levels":["requests"],"capabilities":{"requests":'
         b'{"operations":["start"],"visible":{"device":["ref"]},"block_tokens":[2,3],"tokens_per_grow":2}}}}',
     ),

@@ -66,7 +66,7 @@ def example(*more: str) -> tuple[str, ...]:
     return (node, str(EXAMPLE / "driver.js"), *more)
 
 
-def hunted(command: tuple[str, ...], examples: int = 500, seconds: float = 30, **more: Any) -> Report:
+def hunted(command: tuple[str, ...], examples: int = 500, seconds: float = 300, **more: Any) -> Report:
     driver = Driver(command)
     plan = Plan(driver, driver.label, (requests.LEVEL,), 0, seconds, examples=examples, jobs=1, **more)
     (report,) = hunt_levels(plan, lambda _report: None)

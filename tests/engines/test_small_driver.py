@@ -32,5 +32,5 @@ def test_it_conforms_and_is_right_and_short() -> None:
 
 @pytest.mark.parametrize("fault", ["no-touch", "no-parent"])
 def test_a_planted_fault_is_found(fault: str) -> None:
-    rules = {finding.violation.rule for finding in hunted(driver(fault), 60, seconds=10).findings}
+    rules = {finding.violation.rule for finding in hunted(driver(fault), 60, seconds=120).findings}
     assert {"P6", "P3"} & rules

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import z3
 
-from kvproof.checkers.explore import explore, transitions
+from kvproof.checkers.explore import explore
 from kvproof.checkers.export import Setting, promela, tla, write_obligations
+from kvproof.checkers.transitions import transitions
 from kvproof.harness.machines import KNOWN, find_machine
 from kvproof.harness.scopes import find_scope
 from kvproof.machine import Machine, Model

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvproof.checkers.explore import explore, transitions
+from kvproof.checkers.explore import explore
+from kvproof.checkers.transitions import transitions
 from kvproof.machine import Machine, Model
 from kvproof.spec.pool import Pool
 from kvproof.spec.pool.calls import Calls

@@ -12,8 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvproof.checkers.explore import Disagreement, explore, transitions
+from kvproof.checkers.confirming import Disagreement
+from kvproof.checkers.explore import explore
 from kvproof.checkers.growth import expected
+from kvproof.checkers.transitions import transitions
 from kvproof.checkers.visited import Full, StateSet
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.layout import Layout

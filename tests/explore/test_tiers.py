@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kvproof.checkers.explore import explore, transitions
+from kvproof.checkers.explore import explore
+from kvproof.checkers.transitions import transitions
 from kvproof.machine import Int, Machine, Model, when
 from kvproof.machine.scope import Scope
 from kvproof.spec.pool import Block, Hash

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kvproof.checkers.explore import explore, transitions
+from kvproof.checkers.explore import explore
+from kvproof.checkers.transitions import transitions
 from kvproof.errors import UsageError
 from kvproof.harness.scopes import find_scope
 from kvproof.machine import Bool, Machine, Model, Real, any_of, can, exists, implies, invariant

@@ -15,6 +15,7 @@ from kvproof.spec.pool.keys import Keys, UntaggedKeys
 from kvproof.spec.pool.linked_list import LinkedPool
 from kvproof.spec.pool.statistics import Statistics
 
+from ..proofs import of_this_run
 from . import broken_calls, broken_deferred
 from .test_tiers import step_that_breaks
 
@@ -28,14 +29,14 @@ BESIDE_P = [pytest.param(machine, marks=pytest.mark.nightly) for machine in (Cal
 
 @pytest.mark.parametrize("machine", [LinkedPool, Statistics, Keys, *BESIDE_P], ids=lambda m: m.__name__)
 def test_the_machine_is_proved(machine: type[Machine]) -> None:
-    assert open_ends(prove(machine)) == []
+    assert open_ends(prove(machine, proofs=of_this_run())) == []
 
 
 @pytest.mark.parametrize("machine", [Calls, Deferred], ids=lambda m: m.__name__)
 def test_what_comes_beside_p_is_proved(machine: type[Pool]) -> None:
     """The actions that P does not have, and what follows; that P's own keep all of it is proved at night."""
     added = [name for name in Model.of(machine).actions if name not in Model.of(Pool).actions]
-    assert open_ends(prove(machine, only=[*added, "every state"])) == []
+    assert open_ends(prove(machine, only=[*added, "every state"], proofs=of_this_run())) == []
 
 
 def test_the_linked_list_is_one_theorem_with_the_pool() -> None:

@@ -13,6 +13,7 @@ from kvproof.machine import Machine, Model
 from kvproof.spec.offload import Offload
 from kvproof.spec.pool import Pool
 
+from ..proofs import of_this_run
 from . import broken_offload
 from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_breaks
 
@@ -20,7 +21,7 @@ RULES = {f"O{n}" for n in range(1, 13)} | {"P2", "P6", "P12", "L1", "L2"}
 
 
 def test_machine_o_is_proved() -> None:
-    report = prove(Offload)
+    report = prove(Offload, proofs=of_this_run())
     assert open_ends(report) == []
     model = Model.of(Offload)
     written = [p.rule for p in model.properties.values() if p.kind in ("invariant", "step")]

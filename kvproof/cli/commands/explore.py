@@ -26,7 +26,8 @@ from ..schema import machines as schema
 from ..written import check_file, writing
 
 if TYPE_CHECKING:
-    from ...checkers.explore import ExploreReport, Finding, TraceStep
+    from ...checkers.confirming import Finding, TraceStep
+    from ...checkers.explore import ExploreReport
     from ...checkers.trace import Trace
     from ...machine import Machine
     from ...machine.scope import Scope

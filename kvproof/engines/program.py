@@ -1,0 +1,241 @@
+"""A program behind two pipes: started in a folder of its own, limited in time, memory and words, ended as a whole.
+
+Whatever it does, the kit goes on: a crash, a hang or a flood on its output is a `Lost`.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ..untrusted import limits
+from ..untrusted.text import one_line
+
+__all__ = ["Failure", "Limits", "Lost", "Program"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a worker may take."""
+
+    start: float = 180.0
+    """Seconds until it says hello, and for the first answer of a level: importing an engine takes a while."""
+    operation: float = 5.0
+    """Seconds an operation may take; the worker itself watches it."""
+    answer: float = 60.0
+    """Seconds until an answer must be complete: for hangs that the worker cannot notice."""
+    memory: int = 4096
+    """Megabytes by which it may grow after its start."""
+    line: int = limits.ANSWER_BYTES
+    """Bytes of an answer."""
+
+
+_WATCH = 0.5
+"""Seconds between two looks at the memory of a program that does not limit it itself."""
+
+_PATIENCE = 10
+"""A program on a busy machine has so many times as long to answer, as long as it waits for a processor."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a worker ended instead of answering."""
+
+    kind: str
+    """``crash``, ``hang``, ``garbage``, ``flood`` or ``memory``."""
+    text: str
+
+
+class Lost(Exception):
+    """The program is not to be spoken to any more."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+class Program:
+    """A running program that is spoken to in lines. Whoever starts it has to `end` it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        limits: Limits,
+        *,
+        folder: Path | None,
+        watched: bool,
+    ) -> None:
+        """Start it, in ``folder`` or in an empty one of its own; ``watched``: it does not limit its memory itself.
+
+        Raises:
+            OSError: it cannot be run.
+        """
+        self.limits, self.watched = limits, watched
+        self._rest = b""
+        self._least, self._looked = 0, 0.0
+        self._folder = tempfile.TemporaryDirectory(prefix="kvproof-worker-", ignore_cleanup_errors=True)
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the program
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                cwd=folder or self._folder.name,
+                env={**environment, "TMPDIR": self._folder.name},
+                start_new_session=True,
+            )
+        except OSError:
+            self._errors.close()
+            self._folder.cleanup()
+            raise
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        os.set_blocking(self._input.fileno(), False)
+
+    def end(self) -> None:
+        """End it with what it started: it may be a script around another one."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._input.close()
+        self._output.close()
+        self._errors.close()
+        self._folder.cleanup()
+
+    # --------------------------------------------------------------------------------------------------- lines
+
+    def send(self, line: bytes) -> None:
+        """Write a line; the program reads it at once, or something is wrong with it.
+
+        Raises:
+            Lost: it did not.
+        """
+        data = memoryview(line + b"\n")
+        deadline = time.monotonic() + self.limits.answer
+        while data:
+            try:
+                data = data[os.write(self._input.fileno(), data) :]
+            except BlockingIOError:
+                self._wait(self._input, selectors.EVENT_WRITE, deadline)
+            except BrokenPipeError as error:
+                raise Lost(self._gone()) from error
+
+    def line(self, seconds: float) -> bytes:
+        """Read a line.
+
+        Raises:
+            Lost: the program ended, or said too much, or nothing in so many seconds.
+        """
+        deadline = time.monotonic() + seconds
+        parts, size = [self._rest], len(self._rest)
+        while b"\n" not in parts[-1]:
+            try:
+                part = os.read(self._output.fileno(), 2**20)
+            except BlockingIOError:
+                self._wait(self._output, selectors.EVENT_READ, deadline)
+                continue
+            if not part:
+                raise Lost(self._gone())
+            parts.append(part)
+            size += len(part)
+            if size > self.limits.line:
+                raise Lost(Failure("flood", f"the worker's answer is longer than {self.limits.line:,} bytes"))
+        line, _, self._rest = b"".join(parts).partition(b"\n")
+        return line
+
+    def waiting(self) -> bytes:
+        """What was said and not read."""
+        said = self._rest
+        with suppress(BlockingIOError):
+            said += os.read(self._output.fileno(), 2**16)
+        return said
+
+    def last_words(self) -> str:
+        """The end of what was written to standard error, to be put behind a sentence."""
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - 600))
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return f": {one_line(lines[-1].strip(), 300)}" if lines else ""
+
+    def _gone(self) -> Failure:
+        try:
+            status = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return Failure("crash", "the worker closed its output and went on running")
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        return Failure("crash", f"the worker ended with {how}{self.last_words()}")
+
+    # --------------------------------------------------------------------------------------------------- limits
+
+    def _wait(self, pipe: IO[bytes], event: int, deadline: float) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, event)
+            while (left := deadline - time.monotonic()) > 0:
+                if selector.select(min(left, _WATCH) if self.watched else left):
+                    return
+                self.watch_memory()
+            # On a busy machine everything takes long: what waits for a processor has some time more, of its own, and no
+            # less than the worker itself needs to see that an operation hangs.
+            began, latest = self._computing()[0], deadline + _PATIENCE * self.limits.answer
+            most = max(self.limits.answer / 4, 2 * self.limits.operation)
+            while time.monotonic() < latest:
+                computed, runnable = self._computing()
+                if not runnable or computed - began > most:
+                    break
+                if selector.select(_WATCH):
+                    return
+                self.watch_memory()
+            raise Lost(Failure("hang", "the worker has not answered in time"))
+
+    def _computing(self) -> tuple[float, bool]:
+        """Seconds that the program and what it started have computed, and whether one of them could go on; where the
+        system tells."""
+        found, runnable = 0, False
+        for told, _ in self._processes():
+            found += int(told[11]) + int(told[12])
+            runnable = runnable or told[0] == "R"
+        return found / os.sysconf("SC_CLK_TCK"), runnable
+
+    def begin_to_watch(self) -> None:
+        """What it takes now is what it needs: its memory is limited from here on."""
+        self._least = self._resident() if self.watched else 0
+
+    def watch_memory(self) -> None:
+        """Now and then, see whether a program that is watched has grown beyond its limit.
+
+        Raises:
+            Lost: it has.
+        """
+        now = time.monotonic()
+        if not self.watched or now - self._looked < _WATCH:
+            return
+        self._looked = now
+        grown = (self._resident() - self._least) / 2**20
+        if grown > self.limits.memory:
+            raise Lost(Failure("memory", f"the worker grew by {grown:,.0f} MiB, {self.limits.memory:,} are allowed"))
+
+    def _resident(self) -> int:
+        """Bytes of memory that the program and what it started take, where the system tells."""
+        return sum(pages for _, pages in self._processes()) * os.sysconf("SC_PAGE_SIZE")
+
+    def _processes(self) -> Iterator[tuple[list[str], int]]:
+        """Of the program and each that it started: what the system tells of it, and its pages of memory.
+
+        Told are, after the name, which may have spaces: state, parent, group; user and system time as 12th and 13th.
+        """
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, ValueError, IndexError):
+                told = (process / "stat").read_text().rpartition(")")[2].split()
+                if int(told[2]) == self._process.pid:
+                    yield told, int((process / "statm").read_text().split()[1])
