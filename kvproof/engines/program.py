@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import IO
 
 from ..untrusted import limits
 from ..untrusted.text import one_line
+from .computing import in_group
 
 __all__ = ["Failure", "Limits", "Lost", "Program"]
 
@@ -201,11 +202,8 @@ class Program:
     def _computing(self) -> tuple[float, bool]:
         """Seconds that the program and what it started have computed, and whether one of them could go on; where the
         system tells."""
-        found, runnable = 0, False
-        for told, _ in self._processes():
-            found += int(told[11]) + int(told[12])
-            runnable = runnable or told[0] == "R"
-        return found / os.sysconf("SC_CLK_TCK"), runnable
+        mine = [*in_group(self._process.pid)]
+        return sum(each.computed for each in mine), any(each.is_runnable for each in mine)
 
     def begin_to_watch(self) -> None:
         """What it takes now is what it needs: its memory is limited from here on."""
@@ -227,15 +225,4 @@ class Program:
 
     def _resident(self) -> int:
         """Bytes of memory that the program and what it started take, where the system tells."""
-        return sum(pages for _, pages in self._processes()) * os.sysconf("SC_PAGE_SIZE")
-
-    def _processes(self) -> Iterator[tuple[list[str], int]]:
-        """Of the program and each that it started: what the system tells of it, and its pages of memory.
-
-        Told are, after the name, which may have spaces: state, parent, group; user and system time as 12th and 13th.
-        """
-        for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError, ValueError, IndexError):
-                told = (process / "stat").read_text().rpartition(")")[2].split()
-                if int(told[2]) == self._process.pid:
-                    yield told, int((process / "statm").read_text().split()[1])
+        return sum(each.memory for each in in_group(self._process.pid))

@@ -12,12 +12,12 @@ import re
 import select
 import signal
 import tempfile
-import time
 import warnings
 from typing import IO, Any
 
 import msgspec
 
+from ..engines.computing import running
 from ..engines.session import Failure, Run
 from ..engines.worker.serving import answer, hang
 from ..judge.record import Answer, Case
@@ -31,6 +31,9 @@ _END = b"end "
 
 _GRACE = 4.0
 """So many times as long as an operation may take, nothing may be told: native code hears no signal."""
+
+_PATIENCE = 10
+"""So many times as often it is looked again, on a busy machine: whether the copy has had a processor at all."""
 
 
 def session_of(kind: Adapter) -> InProcess:
@@ -56,7 +59,7 @@ class Isolated(InProcess):
                 self._tell(case, tell, trace)
             os.close(tell)
             try:
-                lines, hung = self._read(told)
+                lines, hung = self._read(told, copy)
             finally:
                 os.close(told)
                 os.kill(copy, signal.SIGKILL)
@@ -84,15 +87,26 @@ class Isolated(InProcess):
             finally:
                 os._exit(0)
 
-    def _read(self, pipe: int) -> tuple[list[bytes], bool]:
+    def _read(self, pipe: int, copy: int) -> tuple[list[bytes], bool]:
         """What the copy told, line by line, until it ends; and whether it was given up."""
-        said, until = b"", time.monotonic() + _GRACE * self._seconds
-        while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
+        said = b""
+        while self._will_tell(pipe, copy):
             more = os.read(pipe, 2**20)
             if not more:
                 return said.split(b"\n")[:-1], False
-            said, until = said + more, time.monotonic() + _GRACE * self._seconds
+            said += more
         return said.split(b"\n")[:-1], True
+
+    def _will_tell(self, pipe: int, copy: int) -> bool:
+        """Wait for the next word; false where it computes for ever, or sleeps."""
+        began = running(copy)
+        for _ in range(_PATIENCE):
+            if select.select([pipe], [], [], _GRACE * self._seconds)[0]:
+                return True
+            now = running(copy)
+            if began is None or now is None or not now.is_runnable or now.computed - began.computed > self._seconds:
+                break
+        return False
 
 
 def _understood(steps: list[bytes], end: bytes = b"{}") -> Run:

@@ -1,0 +1,45 @@
+"""What the system tells of running processes: what they compute, and the memory that they take. Linux only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Running", "in_group", "running"]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process."""
+
+    group: int
+    computed: float
+    """Seconds, of the program and of the system for it."""
+    memory: int
+    """Bytes."""
+    is_runnable: bool
+    """It computes, or waits for nothing but a processor."""
+
+
+def running(number: int | str) -> Running | None:
+    """What is told of a process; None where nothing is: it has ended, or this system does not tell."""
+    told_by = Path("/proc", str(number))
+    with suppress(OSError, ValueError, IndexError):
+        # After the name, which may have spaces: state, parent, group; user and system time as 12th and 13th.
+        told = (told_by / "stat").read_text().rpartition(")")[2].split()
+        pages = int((told_by / "statm").read_text().split()[1])
+        ticks = int(told[11]) + int(told[12])
+        memory = pages * os.sysconf("SC_PAGE_SIZE")
+        return Running(int(told[2]), ticks / os.sysconf("SC_CLK_TCK"), memory, told[0] == "R")
+    return None
+
+
+def in_group(group: int) -> Iterator[Running]:
+    """The processes of a group: a program that leads one, and what it started."""
+    for process in Path("/proc").glob("[0-9]*"):
+        told = running(process.name)
+        if told is not None and told.group == group:
+            yield told
