@@ -128,3 +128,9 @@ def test_a_page_is_wrapped(page: Path) -> None:
         if len(line) > 100 and not is_bound:
             long.append(number)
     assert long == []
+
+
+def test_the_page_of_commands_names_every_machine() -> None:
+    text = (ROOT / "docs/commands.md").read_text()
+    (listed,) = re.findall(r"^MACHINE is (.*?), or your own", text, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"`([^`]+)`", listed) == list(KNOWN)
