@@ -18,7 +18,7 @@ __all__ = [
 VARIABLES: Final = ("SGLANG_", "SGL_")
 WORKER: Final = Path(__file__).with_name("worker") / "sglang_engine.py"
 
-LEVELS: Final = ("tree", "allocator")
+LEVELS: Final = ("scheduler", "tree", "allocator")
 
 
 def environment(cache: Path) -> dict[str, str]:
@@ -36,9 +36,10 @@ def environment(cache: Path) -> dict[str, str]:
 def cases(level: str) -> Cases | None:
     """Return what a level is hunted with."""
     from ..cases import Cases
-    from .levels import allocator, tree
+    from .levels import allocator, scheduler, tree
 
     return {
+        "scheduler": Cases(scheduler.profiles, scheduler.more_oracles, scheduler.traits),
         "tree": Cases(tree.profiles, traits=tree.traits),
         "allocator": Cases(allocator.profiles, traits=allocator.traits),
     }.get(level)

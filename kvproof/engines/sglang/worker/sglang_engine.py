@@ -13,7 +13,7 @@ def version() -> str:
 
 
 def _level(module: str, name: str):
-    """Import a level when it is first used: the trees cost many seconds."""
+    """Import a level when it is first used: the scheduler and the trees cost many seconds."""
 
     def make(setup: dict):
         return getattr(__import__(module), name)(setup)
@@ -21,11 +21,15 @@ def _level(module: str, name: str):
     return make
 
 
-LEVELS = {"tree": _level("sglang_tree", "TreeLevel"), "allocator": _level("sglang_allocator", "AllocatorLevel")}
+_MODULES = {
+    "scheduler": ("sglang_scheduler", "SchedulerLevel"),
+    "tree": ("sglang_tree", "TreeLevel"),
+    "allocator": ("sglang_allocator", "AllocatorLevel"),
+}
 
-_MODULES = {"tree": "sglang_tree", "allocator": "sglang_allocator"}
+LEVELS = {level: _level(*where) for level, where in _MODULES.items()}
 
 
 def prepare(level: str) -> None:
     """Import what a level needs."""
-    __import__(_MODULES[level])
+    __import__(_MODULES[level][0])

@@ -1,0 +1,217 @@
+"""Cases for the level ``scheduler``: clients of a release's own scheduler, and rounds of its event loop.
+
+What is varied is geometry more than length: pools from the smallest that serves a request, pages of several sizes,
+chunks, and how clients leave. Prompts are runs of equal tokens and beginnings of earlier requests.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ....judge.oracles.aborts import AbortsOracle
+from ....judge.record import Case, World
+from ...cases import Op, Setup
+from ...traits import Traits, argument, operation, option
+
+__all__ = ["more_oracles", "profiles", "traits"]
+
+_Play = Callable[[int, int, int, int], Op]
+
+_WIDTH = 5
+"""Bytes of an operation: which, and four that its arguments are made of."""
+
+_ORDERS = ("fcfs", "lpm", "dfs-weight", "lof")
+_POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
+
+
+def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases, by name."""
+    chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.just(True)}
+    tight = {"chunk": st.integers(0, 4), "mixed": st.booleans(), "conservative": st.sampled_from([0.05, 0.3, 1.0])}
+    return {
+        "plain": _cases(_setup()),
+        "overlap": _cases(_setup(**overlap)),
+        "tight": _cases(_setup(pages=st.integers(2, 6), overlap=st.booleans())),
+        "chunks": _cases(_setup(**chunk)),
+        "chunks overlap": _cases(_setup(**chunk, **overlap)),
+        "mixed": _cases(_setup(**chunk, mixed=st.just(True), overlap=st.booleans())),
+        "priority": _cases(_ranked(), _RANKED),
+        "orders": _cases(_setup(**chunk, order=st.sampled_from(_ORDERS), overlap=st.booleans())),
+        "pauses": _cases(_setup(**chunk, mixed=st.booleans(), overlap=st.booleans()), _PAUSED),
+        "retracts": _cases(_setup(**tight, overlap=st.booleans()), _LONG),
+        "conversations": _cases(_setup(**tight, overlap=st.booleans()), _TALK),
+        "events": _cases(_setup(**chunk, events=st.just(True), overlap=st.booleans())),
+        "all": _cases(
+            _setup(
+                **chunk,
+                mixed=st.booleans(),
+                overlap=st.booleans(),
+                order=st.sampled_from(_ORDERS),
+                policy=st.sampled_from(_POLICIES),
+                queue=st.sampled_from([None, None, 2, 3]),
+                most=st.sampled_from([None, 1, 2]),
+                interval=st.sampled_from([0, 0, 1, 2]),
+                budget=st.sampled_from([64, 4, 8]),
+                core=st.sampled_from(["python", "rust"]),
+            ),
+            _PAUSED,
+        ),
+    }
+
+
+def more_oracles(_case: Case) -> Callable[[World], list[Any]]:
+    """Aborts are not lost (R7)."""
+    return lambda world: [AbortsOracle(world)]
+
+
+def traits(_release: str) -> Traits:
+    """What cases may have that a fault needs."""
+    return Traits(
+        (
+            operation("reset", "reset"),
+            operation("abort", "abort"),
+            operation("abort of all", "abort_all"),
+            operation("pause", "pause"),
+            argument("pause that retracts", "pause", "retract"),
+            argument("salt", "add", "salt"),
+            argument("priorities", "add", "priority"),
+            option("core in Rust", "core", "python"),
+            option("prompts in chunks", "chunk", 0),
+            option("prompts mixed with decoding", "mixed", False),
+            option("overlapping loop", "overlap", False),
+            option("pages that are sorted", "sort", False),
+            option("KV events", "events", False),
+            option("order of the queue", "order", "fcfs"),
+            option("scheduling by priority", "priority", False),
+            option("policy of eviction", "policy", "lru"),
+            option("longest queue", "queue", has=lambda value: value is not None),
+            option("most prompts at once", "most", has=lambda value: value is not None),
+            option("rounds between prompts", "interval", 0),
+            option("hopeful admission", "conservative", 1.0),
+            operation("conversation", "turn"),
+            option("budget of a prefill", "budget", 64),
+            option("pages of several tokens", "page", 1),
+        ),
+        _fitting,
+        numbers={"page": (1, 2, 3, 4), "pages": tuple(range(2, 25)), "rows": (8, 3, 2, 1)},
+        drained=lambda _case: [("round", {"tokens": [0]})],
+    )
+
+
+def _fitting(case: Case) -> Case:
+    """The case as a release takes it."""
+    setup = _sound(case.setup)
+    return case if setup == case.setup else Case(case.level, setup, case.ops)
+
+
+def _sound(setup: Setup) -> Setup:
+    """Chunks of whole pages, room for one token at least, and no mixing without chunks."""
+    page, chunk = setup["page"], setup.get("chunk", 0)
+    made = setup | {"pages": max(setup["pages"], -(-8 // page))}
+    if chunk:
+        made["chunk"] = -(-chunk // page) * page
+    elif made.get("mixed"):
+        made["mixed"] = False
+    return made
+
+
+def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
+    usual: dict[str, st.SearchStrategy[Any]] = {
+        "page": st.sampled_from([1, 2, 4, 3]),
+        "pages": st.integers(4, 20),
+        "rows": st.sampled_from([8, 8, 3, 2, 1]),
+        "sort": st.booleans(),
+    }
+    made = usual | more
+    if "chunk" in made:
+        # A chunk is some pages.
+        return st.fixed_dictionaries(made).map(lambda setup: _sound(setup | {"chunk": setup["chunk"] * setup["page"]}))
+    return st.fixed_dictionaries(made).map(_sound)
+
+
+def _ranked() -> st.SearchStrategy[Setup]:
+    return _setup(
+        priority=st.just(True), threshold=st.sampled_from([0, 1]), overlap=st.booleans(), chunk=st.integers(1, 4),
+        queue=st.sampled_from([None, None, 2]),
+    )  # fmt: skip
+
+
+def _cases(setups: st.SearchStrategy[Setup], plays: "list[_Play] | None" = None) -> st.SearchStrategy[Case]:
+    chosen = plays or _USUAL
+
+    def case(setup: Setup, play: bytes) -> Case:
+        ends = range(_WIDTH, len(play) + 1, _WIDTH)
+        # A case begins with a request: without one there is nothing to do.
+        ops = [chosen[0](*play[1:_WIDTH])]
+        ops += [chosen[play[end - _WIDTH] % len(chosen)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
+        return Case("scheduler", setup, ops)
+
+    return st.builds(case, setups, st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 50))
+
+
+def _add(a: int, b: int, c: int, d: int) -> Op:
+    """A request: what it keeps of an earlier one, two runs of tokens, and how many it wants."""
+    runs = [[b % 3, b // 3 % 12]] + [[c % 3, 1 + c // 3 % 4]] * (c > 60)
+    args: dict[str, Any] = {"keep": a % 12, "like": a // 12, "runs": runs, "most": 1 + d % 8}
+    return "add", args | ({"salt": 1} if d > 230 else {})
+
+
+def _add_ranked(a: int, b: int, c: int, d: int) -> Op:
+    """A request with a priority."""
+    name, args = _add(a, b, c, d)
+    return name, {**args, "priority": d // 8 % 3}
+
+
+def _round(a: int, b: int, _c: int, _d: int) -> Op:
+    """A round; now and then a text ends."""
+    return "round", {"tokens": [-1 if n % 12 == 11 else n % 3 for n in (a, b)]}
+
+
+def _pause(a: int, _b: int, _c: int, _d: int) -> Op:
+    return "pause", {"retract": 1} if a % 2 else {}
+
+
+_REST: list[tuple[int, _Play]] = [
+    (60, _round),
+    (6, lambda a, _b, _c, _d: ("abort", {"i": a % 8})),
+    (1, lambda _a, _b, _c, _d: ("abort_all", {})),
+    (1, lambda _a, _b, _c, _d: ("reset", {})),
+]
+
+
+def _weighted(*plays: tuple[int, _Play]) -> list[_Play]:
+    return [play for times, play in plays for _ in range(times)]
+
+
+def _turn(a: int, b: int, c: int, d: int) -> Op:
+    """A turn of a conversation."""
+    runs = [[b % 3, 1 + b // 3 % 6]] + [[c % 3, 1 + c // 3 % 4]] * (c > 128)
+    return "turn", {"i": a % 4, "runs": runs, "most": 1 + d % 12}
+
+
+def _long(a: int, b: int, c: int, d: int) -> Op:
+    """A request that wants much."""
+    name, args = _add(a, b, c, d)
+    return name, {**args, "most": 6 + d % 20}
+
+
+_USUAL = _weighted((24, _add), *_REST)
+_RANKED = _weighted((24, _add_ranked), *_REST)
+_PAUSED = _weighted(
+    (24, _add),
+    *_REST,
+    (5, _pause),
+    (5, lambda _a, _b, _c, _d: ("resume", {})),
+    (2, lambda _a, _b, _c, _d: ("reset", {})),
+)
+_LONG = _weighted((24, _long), *_REST, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
+_TALK = _weighted(
+    (3, lambda _a, _b, _c, _d: ("open", {})),
+    (24, _turn),
+    (6, _long),
+    *_REST,
+    (3, lambda a, _b, _c, _d: ("close", {"i": a % 4})),
+    (3, _pause),
+    (4, lambda _a, _b, _c, _d: ("resume", {})),
+)

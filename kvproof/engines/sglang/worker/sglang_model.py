@@ -1,0 +1,101 @@
+"""What is on both sides of a scheduler: the model worker behind it, and the clients before it."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import torch
+from sglang.srt.managers.io_struct import AbortReq, FlushCacheReqOutput
+from sglang.srt.managers.utils import GenerationBatchResult
+from sglang.srt.model_executor.model_runner_components.ngram_embedding_manager import NgramEmbeddingManager
+from sglang_slots import pages_of
+
+__all__ = ["EOS", "Model", "Outbox"]
+
+EOS = 3
+"""The token that ends a text. A vocabulary has three others."""
+
+
+class Model:
+    """A model worker that tells what a forward pass reads and writes, and samples what it is given."""
+
+    def __init__(self, tell: Callable, sampled: Callable[[int], int], context: int) -> None:
+        """``sampled`` is asked for the token of the i-th row of a batch; ``context`` is the longest text, in tokens."""
+        self._tell, self._sampled = tell, sampled
+        self.rows: torch.Tensor
+        """Where each request's tokens are: the release's own table."""
+        self.page = 1
+        self.model_config = SimpleNamespace(
+            is_generation=True,
+            is_multimodal=False,
+            is_encoder_decoder=False,
+            hf_eos_token_id={EOS},
+            hf_config=SimpleNamespace(architectures=["None"]),
+            hf_text_config=SimpleNamespace(),
+            vocab_size=EOS + 1,
+            context_len=context,
+            think_end_ids=None,
+            self_opened_think_start_ids=None,
+            use_ngram_embedding=False,
+            _resolved_model_impl="sglang",
+        )
+        self.model_runner = SimpleNamespace(
+            forward_stream=torch.cpu.Stream(),
+            attn_backend=SimpleNamespace(),
+            prefill_aware_swa=False,
+            ngram_embedding_manager=NgramEmbeddingManager(enabled=False, table=None, n=0),
+            decode_cuda_graph_runner=None,
+            shared_read_done_event=None,
+        )
+
+    def forward_batch_generation(self, batch, **_how) -> GenerationBatchResult:
+        """Tell what is computed, and return what each row samples."""
+        ends, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
+        counts = list(batch.extend_lens) if batch.forward_mode.is_extend() else [1] * len(ends)
+        tokens, slots = batch.input_ids.tolist(), batch.out_cache_loc.tolist()
+        launched = []
+        for req, row, end, count in zip(batch.reqs, rows, ends, counts, strict=True):
+            start = end - count
+            run, tokens = tokens[:count], tokens[count:]
+            written, slots = slots[:count], slots[count:]
+            # It attends to what the row has of the tokens before, and writes where it is told to.
+            table = pages_of(self.rows[row, :start].tolist() + written, self.page)
+            if not req.admitted:
+                req.admitted = True
+                limit = len(req.origin_input_ids) + len(req.output_ids) - 1
+                if req.session is None:
+                    self._tell("lookup", req.rid, start, 0, limit)
+                self._tell("found", req.rid, [table[: -(-start // self.page)]], start)
+            self._tell("table", req.rid, 0, 0, table)
+            self._tell("compute", req.rid, start, run)
+            launched.append((req, req.retraction_count, end))
+        sampled = torch.tensor([self._sampled(at) for at in range(len(ends))], dtype=torch.int64)
+        result = GenerationBatchResult(next_token_ids=sampled)
+        result.launched = launched
+        return result
+
+
+class Outbox:
+    """Where a scheduler sends what clients and callers are told: which requests are over."""
+
+    def __init__(self) -> None:
+        self.flushed = False
+        """Whether the last flush was done."""
+        self._ends: list[tuple[str, str]] = []
+        self.send_to_tokenizer = self.send_to_detokenizer = self
+        self.send_metrics_from_scheduler = self.recv_from_rpc = None
+
+    def send_output(self, output, _about=None) -> None:
+        """Take a message."""
+        if isinstance(output, AbortReq):
+            self._ends.append((output.rid, "aborted"))
+        elif isinstance(output, FlushCacheReqOutput):
+            self.flushed = output.success
+        elif hasattr(output, "finished_reasons"):
+            for r, reason in zip(output.rids, output.finished_reasons, strict=True):
+                if reason is not None:
+                    self._ends.append((r, "aborted" if reason["type"] == "abort" else "finished"))
+
+    def take(self) -> list[tuple[str, str]]:
+        """The requests that are over, and how, since the last call."""
+        ends, self._ends = self._ends, []
+        return ends

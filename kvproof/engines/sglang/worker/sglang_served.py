@@ -1,0 +1,216 @@
+"""The release's own `Scheduler`, made ready to serve on a machine without a GPU.
+
+Its steps, its event loops, the batches, the processing of results and its own checks at idle are the release's. The
+model worker, the sockets and the configuration of a model are stood in for.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import torch
+from sglang.srt.managers import scheduler as release
+from sglang.srt.mem_cache.cache_init_params import CacheInitParams
+from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
+from sglang.srt.mem_cache.unified_cache.components import ComponentType
+from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
+from sglang.srt.runtime_context import get_context, get_parallel
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+from sglang_slots import made
+
+__all__ = ["Served", "Told", "configure"]
+
+_BESIDE_A_PROMPT = 5
+"""Tokens that a release's model worker keeps free beside the longest prompt."""
+
+
+_ALONE = SimpleNamespace(cpu_group=None, world_size=1, first_rank=0, is_first_rank=True, is_last_rank=True)
+"""A group of processes of which there is one."""
+
+get_parallel().override_permanently(
+    **dict.fromkeys(("pp_rank", "attn_tp_rank", "attn_cp_rank", "attn_dp_rank", "tp_rank"), 0),
+    **dict.fromkeys(("tp_group", "attn_tp_group", "attn_cp_group", "pp_group"), _ALONE),
+    dp_rank=None,
+)
+torch.set_grad_enabled(False)
+
+
+def configure(**fields) -> None:
+    """Set fields of the release's configuration; what was set before is gone."""
+    get_context().override("kvproof", **fields)
+
+
+class Told(release.Req):
+    """A request that tells when it is retracted."""
+
+    admitted = False
+    """Whether a pass of it was launched since it came or came back."""
+    retracted: Callable[[str], None]
+
+    def reset_for_retract(self) -> None:
+        """Give up what was computed."""
+        super().reset_for_retract()
+        self.admitted = False
+        self.retracted(self.rid)
+
+
+class _Loop:
+    """An attribute that an event loop asks at the beginning of each round: true but for the first time."""
+
+    def __get__(self, served, _owner=None):
+        served.rounds -= 1
+        return served.rounds < 0
+
+    def __set__(self, served, _value) -> None:
+        """A release sets it to go on."""
+
+
+class _Kept:
+    """An attribute that an event loop makes anew when it begins; it begins anew for each round here."""
+
+    def __get__(self, served, _owner=None):
+        return served.results
+
+    def __set__(self, served, _value) -> None:
+        """What is queued stays."""
+
+
+class Served(release.Scheduler):
+    """A scheduler that goes one round at a time."""
+
+    gracefully_exit = _Loop()
+    result_queue = _Kept()
+
+    def __init__(self, options, worker, channels, listener) -> None:
+        """``worker`` stands in for the model and ``channels`` for sockets; ``listener`` hears what happens."""
+        self.rounds, self.results, self.listener = 0, deque(), listener
+        # What a release's own begins with.
+        self.is_initializing, self.forward_ct, self.processed_tokens_counter = True, 0, 0
+        self.server_args = get_context().server_args
+        schedule = release.get_schedule()
+        self.schedule_policy = schedule.schedule_policy
+        self.enable_priority_scheduling = schedule.enable_priority_scheduling
+        self.abort_on_priority_when_disabled = schedule.abort_on_priority_when_disabled
+        self.schedule_low_priority_values_first = schedule.schedule_low_priority_values_first
+        self.priority_scheduling_preemption_threshold = schedule.priority_scheduling_preemption_threshold
+        self.enable_lora = self.enable_lora_overlap_loading = False
+        self.enable_overlap = not schedule.disable_overlap_schedule
+        self.enable_overlap_mlx = self.enable_pdmux = False
+        self.skip_tokenizer_init, self.stream_interval = True, 1
+        self.spec_algorithm = SpeculativeAlgorithm.from_string(None)
+        self.page_size = schedule.page_size
+        self.enable_hierarchical_cache = self.enable_lmcache = self.enable_session_radix_cache = False
+        self.enable_hicache_storage = self.enable_unified_cache_external_linker = False
+        self.enable_decode_hicache = self.enable_hisparse = self.enable_unified_memory = False
+        self.max_recv_per_poll, self.max_new_tokens_limit = -1, None
+        self.attn_dp_enabled = False
+        self.model_config = worker.model_config
+        self.init_metrics_collector()
+        self.ipc_channels, self.recv_from_tokenizer, self.load_snapshot_writer = channels, None, None
+        self.idle_sleeper = None
+        self.tokenizer = self.processor = None
+        self.is_generation = True
+        self._make_worker(options, worker)
+        self._make_cache(options)
+        self.init_hisparse_coordinator()
+        self.decode_offload_manager = None
+        self.init_running_status()
+        self.init_chunked_prefill()
+        self.dynamic_chunk_sizer = None
+        self.init_diffusion_llm()
+        self.init_metrics_reporter()
+        self.scheduler_stage_metrics = self.metrics_reporter.scheduler_stage_metrics
+        self.init_kv_events_publisher()
+        self.init_schedule_policy()
+        self.memory_saver_adapter = None
+        self.recv_skipper = self.input_blocker = None
+        self.init_profiler()
+        self.maybe_init_rust_server()
+        self.init_disaggregation()
+        self.init_overlap()
+        self.maybe_init_ngram_embedding()
+        self.init_deterministic_inference_config()
+        self.init_weight_updater()
+        self.init_request_dispatcher()
+        self.init_lora_drainer()
+        self.init_lora_overlap_loader()
+        self.init_grammar_manager()
+        self.scripted_scheduler_hook = None
+        self.request_receiver = SimpleNamespace(recv_requests=lambda local_reqs: local_reqs)
+        self.init_dp_attn_adapter()
+        self.init_pool_stats_observer()
+        self.init_invariant_checker()
+        self.init_load_publisher()
+        self.init_load_inquirer()
+        self.init_output_streamer()
+        self.init_batch_result_processor()
+        self.is_initializing = False
+
+    def _make_worker(self, options, worker) -> None:
+        """What `init_model_worker` sets, with the sizes that a release's worker makes of the pool's."""
+        self.tp_worker = self.model_worker = worker
+        self.draft_worker = self.external_corpus_manager = None
+        capacity = options.page * options.pages
+        self.max_total_num_tokens = capacity
+        self.max_prefill_tokens = release.get_schedule().max_prefill_tokens
+        self.max_running_requests = options.rows
+        self.max_queued_requests = release.get_schedule().max_queued_requests
+        self.max_req_len = min(options.context, capacity) - 1
+        self.max_req_input_len = self.max_req_len - _BESIDE_A_PROMPT
+        self.device, self.random_seed = "cpu", 0
+        self.schedule_stream = torch.cpu.Stream()
+        self.forward_stream = worker.model_runner.forward_stream
+        self.min_free_slots_delayer = None
+        self.pad_input_ids_func = None
+        for name in ("tp", "attn_tp", "attn_cp", "dp_tp"):
+            setattr(self, f"{name}_group", _ALONE)
+            setattr(self, f"{name}_cpu_group", None)
+        self.pp_group = self.world_group = _ALONE
+        self.require_mlp_sync = False
+        self._war_barrier_enabled = False
+
+    def _make_cache(self, options) -> None:
+        """What `build_kv_cache` makes of a model with full attention."""
+        self.init_kv_event_lora_names()
+        self.is_hybrid_swa = self.is_hybrid_ssm = False
+        self.sliding_window_size = self.full_tokens_per_layer = self.swa_tokens_per_layer = None
+        self.token_to_kv_pool_allocator = made(options.page, options.pages, options.sort)
+        self.req_to_token_pool = ReqToTokenPool(options.rows, options.context + 4, "cpu", False)
+        self.disable_radix_cache = False
+        self.tree_cache = UnifiedRadixCache(
+            CacheInitParams(
+                disable=False,
+                req_to_token_pool=self.req_to_token_pool,
+                token_to_kv_pool_allocator=self.token_to_kv_pool_allocator,
+                page_size=options.page,
+                eviction_policy=release.get_memory().radix_eviction_policy,
+                enable_kv_cache_events=options.events,
+                kv_event_lora_names=self.kv_event_lora_names,
+                tree_components=(ComponentType.FULL,),
+                tree_core_backend=options.core,
+                chunked_prefill_size=release.get_schedule().chunked_prefill_size,
+            )
+        )
+
+    def round(self) -> None:
+        """Go one round of the release's own event loop."""
+        self.rounds = 1
+        # It looks for conversations that ended once a second; a round takes as long as we like.
+        self.session_controller._last_reap_time = float("-inf")
+        if self.enable_overlap:
+            self.event_loop_overlap()
+        else:
+            self.event_loop_normal()
+
+    def _create_generation_req(self, recv_req, *args, **kwargs):
+        """Make the release's object for a request."""
+        req = Told(*args, **kwargs)
+        req.retracted = self.listener.retracted
+        self.listener.arrives(req)
+        return req
+
+    def process_batch_result(self, batch, result) -> None:
+        """Process the result of a pass."""
+        due = self.listener.processing(result.launched)
+        super().process_batch_result(batch, result)
+        self.listener.processed(due)
