@@ -149,7 +149,8 @@ def _changes(found: Side, other: Side) -> Iterator[Change]:
         with Session.of(build) as session:
             for finding in findings:
                 case = finding.case
-                outcome = outcome_in(session, build, case, finding.violation, more_oracles(case.level))
+                own = more_oracles(case.level, build)
+                outcome = outcome_in(session, build, case, finding.violation, own)
                 yield Change(found, finding, outcome)
     except WorkerError as error:
         raise UsageError(f"{other.plan.target} cannot be driven: {error}") from error

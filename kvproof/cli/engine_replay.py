@@ -119,7 +119,8 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
     if itf is not None:
         with writing(itf):
             write_itf(itf, recorded)
-    outcome = outcome_on(open_target(target), case, wanted, more_oracles(case.level))
+    build = open_target(target)
+    outcome = outcome_on(build, case, wanted, more_oracles(case.level, build))
     if outcome.verdict is not None:
         for line in tell(target, case, outcome.verdict):
             output.line(line)
@@ -170,6 +171,6 @@ def bisect(
     """Run a case on releases, the oldest first, and return what it does on each."""
     outcomes: list[Outcome] = []
     for build in sorted(builds, key=lambda build: Version(build.version)):
-        outcomes.append(outcome_on(build, case, recorded, more_oracles(case.level)))
+        outcomes.append(outcome_on(build, case, recorded, more_oracles(case.level, build)))
         tell(outcomes[-1])
     return outcomes

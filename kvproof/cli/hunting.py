@@ -250,20 +250,19 @@ def _lockstep(plan: Plan, build: Build, seconds: float, tell: Callable[[Report],
     return LOCKSTEPS[build.name].fuzz_pool(build, plan.target, plan.seed, plan.examples, plan.steps, seconds, told)
 
 
-def more_oracles(level: str) -> MoreOracles | None:
-    """The oracles that a level has of its own.
+def more_oracles(level: str, build: Build | Driver) -> MoreOracles | None:
+    """The oracles that a level of a build has of its own; none where the build has no such level.
 
     Raises:
-        UsageError: there is no such level.
+        UsageError: nobody has such a level.
     """
     if level == requests.LEVEL:
         return requests.more_oracles
-    engines = [ENGINES[name] for name in driven()]
-    known = dict.fromkeys(name for engine in engines for name in engine.LEVELS)
+    known = dict.fromkeys(level for name in driven() for level in ENGINES[name].LEVELS)
     if level not in known:
         raise UsageError(f"{level} is no level of an engine; the levels are {', '.join((*known, requests.LEVEL))}")
-    found = [engine.cases(level) for engine in engines if level in engine.LEVELS]
-    return next((cases.more_oracles for cases in found if cases is not None), None)
+    cases = None if isinstance(build, Driver) else ENGINES[build.name].cases(level)
+    return None if cases is None else cases.more_oracles
 
 
 def use_cache_of_drawings() -> None:
@@ -302,10 +301,8 @@ def _hunt(plan: Plan, part: _Part, tell: Callable[[Report], None], share: Share)
 
 def _own_oracles(plan: Plan, case: Case) -> Callable[[Any], list[Any]] | None:
     """What makes the oracles of a case's own level."""
-    if isinstance(plan.build, Driver):
-        return requests.more_oracles(case)
-    cases = ENGINES[plan.build.name].cases(case.level)
-    return None if cases is None or cases.more_oracles is None else cases.more_oracles(case)
+    more = more_oracles(case.level, plan.build)
+    return None if more is None else more(case)
 
 
 def _ground(plan: Plan, part: _Part, level: str, hello: Hello) -> Ground:

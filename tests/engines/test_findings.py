@@ -8,6 +8,7 @@ import pytest
 from kvproof.checkers.trace import read_trace
 from kvproof.cli.engine_replay import outcome_in
 from kvproof.cli.findings import case_of, violation_of
+from kvproof.cli.hunting import more_oracles
 from kvproof.engines.catalog import ENGINES
 from kvproof.engines.known import Listed, read_known
 
@@ -23,7 +24,8 @@ def test_a_reported_finding_is_seen_again_and_is_on_the_list(path: Path) -> None
     name, _, release = trace.subject.partition("==")
     recorded, case = violation_of(trace), case_of(trace)
     assert recorded is not None
-    outcome = outcome_in(session(release, name), engine(release, name), case, recorded)
+    build = engine(release, name)
+    outcome = outcome_in(session(release, name), build, case, recorded, more_oracles(case.level, build))
     assert outcome.kind == "same", outcome.words
     assert outcome.violation is not None
     cases = ENGINES[name].cases(case.level)

@@ -1,4 +1,4 @@
-"""What becomes of requests whose clients went away (R7)."""
+"""How requests end: who was aborted is not served, and who was served is not dropped (R7, L1)."""
 
 from collections.abc import Iterator
 
@@ -10,32 +10,43 @@ __all__ = ["AbortsOracle"]
 
 
 class AbortsOracle:
-    """Watches that an aborted request is not served to its end.
+    """Watches what becomes of requests that clients abort, and of those that they do not.
 
-    What is scheduled when the abort comes may run, and may be the end by itself. To be admitted after that, and served
-    until nothing is missing, is to have forgotten the abort.
+    What is scheduled when an abort comes may run, and may be the end by itself. To be admitted after that, and served
+    until nothing is missing, is to have forgotten the abort. A request that was refused when it came (the result of its
+    `add` is false) may end as aborted, and so may one that never ran; one that ran, ends with all its tokens.
     """
 
     def __init__(self, _world: World) -> None:
         self._alive: dict[str, None] = {}
         self._aborted: set[str] = set()
         self._again: set[str] = set()
+        """Aborted, and admitted after that."""
+        self._ran: set[str] = set()
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
-        """Yield the aborts that were lost."""
+        """Yield the aborts that were lost, and the requests that were dropped."""
         if step.op == "abort" and not step.skipped:
             self._aborted.add(step.args["request"])
         elif step.op == "abort_all":
             self._aborted |= self._alive.keys()
         for effect in step.effects:
-            kind, *rest = effect
-            if kind == "request":
-                self._alive[rest[0]] = None
-            elif kind == "lookup" and rest[0] in self._aborted:
-                self._again.add(rest[0])
-            elif kind == "end":
-                r, how = rest
-                self._alive.pop(r, None)
-                if r in self._again and how == "finished":
-                    text = f"{r} was aborted, was admitted after that and served to its end"
-                    yield Violation("R7", "an abort that is lost", text, (), (of_request(r),))
+            if effect[0] == "request":
+                self._alive[effect[1]] = None
+            elif effect[0] == "found" and effect[1] in self._aborted:
+                self._again.add(effect[1])
+            elif effect[0] == "compute":
+                self._ran.add(effect[1])
+            elif effect[0] == "end":
+                yield from self._ended(effect[1], effect[2])
+        if step.op == "add" and step.result is False:
+            self._aborted.add(step.args["request"])
+
+    def _ended(self, r: str, how: str) -> Iterator[Violation]:
+        self._alive.pop(r, None)
+        if how == "finished" and r in self._again:
+            text = f"{r} was aborted, was admitted after that and served to its end"
+            yield Violation("R7", "an abort that is lost", text, (), (of_request(r),))
+        if how == "aborted" and r in self._ran and r not in self._aborted:
+            text = f"{r} was served, and is dropped before its end though nobody aborted it"
+            yield Violation("L1", "a request that is dropped", text, (), (of_request(r),))

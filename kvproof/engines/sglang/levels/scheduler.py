@@ -39,8 +39,11 @@ def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
         "priority": _cases(_ranked(), _RANKED),
         "orders": _cases(_setup(**chunk, order=st.sampled_from(_ORDERS), overlap=st.booleans())),
         "pauses": _cases(_setup(**chunk, mixed=st.booleans(), overlap=st.booleans()), _PAUSED),
-        "retracts": _cases(_setup(**tight, overlap=st.booleans()), _LONG),
+        "retracts": _cases(_setup(**tight, overlap=st.booleans(), queue=st.sampled_from([None, None, 1, 2])), _LONG),
         "conversations": _cases(_setup(**tight, overlap=st.booleans()), _TALK),
+        "conversations with room": _cases(
+            _setup(**tight, overlap=st.booleans(), pages=st.integers(24, 40), rows=st.just(8)), _QUIET
+        ),
         "events": _cases(_setup(**chunk, events=st.just(True), overlap=st.booleans())),
         "all": _cases(
             _setup(
@@ -206,12 +209,11 @@ _PAUSED = _weighted(
     (2, lambda _a, _b, _c, _d: ("reset", {})),
 )
 _LONG = _weighted((24, _long), *_REST, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
-_TALK = _weighted(
+_QUIET = _weighted(
     (3, lambda _a, _b, _c, _d: ("open", {})),
     (24, _turn),
     (6, _long),
     *_REST,
     (3, lambda a, _b, _c, _d: ("close", {"i": a % 4})),
-    (3, _pause),
-    (4, lambda _a, _b, _c, _d: ("resume", {})),
 )
+_TALK = [*_QUIET, *_weighted((3, _pause), (4, lambda _a, _b, _c, _d: ("resume", {})))]

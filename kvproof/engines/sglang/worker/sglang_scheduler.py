@@ -1,7 +1,7 @@
 """The level ``scheduler`` of SGLang: the release's own `Scheduler`, one round of its own event loop after the other.
 
-All that decides is the release's: admission, chunks, mixing, retraction, preemption by priority, aborts, pauses, what is
-released and checked in, and its own check of its books whenever it idles. The forward pass is not computed: what it
+All that decides is the release's: admission, chunks, mixing, retraction, preemption by priority, aborts, pauses, what
+is released and checked in, and its own check of its books whenever it idles. The forward pass is not computed: what it
 would read and write is told when it is launched, from the rows and slots of the batch that the model worker gets, and
 what it samples is given.
 """
@@ -57,6 +57,7 @@ class Options:
         configure(
             page_size=self.page,
             skip_tokenizer_init=True,
+            enable_streaming_session=True,
             chunked_prefill_size=self.chunk or -1,
             enable_mixed_chunk=self.mixed,
             disable_overlap_schedule=not self.overlap,

@@ -202,7 +202,7 @@ class Served(release.Scheduler):
         else:
             self.event_loop_normal()
 
-    def _create_generation_req(self, recv_req, *args, **kwargs):
+    def _create_generation_req(self, _recv_req, *args, **kwargs):
         """Make the release's object for a request."""
         req = Told(*args, **kwargs)
         req.retracted = self.listener.retracted

@@ -1,0 +1,201 @@
+"""SGLang's scheduler: what its level tells of a release, and that oracles see the release broken in one way."""
+
+import atexit
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from kvproof.engines.catalog import ENGINES
+from kvproof.engines.session import Limits, Session
+from kvproof.engines.sglang.levels import scheduler
+from kvproof.engines.verdicts import close, verdict
+from kvproof.judge.record import Answer, Case
+from kvproof.judge.violation import Verdict
+
+from .installed import engine
+from .toys import FAKES
+
+NEWEST = "0.5.23"
+ADAPTERS = Path(__file__).parents[2] / "kvproof/engines/sglang/worker"
+
+Op = tuple[str, dict[str, Any]]
+ROOM = {"page": 2, "pages": 12}
+OPEN: Op = ("open", {})
+ABORT: Op = ("abort", {"i": 0})
+
+
+@cache
+def broken() -> Session:
+    """A session with the release, broken as a setup says: not at all where it says nothing."""
+    build = engine(NEWEST, "sglang")
+    environment = {**build.environment(), "KVPROOF_TEST_ADAPTERS": str(ADAPTERS)}
+    limits = Limits(start=300, operation=20, answer=120)
+    made = Session.around(FAKES / "broken_sglang.py", build.python, environment, limits, ["scheduler"])
+    atexit.register(made.close)
+    return made
+
+
+def judged(case: Case) -> tuple[Verdict | None, Answer]:
+    cases = ENGINES["sglang"].cases("scheduler")
+    assert cases is not None
+    found, told = verdict(broken(), case, cases.more_oracles)
+    assert told.refused is None, told.refused
+    return found, told
+
+
+def answer(setup: dict[str, Any], *ops: Op) -> Answer:
+    """What the release does, which breaks no rule."""
+    found, told = judged(close(Case("scheduler", setup, list(ops))))
+    assert found is None, found.violation
+    return told
+
+
+def add(*runs: list[int], most: int = 1, **more: Any) -> Op:
+    return "add", {"runs": list(runs), "most": most, **more}
+
+
+def turn(*runs: list[int], most: int = 1, i: int = 0) -> Op:
+    return "turn", {"runs": list(runs), "most": most, "i": i}
+
+
+def rounds(*tokens: int) -> list[Op]:
+    return [("round", {"tokens": [token]}) for token in tokens]
+
+
+def effects(told: Answer, kind: str, r: str = "") -> list[Any]:
+    return [e[1:] for step in told.steps for e in step.effects if e[0] == kind and (not r or e[1] == r)]
+
+
+def computed(told: Answer, r: str = "r000") -> list[Any]:
+    return [[start, tokens] for _, start, tokens in effects(told, "compute", r)]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_request_is_prefilled_decoded_and_checked_in(overlap: bool) -> None:
+    told = answer({**ROOM, "overlap": overlap}, add([1, 5], most=3), *rounds(1, 2, 0, 0))
+    assert computed(told) == [[0, [1] * 5], [5, [1]], [6, [2]]]
+    assert effects(told, "append") == [["r000", [1]], ["r000", [2]], ["r000", [0]]]
+    assert effects(told, "end") == [["r000", "finished"]]
+
+
+def test_in_the_overlapping_loop_a_pass_is_launched_before_the_last_one_is_processed() -> None:
+    told = answer({**ROOM, "overlap": True}, add([1, 2], most=3), *rounds(1, 2))
+    assert [[e[0] for e in step.effects if e[0] in ("compute", "processed")] for step in told.steps[1:3]] == [
+        ["compute"],
+        ["compute", "processed"],
+    ]
+
+
+def test_a_prompt_goes_in_chunks_and_is_mixed_with_what_decodes() -> None:
+    setup = {**ROOM, "chunk": 4, "mixed": True}
+    told = answer(setup, add([1, 2], most=4), *rounds(1), add([2, 9]), *rounds(1, 1, 1))
+    assert computed(told, "r001")[0] == [0, [2, 2]]  # Of four tokens one is the other's, and a chunk is whole pages.
+    assert [e[1] for e in told.steps[3].effects if e[0] == "compute"] == ["r001", "r000"]
+
+
+def test_what_does_not_fit_any_more_is_retracted_and_comes_back() -> None:
+    setup = {"page": 1, "pages": 20, "conservative": 0.05}
+    told = answer(setup, add([1, 4], most=8), add([2, 4], most=8), *rounds(*[1] * 9))
+    assert effects(told, "preempted") == [["r001"]]
+    assert computed(told, "r001")[-1][1][-1:] == [1]
+    assert sorted(effects(told, "end")) == [["r000", "finished"], ["r001", "finished"]]
+
+
+def test_a_higher_priority_takes_the_place_of_a_lower() -> None:
+    setup = {"page": 1, "pages": 20, "rows": 1, "priority": True}
+    told = answer(setup, add([1, 4], most=6, priority=0), *rounds(1), add([2, 4], most=6, priority=2), *rounds(1))
+    assert effects(told, "preempted") == [["r000"]]
+    assert [e[1] for e in told.steps[3].effects if e[0] == "compute"] == ["r001"]
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_an_abort_ends_a_request_that_waits_or_is_prefilled_or_decodes(before: int, overlap: bool) -> None:
+    told = answer(
+        {**ROOM, "chunk": 4, "overlap": overlap}, add([1, 7], most=6), *rounds(*[1] * before), ("abort", {"i": 0})
+    )
+    assert effects(told, "end") == [["r000", "aborted"]]
+
+
+@pytest.mark.parametrize("retract", [0, 1])
+def test_a_pause_loses_nothing(retract: int) -> None:
+    pause: Op = ("pause", {"retract": retract})
+    told = answer(ROOM, add([1, 5], most=4), *rounds(1, 1), pause, *rounds(1), ("resume", {}), *rounds(1, 1, 1))
+    assert effects(told, "end") == [["r000", "finished"]]
+    assert bool(effects(told, "preempted")) == bool(retract)
+
+
+def test_a_prompt_that_is_too_long_is_refused() -> None:
+    told = answer({"page": 1, "pages": 12}, add([1, 12]), *rounds(1))
+    assert told.steps[0].result is False
+    assert effects(told, "end") == [["r000", "aborted"]]
+
+
+def test_a_conversation_goes_on_from_what_its_last_turn_left() -> None:
+    told = answer(ROOM, OPEN, turn([1, 3], most=2), *rounds(2, 2), turn([0, 2]), *rounds(1))
+    assert effects(told, "found", "r001") == [["r001", [[1, 2]], 4]]
+    assert computed(told, "r001") == [[4, [2, 0, 0]]]
+
+
+def test_of_a_turn_that_is_aborted_nothing_was_said() -> None:
+    told = answer(
+        ROOM,
+        OPEN,
+        turn([1, 3]),
+        *rounds(2),
+        turn([0, 2], most=6),
+        *rounds(1, 1),
+        ("abort", {"i": 0}),
+        *rounds(1),
+        turn([2, 1]),
+        *rounds(1),
+    )
+    assert computed(told, "r002") == [[4, [2]]]
+
+
+FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
+    "no release": ([add([1, 5], most=2), *rounds(1, 1, 1)], ("L2", "exception")),
+    "no unlock": ([add([1, 5], most=2), *rounds(1, 1, 1)], ("R3", "lock_ref and locks")),
+    "wrong relay": ([add([1, 5], most=3), *rounds(1, 1, 1)], ("P6", "other tokens were run")),
+    "early free": ([add([1, 5], most=3), *rounds(1)], ("R2", "a page in two places")),
+    "lost abort": ([add([1, 5], most=3), ("abort", {"i": 0}), *rounds(1)], ("R7", "an abort that is lost")),
+    "never admits": ([add([1, 5], most=3), *rounds(1)], ("L1", "requests that never end")),
+    "stale row": ([add([1, 5], most=3), *rounds(1, 1)], ("P6", "a forward pass read")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(fault: str) -> None:
+    ops, expected = FAULTS[fault]
+    assert judged(close(Case("scheduler", ROOM, ops)))[0] is None
+    found, _ = judged(close(Case("scheduler", {**ROOM, "fault": fault}, ops)))
+    assert found is not None
+    assert (found.violation.rule, found.violation.oracle) == expected, found.violation
+
+
+@pytest.mark.parametrize("setup", [{"page": 2, "pages": 3}, {"page": 2, "pages": 8, "chunk": 3}, {**ROOM, "window": 4}])
+def test_a_setup_that_no_server_would_start_with_is_refused(setup: dict[str, Any]) -> None:
+    assert broken().run(Case("scheduler", setup, [])).answer.refused is not None
+
+
+@pytest.mark.parametrize("profile", [name for name in scheduler.profiles(NEWEST) if "conversations" not in name])
+def test_generated_calls_break_no_rule(profile: str) -> None:
+    """What is found in conversations, is told in docs/findings.md."""
+
+    @settings(
+        max_examples=12,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def silent(data: st.DataObject) -> None:
+        found, _ = judged(close(data.draw(scheduler.profiles(NEWEST)[profile])))
+        assert found is None, found.violation
+
+    silent()
