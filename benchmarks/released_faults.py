@@ -124,7 +124,8 @@ def _without(folder: Path, fault: Fault, finding: dict[str, Any]) -> str | None:
         return f"{fault.absent}: nothing is wrong" if status == ExitStatus.HOLDS else None
     trace = read_trace(kept)
     case = case_of(trace)
-    outcome = outcome_on(open_build(f"vllm=={fault.absent}"), case, violation_of(trace), more_oracles(case.level))
+    build = open_build(f"vllm=={fault.absent}")
+    outcome = outcome_on(build, case, violation_of(trace), more_oracles(case.level, build))
     return None if outcome.kind == "same" else f"{fault.absent}: {outcome.words[:60]}"
 
 
