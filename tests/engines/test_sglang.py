@@ -104,9 +104,9 @@ def test_what_leaves_the_window_is_a_tombstone_and_a_match_ends_before_it() -> N
     slots = list(range(1, 7))
     assert nodes(told, 1) == [(-1, [1] * 3, slots[:3], 1), (0, [1], slots[3:4], 1), (1, [1] * 2, slots[4:], 1)]
     # Slots of the window are numbered behind those of full attention.
-    assert parts(told, 1) == [[([], 0)], [([], 0)], [([17, 18], 1)]]
+    assert parts(told, 1) == [[([], 0)], [([16], 0)], [([17, 18], 1)]]
     assert effects(told, "lookup") == [["r0", 0, 0, 5], ["r1", 0, 0, 2], ["r2", 6, 0, 8]]
-    assert effects(told, "found")[-1] == ["r2", [slots, [0, 0, 0, 0, 17, 18]], 6]
+    assert effects(told, "found")[-1] == ["r2", [slots, [0, 0, 0, 16, 17, 18]], 6]
 
 
 def test_a_state_is_copied_into_the_tree_and_from_it() -> None:

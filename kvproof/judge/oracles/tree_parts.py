@@ -78,9 +78,7 @@ def _shapes(group: Group, nodes: Sequence[TreeNode], had: Sequence[Sequence[int]
                 return
 
 
-def _locks(
-    group: Group, part: TreePart, nodes: Sequence[TreeNode], told: Sequence[int | None]
-) -> Iterator[Violation]:
+def _locks(group: Group, part: TreePart, nodes: Sequence[TreeNode], told: Sequence[int | None]) -> Iterator[Violation]:
     """R3, R9: a lock of a state is at its node; one of a window covers at least the window, and nothing but its path.
 
     Where the window ends within a node that is split later, both halves stay locked: so it may be more.

@@ -15,6 +15,7 @@ from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.common import checkpoint_kv_cache, evict_from_tree_cache, match_kv_cache, release_kv_cache
 from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
+from sglang_drift import lora_names, name_adapter
 from sglang_memory import OPTIONS, Memory
 from sglang_reading import Keys, cached_of, nodes_of, parts_of, told_of
 from sglang_requests import Pass, Played, tenant_of, tokens_of
@@ -42,6 +43,7 @@ class TreeLevel(Level):
         self.memory = memory = Memory(setup)
         self.page, self.allocator, self.rows = memory.page, memory.allocator, memory.rows
         self.most = memory.most
+        self.lora_names = lora_names()
         params = CacheInitParams(
             disable=False,
             req_to_token_pool=self.rows,
@@ -49,11 +51,11 @@ class TreeLevel(Level):
             page_size=self.page,
             eviction_policy=setup.get("policy", "lru"),
             enable_kv_cache_events=bool(setup.get("events")),
+            kv_event_lora_names=self.lora_names,
             tree_components=memory.components,
             sliding_window_size=memory.window or None,
             tree_core_backend=setup.get("core", "python"),
         )
-        self.lora_names = params.kv_event_lora_names
         self.cache = UnifiedRadixCache(params)
         core = setup.get("core", "python")
         if self.cache._tree_core_backend != core:
@@ -124,7 +126,7 @@ class TreeLevel(Level):
         names = (x.req.extra_key, x.req.cache_salt)
         adapter, salt, label = x.tenant
         if adapter is not None:
-            self.lora_names.register(x.req, adapter)
+            name_adapter(self.lora_names, x.req, adapter)
         # What a caller calls a request by parts caches as a salt does.
         self.tenants[names] = [adapter, None if salt is None and label is None else f"{salt or ''}|{label or ''}"]
         told = {"tokens": tokens, "adapter": self.tenants[names][0], "salt": self.tenants[names][1]}
