@@ -72,7 +72,9 @@ class TreeLevel(Level):
         self.passes: list[Pass] = []
         self.overlap = bool(setup.get("overlap"))
         memory.watch(lambda pairs: self.tell("copied", pairs))
-        self.world = memory.world | {"notes": {} if self.events else {"keys": "tokens"}}
+        # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
+        notes = {"dialect": {"reuse": "ordered"}} | ({} if self.events else {"keys": "tokens"})
+        self.world = memory.world | {"notes": notes}
 
     def do(self, op: str, args: dict):
         """Do an operation, and tell the events that it caused."""
