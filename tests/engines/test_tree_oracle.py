@@ -284,7 +284,7 @@ def test_a_window_and_a_state_hold_what_their_node_says() -> None:
 
 def test_an_eviction_answers_for_each_group() -> None:
     nodes = [having(node(-1, [0, 1, 1, 1], 0, 1), (pages(5, 6), 0), ([9], 0))]
-    rest = {"op": "evict", "window": TreePart(4), "states": TreePart(1), "evictable": 4}
+    rest: dict[str, Any] = {"op": "evict", "window": TreePart(4), "states": TreePart(1), "evictable": 4}
     free = (*FREE, 7, 8, 10, 11)
     right = {"asked": [0, 0, 0], "told": [4, 4, 1], "freed": [4, 4, 1]}
     assert parts_told(nodes, *free, result=right, **rest) == []

@@ -82,8 +82,12 @@ class Memory:
         )
         self.further = [*(["window"] * bool(self.window)), *(["states"] * bool(self.states))]
         """The components besides full attention, as a case calls them."""
-        self.most = (least - 1) * self.page
-        """Tokens that a request may have: an admission asks for a page more than it needs, of each kind."""
+        span = -(-self.window // self.page)
+        slides = self.window and self.window_pages >= 2 * span + 4
+        self.chunk = self.page if slides else 0
+        """A prompt may not fit the window's pool at once; in chunks of so many tokens it does (0: it fits)."""
+        self.most = ((self.pages if slides else least) - 1) * self.page
+        """Tokens that a request may have: an admission asks for a page more than it needs."""
         envs.SGLANG_SWA_EVICTION_INTERVAL.set(setup.get("interval", 1))
         envs.SGLANG_OPT_RELEASE_PREFILL_SWA.set(bool(setup.get("release")))
 

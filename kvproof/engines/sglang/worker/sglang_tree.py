@@ -226,7 +226,7 @@ class TreeLevel(Level):
             if oldest is None:
                 break
             oldest.ending = FINISH_LENGTH(length=1)
-            if self._next(oldest, 0, 0) is False:
+            if self._next(oldest, self.memory.chunk, 0) is False:
                 others = [x for x in self.requests.values() if x is not oldest and x.status == "running"]
                 if not others:
                     break
