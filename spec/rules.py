@@ -383,6 +383,12 @@ _ALL = (
         "Replaying a tree's events gives exactly the prefixes that it has, page by page.",
         "As P12; a parent is reported before its children, and removed after them.",
     ),
+    Rule(
+        "R9",
+        "A node has all of its window and state values or none; a match ends where each component is usable.",
+        "What it lost (a tombstone) owns no slot. A lock of a window covers the window, one of a state its node alone; "
+        "a copy of a state is owned by exactly one.",
+    ),
     # ------------------------------------------------------------------------------------------ liveness
     Rule(
         "L1",

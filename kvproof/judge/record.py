@@ -19,6 +19,7 @@ __all__ = [
     "Step",
     "Tier",
     "TreeNode",
+    "TreePart",
     "TreeState",
     "World",
 ]
@@ -78,6 +79,11 @@ class Group(msgspec.Struct, gc=False):
     window: int | None = None
     """Tokens of the window or of the chunk."""
 
+    @property
+    def slots(self) -> int:
+        """Places of a block: one for each token, or one for a state."""
+        return 1 if self.kind == "mamba" else self.block
+
 
 class Tier(msgspec.Struct, gc=False):
     """A pool of blocks: device, host, ..."""
@@ -124,6 +130,18 @@ class TreeNode(msgspec.Struct, gc=False, array_like=True):
     """Where their KV stands: slot s of block b is ``b x tokens per block + s``."""
     lock: int | None
     """Its lock_ref; None: it shows none."""
+    parts: list[tuple[list[int], int | None]] = []
+    """Of each further group what it has, slots or blocks of a state, and how often that is locked. Nothing: a
+    tombstone."""
+
+
+class TreePart(msgspec.Struct, gc=False):
+    """What a tree counts of one further group, in tokens or states."""
+
+    evictable: int | None = None
+    protected: int | None = None
+    locks: dict[str, int] = {}
+    """Per request where its lock stands, of those that hold this group too."""
 
 
 class TreeState(msgspec.Struct, gc=False):
@@ -140,6 +158,8 @@ class TreeState(msgspec.Struct, gc=False):
     """Per request the blocks that are its own, and not the tree's."""
     locks: dict[str, int] = {}
     """Per request where its lock stands; -1: at the root."""
+    parts: list[TreePart] = []
+    """What it counts of each further group of the world; none: it has the first group only."""
 
 
 class State(msgspec.Struct, gc=False):

@@ -17,6 +17,7 @@ DIALECT: dict[str, tuple[str, ...]] = {
     "free": ("append", "split"),
     "host": ("mirror",),
     "keep": ("all", "none"),
+    "reuse": ("ordered",),
 }
 """What a world's notes may say of where engines differ, and in which words; ``drop`` is a number of tokens."""
 
@@ -259,13 +260,25 @@ def _of_tree(world: World, tree: TreeState) -> Iterator[str]:
             yield f"node {at} of the tree has the parent {node.parent}, which does not stand before it"
         if min(node.tokens, default=0) < 0:
             yield f"node {at} of the tree has a token below 0"
-    places = [slot // size for node in tree.nodes or () for slot in node.slots] + [s // size for s in tree.slots or ()]
+    further = world.groups[1:]
+    if len(tree.parts) not in (0, len(further)):
+        yield f"the tree has {len(tree.parts)} parts, the world {len(further)} further groups"
+        return
+    if any(len(node.parts) != len(tree.parts) for node in tree.nodes or ()):
+        yield f"a node of the tree has not {len(tree.parts)} parts, as the tree has"
+        return
+    edges = [(size, tree.slots or [])]
+    for node in tree.nodes or ():
+        edges.append((size, node.slots))
+        edges += [(group.slots, slots) for group, (slots, _) in zip(further, node.parts, strict=False)]
+    places = [slot // each for each, slots in edges for slot in slots]
     for block in (*places, *(block for blocks in tree.own.values() for block in blocks)):
         if not _is_place(world, device, block):
             yield f"the tree names block {block}, which is not one of the device's"
-    for r, place in tree.locks.items():
-        if not -1 <= place < len(tree.nodes or ()):
-            yield f"the lock of {r} stands at node {place}, which is none"
+    for locks in (tree.locks, *(part.locks for part in tree.parts)):
+        for r, place in locks.items():
+            if not -1 <= place < len(tree.nodes or ()):
+                yield f"the lock of {r} stands at node {place}, which is none"
 
 
 def _of_pool(world: World, tier: str, pool: PoolState) -> Iterator[str]:

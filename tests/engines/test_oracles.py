@@ -7,7 +7,10 @@ import pytest
 
 from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
-from kvproof.judge.record import Case
+from kvproof.judge.ghost import Ghost
+from kvproof.judge.oracles.flight import FlightOracle
+from kvproof.judge.record import Case, Group, PoolState, State, Step, Tier, World
+from kvproof.judge.shapes import problem_of_dialect, problem_of_world
 from kvproof.spec.rules import RULES
 
 from .toys import toy
@@ -99,3 +102,17 @@ def test_without_a_map_to_see_a_short_hit_is_noticed_where_keeping_is_promised(s
 
 def test_every_rule_that_a_violation_names_has_its_sentence() -> None:
     assert {rule for rule, _ in FAULTS.values()} <= set(RULES)
+
+
+@pytest.mark.parametrize(("notes", "told"), [({}, ["D7"]), ({"dialect": {"reuse": "ordered"}}, [])])
+def test_a_block_may_be_free_under_a_pass_where_who_writes_to_it_waits_for_that(
+    notes: dict[str, Any], told: list[str]
+) -> None:
+    world = World([Group("window", 2, 2)], {"device": Tier(3)}, 2, notes=notes)
+    assert problem_of_world(world) is None
+    assert problem_of_dialect(world) is None
+    ghost = Ghost(world)
+    for effect in (["request", "r", {"tokens": [0, 1]}], ["table", "r", 0, 0, [1]], ["compute", "r", 0, [0, 1]]):
+        assert not [*(ghost.apply(effect) or ())]
+    step = Step("process", {}, state=State({"device": PoolState(free=[0, 1, 2])}))
+    assert [violation.rule for violation in FlightOracle(world).step(step, ghost)] == told

@@ -90,15 +90,43 @@ def test_two_labels_have_one_event_hash_and_the_removal_of_one_speaks_for_both()
     assert [key for key, _, _ in state.pools["device"].cached or ()] == [0, 1]
 
 
+def parts(told: Answer, at: int = -1) -> list[list[tuple[list[int], int | None]]]:
+    state = told.steps[at].state
+    assert state is not None
+    assert state.tree is not None
+    assert state.tree.nodes is not None
+    return [node.parts for node in state.tree.nodes]
+
+
+def test_what_leaves_the_window_is_a_tombstone_and_a_match_ends_before_it() -> None:
+    window = {"page": 1, "pages": 12, "window": 2, "window_pages": 12}
+    told = answer("tree", window, add([1, 6]), PROCESS, ("finish", {"i": 0}), add([1, 3]), add([1, 9]))
+    slots = list(range(1, 7))
+    assert nodes(told, 1) == [(-1, [1] * 3, slots[:3], 1), (0, [1], slots[3:4], 1), (1, [1] * 2, slots[4:], 1)]
+    # Slots of the window are numbered behind those of full attention.
+    assert parts(told, 1) == [[([], 0)], [([16], 0)], [([17, 18], 1)]]
+    assert effects(told, "lookup") == [["r0", 0, 0, 5], ["r1", 0, 0, 2], ["r2", 6, 0, 8]]
+    assert effects(told, "found")[-1] == ["r2", [slots, [0, 0, 0, 16, 17, 18]], 6]
+
+
+def test_a_state_is_copied_into_the_tree_and_from_it() -> None:
+    told = answer("tree", {"page": 1, "pages": 12, "states": 9}, add([1, 3]), PROCESS, add([1, 5]))
+    # Numbers 13 to 21 are states: 13 is the request's, 14 stays in the tree, the second request goes on from 15.
+    assert parts(told, 1) == [[([14], 1)]]
+    assert effects(told, "copied") == [[[["device", 13, "device", 14]]], [[["device", 14, "device", 15]]]]
+    assert effects(told, "state") == [["r0", 1, None, [[13, 3]]], ["r1", 1, 15, [[15, 5]]]]
+
+
 @pytest.mark.parametrize("level", ["tree", "allocator"])
 def test_an_option_that_is_not_known_is_refused(level: str) -> None:
-    told = session(NEWEST, "sglang").run(Case(level, {**SETUP, "window": 4}, [])).answer
+    told = session(NEWEST, "sglang").run(Case(level, {**SETUP, "planes": 4}, [])).answer
     assert told.refused is not None
 
 
-def test_the_core_in_rust_says_what_the_one_in_python_says() -> None:
+@pytest.mark.parametrize("more", [{}, {"window": 3}, {"page": 1, "states": 6}])
+def test_the_core_in_rust_says_what_the_one_in_python_says(more: dict[str, Any]) -> None:
     ops = [add([1, 5]), PROCESS, add([2, 2], keep=3), PROCESS, ("finish", {"i": 0}), ("evict", {"tokens": 3})]
-    python, rust = (answer("tree", {**SETUP, "core": core}, *ops) for core in ("python", "rust"))
+    python, rust = (answer("tree", {**SETUP, **more, "core": core}, *ops) for core in ("python", "rust"))
     for one, other in zip(python.steps, rust.steps, strict=True):
         assert (one.result, one.effects) == (other.result, other.effects)
         assert one.state is not None

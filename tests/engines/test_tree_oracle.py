@@ -16,7 +16,7 @@ from kvproof.engines.sglang.levels.tree import profiles
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.tree import TreeOracle
-from kvproof.judge.record import Case, Group, PoolState, State, Step, Tier, TreeNode, TreeState, World
+from kvproof.judge.record import Case, Group, PoolState, State, Step, Tier, TreeNode, TreePart, TreeState, World
 from kvproof.judge.shapes import problems
 from kvproof.spec.rules import RULES
 
@@ -173,3 +173,142 @@ def test_at_rest_nothing_is_locked_and_nothing_held() -> None:
 )
 def test_a_tree_out_of_range_is_garbage(tree: TreeState) -> None:
     assert [*problems(WORLD, [Step("add", {}, state=State({}, tree=tree))])]
+
+
+PARTS = World([Group("full", 2), Group("window", 2, 4), Group("mamba", 2)], {"device": Tier(12)}, 2)
+"""Pages 0 to 4 are of full attention, 5 to 8 of a window that reads three tokens before its own, 9 to 11 are states."""
+
+Had = tuple[list[int], int | None]
+
+
+def parts_told(
+    nodes: list[TreeNode], *free: int, window: TreePart | None = None, states: TreePart | None = None, **more: Any
+) -> list[tuple[str, str]]:
+    """The rules that a state with three groups breaks; what it holds is not looked at."""
+    op, result = more.pop("op", "add"), more.pop("result", None)
+    tree = of(*nodes, parts=[window or TreePart(), states or TreePart()], **more)
+    state = State({"device": PoolState(free=list(free))}, tree=tree)
+    step = Step(op, {}, result=result, state=state)
+    assert not [*problems(PARTS, [step])]
+    return [(v.rule, v.oracle) for v in TreeOracle(PARTS).step(step, Ghost(PARTS)) if v.rule != "P6"]
+
+
+def having(node: TreeNode, window: Had, state: Had) -> TreeNode:
+    node.parts = [window, state]
+    return node
+
+
+def pages(*numbers: int) -> list[int]:
+    return [page * 2 + at for page in numbers for at in range(2)]
+
+
+GONE: Had = ([], 0)
+LONG = [
+    having(node(-1, [0, 1], 0, lock=2), GONE, GONE),
+    having(node(0, [2, 2], 1, lock=2), (pages(5), 1), GONE),
+    having(node(1, [2, 2], 2, lock=2), (pages(6), 1), ([9], 1)),
+]
+"""Two requests are locked at its end, one of which has given up the window and the state."""
+HELD = {"r": 2, "s": 2}
+LOCKED = {"window": TreePart(0, 4, {"r": 2}), "states": TreePart(0, 1, {"r": 2})}
+
+
+def test_a_tree_with_tombstones_that_is_right_is_told_nothing_of() -> None:
+    assert parts_told(LONG, 3, 4, 7, 8, 10, 11, locks=HELD, **LOCKED) == []
+    # The upper half of a node that was split under a lock keeps it, and is farther away than the window.
+    wider = [
+        having(node(-1, [0, 1], 0, lock=1), (pages(7), 1), GONE),
+        having(node(0, [2, 2], 1, lock=1), (pages(5), 1), GONE),
+        having(node(1, [2, 2], 2, lock=1), (pages(6), 1), ([9], 1)),
+    ]
+    window = TreePart(0, 6, {"r": 2})
+    assert parts_told(wider, 3, 4, 8, 10, 11, locks={"r": 2}, window=window, states=LOCKED["states"]) == []
+
+
+FREE = (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("has", "more", "free", "broken"),
+    [
+        (((pages(5), 0), GONE), {}, (6, 7, 8, 9, 10, 11), ("R9", "half a tombstone")),
+        ((GONE, ([9, 10], 0)), {}, (5, 6, 7, 8, 11), ("R9", "half a tombstone")),
+        ((([10, 11, 13, 14], 0), GONE), {}, (7, 8, 9, 10, 11), ("R9", "a page that is none")),
+        (((pages(5, 6), 0), GONE), {}, (5, 7, 8, 9, 10, 11), ("R2", "a page in two places")),
+        ((GONE, ([9], 0)), {}, (5, 6, 7, 8, 9, 10, 11), ("R2", "a page in two places")),
+        ((GONE, GONE), {}, (5, 6, 7, 8, 10, 11), ("R2", "a page that is nobody's")),
+        ((GONE, ([9], 0)), {"own": {"r": [9]}}, (5, 6, 7, 8, 10, 11), ("R2", "a page in two places")),
+        (((pages(5, 6), 1), GONE), {}, (7, 8, 9, 10, 11), ("R9", "lock_ref and locks")),
+        (((pages(5, 6), -1), GONE), {}, (7, 8, 9, 10, 11), ("R9", "lock_ref and locks")),
+        (
+            ((pages(5, 6), 0), GONE),
+            {"window": TreePart(locks={"r": 0})},
+            (7, 8, 9, 10, 11),
+            ("R9", "lock_ref and locks"),
+        ),
+        ((GONE, ([9], 2)), {"states": TreePart(locks={"r": 0})}, (5, 6, 7, 8, 10, 11), ("R9", "lock_ref and locks")),
+        (((pages(5, 6), 0), GONE), {"window": TreePart(2, 0)}, (7, 8, 9, 10, 11), ("R3", "sizes of the tree")),
+        ((GONE, ([9], 0)), {"states": TreePart(1, 1)}, (5, 6, 7, 8, 10, 11), ("R3", "sizes of the tree")),
+    ],
+)
+def test_each_rule_of_windows_and_states_is_seen_to_be_broken(
+    has: tuple[Had, Had], more: dict[str, Any], free: tuple[int, ...], broken: tuple[str, str]
+) -> None:
+    had = having(node(-1, [0, 1, 1, 1], 0, 1), *has)
+    assert broken in parts_told([had], *FREE, *free, **more)
+
+
+def test_a_lock_of_a_window_covers_all_of_the_window() -> None:
+    short = [*LONG[:1], having(node(0, [2, 2], 1, lock=2), (pages(5), 0), GONE), LONG[2]]
+    told = parts_told(short, 3, 4, 7, 8, 10, 11, locks=HELD, window=TreePart(locks={"r": 2}), states=LOCKED["states"])
+    assert told == [("R9", "lock_ref and locks")]
+
+
+def test_a_window_and_a_state_hold_what_their_node_says() -> None:
+    ghost = Ghost(PARTS)
+    for effect in (
+        ["request", "r", {"tokens": [0, 1, 2]}], ["table", "r", 0, 0, [0]], ["table", "r", 1, 0, [5]],
+        ["state", "r", 2, None, [[9, 2]]], ["compute", "r", 0, [0, 1]],
+    ):  # fmt: skip
+        assert not [*(ghost.apply(effect) or ())]
+
+    def wrong(tokens: list[int], state: int) -> list[str]:
+        tree = of(having(node(-1, tokens, 0), (pages(5), 0), ([state], 0)), parts=[TreePart(), TreePart()])
+        step = Step("add", {}, state=State({"device": PoolState(free=[])}, tree=tree))
+        return [v.key[0] for v in TreeOracle(PARTS).step(step, ghost) if v.oracle == "content of the tree" and v.key]
+
+    assert wrong([0, 1], 9) == []
+    assert wrong([0, 1], 10) == ["mamba"]
+    assert wrong([0, 2], 10) == ["window", "mamba"]
+
+
+def test_an_eviction_answers_for_each_group() -> None:
+    nodes = [having(node(-1, [0, 1, 1, 1], 0, 1), (pages(5, 6), 0), ([9], 0))]
+    rest: dict[str, Any] = {"op": "evict", "window": TreePart(4), "states": TreePart(1), "evictable": 4}
+    free = (*FREE, 7, 8, 10, 11)
+    right = {"asked": [0, 0, 0], "told": [4, 4, 1], "freed": [4, 4, 1]}
+    assert parts_told(nodes, *free, result=right, **rest) == []
+    wrong = {"asked": [0, 2, 1], "told": [0, 2, 0], "freed": [0, 0, 0]}
+    assert parts_told(nodes, *free, result=wrong, **rest) == [
+        ("R6", "what an eviction says"), ("R6", "an eviction that stops early"), ("R6", "an eviction that stops early")
+    ]  # fmt: skip
+
+
+def test_a_state_that_stays_locked_at_rest_is_told() -> None:
+    nodes = [having(node(-1, [0, 1, 1, 1], 0, 1), GONE, ([9], 1))]
+    rest = {"left": 0, "pending": 0, "steps": 1}
+    told = parts_told(nodes, *FREE, 5, 6, 7, 8, 10, 11, op="drain", result=rest, states=TreePart(0, 1, {"r": 0}))
+    assert told == [("L2", "locked for ever")]
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        of(parts=[TreePart()]),
+        of(node(-1, [0, 1], 0), parts=[TreePart(), TreePart()]),
+        of(having(node(-1, [0, 1], 0), GONE, ([12], 0)), parts=[TreePart(), TreePart()]),
+        of(parts=[TreePart(), TreePart(locks={"r": 0})]),
+    ],
+)
+def test_parts_out_of_shape_are_garbage(tree: TreeState) -> None:
+    assert [*problems(PARTS, [Step("add", {}, state=State({}, tree=tree))])]

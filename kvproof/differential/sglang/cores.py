@@ -29,8 +29,8 @@ _CORES = ("rust", "python")
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
-    """Return families of cases, by name: the level's own, but for the one that is of the core in Rust."""
-    return {name: cases for name, cases in tree.profiles(release).items() if name != "rust"}
+    """Return families of cases, by name: the level's own, but for those that are of the core in Rust."""
+    return {name: cases for name, cases in tree.profiles(release).items() if not name.startswith("rust")}
 
 
 def compare(session: Session, case: Case) -> Outcome:
@@ -84,6 +84,8 @@ def _parts(step: Step) -> Iterator[tuple[str, Any]]:
     yield "evictable", None if tree_state is None else tree_state.evictable
     yield "protected", None if tree_state is None else tree_state.protected
     yield "own", None if tree_state is None else tree_state.own
+    parts = [] if tree_state is None else tree_state.parts
+    yield "evictable and protected, of windows and states", [(part.evictable, part.protected) for part in parts]
 
 
 def _events(effects: list[Effect]) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from ..engine import Recipe
 DISTRIBUTIONS: Final = ("sglang",)
 """The names under which package indexes have releases."""
 
-OLDEST: Final = Version("0.5.23")
+OLDEST: Final = Version("0.5.22")
 """The oldest release that the adapters know: the caches of those before have other calls."""
 
 TORCH: Final = "torch==2.13.0"

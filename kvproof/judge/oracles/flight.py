@@ -15,10 +15,13 @@ class FlightOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
+        dialect = world.notes.get("dialect")
+        self._ordered = isinstance(dialect, dict) and dialect.get("reuse") == "ordered"
+        """Whoever writes to a freed block does so behind all that was scheduled before: what is read stays right."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the state after a step."""
-        if step.state is None:
+        if step.state is None or self._ordered:
             return
         pool = step.state.pools.get(self._device)
         if pool is not None and pool.free is not None and any(r.in_flight for r in ghost.requests.values()):

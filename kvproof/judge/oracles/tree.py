@@ -1,15 +1,18 @@
 """A prefix tree over the device's pages, by what its states show: R1 to R3, R6, and P6 of all that stands in it.
 
-Trees that answer to the kit's own scheduler are judged by what they were asked instead (`tree_answers.py`).
+What it has of windows and states is judged beside it (`tree_parts.py`). Trees that answer to the kit's own scheduler
+are judged by what they were asked instead (`tree_answers.py`).
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ..ghost import Ghost
-from ..record import State, Step, TreeNode, TreeState, World
+from ..record import State, Step, TreeNode, TreePart, TreeState, World
 from ..violation import Violation, of_block, of_request
-from .tree_nodes import wrong_shape
+from .tree_nodes import contents_of, wrong_shape
+from .tree_parts import Parts, blocks_of_parts, words_of
 
 __all__ = ["TreeOracle"]
 
@@ -23,6 +26,7 @@ class TreeOracle:
         self.world = world
         self._device = next(iter(world.tiers))
         self._page = world.groups[0].block
+        self._parts = Parts(world)
         self._sound: set[tuple[int, tuple[int, ...], int]] = set()
         """Edges that were looked at: the content before, the slots, and the ghost's version."""
 
@@ -43,7 +47,9 @@ class TreeOracle:
             yield from wrong_shape(tree.nodes, self._page)
             yield from self._pages(tree.nodes)
             yield from self._locks(tree, tree.nodes)
-            yield from self._content(tree.nodes, ghost)
+            contents = contents_of(tree.nodes, ghost)
+            yield from self._content(tree.nodes, contents, ghost)
+            yield from self._parts.wrong(tree, tree.nodes, contents, ghost)
         if step.error is None and not step.skipped:
             yield from self._answered(step, tree)
 
@@ -80,6 +86,7 @@ class TreeOracle:
         for slots in edges:
             for at in range(0, len(slots), self._page):
                 yield slots[at] // self._page
+        yield from blocks_of_parts(self.world, tree.nodes or ())
 
     def _pages(self, nodes: Sequence[TreeNode]) -> Iterator[Violation]:
         """R1: the slots of a page are those of one block, in order."""
@@ -113,17 +120,12 @@ class TreeOracle:
                 text = f"the tree says that {told} tokens are {name}, and {counted[name]} are"
                 yield Violation("R3", "sizes of the tree", text, (name,))
 
-    def _content(self, nodes: Sequence[TreeNode], ghost: Ghost) -> Iterator[Violation]:
+    def _content(
+        self, nodes: Sequence[TreeNode], contents: Sequence[Sequence[int]], ghost: Ghost
+    ) -> Iterator[Violation]:
         """P6: each slot holds the KV of its token behind all tokens before it."""
-        ends: list[int] = []
-        for node in nodes:
-            start = ends[node.parent] if node.parent >= 0 else ghost.contents.root(*node.tenant)
-            content, wanted = start, []
-            for token in node.tokens:
-                content = ghost.contents.after(content, token)
-                wanted.append(content)
-            ends.append(content)
-            seen = (content, tuple(node.slots), ghost.version)
+        for node, wanted in zip(nodes, contents, strict=True):
+            seen = (wanted[-1] if wanted else -1, tuple(node.slots), ghost.version)
             if seen in self._sound:
                 continue
             wrong = False
@@ -145,18 +147,28 @@ class TreeOracle:
     def _answered(self, step: Step, tree: TreeState) -> Iterator[Violation]:
         """R6: an eviction frees what it was asked for, or leaves nothing that could be. L2: at rest nothing is held."""
         result = step.result if isinstance(step.result, dict) else {}
-        if step.op == "evict" and tree.evictable is not None and {"asked", "told", "freed"} <= set(result):
-            asked, told, freed = (result[name] for name in ("asked", "told", "freed"))
-            if told != freed:
-                text = f"an eviction says that {told} tokens are freed, and {freed} are"
-                yield Violation("R6", "what an eviction says", text)
-            if freed < asked and tree.evictable:
-                text = f"an eviction of {asked} tokens freed {freed}, and {tree.evictable} more could go"
-                yield Violation("R6", "an eviction that stops early", text)
+        if step.op == "evict" and {"asked", "told", "freed"} <= set(result):
+            yield from self._evicted(tree, *(result[name] for name in ("asked", "told", "freed")))
         if step.op == "drain" and not result.get("left", 1) and not result.get("pending", 1):
-            if tree.protected:
-                yield Violation(
-                    "L2", "locked for ever", f"nothing is left to do, and {tree.protected} tokens are locked"
-                )
+            for counts, kind, what in self._counted(tree):
+                if counts.protected:
+                    text = f"nothing is left to do, and {counts.protected} {what} are locked"
+                    yield Violation("L2", "locked for ever", text, kind)
             if any(tree.own.values()):
                 yield Violation("L2", "held for ever", f"nothing is left to do, and pages are held: {tree.own}")
+
+    def _evicted(self, tree: TreeState, *answer: Any) -> Iterator[Violation]:
+        """What an eviction of each group was asked, said and did: three numbers, or three lists of one for each."""
+        answers = zip(*(part if isinstance(part, list) else [part] for part in answer), strict=True)
+        for (counts, kind, what), (asked, told, freed) in zip(self._counted(tree), answers, strict=False):
+            if told != freed:
+                text = f"an eviction says that {told} {what} are freed, and {freed} are"
+                yield Violation("R6", "what an eviction says", text, kind)
+            if freed < asked and counts.evictable:
+                text = f"an eviction of {asked} {what} freed {freed}, and {counts.evictable} more could go"
+                yield Violation("R6", "an eviction that stops early", text, kind)
+
+    def _counted(self, tree: TreeState) -> list[tuple[TreeState | TreePart, tuple[str, ...], str]]:
+        """What the tree counts of each group, the kind of a further one, and what it counts in."""
+        parts = zip(tree.parts, self.world.groups[1:], strict=False)
+        return [(tree, (), "tokens"), *((part, (group.kind,), words_of(group)) for part, group in parts)]

@@ -11,7 +11,7 @@ from ..record import TreeNode
 from ..violation import Violation
 from .tree_books import Books
 
-__all__ = ["node_sizes", "wrong_nodes", "wrong_shape"]
+__all__ = ["contents_of", "node_sizes", "wrong_nodes", "wrong_shape"]
 
 
 @dataclass
@@ -75,18 +75,20 @@ def _twice(nodes: Sequence[TreeNode]) -> Iterator[Violation]:
         slots |= {*node.slots}
 
 
-def _shown(nodes: Sequence[TreeNode], page: int, ghost: Ghost) -> Iterator[_Shown]:
-    """The prefixes of each node's pages, by the tokens on the way to it."""
-    ends: list[int] = []
+def contents_of(nodes: Sequence[TreeNode], ghost: Ghost) -> list[list[int]]:
+    """The prefix that ends with each token of each node, by the tokens on the way to it."""
+    contents: list[list[int]] = []
     for node in nodes:
-        at = ends[node.parent] if node.parent >= 0 else ghost.contents.root(*node.tenant)
-        prefixes: list[int] = []
-        for n, token in enumerate(node.tokens, start=1):
-            at = ghost.contents.after(at, token)
-            if n % page == 0:
-                prefixes.append(at)
-        ends.append(at)
-        yield _Shown(node, prefixes)
+        above = contents[node.parent] if node.parent >= 0 else []
+        at = above[-1] if above else ghost.contents.root(*node.tenant)
+        contents.append([at := ghost.contents.after(at, token) for token in node.tokens])
+    return contents
+
+
+def _shown(nodes: Sequence[TreeNode], page: int, ghost: Ghost) -> Iterator[_Shown]:
+    """The prefixes of each node's pages."""
+    for node, contents in zip(nodes, contents_of(nodes, ghost), strict=True):
+        yield _Shown(node, contents[page - 1 :: page])
 
 
 def _places(shown: Sequence[_Shown], books: Books, page: int, kinds: Set[str]) -> Iterator[Violation]:

@@ -36,7 +36,12 @@ def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
         "tenants": _cases(_setup(events=st.booleans()), _NAMED),
         "policies": _cases(_setup(policy=st.sampled_from(_POLICIES)), _RANKED),
         "again": _cases(_setup(pages=st.integers(16, 32)), _AGAIN),
+        "windows": _cases(_setup(**_WINDOW), _PARTS),
+        "states": _cases(_setup(**_STATES), _PARTS),
+        "windows and states": _cases(_setup(**_WINDOW | _STATES), _PARTS),
         "rust": _cases(_setup(core=st.just("rust"), policy=st.sampled_from(_POLICIES), events=st.booleans()), _RANKED),
+        "rust windows": _cases(_setup(core=st.just("rust"), **_WINDOW), _PARTS),
+        "rust states": _cases(_setup(core=st.just("rust"), **_STATES), _PARTS),
     }
 
 
@@ -54,6 +59,9 @@ def traits(_release: str) -> Traits:
             argument("label", "add", "label"),
             argument("priorities", "add", "priority"),
             argument("prompt in chunks", "add", "most"),
+            option("window", "window", 0),
+            option("states", "states", 0),
+            option("window of a prefix given up", "release", False),
             option("core in Rust", "core", "python"),
             option("passes that overlap", "overlap", False),
             option("pages that are sorted", "sort", False),
@@ -61,9 +69,34 @@ def traits(_release: str) -> Traits:
             option("policy of eviction", "policy", "lru"),
             option("pages of several tokens", "page", 1),
         ),
-        numbers={"page": (1, 2, 3, 4), "pages": tuple(range(2, 33))},
+        numbers={
+            "page": (1, 2, 3, 4),
+            "pages": tuple(range(2, 33)),
+            "window": tuple(range(1, 9)),
+            "window_pages": tuple(range(2, 17)),
+            "states": (3, 6, 9, 12),
+            "interval": (1, 2, 4),
+        },
         drained=lambda _case: [("finish", {"i": 0}), ("process", {})],
     )
+
+
+_WINDOW: dict[str, st.SearchStrategy[Any]] = {
+    "window": st.integers(1, 8),
+    "window_pages": st.integers(3, 16),
+    "interval": st.sampled_from([1, 2, 4]),
+    "release": st.booleans(),
+    "events": st.booleans(),
+}
+
+_STATES: dict[str, st.SearchStrategy[Any]] = {
+    "states": st.sampled_from([3, 6, 9, 12]),
+    "page": st.just(1),
+    "pages": st.integers(4, 24),
+    "overlap": st.just(False),
+    "events": st.booleans(),
+}
+"""Without a second buffer a state is that of the sequence's end: a page has one token, and no two passes overlap."""
 
 
 def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
@@ -146,4 +179,7 @@ def _weighted(*plays: tuple[int, _Play]) -> list[_Play]:
 _USUAL = _weighted((24, _add), *_REST)
 _NAMED = _weighted((28, _add_named), *_REST)
 _RANKED = _weighted((24, _add_ranked), *_REST)
+_PARTS = _weighted(
+    (24, _add), *_REST, (4, lambda a, b, c, _d: ("evict", {"tokens": a % 4, "window": b % 9, "states": c % 3}))
+)
 _AGAIN = _weighted((24, _add_again), (34, _run), (16, _process), (14, _pick("finish")))

@@ -14,7 +14,7 @@ from sglang.srt.mem_cache.unified_cache.components import BASE_COMPONENT_TYPE
 from sglang.srt.mem_cache.utils import hash_str_to_int64
 from sglang_slots import pages_of
 
-__all__ = ["Keys", "cached_of", "nodes_of", "told_of"]
+__all__ = ["Keys", "cached_of", "nodes_of", "parts_of", "told_of"]
 
 
 class Keys:
@@ -50,12 +50,13 @@ class Keys:
         return [namespaced_block_hash(hash_str_to_int64(text), namespace_seed=seed) for text in hashes]
 
 
-def nodes_of(core) -> tuple[list[list], dict[int, int]]:
+def nodes_of(core, memory=None) -> tuple[list[list], dict[int, int]]:
     """Return the nodes of a tree in Python, parents first, and the place of each by its id.
 
     A node is the place of its parent (-1: the root), its ``extra_key`` and ``cache_salt``, the tokens and the slots of
-    its edge, and its lock_ref.
+    its edge, its lock_ref, and its slots and lock_ref in each further component of the memory (None: there is none).
     """
+    further = memory.components[1:] if memory is not None else ()
     nodes: list[list] = []
     places = {core.root_node.id: -1}
     waiting = [core.root_node]
@@ -66,32 +67,54 @@ def nodes_of(core) -> tuple[list[list], dict[int, int]]:
             data, key = child.component_data[BASE_COMPONENT_TYPE], child.key
             slots = [] if data.value is None else data.value.tolist()
             names = (key.extra_key, key.cache_salt)
-            nodes.append([places[node.id], names, list(key.raw_token_ids()), slots, data.lock_ref])
+            parts = [_part(child.component_data[kind], kind, memory) for kind in further]
+            nodes.append([places[node.id], names, list(key.raw_token_ids()), slots, data.lock_ref, parts])
             waiting.append(child)
     return nodes, places
 
 
-def cached_of(nodes: list[list], keys: Keys, page: int) -> list[list]:
-    """Return the pages that the tree has, by their keys."""
-    found: dict[int, list[int]] = {}
+def _part(data, kind, memory) -> list:
+    """Return what a node has in a component that is not full attention: slots, and lock_ref."""
+    if data.value is None:
+        return [[], data.lock_ref]
+    of = memory.state_blocks if kind.is_mamba else memory.window_slots
+    return [of(data.value), data.lock_ref]
+
+
+def parts_of(cache, memory) -> list[dict]:
+    """Return what the tree counts of each further component."""
+    sizes = []
+    if memory.window:
+        sizes.append({"evictable": cache.swa_evictable_size(), "protected": cache.swa_protected_size()})
+    if memory.states:
+        sizes.append({"evictable": cache.mamba_evictable_size(), "protected": cache.mamba_protected_size()})
+    return sizes
+
+
+def cached_of(nodes: list[list], keys: Keys, page: int, kinds: list[str]) -> list[list]:
+    """Return the blocks that the tree has, by their keys and groups. A state is that of the node's end."""
+    found: dict[tuple[int, int], list[int]] = {}
     paths: list[list[int]] = []
-    for parent, names, tokens, slots, _ in nodes:
+    for parent, names, tokens, slots, _, parts in nodes:
         above = paths[parent] if parent >= 0 else []
         paths.append(above + tokens)
         own = keys.of(names, paths[-1])[len(above) // page :]
-        for key, block in zip(own, pages_of(slots, page), strict=False):
-            found.setdefault(key, []).append(block)
-    return [[key, 0, blocks] for key, blocks in found.items()]
+        for g, has in enumerate([slots, *(part[0] for part in parts)]):
+            state = kinds[g] == "mamba"
+            blocks = has if state else pages_of(has, page)
+            for key, block in zip(own[-1:] if state else own, blocks, strict=False):
+                found.setdefault((key, g), []).append(block)
+    return [[key, g, blocks] for (key, g), blocks in found.items()]
 
 
-def told_of(events, keys: Keys):
-    """Yield the effects that a release's events are."""
+def told_of(events, keys: Keys, group: int | None):
+    """Yield the effects that a release's events are; ``group`` is which they speak of, None: of a key alone."""
     for event in events:
         if isinstance(event, BlockStored):
             parent = event.parent_block_hash
             stored = [keys.number(key) for key in event.block_hashes]
-            yield "stored", "device", 0, stored, None if parent is None else keys.number(parent)
+            yield "stored", "device", group, stored, None if parent is None else keys.number(parent)
         elif isinstance(event, BlockRemoved):
-            yield "removed", "device", 0, [keys.number(key) for key in event.block_hashes]
+            yield "removed", "device", group, [keys.number(key) for key in event.block_hashes]
         elif isinstance(event, AllBlocksCleared):
             yield "cleared", "device"

@@ -115,7 +115,7 @@ class SchedulerLevel(Level):
         result = super().do(op, args)
         self._tell_ends()
         if self.events and result is not SKIPPED:
-            for effect in told_of(self.served.tree_cache.take_events(), self.keys):
+            for effect in told_of(self.served.tree_cache.take_events(), self.keys, 0):
                 self.tell(*effect)
             self.tell("boundary", "device")
         return result
@@ -133,7 +133,7 @@ class SchedulerLevel(Level):
             nodes, places = nodes_of(cache.tree_core)
             tree["locks"] = {r: places.get(lock.node, -2) for r, _, lock in held if lock is not None}
             tree["nodes"] = [[at, self._tenant(names), *rest] for at, names, *rest in nodes]
-            pool["cached"] = cached_of(nodes, self.keys, self.page)
+            pool["cached"] = cached_of(nodes, self.keys, self.page, ["full"])
         else:
             tree["slots"] = cache.all_values_flatten().tolist()
         return {

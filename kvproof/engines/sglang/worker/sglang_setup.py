@@ -15,4 +15,6 @@ __all__: list[str] = []
 utils.get_native_hash = native_hash
 logging.getLogger("sglang").setLevel(logging.ERROR)
 # What the caches ask the configuration for is the same for every model; there is none.
-set_global_server_args_for_scheduler(ServerArgs(model_path="dummy", device="cpu", attention_backend="torch_native"))
+_args = ServerArgs(model_path="dummy", device="cpu", attention_backend="torch_native")
+_args._mamba_cache_chunk_size = 1  # Else the model is asked.
+set_global_server_args_for_scheduler(_args)

@@ -11,44 +11,39 @@ import torch
 from level import SKIPPED, Level, Refused
 from sglang.srt.managers.schedule_batch import FINISH_ABORT, FINISH_LENGTH
 from sglang.srt.mem_cache import allocation
-from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.common import checkpoint_kv_cache, evict_from_tree_cache, match_kv_cache, release_kv_cache
 from sglang.srt.mem_cache.events import KVCacheEventRecorder
-from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
-from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
-from sglang_reading import Keys, cached_of, nodes_of, told_of
+from sglang_drift import lora_names, name_adapter
+from sglang_memory import OPTIONS, Memory
+from sglang_reading import Keys, cached_of, nodes_of, parts_of, told_of
 from sglang_requests import Pass, Played, tenant_of, tokens_of
-from sglang_slots import free_pages, made, pages_of
 
 __all__ = ["TreeLevel"]
 
-_OPTIONS = {"page", "pages", "policy", "core", "events", "sort", "overlap"}
-_ROWS = 32
-"""Requests that may run at once."""
+_OPTIONS = OPTIONS | {"policy", "core", "events", "overlap"}
 _STEPS = 1000
 """Steps after which a request that is served alone has had more than enough."""
 
 
 class TreeLevel(Level):
-    """A unified radix cache with full attention, and the requests that it serves.
+    """A unified radix cache and the requests that it serves.
 
-    ``setup``: ``page`` tokens per page, ``pages``, the eviction ``policy``, the tree's ``core`` (python or rust),
-    whether it tells ``events``, whether freed pages wait to be sorted (``sort``), and whether the next pass of a
-    request may be scheduled before the result of the last one is processed (``overlap``).
+    ``setup``: what it stands on (`Memory`), the eviction ``policy``, the tree's ``core`` (python or rust), whether it
+    tells ``events``, and whether the next pass of a request may be scheduled before the result of the last one is
+    processed (``overlap``).
     """
 
     def __init__(self, setup: dict) -> None:
         super().__init__()
         unknown = sorted(set(setup) - _OPTIONS)
-        if unknown or setup["page"] < 1 or setup["pages"] < 2:
-            raise Refused(f"there is no tree with {unknown or setup}")
-        self.page, pages = setup["page"], setup["pages"]
-        self.most = (pages - 1) * self.page
-        """Tokens that a request may have: an admission asks for a page more than it needs."""
-        self.allocator = made(self.page, pages, bool(setup.get("sort")))
-        self.rows = ReqToTokenPool(_ROWS, pages * self.page, "cpu", False)
+        if unknown:
+            raise Refused(f"there is no tree with {unknown}")
+        self.memory = memory = Memory(setup)
+        self.page, self.allocator, self.rows = memory.page, memory.allocator, memory.rows
+        self.most = memory.most
+        self.lora_names = lora_names()
         params = CacheInitParams(
             disable=False,
             req_to_token_pool=self.rows,
@@ -56,10 +51,11 @@ class TreeLevel(Level):
             page_size=self.page,
             eviction_policy=setup.get("policy", "lru"),
             enable_kv_cache_events=bool(setup.get("events")),
-            tree_components=(ComponentType.FULL,),
+            kv_event_lora_names=self.lora_names,
+            tree_components=memory.components,
+            sliding_window_size=memory.window or None,
             tree_core_backend=setup.get("core", "python"),
         )
-        self.lora_names = params.kv_event_lora_names
         self.cache = UnifiedRadixCache(params)
         core = setup.get("core", "python")
         if self.cache._tree_core_backend != core:
@@ -75,43 +71,46 @@ class TreeLevel(Level):
         self.tenants: dict[tuple, list] = {(None, None): [None, None]}
         self.passes: list[Pass] = []
         self.overlap = bool(setup.get("overlap"))
-        self.world = {
-            "groups": [{"kind": "full", "block": self.page}],
-            "tiers": {"device": {"blocks": pages + 1, "null": 0}},
-            "hash_block": self.page,
-            "notes": {} if self.events else {"keys": "tokens"},
-        }
+        memory.watch(lambda pairs: self.tell("copied", pairs))
+        # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
+        notes = {"dialect": {"reuse": "ordered"}} | ({} if self.events else {"keys": "tokens"})
+        self.world = memory.world | {"notes": notes}
 
     def do(self, op: str, args: dict):
         """Do an operation, and tell the events that it caused."""
         result = super().do(op, args)
         if self.events and result is not SKIPPED:
-            for effect in told_of(self.cache.take_events(), self.keys):
+            group = 0 if len(self.memory.components) == 1 else None
+            for effect in told_of(self.cache.take_events(), self.keys, group):
                 self.tell(*effect)
             self.tell("boundary", "device")
         return result
 
     def state(self) -> dict:
         """Return the state of tree, allocator and rows."""
+        memory, cache = self.memory, self.cache
         running = [x for x in self.requests.values() if x.req.kv.holds_kv]
-        tables = {x.r: pages_of(self._row(x), self.page) for x in running}
-        own = {x.r: tables[x.r][x.req.kv.cache_protected_len // self.page :] for x in running}
-        pool: dict = {"free": free_pages(self.allocator), "num_free": self.allocator.available_size() // self.page}
+        pool: dict = memory.free()
         tree: dict = {
-            "own": own,
-            "evictable": self.cache.evictable_size(),
-            "protected": self.cache.protected_size(),
+            "own": {x.r: memory.own(x.req) for x in self.requests.values()},
+            "evictable": cache.full_evictable_size(),
+            "protected": cache.full_protected_size(),
+            "parts": parts_of(cache, memory),
         }
         if self.walks:
-            nodes, places = nodes_of(self.cache.tree_core)
-            tree["locks"] = {x.r: places.get(x.req.lock.node, -2) for x in running if x.req.lock is not None}
+            nodes, places = nodes_of(cache.tree_core, memory)
+            kinds = [group["kind"] for group in memory.world["groups"]]
+            locks = {x.r: (places.get(x.req.lock.node, -2), x.req.lock) for x in running if x.req.lock is not None}
+            tree["locks"] = {r: place for r, (place, _) in locks.items()}
+            for part in tree["parts"]:
+                part["locks"] = {r: place for r, (place, lock) in locks.items() if not lock.swa_released}
             tree["nodes"] = [[at, self._tenant(names), *rest] for at, names, *rest in nodes]
-            pool["cached"] = cached_of(nodes, self.keys, self.page)
+            pool["cached"] = cached_of(nodes, self.keys, self.page, kinds)
         else:
-            tree["slots"] = self.cache.all_values_flatten().tolist()
+            tree["slots"] = memory.slots_of(cache)
         return {
             "pools": {"device": pool},
-            "tables": {r: [pages] for r, pages in tables.items()},
+            "tables": {x.r: memory.tables(x.req) for x in running},
             "tree": tree,
             "running": len(running),
             "waiting": len(self.requests) - len(running),
@@ -129,7 +128,7 @@ class TreeLevel(Level):
         names = (x.req.extra_key, x.req.cache_salt)
         adapter, salt, label = x.tenant
         if adapter is not None:
-            self.lora_names.register(x.req, adapter)
+            name_adapter(self.lora_names, x.req, adapter)
         # What a caller calls a request by parts caches as a salt does.
         self.tenants[names] = [adapter, None if salt is None and label is None else f"{salt or ''}|{label or ''}"]
         told = {"tokens": tokens, "adapter": self.tenants[names][0], "salt": self.tenants[names][1]}
@@ -201,10 +200,12 @@ class TreeLevel(Level):
         return match.device_prefix_len
 
     def op_evict(self, args: dict):
-        """The tree is asked to give so many tokens back."""
-        before = self.allocator.available_size()
-        told = self.cache.evict(EvictParams(num_tokens=args["tokens"])).num_tokens_evicted
-        return {"asked": args["tokens"], "told": told, "freed": self.allocator.available_size() - before}
+        """The tree is asked to give so many tokens back, and so many of its window (``window``) and ``states``."""
+        asked = [args["tokens"], *(args.get(kind, 0) for kind in self.memory.further)]
+        before = self.memory.available()
+        told = self.memory.evict(self.cache, asked)
+        freed = [now - then for now, then in zip(self.memory.available(), before, strict=True)]
+        return {"asked": asked, "told": told, "freed": freed}
 
     def op_reset(self, _args: dict):
         """The cache is flushed, where nothing runs."""
@@ -225,7 +226,7 @@ class TreeLevel(Level):
             if oldest is None:
                 break
             oldest.ending = FINISH_LENGTH(length=1)
-            if self._next(oldest, 0, 0) is False:
+            if self._next(oldest, self.memory.chunk, 0) is False:
                 others = [x for x in self.requests.values() if x is not oldest and x.status == "running"]
                 if not others:
                     break
@@ -255,17 +256,20 @@ class TreeLevel(Level):
     def _admit(self, x: Played, most: int, token: int = 0) -> bool:
         """Match, lock and extend, if there is room for that."""
         req = x.req
+        if not self.rows.available_size():
+            return False
         req.init_next_round_input(self.cache)
         limit = len(x.tokens) - 1
         self.tell("lookup", x.r, req.prefix_len, 0, limit)
         lock = self.cache.lock(req.last_node)
         length = self._chunk(x, most)
-        if not self._fits(length + self.page if self.page > 1 else length):
+        if not self.memory.fits(self.cache, length + self.page if self.page > 1 else length):
             self.cache.unlock(lock)
+            self.memory.refused(req)
             return False
         req.lock = lock
         prefix = self.cache.prefix_device_indices(req)
-        self.tell("found", x.r, [pages_of(prefix.tolist(), self.page)], req.prefix_len)
+        self.tell("found", x.r, self.memory.found(req, prefix), req.prefix_len)
         x.status = "running"
         allocation.alloc_req_slots(self.rows, [req], self.cache)
         self.rows.write((req.kv.req_pool_idx, slice(0, req.prefix_len)), prefix)
@@ -279,7 +283,7 @@ class TreeLevel(Level):
             self._passes_of(x)[-1].checked_in = True
         x.req.refresh_fill_ids()
         length = self._chunk(x, most)
-        if not self._fits(length + self.page if self.page > 1 else length):
+        if not self.memory.fits(self.cache, length + self.page if self.page > 1 else length):
             return False
         prefix = self.rows.req_to_token[x.req.kv.req_pool_idx, : x.req.prefix_len].long()
         self._compute_prompt(x, length, prefix, token)
@@ -290,10 +294,6 @@ class TreeLevel(Level):
         rest = len(x.req.full_untruncated_fill_ids) - x.req.prefix_len
         chunk = -(-most // self.page) * self.page
         return min(chunk or rest, rest)
-
-    def _fits(self, tokens: int) -> bool:
-        """Whether there are so many free slots, or will be once the tree is asked."""
-        return self.allocator.available_size() + self.cache.evictable_size() >= tokens
 
     def _compute_prompt(self, x: Played, length: int, prefix: torch.Tensor, token: int) -> None:
         req, start = x.req, x.req.prefix_len
@@ -310,14 +310,17 @@ class TreeLevel(Level):
         """The last token that was sampled is computed, which gives the next one."""
         start = x.computed
         last_token = self._passes_of(x)[-1].token if x.in_flight else x.tokens[-1]
-        if not self._fits(self.page if start % self.page == 0 else 0):
+        if not self.memory.fits(self.cache, self.page if start % self.page == 0 else 0):
             return False
+        batch = self.memory.batch(self.cache, x.req)
+        batch.maybe_evict_swa()
         if self.page == 1:
             slots = allocation.alloc_token_slots(self.cache, 1)
         else:
             last = self.rows.req_to_token[x.req.kv.req_pool_idx, start - 1 : start].long()
             after = torch.tensor([start + 1])
             slots = allocation.alloc_paged_token_slots_decode(self.cache, after, after, last)
+        x.req.decode_batch_idx += 1
         self._write(x, start, slots, [last_token], token)
         return True
 
@@ -329,7 +332,12 @@ class TreeLevel(Level):
         kv, end = x.req.kv, start + len(tokens)
         self.rows.write((kv.req_pool_idx, slice(start, end)), slots.int())
         kv.kv_allocated_len = kv.kv_committed_len = end
-        self.tell("table", x.r, 0, 0, pages_of(self._row(x), self.page))
+        for g, table in enumerate(self.memory.tables(x.req)):
+            self.tell("table", x.r, g, 0, table)
+        self.memory.start_states(self.cache, x.req)
+        if self.memory.states:
+            state, group = self.memory.own_states(x.req)[0], len(self.memory.components) - 1
+            self.tell("state", x.r, group, state if start else None, [[state, end]])
         self.tell("compute", x.r, start, tokens)
         x.in_flight += 1
         self.passes.append(Pass(x, x.epoch, end, token % 3, extends=end == x.req.extend_end))
@@ -376,9 +384,6 @@ class TreeLevel(Level):
         self.tell("preempted", x.r)
 
     # ---------------------------------------------------------------------------------------------- telling
-
-    def _row(self, x: Played) -> list[int]:
-        return self.rows.req_to_token[x.req.kv.req_pool_idx, : x.req.kv.kv_allocated_len].tolist()
 
     def _tenant(self, names: tuple) -> list:
         return self.tenants.get(names) or [f"unknown {names[0]!r}", f"unknown {names[1]!r}"]
