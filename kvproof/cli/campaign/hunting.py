@@ -61,12 +61,15 @@ def _plans(wanted: Wanted) -> list[Plan]:
 
 def _watch(campaign: Campaign, view: View, store: Store, known: Sequence[Known]) -> None:
     """See to a campaign until it is over, and say what is new."""
-    found = {cause.after for cause in causes_of(store, known)}
+    causes, partings = causes_of(store, known), partings_of(store)
+    found, seen = {cause.after for cause in causes}, len(store.sightings())
     while not campaign.over:
         for ended in campaign.go_on():
             if (said := _said_of(ended, store)) is not None:
                 view.line(said)
-        causes, partings = causes_of(store, known), partings_of(store)
+        partings = partings_of(store)
+        if len(store.sightings()) != seen:
+            causes, seen = causes_of(store, known), len(store.sightings())
         for cause in causes:
             if cause.after not in found:
                 what = "known" if cause.expected else "new"
