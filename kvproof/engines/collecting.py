@@ -34,6 +34,9 @@ _SECONDS = 1.0
 _KEPT = 8
 """Cases that are kept of one symptom and one set of traits. The shortest make the least work."""
 
+_TELLING = 64
+"""Cases that a hunt leaves to others, for what they showed."""
+
 _FAULT = 25.0
 """What a fault counts that was never seen, beside a behaviour that was never seen."""
 
@@ -90,6 +93,15 @@ class Memory:
     """Cases that are tried before any is drawn."""
     brought: float = 0.0
     """What this hunt brought, in all."""
+    telling: list[tuple[int, Case]] = field(default_factory=list)
+    """The cases that showed most of what was never seen, and how much each did: those to try first elsewhere."""
+
+    def keep(self, news: int, case: Case) -> None:
+        """Keep a case, if it is one of those that showed most."""
+        if news and (len(self.telling) < _TELLING or news > self.telling[-1][0]):
+            self.telling.append((news, case))
+            self.telling.sort(key=lambda each: -each[0])
+            del self.telling[_TELLING:]
 
 
 class _Over(BaseException):
@@ -157,7 +169,8 @@ class Collector:
         found, answer = self._judged(case, ())
         _count(report, answer)
         self._on_case(answer)
-        brought = float(self._news(ground, answer))
+        brought = float(news := self._news(ground, answer))
+        self._memory.keep(news, case)
         if found is not None:
             brought += _FAULT * self._keep(report, ground, profile, case, found)
         return brought

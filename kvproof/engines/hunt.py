@@ -33,6 +33,9 @@ _LONGER = 1.6
 """By how much each round is longer than the one before, and seconds of the longest."""
 _LONGEST = 60.0
 
+_TRIED = 0.25
+"""The part of the time that cases may take which others found worth it, before any is drawn."""
+
 _LAST = 0.92
 """The part of the time at which the last search ends; what was collected then is sorted."""
 
@@ -135,7 +138,7 @@ def hunt_levels(
     for finding in share([]):
         causes.add(finding)
     for case in memory.first:
-        if case.level in reports and passed(reports[case.level]) < ends[0]:
+        if case.level in reports and passed(reports[case.level]) < _TRIED:
             collector.try_first(reports[case.level], collector.grounds[case.level], case)
     for number, until in enumerate(ends):
         last = number == len(ends) - 1

@@ -165,6 +165,8 @@ def main():
     module, kind = LEVEL
     system = getattr(importlib.import_module(module), kind)(SETUP)
     seen = None
+    if SEEN is None:
+        print("The engine was not seen to return from the last of these: it crashed there, or computed for ever.")
     for number, (op, args) in enumerate(OPERATIONS, 1):
         print(f"{number}. {op} {json.dumps(args)}", flush=True)
         try:

@@ -1,7 +1,6 @@
 """What ``kvproof hunt`` writes."""
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from ..gaps import Gap
 from . import Report
@@ -97,7 +96,7 @@ class Hunt(Report, frozen=True, kw_only=True, tag="hunt"):
     """What was hunted, in the order of the command."""
     seconds: float
     """How long processes were at work, all together."""
-    lost: int | UnsetType = UNSET
+    lost: int
     """Processes of this run that ended without a word; what they had found is kept."""
     causes: list[Cause]
     """What was found, each cause once."""
