@@ -42,7 +42,13 @@ def hunted(output: Output, wanted: Wanted) -> tuple[Store, int, list[Gap]]:
         with View(output, campaign, wanted.seconds) as view:
             if campaign.elapsed > 1:
                 view.line(f"{wanted.folder} goes on after {duration(campaign.elapsed)}")
-            _watch(campaign, view, store, wanted.known)
+            try:
+                _watch(campaign, view, store, wanted.known)
+            except KeyboardInterrupt:
+                view.line(
+                    f"the same command goes on; kvproof hunt --report {wanted.folder} tells what was found so far"
+                )
+                raise
         return store, campaign.lost, [*campaign.gaps.values()]
 
 
@@ -75,13 +81,13 @@ def _watch(campaign: Campaign, view: View, store: Store, known: Sequence[Known])
                 what = "known" if cause.expected else "new"
                 view.line(f"{what}: {cause.title}: {', '.join(cause.seen)}, level {cause.finding.case.level}")
         found |= {cause.after for cause in causes}
-        stretches = [stretch for done in store.slices() for stretch in done.stretches]
+        stretches = [stretch for done in store.slices().values() for stretch in done.stretches]
         view.show(causes, partings, (sum(s.examples for s in stretches), sum(s.steps for s in stretches)))
 
 
 def _said_of(ended: Running, store: Store) -> str | None:
     """What there is to say of a slice that ended otherwise than it should."""
-    if store.slice(ended.order.name) is not None:
+    if store.slices().get(ended.order.name) is not None:
         return None
     if ended.failed:
         return f"not hunted: {ended.order.plan.target}: {ended.failed}"

@@ -66,11 +66,12 @@ class Campaign:
         # What is hunted comes first at every target, what goes beside a machine behind it.
         arms = [(number, plan) for each in plans for number, plan in enumerate(arms_of(each))]
         self._plans = {(plan.target, plan.levels): plan for _, plan in sorted(arms, key=lambda arm: arm[0])}
-        self._schedule: Schedule[Arm] = Schedule([*self._plans], plans[0].seed, _learned(store.slices()))
+        self._schedule: Schedule[Arm] = Schedule([*self._plans], plans[0].seed, _learned([*store.slices().values()]))
         self._length = min(_LONGEST, max(_SHORTEST, seconds * jobs / _TURNS / len(self._plans)))
-        self._before = sum(done.wall for done in store.slices()) / jobs
+        self._before = sum(done.wall for done in store.slices().values()) / jobs
         self._began = time.monotonic()
-        self._orders = 0
+        self._undone = 0
+        """Slices of this run that did not come to their end."""
         self._lost_in_a_row: dict[Arm, int] = {}
         self.running: list[Running] = []
         self.lost = 0
@@ -117,8 +118,7 @@ class Campaign:
         return {arm for arm in self._plans if arm not in self.gaps and arm[0] not in busy}
 
     def _begin(self, arm: Arm) -> None:
-        plan, self._orders = self._plans[arm], self._orders + 1
-        number = len(self._store.slices()) + self._orders
+        plan, number = self._plans[arm], len(self._store.slices()) + len(self.running) + self._undone
         left = self._seconds - self.elapsed
         # What would be left over is too short for another one.
         seconds = left if left < self._length + _SHORTEST / 2 else self._length
@@ -146,11 +146,12 @@ class Campaign:
         each.process.join()
         self.running.remove(each)
         plan = each.order.plan
-        arm, done = (plan.target, plan.levels), self._store.slice(each.order.name)
+        arm, done = (plan.target, plan.levels), self._store.slices().get(each.order.name)
         if done is not None:
             self._lost_in_a_row[arm] = 0
             self._schedule.reward(arm, done.brought, done.seconds)
             return
+        self._undone += 1
         part = f"{plan.target}, level{'s' * (len(plan.levels) > 1)} {', '.join(plan.levels)}"
         if each.failed:
             self.gaps[arm] = Gap(part, each.failed, "the same command tries it again")

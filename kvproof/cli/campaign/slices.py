@@ -15,6 +15,7 @@ from ...engines.collecting import Memory
 from ...engines.report import Finding, Report
 from ...engines.session import Session, WorkerError
 from ...errors import UsageError
+from ...judge.record import Case
 from ..ending import heed_the_end
 from ..gaps import of_fuzz, of_hunt
 from ..hunting import Part, Plan, hunt_beside, hunt_in, is_beside, opened
@@ -100,9 +101,9 @@ def _beside(order: Order, build: Build, store: Store, tell: Callable[[Report], N
 
 def _hunted(order: Order, session: Session, store: Store, tell: Callable[[Report], None], began: float) -> Slice:
     plan, hello, ready = order.plan, session.hello, time.monotonic()
-    tried = _untried(store, plan.target, hello.engine, plan.levels)
+    tried = _untried(store, plan.target, hello.engine)
     memory = _recalled(store, plan.target)
-    memory.first = [sighting.finding.case for sighting in tried.values()]
+    memory.first = [case for cases in tried.values() for case in cases]
     before = frozenset(memory.behaviours)
     heard: set[str] = set()
 
@@ -128,6 +129,8 @@ def _hunted(order: Order, session: Session, store: Store, tell: Callable[[Report
         [_stretch(report) for report in reports],
         sorted(memory.behaviours - before),
         [(*names, *what) for names, what in memory.learned.items()],
+        hello.engine,
+        [case for _, case in memory.telling],
         [*tried],
     )
 
@@ -152,21 +155,20 @@ def _stretch(report: Report) -> Stretch:
 def _recalled(store: Store, target: str) -> Memory:
     """What the slices of a target left."""
     memory = Memory()
-    for done in store.slices():
+    for done in store.slices().values():
         if done.target == target:
             memory.behaviours.update(done.behaviours)
             memory.learned.update({(level, family): (brought, cost) for level, family, brought, cost in done.learned})
     return memory
 
 
-def _untried(store: Store, target: str, engine: str, levels: tuple[str, ...]) -> dict[str, Sighting]:
-    """What was seen at other targets of the engine, and never tried at this one."""
-    done = {name for each in store.slices() if each.target == target for name in each.tried}
-    return {
-        name: sighting
-        for name, sighting in store.sightings().items()
-        if name not in done
-        and sighting.engine == engine
-        and sighting.target != target
-        and sighting.finding.case.level in levels
+def _untried(store: Store, target: str, engine: str) -> dict[str, list[Case]]:
+    """The cases that showed something at other targets of the engine and were never tried at this one, by what they
+    come from: those of causes first."""
+    slices = store.slices()
+    done = {name for each in slices.values() if each.target == target for name in each.tried}
+    causes = {
+        name: [s.finding.case] for name, s in store.sightings().items() if s.engine == engine and s.target != target
     }
+    telling = {name: s.telling for name, s in slices.items() if s.engine == engine and s.target != target}
+    return {name: cases for name, cases in (causes | telling).items() if name not in done}

@@ -17,6 +17,7 @@ from ...checkers.trace import write_atomically
 from ...engines.folder import Folder
 from ...engines.report import Finding
 from ...errors import UsageError
+from ...judge.record import Case
 from ...untrusted import limits
 from ...untrusted.reading import UnreadableError, decode_json, read_bounded
 from ..gaps import Gap
@@ -85,8 +86,12 @@ class Slice(msgspec.Struct, frozen=True):
     """What the target was first seen to do."""
     learned: list[tuple[str, str, float, float]] = []
     """By level and family of cases, what it brought, and what that cost."""
+    engine: str = ""
+    """Whose cases these are."""
+    telling: list[Case] = []
+    """Those that showed most of what the target was never seen to do."""
     tried: list[str] = []
-    """The sightings at other targets that were tried."""
+    """The sightings and slices at other targets whose cases were tried."""
 
 
 class Store:
@@ -155,13 +160,9 @@ class Store:
         """A name for a slice that no other has or had, whoever was ended before it was done."""
         return f"{len(self.slices()):05}-{secrets.token_hex(4)}"
 
-    def slices(self) -> list[Slice]:
-        """The slices that came to their end, in the order of their names."""
-        return [*self._all(_SLICES, Slice).values()]
-
-    def slice(self, name: str) -> Slice | None:
-        """The slice of a name, if it came to its end."""
-        return self._all(_SLICES, Slice).get(name)
+    def slices(self) -> dict[str, Slice]:
+        """The slices that came to their end, by their names and in the order of these."""
+        return self._all(_SLICES, Slice)
 
     def sightings(self) -> dict[str, Sighting]:
         """All sightings, by their names."""

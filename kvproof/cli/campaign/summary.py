@@ -28,7 +28,7 @@ _PAGE, _JSON, _TRACES, _SCRIPTS = "summary.md", "summary.json", "traces", "scrip
 
 def summary(store: Store, known: Sequence[Known], gaps: Sequence[Gap], lost: int) -> schema.Hunt:
     """All that a campaign did and found so far."""
-    slices = store.slices()
+    slices = [*store.slices().values()]
     targets = store.asked.targets
     return schema.Hunt(
         folder=str(store.root),
@@ -56,7 +56,7 @@ def _target(target: str, slices: list[Slice]) -> schema.CampaignTarget:
 
 def _gaps(store: Store) -> Iterator[Gap]:
     """What no slice judged: what one of them judged is no gap."""
-    slices, asked = store.slices(), store.asked
+    slices, asked = store.slices().values(), store.asked
     for target in asked.targets:
         of_target = [done for done in slices if done.target == target]
         if not of_target:
