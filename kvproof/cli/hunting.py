@@ -6,6 +6,7 @@ import queue
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..engines.build import Build, StoreError
 from ..engines.cases import Cases, MoreOracles
 from ..engines.catalog import ENGINES, driven
 from ..engines.causes import merged
-from ..engines.collecting import Ground
+from ..engines.collecting import Ground, Memory
 from ..engines.driver import requests
 from ..engines.driver.command import Driver, is_driver
 from ..engines.driver.traits import of_requests
@@ -35,7 +36,10 @@ from ..judge.record import Case, Hello
 from ..judge.sight import Sight
 from .ending import check_not_ended, heed_the_end
 
-__all__ = ["Plan", "hunt_levels", "levels_of", "more_oracles", "open_build", "open_target", "use_cache_of_drawings"]
+__all__ = [
+    "POOL", "Part", "Plan", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of", "more_oracles",
+    "open_build", "open_target", "opened", "use_cache_of_drawings",
+]  # fmt: skip
 
 
 _BESIDE = 0.1
@@ -96,7 +100,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """What one process hunts: some families of all levels, or the level `pool`."""
 
     levels: tuple[str, ...]
@@ -119,33 +123,33 @@ def hunt_levels(plan: Plan, on_progress: Callable[[Report], None]) -> list[Repor
     return [*_merged(plan, done)]
 
 
-def _parts(plan: Plan) -> list[list[_Part]]:
+def _parts(plan: Plan) -> list[list[Part]]:
     """What is hunted, process by process. Drivers are asked by one: nobody knows whether there may be two."""
-    beside = tuple(level for level in plan.levels if _is_beside(plan, level))
+    beside = tuple(level for level in plan.levels if is_beside(plan, level))
     judged = tuple(level for level in plan.levels if level not in beside)
     jobs = 1 if isinstance(plan.build, Driver) else plan.jobs or os.cpu_count() or 1
     if plan.examples is not None:
         jobs = min(jobs, plan.examples)
     if not judged:
-        return [[_Part(beside, plan.seconds, plan.examples)]]
+        return [[Part(beside, plan.seconds, plan.examples)]]
     # What goes beside a proved machine has a fixed part of all the time: nobody can say what it still brings.
     apart = min(0.5, _BESIDE * jobs) * plan.seconds if beside else 0.0
     parts = []
     for number in range(jobs):
-        first = [_Part(beside, apart, plan.examples)] if beside and not number else []
+        first = [Part(beside, apart, plan.examples)] if beside and not number else []
         examples = None if plan.examples is None else plan.examples // jobs + (number < plan.examples % jobs)
         seconds = plan.seconds - (apart if first else 0.0)
-        parts.append([*first, _Part(judged, seconds, examples, number, jobs)])
+        parts.append([*first, Part(judged, seconds, examples, number, jobs)])
     return parts
 
 
-def _is_beside(plan: Plan, level: str) -> bool:
+def is_beside(plan: Plan, level: str) -> bool:
     """Whether a level goes beside machine P, step by step."""
     return not isinstance(plan.build, Driver) and ENGINES[plan.build.name].cases(level) is None
 
 
 def _done(
-    plan: Plan, parts: list[list[_Part]], on_progress: Callable[[Report], None]
+    plan: Plan, parts: list[list[Part]], on_progress: Callable[[Report], None]
 ) -> list[list[Report | FuzzReport]]:
     """Hunt all parts, side by side where there are several."""
     if len(parts) == 1:
@@ -204,7 +208,7 @@ def _show(
             continue
 
 
-def _run_aside(plan: Plan, parts: list[_Part], progress: Any, board: Any, number: int) -> list[Report | FuzzReport]:
+def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number: int) -> list[Report | FuzzReport]:
     check_not_ended()  # What was handed to this process already cannot be cancelled.
     said = time.monotonic()
 
@@ -228,18 +232,23 @@ def _run_aside(plan: Plan, parts: list[_Part], progress: Any, board: Any, number
 
 
 def _run(
-    plan: Plan, parts: list[_Part], tell: Callable[[Report], None], share: Share = lambda _: []
+    plan: Plan, parts: list[Part], tell: Callable[[Report], None], share: Share = lambda _: []
 ) -> list[Report | FuzzReport]:
     done: list[Report | FuzzReport] = []
     for part in parts:
-        if isinstance(plan.build, Driver) or not _is_beside(plan, part.levels[0]):
+        if isinstance(plan.build, Driver) or not is_beside(plan, part.levels[0]):
             done += _hunt(plan, part, tell, share)
         else:
-            done += [_lockstep(plan, plan.build, part.seconds, tell) for _ in part.levels]
+            done += [hunt_beside(plan, plan.build, part.seconds, tell) for _ in part.levels]
     return done
 
 
-def _lockstep(plan: Plan, build: Build, seconds: float, tell: Callable[[Report], None]) -> FuzzReport:
+def hunt_beside(plan: Plan, build: Build, seconds: float, tell: Callable[[Report], None]) -> FuzzReport:
+    """Let a release's block pool go beside machine P for a while.
+
+    Raises:
+        UsageError: it cannot be driven, or does not behave as its release is known to.
+    """
     from ..differential.catalog import LOCKSTEPS
 
     began = time.monotonic()
@@ -270,33 +279,61 @@ def use_cache_of_drawings() -> None:
     set_hypothesis_home_dir(user_cache_path("kvproof") / "hypothesis")
 
 
-def _hunt(plan: Plan, part: _Part, tell: Callable[[Report], None], share: Share) -> list[Report]:
+def _hunt(plan: Plan, part: Part, tell: Callable[[Report], None], share: Share) -> list[Report]:
+    began = time.monotonic()
+    with opened(plan, part.levels) as session:
+        ready = time.monotonic()
+        reports = hunt_in(session, plan, part, tell, share)
+        reports[0].spent.started = ready - began
+        return reports
+
+
+@contextmanager
+def opened(plan: Plan, levels: Sequence[str]) -> Iterator[Session]:
+    """Give a session with what is to be hunted, ready for these levels.
+
+    Raises:
+        UsageError: on the way in or later: the engine cannot be driven, or has no such level.
+    """
     try:
         use_cache_of_drawings()
-        began = time.monotonic()
-        with heap_at_rest(), Session.of(plan.build, levels=part.levels) as session:
-            hello = session.hello
-            unknown = [level for level in part.levels if level not in hello.levels]
+        with heap_at_rest(), Session.of(plan.build, levels=levels) as session:
+            unknown = [level for level in levels if level not in session.hello.levels]
             if unknown:
-                raise UsageError(f"{plan.target} has no level {unknown[0]}; it has {', '.join(hello.levels)}")
-            grounds = [_ground(plan, part, level, hello) for level in part.levels]
-            ready = time.monotonic()
-            reports = run_hunt(
-                judged_in(session, lambda case: _own_oracles(plan, case)),
-                plan.target,
-                grounds,
-                seed=plan.seed * part.of + part.number,
-                seconds=part.seconds,
-                examples=part.examples,
-                listed=Listed(plan.known, hello.engine, hello.version),
-                renew=session.renew,
-                share=share,
-                on_progress=lambda report, _profile: tell(report),
-            )
-            reports[0].spent.started = ready - began
-            return reports
+                raise UsageError(f"{plan.target} has no level {unknown[0]}; it has {', '.join(session.hello.levels)}")
+            yield session
     except WorkerError as error:
         raise UsageError(f"{plan.target} cannot be driven: {error}") from error
+
+
+def hunt_in(
+    session: Session,
+    plan: Plan,
+    part: Part,
+    tell: Callable[[Report], None],
+    share: Share,
+    memory: Memory | None = None,
+) -> list[Report]:
+    """Hunt a part of a plan in an open session; return a report for each of its levels.
+
+    Raises:
+        UsageError: the engine cannot be driven with what the plan wants.
+        WorkerError: it cannot be started any more.
+    """
+    hello = session.hello
+    return run_hunt(
+        judged_in(session, lambda case: _own_oracles(plan, case)),
+        plan.target,
+        [_ground(plan, part, level, hello) for level in part.levels],
+        seed=plan.seed * part.of + part.number,
+        seconds=part.seconds,
+        examples=part.examples,
+        listed=Listed(plan.known, hello.engine, hello.version),
+        renew=session.renew,
+        share=share,
+        memory=memory,
+        on_progress=lambda report, _profile: tell(report),
+    )
 
 
 def _own_oracles(plan: Plan, case: Case) -> Callable[[Any], list[Any]] | None:
@@ -305,7 +342,7 @@ def _own_oracles(plan: Plan, case: Case) -> Callable[[Any], list[Any]] | None:
     return None if more is None else more(case)
 
 
-def _ground(plan: Plan, part: _Part, level: str, hello: Hello) -> Ground:
+def _ground(plan: Plan, part: Part, level: str, hello: Hello) -> Ground:
     """What a level is hunted with in one process."""
     cases = None if isinstance(plan.build, Driver) else ENGINES[plan.build.name].cases(level)
     capabilities = hello.capabilities.get(level)

@@ -24,6 +24,7 @@ from .commands.events import events
 from .commands.explore import explore
 from .commands.export import export
 from .commands.fuzz import fuzz
+from .commands.hunt import hunt
 from .commands.init import init
 from .commands.mutate import mutate
 from .commands.protocol_check import protocol_check
@@ -53,6 +54,7 @@ for command in (
     export,
     init,
     fuzz,
+    hunt,
     check_change,
     compare,
     replay,

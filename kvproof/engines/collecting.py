@@ -2,9 +2,11 @@
 
 import random
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -20,7 +22,10 @@ from .report import Report
 from .traits import Traits
 from .verdicts import CLOSING, Judged, close
 
-__all__ = ["Collector", "Ground", "Sample"]
+__all__ = ["FIRST", "Collector", "Ground", "Memory", "Sample"]
+
+FIRST = "tried first"
+"""The family of cases that were not drawn here."""
 
 _TURN = 40
 """Cases of one turn of a family at most, and seconds that it lasts."""
@@ -28,6 +33,9 @@ _SECONDS = 1.0
 
 _KEPT = 8
 """Cases that are kept of one symptom and one set of traits. The shortest make the least work."""
+
+_TELLING = 64
+"""Cases that a hunt leaves to others, for what they showed."""
 
 _FAULT = 25.0
 """What a fault counts that was never seen, beside a behaviour that was never seen."""
@@ -73,6 +81,29 @@ class Sample:
         return self.verdict.behind is not None, len(self.traits), self.verdict.at
 
 
+@dataclass
+class Memory:
+    """What a hunt takes along from those before it, and leaves to those after it."""
+
+    behaviours: set[int] = field(default_factory=set)
+    """What an engine did: pairs of what two steps in a row did."""
+    learned: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """By level and family, what it brought and what that cost (`Schedule.learned`)."""
+    first: Sequence[Case] = ()
+    """Cases that are tried before any is drawn."""
+    brought: float = 0.0
+    """What this hunt brought, in all."""
+    telling: list[tuple[int, Case]] = field(default_factory=list)
+    """The cases that showed most of what was never seen, and how much each did: those to try first elsewhere."""
+
+    def keep(self, news: int, case: Case) -> None:
+        """Keep a case, if it is one of those that showed most."""
+        if news and (len(self.telling) < _TELLING or news > self.telling[-1][0]):
+            self.telling.append((news, case))
+            self.telling.sort(key=lambda each: -each[0])
+            del self.telling[_TELLING:]
+
+
 class _Over(BaseException):
     """Ends a turn: Hypothesis would go on drawing cases that nobody runs."""
 
@@ -88,11 +119,12 @@ class Collector:
         on_case: Callable[[Answer], None],
         grounds: Sequence[Ground],
         seed: int,
+        memory: Memory,
     ) -> None:
         self.grounds = {ground.level: ground for ground in grounds}
         self._judged, self._causes, self._over, self._on_case = judged, causes, over, on_case
         self._seen: set[int] = set()
-        self._behaviours: set[int] = set()
+        self._memory = memory
         self._met: set[tuple[tuple[str, ...], frozenset[str]]] = set()
         self._dice = random.Random(seed)
         self.samples: dict[tuple[tuple[str, ...], frozenset[str]], list[Sample]] = {}
@@ -108,17 +140,7 @@ class Collector:
             nonlocal brought
             if self._over(report, until) or time.monotonic() - began > _SECONDS:
                 raise _Over
-            case = self._avoiding(ground, close(drawn, ground.closing))
-            key = hash(msgspec.json.encode(case))
-            if key in self._seen:  # Each turn begins with the simplest case of all.
-                return
-            self._seen.add(key)
-            found, answer = self._judged(case, ())
-            _count(report, answer)
-            self._on_case(answer)
-            brought += self._news(ground, answer)
-            if found is not None:
-                brought += _FAULT * self._keep(report, ground, profile, case, found)
+            brought += self._try(report, ground, profile, self._avoiding(ground, close(drawn, ground.closing)))
 
         # One family's draws depend on nothing but the seed.
         with suppress(_Over):
@@ -129,6 +151,28 @@ class Collector:
         if steps:
             report.steady_seconds += seconds
             report.steady_steps += report.steps - steps
+        self._memory.brought += brought
+        return brought
+
+    def try_first(self, report: Report, ground: Ground, case: Case) -> None:
+        """Try a case that others found worth it."""
+        began = time.monotonic()
+        self._memory.brought += self._try(report, ground, FIRST, case)
+        report.spent.searched += time.monotonic() - began
+
+    def _try(self, report: Report, ground: Ground, profile: str, case: Case) -> float:
+        """Run a case, if it was not run before; return what it brought."""
+        key = hash(msgspec.json.encode(case))
+        if key in self._seen:  # Each turn begins with the simplest case of all.
+            return 0.0
+        self._seen.add(key)
+        found, answer = self._judged(case, ())
+        _count(report, answer)
+        self._on_case(answer)
+        brought = float(news := self._news(ground, answer))
+        self._memory.keep(news, case)
+        if found is not None:
+            brought += _FAULT * self._keep(report, ground, profile, case, found)
         return brought
 
     @property
@@ -181,14 +225,15 @@ class Collector:
 
     def _news(self, ground: Ground, answer: Answer) -> int:
         """How much of what the engine did was never seen: pairs of what two steps in a row did."""
-        before, found = 0, 0
+        before, found, seen = 0, 0, self._memory.behaviours
+        level = _number(ground.level)
         for step in answer.steps:
             if step.skipped:
                 continue
             now = _shape(step)
-            pair = hash((ground.level, before, now))
-            found += pair not in self._behaviours
-            self._behaviours.add(pair)
+            pair = hash((level, before, now))
+            found += pair not in seen
+            seen.add(pair)
             before = now
         return found
 
@@ -199,11 +244,17 @@ def _all(found: Verdict) -> list[Any]:
 
 def _shape(step: Step) -> int:
     """What a step did, without the numbers."""
-    told = frozenset(effect[0] for effect in step.effects if effect and isinstance(effect[0], str))
+    told = frozenset(_number(effect[0]) for effect in step.effects if effect and isinstance(effect[0], str))
     state = step.state
     loads = () if state is None else (min(state.waiting, 2), min(state.running, 2), min(state.pending, 2))
     held = () if state is None else tuple(len(p.free or ()) * 4 <= len(p.ref or ()) for p in state.pools.values())
-    return hash((step.op, step.result is False, step.error is not None, told, loads, held))
+    return hash((_number(step.op), step.result is False, step.error is not None, told, loads, held))
+
+
+@lru_cache(4096)
+def _number(name: str) -> int:
+    """A name as a number that is the same in every process: hashes of texts are not."""
+    return zlib.crc32(name.encode(errors="backslashreplace"))
 
 
 def _count(report: Report, answer: Answer) -> None:

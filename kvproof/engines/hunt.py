@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ..judge.record import Answer, Case
 from ..judge.sight import Sight
 from .causes import Causes
-from .collecting import Collector, Ground
+from .collecting import Collector, Ground, Memory
 from .known import Listed
 from .report import Report
 from .schedule import Schedule
@@ -32,6 +32,9 @@ once and lies before the rest."""
 _LONGER = 1.6
 """By how much each round is longer than the one before, and seconds of the longest."""
 _LONGEST = 60.0
+
+_TRIED = 0.25
+"""The part of the time that cases may take which others found worth it, before any is drawn."""
 
 _LAST = 0.92
 """The part of the time at which the last search ends; what was collected then is sorted."""
@@ -74,6 +77,7 @@ def hunt_levels(
     listed: Listed | None = None,
     renew: Callable[[], None] = lambda: None,
     share: Share = lambda _: [],
+    memory: Memory | None = None,
     on_progress: Callable[[Report, str], None] = lambda _r, _p: None,
     on_case: Callable[[Answer], None] = lambda _: None,
 ) -> list[Report]:
@@ -90,6 +94,7 @@ def hunt_levels(
         listed: findings that are no news.
         renew: lets the next case run in a fresh worker.
         share: tells other processes that hunt the same engine of findings, and returns theirs.
+        memory: what earlier hunts left; what this one saw is added to it.
         on_progress: called after each turn.
         on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
     """
@@ -119,14 +124,22 @@ def hunt_levels(
             brought = collector.turn(report, ground, profile, (seed << 32) + schedule.turns, until)
             # Where only the number of cases is limited, the same seed shall do the same: the clock has no say.
             cost = report.spent.searched - before if examples is None else (report.steps - steps) / _STEPS
-            schedule.reward(brought, cost)
+            schedule.reward((ground, profile), brought, cost)
             report.seconds = time.monotonic() - began
             on_progress(report, profile)
 
-    collector = Collector(judged, causes, lambda report, until: passed(report) >= until, on_case, grounds, seed)
-    schedule = Schedule([(ground, profile) for ground in grounds for profile in ground.profiles], seed)
+    memory = memory or Memory()
+    collector = Collector(judged, causes, lambda report, until: passed(report) >= until, on_case, grounds, seed, memory)
+    arms = [(ground, profile) for ground in grounds for profile in ground.profiles]
+    named = {(ground.level, profile): (ground, profile) for ground, profile in arms}
+    schedule = Schedule(arms, seed, {named[name]: what for name, what in memory.learned.items() if name in named})
     sorter = Sorter(judged, causes, renew, reports, began, seed, share)
     ends = _rounds(seconds)
+    for finding in share([]):
+        causes.add(finding)
+    for case in memory.first:
+        if case.level in reports and passed(reports[case.level]) < _TRIED:
+            collector.try_first(reports[case.level], collector.grounds[case.level], case)
     for number, until in enumerate(ends):
         last = number == len(ends) - 1
         while not enough():
@@ -143,6 +156,7 @@ def hunt_levels(
     for report in reports.values():
         report.seconds = time.monotonic() - began
         report.unsorted += sorter.unsorted(collector, report.level)
+    memory.learned |= {(ground.level, profile): what for (ground, profile), what in schedule.learned.items()}
     return [*reports.values()]
 
 

@@ -7,7 +7,7 @@ arm that brings nothing any more is still drawn now and then, as its rate is nev
 """
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -27,42 +27,46 @@ class _Arm(Generic[T]):
     what: T
     brought: float = 0.0
     cost: float = 0.0
-    turns: int = 0
+    begun: int = 0
 
 
 class Schedule(Generic[T]):
     """The arms, and what each brought."""
 
-    def __init__(self, arms: list[T], seed: int) -> None:
-        """Schedule these; each has a turn before any has a second one."""
-        self._arms = [_Arm(what) for what in arms]
+    def __init__(self, arms: list[T], seed: int, learned: Mapping[T, tuple[float, float]] | None = None) -> None:
+        """Schedule these; each has a turn before any has a second one, but for what an earlier schedule learned."""
+        self._arms = {what: _Arm(what) for what in arms}
         self._dice = random.Random(seed)
-        self._last: _Arm[T] | None = None
+        self.turns = 0
+        """How many turns there were."""
+        for what, (brought, cost) in (learned or {}).items():
+            if what in self._arms:
+                self._arms[what] = _Arm(what, brought, cost, begun=1)
 
     @property
     def arms(self) -> list[T]:
         """All arms."""
-        return [arm.what for arm in self._arms]
+        return [*self._arms]
 
     @property
-    def turns(self) -> int:
-        """How many turns there were."""
-        return sum(arm.turns for arm in self._arms)
+    def learned(self) -> dict[T, tuple[float, float]]:
+        """What each arm brought that had a turn, and what it cost, as far as that still counts."""
+        return {arm.what: (arm.brought, arm.cost) for arm in self._arms.values() if arm.begun}
 
     def next(self, arms: Collection[T]) -> T:
         """The arm whose turn it is, of these."""
-        able = [arm for arm in self._arms if arm.what in arms]
-        new = [arm for arm in able if not arm.turns]
-        self._last = new[0] if new else max(able, key=lambda arm: self._dice.gammavariate(*_belief(arm)))
-        return self._last.what
+        able = [arm for arm in self._arms.values() if arm.what in arms]
+        new = [arm for arm in able if not arm.begun]
+        chosen = new[0] if new else max(able, key=lambda arm: self._dice.gammavariate(*_belief(arm)))
+        chosen.begun += 1
+        return chosen.what
 
-    def reward(self, brought: float, cost: float) -> None:
-        """Note what the last turn brought, and what it cost."""
-        arm = self._last
-        assert arm is not None
+    def reward(self, what: T, brought: float, cost: float) -> None:
+        """Note what a turn of an arm brought, and what it cost. Turns may be under way side by side."""
+        arm = self._arms[what]
         arm.brought = arm.brought * _MEMORY + brought
         arm.cost = arm.cost * _MEMORY + cost
-        arm.turns += 1
+        self.turns += 1
 
 
 def _belief(arm: _Arm[T]) -> tuple[float, float]:

@@ -48,7 +48,7 @@ class Sorter:
     ) -> None:
         self._judged, self.causes, self._renew, self._reports = judged, causes, renew, reports
         self._began, self._seed, self._dice = began, seed, random.Random(seed)
-        self._share, self._found = share, list[Finding]()
+        self._share = share
         self._begun: list[tuple[Sample, Reduction | None]] = []
         self._until = self._grace = 0.0
         self._last = False
@@ -61,7 +61,7 @@ class Sorter:
         was begun is finished another time; the last time it is told as it is, if nothing that shows so was told.
         """
         self._until, self._grace, self._last = until, until + max(GRACE, grace), last
-        self._hear()
+        self._hear([])
         begun, self._begun = self._begun, []
         for sample, reduction in begun:
             self._timed(sample, reduction)
@@ -77,7 +77,7 @@ class Sorter:
                 continue
             collector.take(sample)
             self._timed(sample, None)
-        self._hear()
+        self._hear([])
         self._generalise(collector.grounds)
 
     def _timed(self, sample: Sample, reduction: Reduction | None) -> None:
@@ -87,11 +87,9 @@ class Sorter:
         self._look_at(sample, reduction)
         spent.shrunk += time.monotonic() - began - (spent.confirmed - confirmed)
 
-    def _hear(self) -> None:
-        """Take in what other processes found since."""
-        news = self._share(self._found)
-        self._found = []
-        for finding in news:
+    def _hear(self, found: list[Finding]) -> None:
+        """Tell other processes what was found, and take in what they found since."""
+        for finding in self._share(found):
             self.causes.add(finding)
 
     def _generalise(self, grounds: Mapping[str, Ground]) -> None:
@@ -210,8 +208,8 @@ class Sorter:
             needs=reduction.needs,
             circumstances=reduction.traits.circumstances(reduction.case),
         )
-        self._found.append(finding)
         self.causes.add(finding)
+        self._hear([finding])  # At once: who ends this process shall not end what it found.
 
     def _again(self, reduction: Reduction) -> bool:
         """Whether a fresh worker shows the same, and nothing before that was not there before."""

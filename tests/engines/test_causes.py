@@ -191,7 +191,7 @@ def test_families_get_turns_by_what_they_bring() -> None:
         arm = schedule.next(schedule.arms)
         turns[arm] += 1
         # The rich one brings much all the time, the dry one did so at first.
-        schedule.reward({"rich": 20, "poor": 1, "dry": 100 if turn < 10 else 0}[arm], 1.0)
+        schedule.reward(arm, {"rich": 20, "poor": 1, "dry": 100 if turn < 10 else 0}[arm], 1.0)
     assert turns["rich"] > 120
     assert min(turns.values()) >= 1, "none is given up unseen"
     assert turns["poor"] + turns["dry"] > 2, "none is given up for ever"

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
-from . import SCHEMA, Report, __doc__, holdings, machines, runs, streams, workloads
+from . import SCHEMA, Report, __doc__, campaigns, holdings, machines, runs, streams, workloads
 
 __all__ = ["INTRODUCTION", "REPORTS", "json_schema", "kinds_in", "sentences"]
 
@@ -28,6 +28,7 @@ REPORTS: tuple[type[Report], ...] = (
     machines.ExportObligations,
     runs.Fuzz,
     runs.FuzzEngine,
+    campaigns.Hunt,
     runs.Compare,
     runs.Replay,
     runs.ReplayEngine,

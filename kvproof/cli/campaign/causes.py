@@ -1,0 +1,96 @@
+"""The causes of a campaign: each once, with every target that shows it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...engines.causes import Causes, merged
+from ...engines.known import Known, Listed
+from ...engines.report import Finding
+from .store import Difference, Sighting, Store
+
+__all__ = ["Cause", "Parting", "Seen", "causes_of", "partings_of"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A cause at one target: the sighting with the shortest case."""
+
+    name: str
+    """Of the sighting."""
+    sighting: Sighting
+    expected: str | None
+    """Why it is no news there, where a list of known findings says so."""
+
+    @property
+    def finding(self) -> Finding:
+        """What was seen."""
+        return self.sighting.finding
+
+
+@dataclass
+class Cause:
+    """A cause of faults, and where it was seen."""
+
+    finding: Finding
+    """All that was seen of it, by the case that needs least."""
+    engine: str
+    after: float
+    """Seconds until it was first seen."""
+    seen: dict[str, Seen] = field(default_factory=dict)
+    """By target."""
+
+    @property
+    def expected(self) -> bool:
+        """Whether it is no news at any target."""
+        return all(seen.expected is not None for seen in self.seen.values())
+
+    @property
+    def title(self) -> str:
+        """In a few words: ``P6 content of a cached block (host)``."""
+        violation = self.finding.violation
+        key = f" ({', '.join(violation.key)})" if violation.key else ""
+        return f"{violation.rule} {violation.oracle}{key}"
+
+
+@dataclass
+class Parting:
+    """A way in which block pools differ from machine P, and at which targets."""
+
+    first: Difference
+    seen: dict[str, Difference] = field(default_factory=dict)
+
+
+def causes_of(store: Store, known: Sequence[Known] = ()) -> list[Cause]:
+    """The causes that were seen, in the order in which they were met.
+
+    Which findings are one is said by `kvproof.engines.causes`, as within a single hunt.
+    """
+    found: list[Cause] = []
+    everything = store.sightings()
+    for engine in dict.fromkeys(sighting.engine for sighting in everything.values()):
+        sightings = {name: s for name, s in everything.items() if s.engine == engine}
+        levels = list(dict.fromkeys(s.finding.case.level for s in sightings.values()))
+        found += _of_engine(engine, sightings, levels, known)
+    return sorted(found, key=lambda cause: cause.after)
+
+
+def _of_engine(engine: str, sightings: dict[str, Sighting], levels: list[str], known: Sequence[Known]) -> list[Cause]:
+    causes = Causes(merged((s.finding for s in sightings.values()), levels))
+    found = {id(finding): Cause(finding, engine, float("inf")) for finding in causes.findings}
+    for name, sighting in sorted(sightings.items(), key=lambda item: len(item[1].finding.case.ops)):
+        finding = causes.cause_of(sighting.finding.violation, sighting.finding.needs)
+        assert finding is not None, "a sighting is of the cause that it was merged into"
+        cause, version = found[id(finding)], sighting.version
+        cause.after = min(cause.after, sighting.after)
+        why = Listed(known, engine, version).why(finding.violation, finding.case.level, finding.needs)
+        cause.seen.setdefault(sighting.target, Seen(name, sighting, why))
+    return [*found.values()]
+
+
+def partings_of(store: Store) -> list[Parting]:
+    """The ways in which block pools were seen to differ from machine P: by what differs first, after which action."""
+    found: dict[tuple[str, str, str], Parting] = {}
+    for difference in sorted(store.differences().values(), key=lambda d: (d.finding.steps, d.after)):
+        place = (difference.engine, difference.finding.rule, difference.finding.oracle)
+        found.setdefault(place, Parting(difference)).seen.setdefault(difference.target, difference)
+    return [*found.values()]

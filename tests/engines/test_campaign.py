@@ -1,0 +1,330 @@
+"""Campaigns: a folder of findings that nothing loses, one finding for each cause, slices that know what was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kvproof.checkers.trace import read_trace
+from kvproof.cli import main as cli
+from kvproof.cli.campaign import running, standalone
+from kvproof.cli.campaign.causes import causes_of
+from kvproof.cli.campaign.running import Campaign
+from kvproof.cli.campaign.store import Asked, Sighting, Slice, Store
+from kvproof.cli.campaign.summary import summary, write
+from kvproof.cli.findings import case_of
+from kvproof.cli.hunting import Plan, open_target
+from kvproof.engines.collecting import FIRST, Memory
+from kvproof.engines.hunt import hunt
+from kvproof.engines.known import Known
+from kvproof.engines.report import Finding, Report
+from kvproof.engines.session import Limits, Session
+from kvproof.engines.verdicts import judged_in, verdict
+from kvproof.errors import UsageError
+
+from ..app.test_interruption import left_of
+from .installed import engine
+from .installed import session as release
+from .toys import FAKES, cases, toy
+
+WRONG = f"exec:{sys.executable} {FAKES / 'requests_driver.py'} --engine-fault keep-hash"
+RIGHT = f"exec:{sys.executable} {FAKES / 'requests_driver.py'}"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with toy(Limits(start=30, operation=2, answer=10)) as session:
+        yield session
+
+
+def hunted(session: Session, fault: str | None, examples: int = 150, **more: Any) -> Report:
+    profiles = {"toy": cases(fault=fault)}
+    return hunt(
+        judged_in(session), "toy", "toy", profiles, seconds=60, examples=examples, renew=session.renew, **more
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(session: Session) -> list[Finding]:
+    """Two causes of the toy's."""
+    findings = [hunted(session, fault).findings[0] for fault in ("P13", "leak")]
+    assert [f.violation.rule for f in findings] == ["P13", "P2"]
+    return findings
+
+
+def begun(folder: Path, *targets: str) -> Store:
+    return Store.begun(folder, Asked([*targets]))
+
+
+# The folder
+
+
+def test_a_cause_that_two_releases_show_is_one(found: list[Finding], tmp_path: Path) -> None:
+    store = begun(tmp_path, "toy==1.0", "toy==2.0", "other==1.0")
+    key, leak = found
+    store.see("b", Sighting("toy==2.0", "toy", "2.0", 7.0, key))
+    store.see("a", Sighting("toy==1.0", "toy", "1.0", 9.0, key))
+    store.see("c", Sighting("toy==1.0", "toy", "1.0", 8.0, leak))
+    store.see("d", Sighting("other==1.0", "other", "1.0", 9.5, key))
+    causes = causes_of(Store.of(tmp_path))
+    assert [(c.engine, c.finding.violation.rule, sorted(c.seen), c.after) for c in causes] == [
+        ("toy", "P13", ["toy==1.0", "toy==2.0"], 7.0),
+        ("toy", "P2", ["toy==1.0"], 8.0),
+        ("other", "P13", ["other==1.0"], 9.5),
+    ]
+
+
+def test_what_is_known_of_one_release_is_news_of_another(found: list[Finding], tmp_path: Path) -> None:
+    store = begun(tmp_path, "toy==1.0", "toy==2.0")
+    for version in ("1.0", "2.0"):
+        store.see(version, Sighting(f"toy=={version}", "toy", version, 1.0, found[0]))
+    (cause,) = causes_of(store, [Known("toy", "P13", "salts are ignored", "https://example.org/1", "<2")])
+    assert {name: seen.expected for name, seen in cause.seen.items()} == {
+        "toy==1.0": "salts are ignored (https://example.org/1)",
+        "toy==2.0": None,
+    }
+    assert not cause.expected
+
+
+def test_the_summary_has_each_cause_with_its_trace(found: list[Finding], tmp_path: Path) -> None:
+    store = begun(tmp_path, "toy==1.0")
+    store.see("a", Sighting("toy==1.0", "toy", "1.0", 7.0, found[0]))
+    told = summary(store, [], [], 0)
+    write(store, told, [])
+    page, (cause,) = (tmp_path / "summary.md").read_text(), told.causes
+    assert "## 1. P13 one key, two contents" in page
+    assert "Rule P13: A hash key stands for one content" in page
+    assert "device ref" in page
+    assert cause.seen[0].script is None
+    assert case_of(read_trace(tmp_path / cause.seen[0].trace)) == found[0].case
+    assert json.loads((tmp_path / "summary.json").read_text())["causes"][0]["rule"] == "P13"
+    assert [gap.part for gap in told.gaps] == ["toy==1.0"], "nothing was hunted here"
+
+
+def test_a_folder_is_one_campaigns_and_whole(found: list[Finding], tmp_path: Path) -> None:
+    store = begun(tmp_path / "new", "toy==1.0")
+    (store.root / "sightings" / ".a.json.x.part").write_text('{"target":')  # Whoever wrote it was ended.
+    assert begun(tmp_path / "new", "toy==1.0").sightings() == {}
+    with pytest.raises(UsageError, match=r"is a campaign of toy==1\.0"):
+        begun(tmp_path / "new", "toy==2.0")
+    with pytest.raises(UsageError, match="holds something else"):
+        begun(tmp_path, "toy==1.0")
+    with pytest.raises(UsageError, match="holds no campaign"):
+        Store.of(tmp_path)
+    with store.alone(), pytest.raises(UsageError, match="another kvproof hunt"), Store(store.root).alone():
+        pass
+    (store.root / "slices" / "a.json").write_text("[]")
+    with pytest.raises(UsageError, match="no file of a campaign"):
+        store.slices()
+
+
+# What a slice takes along
+
+
+def test_what_was_found_before_is_not_told_again(session: Session, found: list[Finding]) -> None:
+    told: list[Finding] = []
+    before = [found[0]]
+
+    def share(news: list[Finding]) -> list[Finding]:
+        told.extend(news)
+        heard, before[:] = before[:], []
+        return heard
+
+    hunted(session, "P13", share=share)
+    assert "P13" not in {finding.violation.rule for finding in told}
+    hunted(session, "P13", share=share)
+    assert "P13" in {finding.violation.rule for finding in told}, "a hunt that does not hear of it tells it"
+
+
+def test_what_another_release_showed_is_tried_first(session: Session, found: list[Finding]) -> None:
+    memory = Memory(first=[found[1].case])
+    (finding,) = hunted(session, None, 3, memory=memory).findings
+    assert (finding.violation.rule, finding.profile) == ("P2", FIRST)
+    assert hunted(session, None, 3, memory=Memory()).findings == [], "without that there is nothing"
+
+
+def test_a_hunt_brings_what_no_other_one_saw(session: Session) -> None:
+    first = Memory()
+    hunted(session, None, memory=first)
+    again = Memory(set(first.behaviours))
+    hunted(session, None, memory=again)
+    assert first.behaviours <= again.behaviours
+    assert first.brought > 20
+    assert again.brought < first.brought / 2
+
+
+# Processes
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_SHORTEST", 3.0), ("_LONGEST", 3.0), ("_LEAST", 1.0)):
+        monkeypatch.setattr(running, name, value)
+
+
+def test_the_next_slice_goes_to_what_brought_most_before(tmp_path: Path) -> None:
+    store = begun(tmp_path, WRONG, RIGHT)
+    for number in range(6):
+        for target, brought in ((WRONG, 400.0), (RIGHT, 2.0)):
+            store.finish(f"{number}-{brought}", Slice(target, ("requests",), 60.0, 60.0, brought, []))
+    plans = [Plan(open_target(target), target, ("requests",), 0, 9999.0) for target in (RIGHT, WRONG)]
+    campaign = Campaign(store, plans, 9999.0, 1)
+    assert campaign.elapsed >= 720
+    arms = dict.fromkeys(campaign._plans, 0)
+    for _ in range(50):
+        arms[campaign._schedule.next(arms)] += 1
+    assert arms[WRONG, ("requests",)] > 40
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hasty")
+def test_a_process_that_is_killed_loses_no_finding_and_is_noticed(tmp_path: Path) -> None:
+    store = begun(tmp_path, WRONG)
+    plan = Plan(open_target(WRONG), WRONG, ("requests",), 0, 600.0)
+    with Campaign(store, [plan], 600.0, 1) as campaign:
+        while not store.sightings():
+            campaign.go_on()
+        campaign.running[0].process.kill()
+        until = time.monotonic() + 120
+        while not store.slices() and time.monotonic() < until:
+            campaign.go_on()
+        assert campaign.lost == 1
+        assert not campaign.gaps
+    assert len(store.slices()) == 1, "it goes on"
+    assert len({s.finding.violation.signature for s in store.sightings().values()}) == len(store.sightings())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_campaign_goes_on_after_an_interruption(how: signal.Signals, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "kvproof",
+        "hunt",
+        WRONG,
+        RIGHT,
+        "--hours",
+        "1",
+        "--into",
+        str(tmp_path / "folder"),
+    ]
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
+        until = time.monotonic() + 120
+        while not (seen := [*tmp_path.glob("folder/sightings/*.json")]) and time.monotonic() < until:
+            time.sleep(0.1)
+        process.send_signal(how)
+        process.wait(60)
+    until = time.monotonic() + 60
+    while left_of(process.pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert left_of(process.pid) == [], "who is not listened to ends"
+    assert process.returncode == (130 if how == signal.SIGINT else -how)
+    assert seen
+    hasty = ["--minutes", "0.15", "--jobs", "1", "--json", "-"]
+    done = subprocess.run([*command[:-4], *hasty, *command[-2:]], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert sum(each["slices"] for each in told["targets"]) == 1
+    assert {seen["target"] for cause in told["causes"] for seen in cause["seen"]} == {WRONG}
+    titles = [cause["title"] for cause in told["causes"]]
+    assert len(titles) == len(set(titles))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hasty")
+def test_the_command_hunts_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "folder")
+    assert cli.run(["hunt", WRONG, RIGHT, "--minutes", "0.2", "--jobs", "2", "--into", folder]) == 1
+    said = capsys.readouterr()
+    assert "new: P6 content of a cached block" in said.err
+    assert cli.run(["hunt", "--report", folder, "--json", "-"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert {seen["target"] for cause in told["causes"] for seen in cause["seen"]} == {WRONG}
+    assert all(each["slices"] for each in told["targets"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name what is hunted"),
+        ([RIGHT], "say how long"),
+        ([RIGHT, "--minutes", "1", "--level", "pool"], "no target has a level pool"),
+        ([RIGHT, "--report", "x"], "leave the targets out"),
+        (["--report", "x"], "holds no campaign"),
+    ],
+)
+def test_what_cannot_be_hunted_is_said_in_a_sentence(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["hunt", *arguments]) == 2
+    assert words in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
+
+
+# Scripts
+
+
+def ran(script: Path, text: str, python: Path | str, **environment: str) -> subprocess.CompletedProcess[str]:
+    script.write_text(text)
+    return subprocess.run(
+        [python, "-P", script], env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True
+    )
+
+
+def test_a_script_says_whether_the_fault_shows(
+    found: list[Finding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stub_engine.py").write_text('LEVELS = {"toy": _level("stub_level", "ToyLevel")}')
+    (tmp_path / "stub_level.py").write_text((FAKES / "fake_engine.py").read_text())
+    stub = SimpleNamespace(
+        WORKER=tmp_path / "stub_engine.py", DISTRIBUTIONS=("stub",), environment=lambda cache: {"PYTHONHASHSEED": "0"}
+    )  # fmt: skip
+    monkeypatch.setattr(standalone, "ENGINES", {"stub": stub})
+    text = standalone.script("a finding", Sighting("stub==1", "stub", "1", 0.0, found[0]))
+    assert "import kvproof" not in text
+    (tmp_path / "elsewhere").mkdir()
+    script = tmp_path / "elsewhere" / "script.py"
+    shown = ran(script, text, sys.executable)
+    assert (shown.returncode, shown.stdout.splitlines()[-1]) == (1, f"The fault shows: {found[0].violation.text}")
+    mended = ran(script, text.replace("'fault': 'P13'", "'fault': None"), sys.executable)
+    assert (mended.returncode, mended.stdout.splitlines()[-1]) == (
+        0,
+        "The engine did not do what stub==1 was seen to do.",
+    )
+
+
+KEPT = Path(__file__).parents[2] / "docs" / "findings" / "eagle-drop-counted-twice.jsonl"
+
+
+@pytest.mark.slow
+def test_a_script_shows_the_fault_in_the_engines_own_interpreter(tmp_path: Path) -> None:
+    build, case = engine("0.33.0"), case_of(read_trace(KEPT))
+    seen, _ = verdict(release("0.33.0"), case)
+    assert seen is not None
+    finding = Finding(seen, case, "kept", 0.0, 0)
+    assert standalone.can_be("vllm", case.level)
+    text = standalone.script("a finding", Sighting("vllm==0.33.0", "vllm", "0.33.0", 0.0, finding))
+    done = ran(tmp_path / "script.py", text, build.python, PYTHONPATH=os.pathsep.join(map(str, build.path)))
+    assert done.returncode == 1, done.stderr
+    assert f"The fault shows: {seen.violation.text}" in done.stdout
