@@ -277,7 +277,8 @@ def test_the_short_way_never_says_yes_where_the_long_one_finds_something() -> No
             else:
                 low, high = {"blocks": (1, 3), "before": (-1, 4), "after": (-2, 4), "names": (0, 4)}.get(name, (0, 2))
                 drawn = [rng.randrange(low, high) for _ in field]
-                call = call._replace(**{name: tuple(map(bool, drawn) if high == 2 else drawn)})
+                changed: dict[str, Any] = {name: tuple(map(bool, drawn) if high == 2 else drawn)}
+                call = call._replace(**changed)
         verdict = judge_call(call)
         if as_due(call):
             assert verdict is None, (call, verdict)
