@@ -210,6 +210,8 @@ def _call(operation: Operation, blocks: int) -> Call:
             raise ValueError(f"{field} of {operation.op} has {len(getattr(call, field))} entries")
     if call.op == "take" and len(call.before) != len(call.head):
         raise ValueError("before of take has another length than head")
+    if call.op == "take" and len(call.head) > call.wanted:
+        raise ValueError("the head of take is longer than what it asked for")
     return call
 
 

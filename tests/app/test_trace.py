@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,11 @@ def test_informal_trace_format_needs_equal_snapshots() -> None:
         to_itf(Trace("Pool", "pool", [Operation("a", {})]))
     with pytest.raises(TraceError, match="other fields"):
         to_itf(Trace("Pool", "pool", [Operation("a", {}, None, {"x": 1}), Operation("a", {}, None, {"y": 1})]))
+
+
+def test_the_page_on_the_format_names_its_fields_and_no_others() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
+    named = {name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    trace = Trace("Pool", "machine", [Operation("take", {}, result=1, snapshot={})], seed=1, note="", initial={})
+    header, operation, _ = map(json.loads, encode_trace(trace).splitlines())
+    assert named == {*header, *operation}

@@ -356,6 +356,7 @@ def test_a_driver_is_asked_only_for_what_it_can_do() -> None:
     assert requests.closing(least) == []
     case = requests.draw(least, "plain", {"blocks": 3, "block_tokens": 2}, bytes(range(200)))
     assert {name for name, _ in case.ops} == {"start", "finish"}
+    assert {token for name, args in case.ops if name == "start" for token in args["prompt"]} == {0, 1, 2}
 
 
 def test_a_request_never_has_more_tokens_than_the_device_holds() -> None:

@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from ..worker.vllm_reading import deferred, raw_state, tables
 from .incident import Incident
-from .judging import Call, Verdict, judge_call, judge_state
+from .judging import Call, Verdict, as_due, judge_call, judge_state
 from .settings import Settings
 
 __all__ = ["ViolationError", "Watch"]
 
 MOST_WEIGHT: Final = 400_000
 """How much the ring holds, in numbers: some ten megabytes, and a trace that the kit reads."""
+PACKED_AT_ONCE: Final = 64
+"""How many calls are packed together."""
 MOST_BLOCKS: Final = 100_000
 """In larger pools states are checked, but not kept."""
 MOST_INCIDENTS: Final = 10
@@ -35,25 +37,30 @@ class Watch:
         self._settings = settings
         self._release = release
         self._number = number
-        self._calls: list[bytes] = []
-        """Packed: thousands of small tuples that live on would keep Python's garbage collector busy in the engine."""
+        self._packed: list[bytes] = []
+        """The calls but the last ones, some at a time: thousands of small tuples that live on would keep Python's
+        garbage collector busy in the engine."""
+        self._fresh: list[tuple[Any, ...]] = []
+        """The last calls, by their fields."""
         self._weight = 0
         self._since = 0
         self._kept = len(pool.blocks) <= MOST_BLOCKS
         self._start = raw_state(pool) if self._kept else None
         self._told: set[tuple[str, str]] = set()
 
-    def saw(self, pool: Any, call: Call) -> None:
-        """Take note of a call, and judge it.
+    def saw(self, pool: Any, fields: tuple[Any, ...]) -> None:
+        """Take note of a call, given as the fields of a `Call`, and judge it.
 
         Raises:
             ViolationError: it breaks a rule, and the engine is to be stopped.
         """
-        self._calls.append(dumps(tuple(call)))
-        self._weight += 12 + 5 * len(call.blocks)
-        verdict = judge_call(call)
-        if verdict is not None:
+        self._fresh.append(fields)
+        self._weight += 12 + 5 * len(fields[2])
+        if not as_due(fields) and (verdict := judge_call(Call(*fields))) is not None:
             self._report(pool, verdict, {}, (), False, by_call=True)
+        if len(self._fresh) >= PACKED_AT_ONCE:
+            self._packed.append(dumps(self._fresh))
+            self._fresh = []
         if self._weight > MOST_WEIGHT:
             # Within a step the tables may lag behind the pool: its holders are left out.
             self._check(pool, {}, (), False)
@@ -89,7 +96,7 @@ class Watch:
             self._report(pool, verdicts[0], of_requests, holds, exact, tuple(verdicts[1:]))
         # What comes next begins here, broken or not.
         self._start = state if self._kept else None
-        self._calls, self._weight, self._since = [], 0, 0
+        self._packed, self._fresh, self._weight, self._since = [], [], 0, 0
 
     def _report(
         self,
@@ -113,7 +120,7 @@ class Watch:
                 verdict=verdict,
                 also=also,
                 start=self._start,
-                calls=[Call(*loads(call)) for call in self._calls],
+                calls=[Call(*fields) for packed in (*self._packed, dumps(self._fresh)) for fields in loads(packed)],
                 state=raw_state(pool) if self._kept else None,
                 tables=of_requests,
                 holds=list(holds),

@@ -1,0 +1,3 @@
+module example/driver
+
+go 1.19

@@ -1,0 +1,178 @@
+package main
+
+// The worker protocol (docs/protocol.md) on standard input and output, the same for every manager: Serve starts it,
+// scheduler.go is the server around the manager, main.go says how one is called. Copy the first two beside yours.
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+)
+
+type message struct {
+	ID        int64
+	Level     string
+	Setup     map[string]json.RawMessage
+	Ops, More [][2]json.RawMessage
+	Snapshots string
+	FullAt    []int `json:"full_at"`
+	Keep      bool
+	Stream    bool
+}
+
+// Serve says hello and answers until standard input ends. “dialect“ says what is done where managers may differ.
+func Serve[M Manager](engine, version string, dialect map[string]string, create func(blocks, blockTokens int) M) {
+	var none M
+	names, visible := []string{}, []string{}
+	for name := range operations {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	if _, shows := any(none).(RefCounter); shows {
+		visible = append(visible, "ref")
+	}
+	if _, shows := any(none).(FreeQueuer); shows {
+		visible = append(visible, "free")
+	}
+	can := object{"operations": names, "visible": object{"device": visible}, "tokens_per_grow": 3}
+	say(object{"hello": object{"protocol": 1, "engine": engine, "version": version, "levels": []string{"requests"},
+		"capabilities": object{"requests": can}}})
+	input := bufio.NewReader(os.Stdin)
+	var kept *system // What a message with "keep" left behind.
+	for {
+		line, end := input.ReadBytes('\n')
+		var m message
+		if end != nil || json.Unmarshal(line, &m) != nil {
+			return
+		}
+		var answer object
+		answer, kept = answered(&m, kept, dialect, func(blocks, size int) Manager { return create(blocks, size) })
+		answer["id"] = m.ID
+		say(answer)
+	}
+}
+
+func say(what object) {
+	line, _ := json.Marshal(what)
+	os.Stdout.Write(append(line, '\n'))
+}
+
+func answered(m *message, kept *system, dialect map[string]string, create func(int, int) Manager) (object, *system) {
+	ops, answer := m.Ops, object{}
+	if m.More != nil {
+		if kept == nil {
+			return object{"refused": "no system was kept"}, nil
+		}
+		ops = m.More
+	} else {
+		blocks, size, why := sizes(m)
+		if why != "" {
+			return object{"refused": why}, nil
+		}
+		var failure object
+		if kept, failure = made(blocks, size, create); failure != nil {
+			return object{"steps": []object{{"op": "setup", "args": m.Setup, "error": failure}}}, nil
+		}
+		answer["world"] = object{
+			"groups": []object{{"kind": "full", "block": size}}, "tiers": object{"device": object{"blocks": blocks}},
+			"hash_block": size, "exact": true, "notes": object{"dialect": dialect, "keys": "tokens"},
+		}
+	}
+	steps := []object{}
+	for number, op := range ops {
+		step := operate(kept, op, m, number)
+		steps = append(steps, step)
+		if m.Stream {
+			say(object{"step": step})
+		}
+		if step["error"] != nil {
+			kept = nil
+			break
+		}
+	}
+	if !m.Keep && m.More == nil {
+		kept = nil
+	}
+	answer["steps"] = steps
+	return answer, kept
+}
+
+// sizes returns the setup's blocks and tokens per block, or why it is refused: whatever is not known must be.
+func sizes(m *message) (blocks, size int, refused string) {
+	if m.Level != "requests" {
+		return 0, 0, "there is no level " + m.Level
+	}
+	into := map[string]*int{"blocks": &blocks, "block_tokens": &size}
+	for name, value := range m.Setup {
+		if into[name] == nil {
+			return 0, 0, "there is no option " + name
+		}
+		_ = json.Unmarshal(value, into[name])
+	}
+	for name, value := range into {
+		if *value < 1 {
+			return 0, 0, name + " must be a number above 0"
+		}
+	}
+	return blocks, size, ""
+}
+
+func made(blocks, size int, create func(int, int) Manager) (s *system, failure object) {
+	defer func() { failure = told(recover()) }()
+	return &system{size: size, manager: create(blocks, size), requests: map[string]*Request{}, numbers: map[string]int{}}, nil
+}
+
+func operate(s *system, op [2]json.RawMessage, m *message, number int) (step object) {
+	step = object{"op": op[0], "args": op[1]}
+	defer func() {
+		if failure := told(recover()); failure != nil {
+			step["error"] = failure
+		}
+		step["effects"] = append([]any{}, s.effects...)
+		s.effects = nil
+	}()
+	var name string
+	var given arguments
+	if json.Unmarshal(op[0], &name) != nil || json.Unmarshal(op[1], &given) != nil || operations[name] == nil {
+		panic("there is no operation " + string(op[0]) + " " + string(op[1]))
+	}
+	if answer := operations[name](s, given); answer.skipped {
+		step["skipped"] = true
+	} else {
+		step["result"] = answer.result
+	}
+	full := m.Snapshots == "" || m.Snapshots == "full"
+	for _, at := range m.FullAt {
+		full = full || at == number
+	}
+	if full {
+		step["state"] = s.state()
+	} else if m.Snapshots == "digest" {
+		text, _ := json.Marshal(s.state())
+		step["digest"] = fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+	}
+	return step
+}
+
+// told returns what a panic said as plain data, the outermost call first, files by their names; nil where there is none.
+func told(raised any) object {
+	if raised == nil {
+		return nil
+	}
+	calls := make([]uintptr, 64)
+	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls)])
+	where := [][]any{}
+	for more := true; more; {
+		var frame runtime.Frame
+		frame, more = frames.Next()
+		if filepath.Base(filepath.Dir(frame.File)) != "runtime" {
+			where = append([][]any{{filepath.Base(frame.File), frame.Line, frame.Function}}, where...)
+		}
+	}
+	return object{"type": fmt.Sprintf("%T", raised), "message": fmt.Sprint(raised), "where": where}
+}

@@ -1,0 +1,264 @@
+package main
+
+// The server around a block manager: it admits requests, lets them compute and grow, and tells what happened in the
+// effects of the worker protocol (docs/protocol.md).
+
+import "fmt"
+
+// Request is what the scheduler knows of one.
+type Request struct {
+	Name   string
+	Tokens []int // Its prompt, and what was sampled since.
+	Found  []int // The blocks that its last lookup found.
+
+	table    []int
+	computed int
+	told     int
+}
+
+// Manager is what has to be there; RefCounter and FreeQueuer may be.
+type Manager interface {
+	Lookup(r *Request) []int
+	Allocate(r *Request, tokens int) (table []int, room bool)
+	Commit(r *Request, tokens int)
+	Free(r *Request)
+}
+
+// RefCounter shows the reference count of each block.
+type RefCounter interface{ RefCounts() []int }
+
+// FreeQueuer shows the free blocks, those first that are taken next.
+type FreeQueuer interface{ FreeQueue() []int }
+
+type object = map[string]any
+
+// arguments are those of all operations, and the setup's options.
+type arguments struct {
+	Request        string
+	Prompt, Tokens []int
+	Most           int
+}
+
+type system struct {
+	size     int
+	manager  Manager
+	requests map[string]*Request
+	arrived  []string // The names of the requests in the order in which they came.
+	running  []string // Those that run, in the order in which they were admitted.
+	effects  []any
+	numbers  map[string]int
+}
+
+// done is what an operation answers; one that had nothing to be done to answers skipped.
+type done struct {
+	result  any
+	skipped bool
+}
+
+var skipped = done{skipped: true}
+
+var operations = map[string]func(*system, arguments) done{
+	"start": (*system).start, "resume": (*system).resume, "step": (*system).step, "grow": (*system).grow,
+	"finish": (*system).finish, "abort": (*system).abort, "preempt": (*system).preempt, "drain": (*system).drain,
+}
+
+func (s *system) tell(effect ...any) { s.effects = append(s.effects, effect) }
+
+func (s *system) start(a arguments) done {
+	if s.requests[a.Request] != nil {
+		return skipped
+	}
+	r := &Request{Name: a.Request, Tokens: append([]int{}, a.Prompt...)}
+	s.requests[r.Name], s.arrived = r, append(s.arrived, r.Name)
+	s.tell("request", r.Name, object{"tokens": a.Prompt})
+	return s.admit(r, a.Most)
+}
+
+func (s *system) resume(a arguments) done {
+	r := s.requests[a.Request]
+	if r == nil || has(s.running, r.Name) {
+		return skipped
+	}
+	return s.admit(r, 0)
+}
+
+func (s *system) admit(r *Request, most int) done {
+	s.tellKeys(r)
+	r.Found = copied(s.manager.Lookup(r))
+	cached := len(r.Found) * s.size
+	until := bounded(len(r.Tokens), cached, most)
+	table, room := s.manager.Allocate(r, until)
+	if !room {
+		return done{result: false}
+	}
+	r.computed = cached
+	s.running = append(s.running, r.Name)
+	s.tell("lookup", r.Name, cached, 0, len(r.Tokens)-1)
+	s.tell("found", r.Name, [][]int{r.Found}, cached)
+	return s.compute(r, table, until)
+}
+
+func (s *system) step(a arguments) done {
+	r := s.runs(a.Request)
+	if r == nil || r.computed >= len(r.Tokens) {
+		return skipped
+	}
+	until := bounded(len(r.Tokens), r.computed, a.Most)
+	table, room := s.manager.Allocate(r, until)
+	if !room {
+		return done{result: false}
+	}
+	return s.compute(r, table, until)
+}
+
+func (s *system) grow(a arguments) done {
+	r := s.runs(a.Request)
+	if r == nil || r.computed < len(r.Tokens) {
+		return skipped
+	}
+	before := len(r.Tokens)
+	r.Tokens = append(r.Tokens, a.Tokens...)
+	table, room := s.manager.Allocate(r, len(r.Tokens))
+	if !room {
+		r.Tokens = r.Tokens[:before]
+		return done{result: false}
+	}
+	s.tell("append", r.Name, a.Tokens)
+	s.tellKeys(r)
+	return s.compute(r, table, len(r.Tokens))
+}
+
+func (s *system) compute(r *Request, table []int, until int) done {
+	start := r.computed
+	r.table = copied(table)
+	s.tell("table", r.Name, 0, 0, r.table)
+	if start < until {
+		s.tell("compute", r.Name, start, append([]int{}, r.Tokens[start:until]...))
+	}
+	r.computed = until
+	s.manager.Commit(r, until)
+	s.tell("processed", r.Name, until)
+	return done{result: true}
+}
+
+// tellKeys lets the tokens themselves stand for hash keys.
+func (s *system) tellKeys(r *Request) {
+	keys := []int{}
+	for end := s.size; end <= len(r.Tokens); end += s.size {
+		key := fmt.Sprint(r.Tokens[:end])
+		if _, known := s.numbers[key]; !known {
+			s.numbers[key] = len(s.numbers)
+		}
+		keys = append(keys, s.numbers[key])
+	}
+	if len(keys) > r.told {
+		s.tell("keys", r.Name, r.told, keys[r.told:])
+	}
+	r.told = len(keys)
+}
+
+func (s *system) letGo(r *Request) {
+	s.manager.Free(r)
+	s.running = without(s.running, r.Name)
+	r.table, r.Found, r.computed = nil, nil, 0
+}
+
+func (s *system) leave(r *Request, how string) done {
+	if has(s.running, r.Name) {
+		s.letGo(r)
+	}
+	delete(s.requests, r.Name)
+	s.arrived = without(s.arrived, r.Name)
+	s.tell("end", r.Name, how)
+	return done{}
+}
+
+func (s *system) finish(a arguments) done {
+	if r := s.runs(a.Request); r != nil {
+		return s.leave(r, "finished")
+	}
+	return skipped
+}
+
+func (s *system) abort(a arguments) done {
+	if r := s.requests[a.Request]; r != nil {
+		return s.leave(r, "aborted")
+	}
+	return skipped
+}
+
+func (s *system) preempt(a arguments) done {
+	r := s.runs(a.Request)
+	if r == nil {
+		return skipped
+	}
+	s.letGo(r)
+	s.tell("preempted", r.Name)
+	return done{}
+}
+
+func (s *system) drain(arguments) done {
+	steps := 0
+	for _, name := range append([]string{}, s.running...) {
+		s.finish(arguments{Request: name})
+		steps++
+	}
+	for _, name := range append([]string{}, s.arrived...) {
+		if s.resume(arguments{Request: name}).result == true {
+			s.finish(arguments{Request: name})
+			steps += 2
+		}
+	}
+	return done{result: object{"left": len(s.requests), "pending": 0, "steps": steps}}
+}
+
+func (s *system) runs(name string) *Request {
+	if has(s.running, name) {
+		return s.requests[name]
+	}
+	return nil
+}
+
+func (s *system) state() object {
+	device, tables := object{}, object{}
+	if m, shows := s.manager.(RefCounter); shows {
+		device["ref"] = copied(m.RefCounts())
+	}
+	if m, shows := s.manager.(FreeQueuer); shows {
+		device["free"] = copied(m.FreeQueue())
+	}
+	for _, name := range s.running {
+		tables[name] = [][]int{s.requests[name].table}
+	}
+	waiting := len(s.requests) - len(s.running)
+	return object{"pools": object{"device": device}, "tables": tables, "waiting": waiting, "running": len(s.running), "pending": 0}
+}
+
+// bounded returns how many tokens are computed after a step of at most so many (0: all) from start on.
+func bounded(tokens, start, most int) int {
+	if most > 0 && start+most < tokens {
+		return start + most
+	}
+	return tokens
+}
+
+func copied(numbers []int) []int { return append([]int{}, numbers...) }
+
+func has(names []string, name string) bool {
+	for _, each := range names {
+		if each == name {
+			return true
+		}
+	}
+	return false
+}
+
+func without(names []string, name string) []string {
+	left := []string{}
+	for _, each := range names {
+		if each != name {
+			left = append(left, each)
+		}
+	}
+	return left
+}
