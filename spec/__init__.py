@@ -22,6 +22,7 @@ MACHINES = {
     "Tiered": "tiers.tiered",
     "PinningOff": "tiers.pinning_off",
     "Offload": "offload",
+    "Reports": "offload.reports",
     "Links": "timed.links",
     "TimedTiers": "timed.timed_tiers",
     "SharedTier": "timed.shared_tier",

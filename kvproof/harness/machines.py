@@ -28,6 +28,7 @@ NAMES = {
     "pin": "Pinned",
     "tiered": "Tiered",
     "offload": "Offload",
+    "reports": "Reports",
     "pinning-off": "PinningOff",
     "links": "Links",
     "timed-tiers": "TimedTiers",

@@ -28,6 +28,9 @@ TIER_SIZES = DEFAULT_SIZES | {"Block": 2, "Hash": 2, "Content": 3}
 PASS_SIZES = DEFAULT_SIZES | {"Block": 2, "Request": 1, "Pass": 2, "Int": 6}
 """That of machine P with steps under way: so many can hold one block, in the request's table and in two steps."""
 
+REPORT_SIZES = TIER_SIZES | {"Request": 1, "Number": 2}
+"""That of reports that may be stale: one transfer has ended when the other begins."""
+
 TIER_PARAMS: dict[str, int | bool] = {
     "capacity": 1,
     "cost": 1,
@@ -184,7 +187,8 @@ def find_scope(
             )
         more = _settings(model, TIER_PARAMS, given)
         null = "window" in more if null is None else null
-        sizes = (TIER_SIZES if more else PASS_SIZES if "Pass" in model.sorts else DEFAULT_SIZES) | sizes
+        tiers = REPORT_SIZES if "Number" in model.sorts else TIER_SIZES
+        sizes = (tiers if more else PASS_SIZES if "Pass" in model.sorts else DEFAULT_SIZES) | sizes
         return _pool_scope(model, sizes, more, split=split, null=null, caching=caching, seed=seed)
     except (ScopeError, ValueError) as error:
         raise UsageError(f"--size: {error}") from error

@@ -12,8 +12,9 @@ names. So a transfer is a holder like any other: it holds the block that it read
 beginning to the end (O2), and no block is handed out, overwritten or forgotten under it (O8).
 
 Several workers, each with its own part of every block, copy at their own pace. A transfer is complete when each of them
-has reported its part, in any order, and this happens once (O7). It has failed if any part failed; but others may copy
-until the last one has reported, so a failed transfer holds its blocks as long as a good one (O8).
+has reported its part, in any order, and this happens once (O7); what is reported once more, or late, is machine
+`reports`. A transfer has failed if any part failed; but others may copy until the last one has reported, so a failed
+transfer holds its blocks as long as a good one (O8).
 
 The rules O1 to O12 stand here but for two: that a lookup asks for no more than a request may get (O6) is P14, by the
 same `limit`; and a call that offers many blocks (O12) is here that many offers of one block each.

@@ -157,10 +157,14 @@ class OffloadActions(OffloadFacts, abstract=True):
     def report_store(self, c: HostBlock, w: Worker, ok: Bool) -> None:
         """A worker reports its part of a store: copied, or failed. Either way it will not touch the blocks any more.
 
-        With the last report, and not before, the store ends; it can be found if no part of it failed. A report of what
-        is not in flight, or was reported, changes nothing: there is no such action.
+        With the last report, and not before, the store ends; it can be found if no part of it failed. That a report of
+        what is not in flight, or was reported, changes nothing is said by machine `reports`.
         """
         self._require_store_report(c, w, ok)
+        self._end_part_of_store(c, w, ok)
+
+    def _end_part_of_store(self, c: HostBlock, w: Worker, ok: Bool) -> None:
+        """A worker will not touch the blocks of a store any more."""
         is_last = forall(Worker, lambda v: (v == w) | ~self.storing[c, v])
         is_good = ok & ~self.store_failed[c]
         self.storing[c, w] = False
@@ -301,9 +305,17 @@ class OffloadActions(OffloadFacts, abstract=True):
         The last report of a load of which some part failed is one of the two actions that follow.
         """
         self._require_load_report(b, w, ok)
-        is_last = forall(Worker, lambda v: (v == w) | ~self.loading[b, v])
+        self.require(implies(self._is_last_of_load(b, w), ok & ~self.load_failed[b]))
+        self._end_part_of_load(b, w, ok)
+
+    def _is_last_of_load(self, b: Block, w: Worker) -> Bool:
+        """All other workers have reported."""
+        return forall(Worker, lambda v: (v == w) | ~self.loading[b, v])
+
+    def _end_part_of_load(self, b: Block, w: Worker, ok: Bool) -> None:
+        """A worker will not touch the blocks of a load any more; no part of one that ends has failed."""
+        is_last = self._is_last_of_load(b, w)
         is_good = ok & ~self.load_failed[b]
-        self.require(implies(is_last, is_good))
         self.loading[b, w] = False
         self.load_failed[b] = ~is_good
         with when(is_last):
@@ -342,7 +354,7 @@ class OffloadActions(OffloadFacts, abstract=True):
     def _require_last_load_report(self, b: Block, w: Worker, ok: Bool) -> None:
         """It is the last of them, and some part failed."""
         self._require_load_report(b, w, ok)
-        self.require(forall(Worker, lambda v: (v == w) | ~self.loading[b, v]))
+        self.require(self._is_last_of_load(b, w))
         self.require(~ok | self.load_failed[b])
 
     def _end_load(self, b: Block) -> None:

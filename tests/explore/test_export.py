@@ -130,6 +130,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "pin": known("pin", "Request=1"),
     "tiered": known("tiered", "Request=1"),
     "offload": known("offload", "Request=1"),
+    "reports": known("reports", "Hash=1,Content=2"),
     "pinning-off": known("pinning-off", "Request=1", pinning=0),
     "blis-mirror": known("blis-mirror", "Request=1"),
     "links": known("links", "Transfer=2"),
@@ -160,6 +161,7 @@ QUICK = {"alloc", "planner", "aligned-split", "connectors", "file-store"}
 
 
 LONG = {
+    "reports",
     "calls",
     "deferred",
     "linked-list",
@@ -173,8 +175,8 @@ LONG = {
 }
 """These take TLC long; they are written in what the others are written in."""
 
-AT_NIGHT = {"calls", "deferred"}
-"""These are P, and a little more."""
+AT_NIGHT = {"calls", "deferred", "reports"}
+"""These are P or O, and a little more."""
 
 
 def but_slow(quick: set[str]) -> list[object]:

@@ -32,6 +32,7 @@ def scope(
     hosts: int = 1,
     workers: int = 1,
     slots: int = 1,
+    numbers: int = 2,
     **more: Any,
 ) -> Scope:
     """Requests with the same prompt, a chain of blocks of a token or more; ``more`` is what differs from `PLAIN`."""
@@ -48,6 +49,7 @@ def scope(
         "need": [positions] * requests,
         **{name: value for name, value in (plain | more).items() if name in model.params or name not in plain},
     }
+    more_sizes = {"HostBlock": hosts, "Worker": workers, "Number": numbers}
     sizes = {
         "Block": blocks + null,
         "Request": requests,
@@ -57,6 +59,6 @@ def scope(
         "Position": positions,
         # A host block may be held by a load into each block, and by each lookup.
         "Int": (blocks + requests if "HostBlock" in model.sorts else positions) + 1,
-        **{name: size for name, size in {"HostBlock": hosts, "Worker": workers}.items() if name in model.sorts},
+        **{name: size for name, size in more_sizes.items() if name in model.sorts},
     }
     return Scope(model, sizes, params)
