@@ -15,6 +15,7 @@ MACHINES = {
     "LinkedPool": "pool.linked_list",
     "Statistics": "pool.statistics",
     "Calls": "pool.calls",
+    "Lengths": "pool.lengths",
     "Deferred": "pool.deferred",
     "Keys": "pool.keys",
     "Mirror": "tiers.mirror",

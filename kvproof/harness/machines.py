@@ -22,6 +22,7 @@ NAMES = {
     "linked-list": "LinkedPool",
     "statistics": "Statistics",
     "calls": "Calls",
+    "lengths": "Lengths",
     "deferred": "Deferred",
     "keys": "Keys",
     "mirror": "Mirror",

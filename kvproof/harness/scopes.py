@@ -398,6 +398,10 @@ def _pool_scope(
     counts = sizes | instance.scope.sizes
     if "first_next" in model.params:
         params |= _first_links(instance.scope.sizes["Block"], params["null"])
+    if "tokens" in model.params:
+        # Of each request the longest that its limit fits: its last block is full.
+        params |= {"tokens": [(n + 1) * asked.slots for n in params["limit"]], "block_tokens": asked.slots}
+        counts["Int"] = max(counts["Int"], (asked.positions + 1) * asked.slots)
     if "owner" in model.params:
         params |= host_params(asked)
         counts |= host_sizes(asked)

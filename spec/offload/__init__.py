@@ -17,7 +17,8 @@ has reported its part, in any order, and this happens once (O7); what is reporte
 transfer holds its blocks as long as a good one (O8).
 
 The rules O1 to O12 stand here but for two: that a lookup asks for no more than a request may get (O6) is P14, by the
-same `limit`; and a call that offers many blocks (O12) is here that many offers of one block each.
+same `limit` (where that comes from says machine `lengths`); and a call that offers many blocks (O12) is here that many
+offers of one block each.
 """
 
 from .copies import OffloadCopies

@@ -124,6 +124,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "statistics": known("statistics", "Block=2,Request=1,Hash=1,Content=2"),
     "calls": known("calls", "Block=2,Request=1,Hash=1,Content=2"),
     "deferred": known("deferred", "Hash=1,Content=2"),
+    "lengths": known("lengths", "Block=2,Request=1,Hash=1,Content=2"),
     "linked-list": known("linked-list", "Block=2,Hash=2,Content=3"),
     "keys": keys,
     "mirror": known("mirror", "Request=1"),
@@ -175,7 +176,7 @@ LONG = {
 }
 """These take TLC long; they are written in what the others are written in."""
 
-AT_NIGHT = {"calls", "deferred", "reports"}
+AT_NIGHT = {"calls", "deferred", "lengths", "reports"}
 """These are P or O, and a little more."""
 
 

@@ -9,9 +9,12 @@ import pytest
 from kvproof.checkers.explore import explore
 from kvproof.checkers.transitions import transitions
 from kvproof.machine import Machine, Model
+from kvproof.machine.scope import Scope
 from kvproof.spec.pool import Pool
 from kvproof.spec.pool.calls import Calls
 from kvproof.spec.pool.deferred import Deferred
+from kvproof.spec.pool.lengths import Lengths
+from tests.smt import broken_lengths
 
 from . import pools
 from .chains import alone
@@ -56,6 +59,26 @@ def test_calls_that_may_be_refused_lead_nowhere_else() -> None:
     assert (report.violations, report.complete) == ([], True)
     assert report.states == GOLDEN["two blocks"][1]
     assert report.transitions > GOLDEN["two blocks"][2]
+
+
+TWO_TOKENS: dict[str, Any] = {"tokens": [2, 2], "block_tokens": 1, "need": [3, 3]}
+
+
+def of_two_tokens(machine: type[Machine], limit: int) -> Scope:
+    """Two requests of two blocks and of what they go on to write, both of which can be cached."""
+    three = {"prompt": [[0, 1, 1]] * 2, "limit": [limit] * 2, "blocks": 3}
+    return pools.scope(machine, **pools.CHAINED | three | TWO_TOKENS)
+
+
+def test_a_lookup_ends_before_the_last_token() -> None:
+    report = explore(Lengths, of_two_tokens(Lengths, 1))
+    assert (report.violations, report.complete, report.unreached) == ([], True, [])
+
+
+@pytest.mark.parametrize(("mutant", "prop", "limit"), broken_lengths.BROKEN)
+def test_a_limit_that_does_not_follow_from_the_length_is_found(mutant: type[Machine], prop: str, limit: int) -> None:
+    found = explore(mutant, of_two_tokens(mutant, limit)).violations
+    assert prop in {v.name for v in found}
 
 
 def test_what_is_left_behind_waits_for_the_last_step_that_reads_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvproof.machine import Bool, Machine, none, when
+from kvproof.machine import Bool, Machine, all_of, none, when
 from kvproof.spec.offload import HostBlock, Worker
 from kvproof.spec.offload.reports import Number, Reports
 from kvproof.spec.pool import Block
@@ -27,7 +27,7 @@ class HearsTwice(Reports):
     def hear_store(self, t: Number, w: Worker, ok: Bool) -> Bool:
         """A worker says that it is done with a store."""
         super().hear_store(t, w, ok)
-        return self.store_to[t] != none
+        return all_of(self.store_to[t] != none)
 
 
 class FreesTwice(Reports):
@@ -72,7 +72,7 @@ class HearsNobody(Reports):
     def hear_load(self, t: Number, w: Worker, ok: Bool) -> Bool:
         """A worker says that it is done with a load."""
         self.require(self.load_to[t] != none)
-        return self.load_to[t] == none
+        return all_of(self.load_to[t] == none)
 
 
 class KeepsItsNumber(Reports):

@@ -12,11 +12,12 @@ from kvproof.spec.pool import Block, Pool
 from kvproof.spec.pool.calls import Calls
 from kvproof.spec.pool.deferred import Deferred
 from kvproof.spec.pool.keys import Keys, UntaggedKeys
+from kvproof.spec.pool.lengths import Lengths
 from kvproof.spec.pool.linked_list import LinkedPool
 from kvproof.spec.pool.statistics import Statistics
 
 from ..proofs import of_this_run
-from . import broken_calls, broken_deferred
+from . import broken_calls, broken_deferred, broken_lengths
 from .test_tiers import step_that_breaks
 
 
@@ -24,7 +25,7 @@ def open_ends(report: ProveReport) -> list[tuple[str, str, str, str]]:
     return [(o.action, o.goal, o.verdict, o.note) for o in report.obligations if o.verdict != "proved"]
 
 
-BESIDE_P = [pytest.param(machine, marks=pytest.mark.nightly) for machine in (Calls, Deferred)]
+BESIDE_P = [pytest.param(machine, marks=pytest.mark.nightly) for machine in (Calls, Deferred, Lengths)]
 
 
 @pytest.mark.parametrize("machine", [LinkedPool, Statistics, Keys, *BESIDE_P], ids=lambda m: m.__name__)
@@ -37,6 +38,10 @@ def test_what_comes_beside_p_is_proved(machine: type[Pool]) -> None:
     """The actions that P does not have, and what follows; that P's own keep all of it is proved at night."""
     added = [name for name in Model.of(machine).actions if name not in Model.of(Pool).actions]
     assert open_ends(prove(machine, only=[*added, "every state"], proofs=of_this_run())) == []
+
+
+def test_where_a_lookup_ends_follows_from_the_length() -> None:
+    assert open_ends(prove(Lengths, only=["hit", "every state"], proofs=of_this_run())) == []
 
 
 def test_the_linked_list_is_one_theorem_with_the_pool() -> None:
@@ -156,6 +161,14 @@ def test_a_fault_of_refusing_or_waiting_is_refuted(mutant: type[Pool], action: s
     found = step_that_breaks(mutant, action, goal)
     assert found is not None
     assert (found.goal, found.replayed) == (goal, True)
+
+
+@pytest.mark.parametrize(("mutant", "prop"), [row[:2] for row in broken_lengths.BROKEN])
+def test_a_limit_that_does_not_follow_from_the_length_is_refuted(mutant: type[Machine], prop: str) -> None:
+    found = step_that_breaks(mutant, "hit", prop)
+    assert found is not None
+    assert found.replayed
+    assert "P14" in found.rule
 
 
 def test_untagged_keys_collide() -> None:
