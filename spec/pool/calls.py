@@ -14,7 +14,22 @@ from __future__ import annotations
 
 from typing import Self
 
-from ...machine import Bool, Index, Int, action, all_of, can, forall, iff, implies, ite, sometimes, step, when
+from ...machine import (
+    Bool,
+    Index,
+    Int,
+    action,
+    all_of,
+    can,
+    corollary,
+    forall,
+    iff,
+    implies,
+    ite,
+    sometimes,
+    step,
+    when,
+)
 from ..pool import Block, Hash, Pool, Position, Request, Slot
 
 __all__ = ["Calls"]
@@ -165,6 +180,17 @@ class Calls(Pool):
         """It is refused exactly while a block is referenced; otherwise nothing can be found any more."""
         is_idle = forall(Block, lambda b: before.ref_cnt[b] == 0)
         return iff(result, is_idle) & implies(result, self.cached[h].is_empty())
+
+    @corollary("P7, P9, P11, P15")
+    def everything_can_be_asked(self, r: Request, k: Position, b: Block) -> Bool:
+        """Of anybody, in every state; but nobody asks for nothing, and what somebody holds is freed by who holds it."""
+        is_held_by_nobody = (b != self.null.value) & (self.ref_cnt[b] == 0)
+        return all_of(
+            can(self.ask_to_enter, r) & can(self.send_away, r) & can(self.ask_to_reset),
+            can(self.ask_for, r, k + 1) & ~can(self.ask_for, r, 0),
+            can(self.return_last, r, k + 1) & ~can(self.return_last, r, 0),
+            iff(can(self.free_without_hold, b), is_held_by_nobody),
+        )
 
     # -------------------------------------------------------------------------------- what P says of its own actions
 
