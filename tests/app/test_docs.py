@@ -42,7 +42,7 @@ def test_what_the_table_of_offload_faults_names_exists() -> None:
     text = (ROOT / "docs/offload.md").read_text()
     table = [line for line in text.splitlines() if line.startswith("|")]
     of_machine = {c for line in table[2:] for c in re.findall(r"`([a-z]+(?:_[a-z]+){3,})`", line)}
-    names = {p.split(".")[1] for p in PROPERTIES if p.startswith("Offload.")} | TESTS
+    names = {p.split(".")[1] for p in PROPERTIES if p.startswith(("Offload.", "Reports."))} | TESTS
     assert len(of_machine) >= 10
     assert of_machine <= names
 
