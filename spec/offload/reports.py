@@ -311,6 +311,11 @@ class Reports(Offload):
         """As in O."""
         return super().a_transfer_ends_once(before)
 
+    @step("O2, P10", of=("report_store", "report_load", "fail_abandoned_load", "hear_store", "hear_load"))
+    def a_block_that_a_transfer_held_goes_where_the_dialect_says(self, before: Self, b: Block, c: Block) -> Bool:
+        """As in O."""
+        return super().a_block_that_a_transfer_held_goes_where_the_dialect_says(before, b, c)
+
     @step("O1, P5", unless=("offer", "scan", "report_store", "reset", "hear_store"))
     def what_is_found_on_the_host_stays(self, before: Self, c: HostBlock, h: Hash) -> Bool:
         """As in O."""

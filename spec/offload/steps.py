@@ -118,6 +118,13 @@ class OffloadSteps(OffloadActions, abstract=True):
         """As the blocks of a table do."""
         return self._unpinned_in_order(before, r)(i, j, c, d)
 
+    @step("O2, P10", of=("report_store", "report_load", "fail_abandoned_load"))
+    def a_block_that_a_transfer_held_goes_where_the_dialect_says(self, before: Self, b: Block, c: Block) -> Bool:
+        """When nobody else holds it: to the tail; in the dialect `split`, without a hash, to the head."""
+        is_new = self.free.has(b) & ~before.free.has(b)
+        to_the_head = self._belongs_to_the_head(b)
+        return implies(is_new & before.free.has(c), iff(self.free.before(b, c), to_the_head))
+
     @step("P9, P10", unless=("hit", "allocate", "skip", "load", "scan"))
     def the_free_queue_keeps_its_order(self, before: Self, b: Block, c: Block) -> Bool:
         """As in P; beside requests, loads and scans take from it."""
