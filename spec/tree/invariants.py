@@ -60,6 +60,13 @@ class TreeInvariants(TreeActions, abstract=True):
         return implies((self.page[a] != none) & (self.page[a] == self.page[b]), a == b)
 
     @invariant("R2")
+    def a_page_is_one_entrys_own(self, r: Request, i: Position, q: Request, j: Position, p: Page) -> Bool:
+        """No two requests have one page for themselves, and none has it twice."""
+        is_one = (self.table[r, i] == p) & ~self.holds[r, i]
+        is_other = (self.table[q, j] == p) & ~self.holds[q, j]
+        return implies(is_one & is_other, (r == q) & (i == j))
+
+    @invariant("R2")
     def pages_add_up(self) -> Bool:
         """Free, evictable, protected and private pages are all pages."""
         in_tree = self.evictable.value + self.protected.value

@@ -240,6 +240,22 @@ class LooksAtNothing(PrefixTree):
 
 
 # Which action breaks which property.
+class HandsOutAPageTwice(PrefixTree):
+    """The pages of an allocation are one page."""
+
+    def allocate(self, r: Request, n: Int) -> None:
+        """Take the page at the head n times, and then out of the queue."""
+        self.require(self.running[r])
+        self.require(n >= 1)
+        self.require(self.length[r] + n <= self.need[r])
+        self.require(n <= self.free.size)
+        p = self.free.head()
+        self.free.remove(p)
+        with self.loop(n):
+            self.table[r, self.length[r]] = p
+            self.length[r] = self.length[r] + 1
+
+
 BROKEN: list[tuple[type[Machine], str, str]] = [
     (SplitForgetsLocks, "hit", "a_node_has_one_lock_ref"),
     (MatchSplitsNothing, "hit", "a_lock_stands_on_a_node"),
@@ -247,6 +263,7 @@ BROKEN: list[tuple[type[Machine], str, str]] = [
     (MatchTakesNoLock, "hit", "lock_ref_counts_locks"),
     (SizesStayWithLocks, "hit", "sizes_are_counted_by_lock"),
     (LocksTheNodeOnly, "hit", "lock_ref_counts_locks"),
+    (HandsOutAPageTwice, "allocate", "a_page_is_one_entrys_own"),
     (AdoptsWhatIsThere, "check_in", "every_page_is_in_one_place"),
     (KeepsDuplicates, "check_in", "every_page_is_in_one_place"),
     (FreesWhatWasAdopted, "check_in", "every_page_is_in_one_place"),
