@@ -9,7 +9,9 @@ from ..checkers.trace import Trace, write_itf
 from ..engines.vllm.sanitizer.judging import Call, Verdict
 from ..errors import ExitStatus, UsageError
 from ..spec.rules import RULES
+from ..testing.chunk_incidents import is_of_chunks
 from ..testing.incidents import Incident, Judgement, incident_of, judged
+from .chunk_replay import replay_chunks
 from .output import Output
 from .schema import runs as schema
 from .written import writing
@@ -29,10 +31,12 @@ def replay_incident(output: Output, name: str, recorded: Trace, target: str | No
     """
     if target is not None:
         raise UsageError(f"{name} is what was seen of a running engine, and runs on no target; leave --target out")
-    incident = incident_of(recorded, name)
+    incident = None if is_of_chunks(recorded) else incident_of(recorded, name)
     if itf is not None:
         with writing(itf):
             write_itf(itf, recorded)
+    if incident is None:
+        return replay_chunks(output, name, recorded)
     judgement = judged(incident)
     for line in _told(name, recorded, incident, judgement):
         output.line(line)

@@ -17,6 +17,7 @@ from ..judge.ghost import Ghost
 from ..judge.oracles.counting import CountingOracle
 from ..judge.record import Group, PoolState, State, Step, Tier, World
 from ..untrusted import limits
+from .chunk_incidents import is_of_chunks
 
 __all__ = ["LEVEL", "Incident", "Judgement", "incident_of", "judged", "shrunk"]
 
@@ -164,8 +165,10 @@ def shrunk(trace: Trace, name: str) -> Trace:
     A state is kept where it is what broke the rule.
 
     Raises:
-        TraceError: as `incident_of`; or the rule is not broken by what it tells.
+        TraceError: as `incident_of`; the rule is not broken by what it tells; or it is about a chunk manager.
     """
+    if is_of_chunks(trace):
+        raise TraceError(f"{name} is about a chunk manager, of which every call counts; it cannot be made smaller")
     incident = incident_of(trace, name)
     if judged(incident).outcome != "same":
         raise TraceError(f"{name} does not show the fault that it was written for; see kvproof replay {name}")

@@ -1,4 +1,4 @@
-"""Attaching to an installed vLLM: its block pool and its scheduler are wrapped as soon as they are imported."""
+"""Attaching to an installed vLLM: its block pool, its chunk manager and its scheduler are wrapped once imported."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import functools
 import importlib.abc
 import importlib.metadata
 import inspect
+import re
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from .chunk_observing import CHUNK_METHODS
+from .chunk_watch import ChunkWatch
 from .observing import METHODS, Method
 from .settings import Settings, read
 from .watch import ViolationError, Watch
@@ -23,26 +26,43 @@ OLDEST: Final = (0, 20)
 NEWEST: Final = (0, 33)
 """The releases that are known, by their first two numbers; each must also look as it should (`refusal`)."""
 
-POOL: Final = "vllm.v1.core.block_pool"
 SCHEDULER: Final = "vllm.v1.core.sched.scheduler"
+HASH: Final = re.compile(r"""b'(?:[^'\\]|\\.)*'|b"(?:[^"\\]|\\.)*\"""")
+"""Bytes, as Python quotes them."""
 MARK: Final = "_kvproof_watch"
-"""The attribute of a pool that has its watch."""
+"""The attribute of a pool or manager that has its watch."""
 
 _NONE: Final[dict[str, Any]] = {}
 
-_pools: list[weakref.ref[Any]] = []
-"""All pools of this process that are watched."""
+
+class Subject(NamedTuple):
+    """A class of the engine that is watched."""
+
+    module: str
+    name: str
+    plural: str
+    methods: Mapping[str, Method]
+    watch: Callable[[Any, Settings, str, int], Watch | ChunkWatch]
+    ones: list[weakref.ref[Any]]
+    """All of this process that are watched."""
+
+
+POOLS: Final = Subject("vllm.v1.core.block_pool", "BlockPool", "block pools", METHODS, Watch, [])
+CHUNKS: Final = Subject(
+    "vllm.v1.kv_offload.cpu.manager", "CPUOffloadingManager", "chunk managers", CHUNK_METHODS, ChunkWatch, []
+)
 
 
 def arm() -> None:
-    """Watch the block pools of this process, from now on; what is wrong with the settings or the release is said."""
+    """Watch the pools and managers of this process, from now on; settings or releases that are wrong are said."""
     try:
         settings = read()
     except ValueError as error:
         _say(f"the sanitizer is not attached: {error}")
         return
     actions: dict[str, Callable[[ModuleType], None]] = {
-        POOL: lambda module: _attach_pool(module, settings),
+        POOLS.module: lambda module: _attach(module, POOLS, settings),
+        CHUNKS.module: lambda module: _attach(module, CHUNKS, settings),
         SCHEDULER: lambda module: _attach_scheduler(module),
     }
     later = {name: action for name, action in actions.items() if name not in sys.modules}
@@ -52,52 +72,58 @@ def arm() -> None:
         sys.meta_path.insert(0, _Finder(later))
 
 
-def refusal(version: str, pool: type) -> str:
-    """Why the sanitizer does not attach to a release; nothing where it does."""
+def refusal(version: str, cls: type, methods: Mapping[str, Method]) -> str:
+    """Why the sanitizer does not attach to a class of a release; nothing where it does."""
     numbers = tuple(int(part) for part in version.partition("+")[0].split(".")[:2] if part.isdecimal())
     if not OLDEST <= numbers <= NEWEST:
         known = " to ".join(".".join(map(str, release)) for release in (OLDEST, NEWEST))
         return f"vLLM {version} is no release that it knows ({known})"
-    for name, method in METHODS.items():
-        target = getattr(pool, name, None)
+    for name, method in methods.items():
+        target = getattr(cls, name, None)
         if target is None and not method.always:
             continue
         names = tuple(inspect.signature(target).parameters)[1:] if callable(target) else ()
         if target is None or names[: len(method.parameters)] != method.parameters:
-            return f"{pool.__name__}.{name} of vLLM {version} is not as it knows it"
+            return f"{cls.__name__}.{name} of vLLM {version} is not as it knows it"
     return ""
 
 
 # --------------------------------------------------------------------------------------------------------- wrapping
 
 
-def _attach_pool(module: ModuleType, settings: Settings) -> None:
+def _attach(module: ModuleType, subject: Subject, settings: Settings) -> None:
     version = importlib.metadata.version("vllm")
-    pool = module.BlockPool
-    if why := refusal(version, pool):
-        _say(f"the sanitizer is not attached, and the engine runs on unchanged: {why}")
+    cls: Any = getattr(module, subject.name)
+    if why := refusal(version, cls, subject.methods):
+        _say(f"the sanitizer is not attached to {subject.plural}, and the engine runs on unchanged: {why}")
         return
     release = version.partition("+")[0]
-    made = pool.__init__
+    made = cls.__init__
 
     @functools.wraps(made)
     def begins(self: Any, *args: Any, **kwargs: Any) -> None:
         made(self, *args, **kwargs)
-        if MARK not in self.__dict__:
-            setattr(self, MARK, Watch(self, settings, release, len(_pools)))
-            _pools.append(weakref.ref(self))
+        if MARK in self.__dict__:
+            return
+        try:
+            setattr(self, MARK, subject.watch(self, settings, release, len(subject.ones)))
+        except Exception as error:
+            _say(f"the sanitizer does not watch one of the {subject.plural}: {error}")
+            return
+        subject.ones.append(weakref.ref(self))
 
-    pool.__init__ = begins
-    for name, method in METHODS.items():
-        if hasattr(pool, name):
-            setattr(pool, name, _watched(getattr(pool, name), method))
-    _say(f"the sanitizer watches the block pools of vLLM {release}")
+    cls.__init__ = begins
+    for name, method in subject.methods.items():
+        if hasattr(cls, name):
+            setattr(cls, name, _watched(getattr(cls, name), method))
+    _say(f"the sanitizer watches the {subject.plural} of vLLM {release}")
 
 
 def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]:
     """A method that does what it did, and is seen."""
     before, after, parameters = method.before, method.after, method.parameters
     count = len(parameters)
+    usual = {name: each.default for name, each in inspect.signature(original).parameters.items()}
 
     @functools.wraps(original)
     def watched(pool: Any, *args: Any, **kwargs: Any) -> Any:
@@ -106,9 +132,8 @@ def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]
             return original(pool, *args, **kwargs)
         given, rest = args, kwargs
         if len(args) < count:
-            try:
-                given = args + tuple([kwargs[name] for name in parameters[len(args) :]])
-            except KeyError:
+            given = args + tuple([kwargs[name] if name in kwargs else usual[name] for name in parameters[len(args) :]])
+            if any(each is inspect.Parameter.empty for each in given):
                 return original(pool, *args, **kwargs)  # It has its own words for that.
             rest = kwargs if len(kwargs) > len(given) - len(args) else _NONE
             if rest:
@@ -121,12 +146,12 @@ def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]
         try:
             answer = original(pool, *given, **rest)
         except Exception as error:
-            saw(watch, pool, seen, None, f"{type(error).__name__}: {error}"[:500])
+            saw(watch, pool, seen, None, _words(error))
             raise
         saw(watch, pool, seen, answer, "")
         return answer
 
-    def saw(watch: Watch, pool: Any, seen: Any, answer: Any, error: str) -> None:
+    def saw(watch: Watch | ChunkWatch, pool: Any, seen: Any, answer: Any, error: str) -> None:
         try:
             watch.saw(pool, after(pool, watch.steps, seen, answer, error))
         except ViolationError:
@@ -145,7 +170,7 @@ def _attach_scheduler(module: ModuleType) -> None:
     def update_from_output(self: Any, *args: Any, **kwargs: Any) -> Any:
         answer = processed(self, *args, **kwargs)
         own = self.kv_cache_manager.block_pool
-        for reference in _pools:
+        for reference in (*POOLS.ones, *CHUNKS.ones):
             pool = reference()
             watch = pool.__dict__.get(MARK) if pool is not None else None
             if watch is None or not watch.alive:
@@ -161,10 +186,15 @@ def _attach_scheduler(module: ModuleType) -> None:
     scheduler.update_from_output = update_from_output
 
 
-def _gave_up(watch: Watch, fault: Exception) -> None:
+def _words(error: Exception) -> str:
+    """What was raised: its type and its words, without the hashes that these may quote."""
+    return HASH.sub("a hash", f"{type(error).__name__}: {error}")[:500]
+
+
+def _gave_up(watch: Watch | ChunkWatch, fault: Exception) -> None:
     """Whatever goes wrong in the sanitizer, the engine goes on without it."""
     watch.alive = False
-    _say(f"the sanitizer failed and watches this pool no longer: {type(fault).__name__}: {fault}")
+    _say(f"the sanitizer failed and watches this one no longer: {type(fault).__name__}: {fault}")
 
 
 def _say(text: str) -> None:

@@ -22,7 +22,7 @@ from ..worker.vllm_reading import told
 from .judging import Call, Verdict
 from .settings import Settings
 
-__all__ = ["Incident", "sentence_of"]
+__all__ = ["Incident", "filed", "first_line", "sentence_of"]
 
 _OURS = str(Path(__file__).resolve().parent)
 _FRAMES = 40
@@ -54,18 +54,8 @@ class Incident:
     """Whether the last of the calls broke the rule; else the state."""
 
     def written(self) -> str:
-        """Write it into its folder, whole or not at all, and return what there is to say of it."""
-        verdict = self.verdict
-        what = f"{verdict.rule} is broken in block pool {self.number}: {verdict.text}. {sentence_of(verdict.rule)}"
-        stem = re.sub(r"[^A-Za-z0-9]+", "-", f"{verdict.rule}-{verdict.kind}").strip("-")
-        name = f"{stem}-{os.getpid()}-{self.number}.jsonl"
-        try:
-            path = self.settings.folder / name
-            self.settings.folder.mkdir(parents=True, exist_ok=True)
-            _write(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in self.lines()))
-        except OSError as error:
-            return f"{what} The incident cannot be written to {self.settings.folder}: {error.strerror or error}."
-        return f"{what} The incident: {path}; see kvproof replay {path}"
+        """Write it into its folder, and return what there is to say of it."""
+        return filed(self.settings, self.verdict, f"block pool {self.number}", str(self.number), self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
         """The lines of the trace."""
@@ -79,41 +69,82 @@ class Incident:
                 "holds": self.holds,
             }
             operations.append({"op": "state", "args": {}, "snapshot": last})
-        verdict = self.verdict
-        header = {
-            "format": "kvproof-trace",
-            "version": 1,
-            "subject": f"vllm=={self.release}",
-            "level": "sanitizer",
-            "sizes": {"blocks": len(self.pool.blocks)},
-            "dialect": {
-                "sanitizer": 1,
-                "violation": {
-                    "rule": verdict.rule,
-                    "oracle": verdict.kind,
-                    "key": [],
-                    "text": verdict.text,
-                    "at": len(self.calls) - 1 if self.by_call else len(operations) - 1,
-                    "blocks": list(verdict.blocks),
-                    "sentence": sentence_of(verdict.rule),
-                },
-                "also": [{"rule": v.rule, "oracle": v.kind, "text": v.text} for v in self.also],
-                "pool": {
-                    "number": self.number,
-                    "kind": type(self.pool).__name__,
-                    "null": self.pool.null_block.block_id,
-                    "caching": bool(self.pool.enable_caching),
-                    "exact": self.exact,
-                },
-                "steps": self.steps,
-                "stack": _stack(),
-                "versions": {"vllm": self.release, "python": platform.python_version()},
-            },
-            "kit": self.settings.kit,
-            "note": f"{verdict.rule} ({verdict.kind}): {verdict.text}",
-            "initial": {"pool": first} if first is not None else None,
+        about = {
+            "pool": {
+                "number": self.number,
+                "kind": type(self.pool).__name__,
+                "null": self.pool.null_block.block_id,
+                "caching": bool(self.pool.enable_caching),
+                "exact": self.exact,
+            }
         }
+        header = first_line(
+            self.release,
+            self.settings,
+            self.steps,
+            len(self.pool.blocks),
+            (self.verdict, *self.also),
+            len(self.calls) - 1 if self.by_call else len(operations) - 1,
+            about,
+        )
+        header["initial"] = {"pool": first} if first is not None else None
         return [header, *operations, {"end": True, "operations": len(operations)}]
+
+
+def first_line(
+    release: str,
+    settings: Settings,
+    steps: int,
+    blocks: int,
+    verdicts: Sequence[Verdict],
+    at: int,
+    about: dict[str, Any],
+) -> dict[str, Any]:
+    """The first line of an incident.
+
+    ``verdicts``: what is wrong, the fault that it is written for first; ``at``: which operation shows that;
+    ``about``: whose incident it is.
+    """
+    verdict, *also = verdicts
+    return {
+        "format": "kvproof-trace",
+        "version": 1,
+        "subject": f"vllm=={release}",
+        "level": "sanitizer",
+        "sizes": {"blocks": blocks},
+        "dialect": {
+            "sanitizer": 1,
+            "violation": {
+                "rule": verdict.rule,
+                "oracle": verdict.kind,
+                "key": [],
+                "text": verdict.text,
+                "at": at,
+                "blocks": list(verdict.blocks),
+                "sentence": sentence_of(verdict.rule),
+            },
+            "also": [{"rule": v.rule, "oracle": v.kind, "text": v.text} for v in also],
+            **about,
+            "steps": steps,
+            "stack": _stack(),
+            "versions": {"vllm": release, "python": platform.python_version()},
+        },
+        "kit": settings.kit,
+        "note": f"{verdict.rule} ({verdict.kind}): {verdict.text}",
+    }
+
+
+def filed(settings: Settings, verdict: Verdict, whose: str, suffix: str, lines: Sequence[dict[str, Any]]) -> str:
+    """Write an incident, whole or not at all, and return what there is to say of it."""
+    what = f"{verdict.rule} is broken in {whose}: {verdict.text}. {sentence_of(verdict.rule)}"
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", f"{verdict.rule}-{verdict.kind}").strip("-")
+    path = settings.folder / f"{stem}-{os.getpid()}-{suffix}.jsonl"
+    try:
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        _write(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    except OSError as error:
+        return f"{what} The incident cannot be written to {settings.folder}: {error.strerror or error}."
+    return f"{what} The incident: {path}; see kvproof replay {path}"
 
 
 def _arguments(call: Call) -> dict[str, Any]:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-from marshal import dumps, loads
 from typing import Any, Final
 
 from ..worker.vllm_reading import deferred, raw_state, tables
 from .incident import Incident
 from .judging import Call, Verdict, as_due, judge_call, judge_state
+from .ring import Ring
 from .settings import Settings
 
 __all__ = ["ViolationError", "Watch"]
 
-MOST_WEIGHT: Final = 400_000
-"""How much the ring holds, in numbers: some ten megabytes, and a trace that the kit reads."""
-PACKED_AT_ONCE: Final = 64
-"""How many calls are packed together."""
 MOST_BLOCKS: Final = 100_000
 """In larger pools states are checked, but not kept."""
 MOST_INCIDENTS: Final = 10
@@ -37,12 +33,7 @@ class Watch:
         self._settings = settings
         self._release = release
         self._number = number
-        self._packed: list[bytes] = []
-        """The calls but the last ones, some at a time: thousands of small tuples that live on would keep Python's
-        garbage collector busy in the engine."""
-        self._fresh: list[tuple[Any, ...]] = []
-        """The last calls, by their fields."""
-        self._weight = 0
+        self._ring = Ring()
         self._since = 0
         self._kept = len(pool.blocks) <= MOST_BLOCKS
         self._start = raw_state(pool) if self._kept else None
@@ -54,14 +45,10 @@ class Watch:
         Raises:
             ViolationError: it breaks a rule, and the engine is to be stopped.
         """
-        self._fresh.append(fields)
-        self._weight += 12 + 5 * len(fields[2])
+        self._ring.add(fields, 12 + 5 * len(fields[2]))
         if not as_due(fields) and (verdict := judge_call(Call(*fields))) is not None:
             self._report(pool, verdict, {}, (), False, by_call=True)
-        if len(self._fresh) >= PACKED_AT_ONCE:
-            self._packed.append(dumps(self._fresh))
-            self._fresh = []
-        if self._weight > MOST_WEIGHT:
+        if self._ring.full:
             # Within a step the tables may lag behind the pool: its holders are left out.
             self._check(pool, {}, (), False)
 
@@ -96,7 +83,7 @@ class Watch:
             self._report(pool, verdicts[0], of_requests, holds, exact, tuple(verdicts[1:]))
         # What comes next begins here, broken or not.
         self._start = state if self._kept else None
-        self._packed, self._fresh, self._weight, self._since = [], [], 0, 0
+        self._ring, self._since = Ring(), 0
 
     def _report(
         self,
@@ -120,7 +107,7 @@ class Watch:
                 verdict=verdict,
                 also=also,
                 start=self._start,
-                calls=[Call(*fields) for packed in (*self._packed, dumps(self._fresh)) for fields in loads(packed)],
+                calls=[Call(*fields) for fields in self._ring.calls()],
                 state=raw_state(pool) if self._kept else None,
                 tables=of_requests,
                 holds=list(holds),
