@@ -101,6 +101,10 @@ def test_an_incident_shows_the_same_rule_at_the_same_operation_again(
     assert "it cannot be made smaller" in capsys.readouterr().err
 
 
+def test_it_stops_the_engine_only_when_told_to(played: Played) -> None:
+    assert "stopped ViolationError O7" in played.said
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

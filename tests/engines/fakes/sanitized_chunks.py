@@ -185,6 +185,15 @@ def main():
             play()
         for cls, method, original in kept:
             setattr(cls, method, original)
+    print("fault stop", file=sys.stderr, flush=True)
+    level = CpuManagerLevel(HOST)
+    manager = level._manager._back
+    manager._kvproof_watch._settings = manager._kvproof_watch._settings._replace(stop=True)
+    try:
+        manager.complete_store([], None)
+        manager.complete_store([b"never offered"], None, success=False)
+    except Exception as error:
+        print("stopped", type(error).__name__, error, flush=True)
 
 
 main()

@@ -21,6 +21,12 @@ STORING: Final = -1
 Entry = tuple[int, int] | None
 """What the manager has for a key: its chunk, and the loads in flight or `STORING`. None: nothing."""
 
+_LOST: Final = {
+    STORING: ("O2", "a store lost its chunk", "is being stored"),
+    0: ("P5", "an entry is lost", "was stored"),
+    1: ("O5", "a load lost its chunk", "is being loaded"),
+}
+"""What it is that an entry is gone, by its count."""
 _COUNTERS: Final = ("chunks that hold nothing", "chunks that can be evicted", "chunks that are being written")
 
 
@@ -260,7 +266,7 @@ def _differing(due: Entry, found: Entry, when: str) -> Verdict:
         return Verdict("P5", "entry without a store", text, (found[0],))
     chunk, count = due
     if found is None or found[0] != chunk:
-        rule, kind, what = {STORING: ("O2", "a store lost its chunk", "is being stored"), 0: _GONE}.get(count, _PINNED)
+        rule, kind, what = _LOST[min(count, 1)]
         return Verdict(rule, kind, f"what {what} in chunk {chunk} is there no longer, {when}", (chunk,))
     if found[1] < STORING:
         return Verdict("P2", "negative count", f"chunk {chunk} has a ref_cnt of {found[1]} {when}", (chunk,))
@@ -272,10 +278,6 @@ def _differing(due: Entry, found: Entry, when: str) -> Verdict:
         return Verdict("P5", "stored and cannot be loaded", text, (chunk,))
     text = f"chunk {chunk} has a ref_cnt of {found[1]} {when}, and {count} loads in flight"
     return Verdict("P2", "references of chunks", text, (chunk,))
-
-
-_GONE: Final = ("P5", "an entry is lost", "was stored")
-_PINNED: Final = ("O5", "a load lost its chunk", "is being loaded")
 
 
 def _counted(books: Books, counters: Sequence[int]) -> Verdict | None:
