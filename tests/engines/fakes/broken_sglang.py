@@ -75,9 +75,31 @@ def _stale_row(scheduler) -> None:
     _patch(scheduler.model_worker, "forward_batch_generation", launched)
 
 
+def _early_window(scheduler) -> None:
+    """Tokens are given up before they have left the window."""
+    evict = scheduler.tree_cache.evict_sliding_windows
+    early = lambda req, length, **how: evict(req, length + 4, **how)  # noqa: E731
+    _patch(scheduler.tree_cache, "evict_sliding_windows", early)
+
+
+def _kept_window(scheduler) -> None:
+    """What is said to have left the window is not freed."""
+    _patch(scheduler.token_to_kv_pool_allocator, "free_swa_segment", lambda _slots, **_how: None)
+
+
 _FAULTS = {
     fault.__name__.removeprefix("_").replace("_", " "): fault
-    for fault in (_no_release, _no_unlock, _wrong_relay, _early_free, _lost_abort, _never_admits, _stale_row)
+    for fault in (
+        _no_release,
+        _no_unlock,
+        _wrong_relay,
+        _early_free,
+        _lost_abort,
+        _never_admits,
+        _stale_row,
+        _early_window,
+        _kept_window,
+    )
 }
 _undo: list = []
 

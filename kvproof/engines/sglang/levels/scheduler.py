@@ -18,6 +18,9 @@ __all__ = ["more_oracles", "profiles", "traits"]
 
 _Play = Callable[[int, int, int, int], Op]
 
+_ALL = 99
+"""More pages than there are."""
+
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
 
@@ -45,6 +48,14 @@ def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
             _setup(**tight, overlap=st.booleans(), pages=st.integers(24, 40), rows=st.just(8)), _QUIET
         ),
         "events": _cases(_setup(**chunk, events=st.just(True), overlap=st.booleans())),
+        "windows with room": _cases(
+            _setup(**_WINDOW | {"window_pages": st.just(_ALL)}, **tight, overlap=st.booleans()), _PAUSED
+        ),
+        "windows": _cases(_setup(**_WINDOW, **chunk, overlap=st.booleans())),
+        "windows whole": _cases(_setup(**_WINDOW, overlap=st.booleans())),
+        "windows retracts": _cases(_setup(**_WINDOW, **tight, overlap=st.booleans()), _LONG),
+        "windows conversations": _cases(_setup(**_WINDOW, **tight, overlap=st.booleans()), _QUIET),
+        "windows rust": _cases(_setup(**_WINDOW, **tight, overlap=st.booleans(), core=st.just("rust")), _PAUSED),
         "all": _cases(
             _setup(
                 **chunk,
@@ -85,6 +96,8 @@ def traits(_release: str) -> Traits:
             option("overlapping loop", "overlap", False),
             option("pages that are sorted", "sort", False),
             option("KV events", "events", False),
+            option("window", "window", 0),
+            option("window of a prefix given up", "release", False),
             option("order of the queue", "order", "fcfs"),
             option("scheduling by priority", "priority", False),
             option("policy of eviction", "policy", "lru"),
@@ -97,7 +110,14 @@ def traits(_release: str) -> Traits:
             option("pages of several tokens", "page", 1),
         ),
         _fitting,
-        numbers={"page": (1, 2, 3, 4), "pages": tuple(range(2, 25)), "rows": (8, 3, 2, 1)},
+        numbers={
+            "page": (1, 2, 3, 4),
+            "pages": tuple(range(2, 25)),
+            "rows": (8, 3, 2, 1),
+            "window": tuple(range(1, 9)),
+            "window_pages": tuple(range(3, 25)),
+            "window_interval": (1, 2, 4),
+        },
         drained=lambda _case: [("round", {"tokens": [0]})],
     )
 
@@ -109,14 +129,30 @@ def _fitting(case: Case) -> Case:
 
 
 def _sound(setup: Setup) -> Setup:
-    """Chunks of whole pages, room for one token at least, and no mixing without chunks."""
+    """Chunks of whole pages, room for one token at least, and no mixing without chunks.
+
+    The window's pool is larger than a window and a page, and no larger than that of full attention.
+    """
     page, chunk = setup["page"], setup.get("chunk", 0)
     made = setup | {"pages": max(setup["pages"], -(-8 // page))}
+    if setup.get("window"):
+        least = setup["window"] // page + 2
+        made["pages"] = max(made["pages"], least)
+        made["window_pages"] = min(max(setup.get("window_pages", 0), least), made["pages"])
     if chunk:
         made["chunk"] = -(-chunk // page) * page
     elif made.get("mixed"):
         made["mixed"] = False
     return made
+
+
+_WINDOW: dict[str, st.SearchStrategy[Any]] = {
+    "window": st.integers(1, 8),
+    "window_pages": st.integers(3, 16),
+    "window_interval": st.sampled_from([1, 2, 4]),
+    "release": st.booleans(),
+    "events": st.booleans(),
+}
 
 
 def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:

@@ -2,7 +2,7 @@
 
 from sglang.srt.mem_cache import events
 
-__all__ = ["lora_names", "name_adapter"]
+__all__ = ["lora_names", "make_requests", "name_adapter"]
 
 _OF_REQUESTS = hasattr(events, "KvEventLoraNames")
 """Since 0.5.23 a request says which namespace is an adapter's; before, the adapter's id did."""
@@ -19,3 +19,12 @@ def name_adapter(names, req, adapter: str) -> None:
         names.register(req, adapter)
     else:
         names.register(lora_id=req.lora_id, lora_name=adapter)
+
+
+def make_requests(kind: type) -> None:
+    """Let a scheduler make its requests of a kind of ours: before 0.5.23 it has no method for that, but a name."""
+    from sglang.srt.managers import scheduler
+    from sglang.srt.session import session_controller
+
+    if not hasattr(scheduler.Scheduler, "_create_generation_req"):
+        scheduler.Req = session_controller.Req = kind

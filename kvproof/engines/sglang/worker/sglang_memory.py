@@ -1,4 +1,4 @@
-"""What a cache of the level ``tree`` stands on: the release's allocators and rows, component by component.
+"""What a tree stands on: the release's allocators and rows, component by component.
 
 To the kit all of it is one tier of blocks: the pages of full attention from 1 on, behind them those of a sliding
 window, behind these the states of recurrent layers. Block 0 is nobody's; each pool of a release has such a one.
@@ -58,7 +58,8 @@ class Memory:
     recurrent layers (0: none).
     """
 
-    def __init__(self, setup: dict) -> None:
+    def __init__(self, setup: dict, rows: int = _ROWS, length: int | None = None) -> None:
+        """``rows`` requests of so many tokens each (as many as there are pages for, if it is not said)."""
         self.page, self.pages = setup["page"], setup["pages"]
         self.window, self.states = setup.get("window", 0), setup.get("states", 0)
         self.window_pages = setup.get("window_pages", self.pages) if self.window else 0
@@ -74,7 +75,7 @@ class Memory:
             self.allocator = SWATokenToKVPoolAllocator(*sizes, self.page, torch.float32, "cpu", pool, sort)
         else:
             self.allocator = made(self.page, self.pages, sort)
-        self.rows = self._rows()
+        self.rows = self._rows(rows, self.pages * self.page if length is None else length)
         self.components = (
             ComponentType.FULL,
             *([ComponentType.SWA] * bool(self.window)),
@@ -91,10 +92,9 @@ class Memory:
         envs.SGLANG_SWA_EVICTION_INTERVAL.set(setup.get("interval", 1))
         envs.SGLANG_OPT_RELEASE_PREFILL_SWA.set(bool(setup.get("release")))
 
-    def _rows(self):
-        length = self.pages * self.page
+    def _rows(self, rows: int, length: int):
         if not self.states:
-            return ReqToTokenPool(_ROWS, length, "cpu", False)
+            return ReqToTokenPool(rows, length, "cpu", False)
         one = SimpleNamespace(conv=[(1, 1)], temporal=(1, 1, 1))
         kinds = SimpleNamespace(conv=torch.float32, temporal=torch.float32)
         return HybridReqToTokenPool(
@@ -185,9 +185,7 @@ class Memory:
 
     def found(self, req, prefix) -> list[list[int]]:
         """Return the blocks that a lookup hands out, of each group."""
-        tables = [pages_of(prefix.tolist(), self.page)]
-        if self.window:
-            tables.append(self.window_blocks(prefix))
+        tables = self.attended(prefix)
         if self.states:
             source = req.kv.mamba_cow_src_index
             tables.append([] if source is None else self.state_blocks(source.view(-1)))
@@ -217,25 +215,26 @@ class Memory:
             count += self.rows.mamba_allocator.available_size()
         return {"free": blocks, "num_free": count}
 
-    def tables(self, req) -> list[list[int]]:
-        """Return a request's blocks of each group: its row, what of it is in the window, its states."""
-        row = self.rows.req_to_token[req.kv.req_pool_idx, : req.kv.kv_allocated_len].long()
-        tables = [pages_of(row.tolist(), self.page)]
-        if self.window:
-            tables.append(self.window_blocks(row))
-        return tables + ([self.own_states(req)] if self.states else [])
+    def attended(self, slots) -> list[list[int]]:
+        """Return the blocks of each kind of attention that slots are: of full attention, and of the window."""
+        return [pages_of(slots.tolist(), self.page), *([self.window_blocks(slots)] if self.window else [])]
 
-    def own(self, req) -> list[int]:
+    def tables(self, kv) -> list[list[int]]:
+        """Return a request's blocks of each group: its row, what of it is in the window, its states."""
+        row = self.rows.req_to_token[kv.req_pool_idx, : kv.kv_allocated_len].long()
+        return self.attended(row) + ([self.own_states(kv)] if self.states else [])
+
+    def own(self, kv) -> list[int]:
         """Return the blocks that are a request's own, and not the tree's."""
-        own = self.own_states(req)
-        if req.kv.holds_kv:
-            first = req.kv.cache_protected_len // self.page
-            own += [block for table in self.tables(req)[: 1 + bool(self.window)] for block in table[first:] if block]
+        own = self.own_states(kv)
+        if kv.holds_kv:
+            first = kv.cache_protected_len // self.page
+            own += [block for table in self.tables(kv)[: 1 + bool(self.window)] for block in table[first:] if block]
         return own
 
-    def own_states(self, req) -> list[int]:
+    def own_states(self, kv) -> list[int]:
         """Return the states that are a request's own."""
-        return self.state_blocks(req.kv.mamba_pool_idx.view(-1)) if self.states and req.kv.holds_mamba else []
+        return self.state_blocks(kv.mamba_pool_idx.view(-1)) if self.states and kv.holds_mamba else []
 
     def window_blocks(self, slots) -> list[int]:
         """Return the blocks of the window that slots of full attention go with; 0 where there is none."""

@@ -7,7 +7,7 @@ import torch
 from sglang.srt.managers.io_struct import AbortReq, FlushCacheReqOutput
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor.model_runner_components.ngram_embedding_manager import NgramEmbeddingManager
-from sglang_slots import pages_of
+from sglang_memory import Memory
 
 __all__ = ["EOS", "Model", "Outbox"]
 
@@ -21,9 +21,8 @@ class Model:
     def __init__(self, tell: Callable, sampled: Callable[[int], int], context: int) -> None:
         """``sampled`` is asked for the token of the i-th row of a batch; ``context`` is the longest text, in tokens."""
         self._tell, self._sampled = tell, sampled
-        self.rows: torch.Tensor
-        """Where each request's tokens are: the release's own table."""
-        self.page = 1
+        self.memory: Memory
+        """Where each request's tokens are: the release's own table and allocators."""
         self.model_config = SimpleNamespace(
             is_generation=True,
             is_multimodal=False,
@@ -51,21 +50,22 @@ class Model:
         """Tell what is computed, and return what each row samples."""
         ends, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
         counts = list(batch.extend_lens) if batch.forward_mode.is_extend() else [1] * len(ends)
-        tokens, slots = batch.input_ids.tolist(), batch.out_cache_loc.tolist()
+        tokens, slots = batch.input_ids.tolist(), batch.out_cache_loc
         launched = []
         for req, row, end, count in zip(batch.reqs, rows, ends, counts, strict=True):
             start = end - count
             run, tokens = tokens[:count], tokens[count:]
             written, slots = slots[:count], slots[count:]
             # It attends to what the row has of the tokens before, and writes where it is told to.
-            table = pages_of(self.rows[row, :start].tolist() + written, self.page)
+            before = self.memory.rows.req_to_token[row, :start].long()
             if not req.admitted:
                 req.admitted = True
                 limit = len(req.origin_input_ids) + len(req.output_ids) - 1
                 if req.session is None:
                     self._tell("lookup", req.rid, start, 0, limit)
-                self._tell("found", req.rid, [table[: -(-start // self.page)]], start)
-            self._tell("table", req.rid, 0, 0, table)
+                self._tell("found", req.rid, self.memory.attended(before), start)
+            for g, table in enumerate(self.memory.attended(torch.cat([before, written.long()]))):
+                self._tell("table", req.rid, g, 0, table)
             self._tell("compute", req.rid, start, run)
             launched.append((req, req.retraction_count, end))
         sampled = torch.tensor([self._sampled(at) for at in range(len(ends))], dtype=torch.int64)

@@ -15,10 +15,9 @@ from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang_clients import Client, Conversation
 from sglang_model import EOS, Model, Outbox
-from sglang_reading import Keys, cached_of, nodes_of, told_of
+from sglang_reading import Keys, cached_of, nodes_of, parts_of, told_of
 from sglang_requests import tenant_of, tokens_of
 from sglang_served import Served, configure
-from sglang_slots import free_pages, pages_of
 
 __all__ = ["SchedulerLevel"]
 
@@ -30,7 +29,7 @@ _STEPS = 400
 _USUAL = {
     "sort": False, "events": False, "overlap": False, "chunk": 0, "mixed": False, "order": "fcfs", "priority": False,
     "threshold": 0, "rows": 8, "budget": 64, "policy": "lru", "queue": None, "most": None, "interval": 0,
-    "conservative": 1.0, "core": "python",
+    "conservative": 1.0, "core": "python", "window": 0, "window_pages": None, "window_interval": 1, "release": False,
 }  # fmt: skip
 """Options of a setup, beside ``page`` and ``pages``."""
 
@@ -51,6 +50,15 @@ class Options:
             raise Refused("a chunk is whole pages")
         if self.mixed and not self.chunk:
             raise Refused("only chunks are mixed with decoding")
+        self.window_pages = self.window_pages or self.pages
+        if self.window and not self.window + self.page < self.window_pages * self.page <= self.pages * self.page:
+            raise Refused("the window's pool is larger than a window and a page, and no larger than the other")
+
+    @property
+    def memory(self) -> dict:
+        """What allocators and rows are made of (`Memory`)."""
+        named = {name: getattr(self, name) for name in ("page", "pages", "sort", "window", "window_pages", "release")}
+        return named | {"interval": self.window_interval}
 
     def configure(self) -> None:
         """Publish it as the release's configuration."""
@@ -98,47 +106,50 @@ class SchedulerLevel(Level):
         self.model = Model(self.tell, self._sampled, _CONTEXT)
         self.outbox = Outbox()
         self.served = Served(options, self.model, self.outbox, self)
-        self.model.rows, self.model.page = self.served.req_to_token_pool.req_to_token, self.page
+        self.model.memory = self.memory = self.served.memory
         recorder = KVCacheEventRecorder(
             enabled=self.events, page_size=self.page, lora_names=self.served.kv_event_lora_names
         )
         self.keys = Keys(recorder, self.page)
-        self.world = {
-            "groups": [{"kind": "full", "block": self.page}],
-            "tiers": {"device": {"blocks": options.pages + 1, "null": 0}},
-            "hash_block": self.page,
-            "notes": {} if self.events else {"keys": "tokens"},
-        }
+        # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
+        notes = {"dialect": {"reuse": "ordered"}} if options.window else {}
+        self.world = self.memory.world | {"notes": notes | ({} if self.events else {"keys": "tokens"})}
 
     def do(self, op: str, args: dict):
         """Do an operation, and tell what clients heard and which events it caused."""
         result = super().do(op, args)
         self._tell_ends()
         if self.events and result is not SKIPPED:
-            for effect in told_of(self.served.tree_cache.take_events(), self.keys, 0):
+            group = 0 if len(self.memory.components) == 1 else None
+            for effect in told_of(self.served.tree_cache.take_events(), self.keys, group):
                 self.tell(*effect)
             self.tell("boundary", "device")
         return result
 
     def state(self) -> dict:
         """Return the state of tree, allocator and rows."""
-        served = self.served
-        held = self._held()
-        tables = {r: pages_of(self._row(kv), self.page) for r, kv, _ in held}
-        own = {r: tables[r][kv.cache_protected_len // self.page :] for r, kv, _ in held}
-        allocator, cache = served.token_to_kv_pool_allocator, served.tree_cache
-        pool: dict = {"free": free_pages(allocator), "num_free": allocator.available_size() // self.page}
-        tree: dict = {"own": own, "evictable": cache.evictable_size(), "protected": cache.protected_size()}
+        served, memory = self.served, self.memory
+        held, cache = self._held(), served.tree_cache
+        pool: dict = memory.free()
+        tree: dict = {
+            "own": {r: memory.own(kv) for r, kv, _ in held},
+            "evictable": cache.full_evictable_size(),
+            "protected": cache.full_protected_size(),
+            "parts": parts_of(cache, memory),
+        }
         if self.walks:
-            nodes, places = nodes_of(cache.tree_core)
-            tree["locks"] = {r: places.get(lock.node, -2) for r, _, lock in held if lock is not None}
+            nodes, places = nodes_of(cache.tree_core, memory)
+            locks = {r: (places.get(lock.node, -2), lock) for r, _, lock in held if lock is not None}
+            tree["locks"] = {r: place for r, (place, _) in locks.items()}
+            for part in tree["parts"]:
+                part["locks"] = {r: place for r, (place, lock) in locks.items() if not lock.swa_released}
             tree["nodes"] = [[at, self._tenant(names), *rest] for at, names, *rest in nodes]
-            pool["cached"] = cached_of(nodes, self.keys, self.page, ["full"])
+            pool["cached"] = cached_of(nodes, self.keys, self.page, [group["kind"] for group in memory.world["groups"]])
         else:
-            tree["slots"] = cache.all_values_flatten().tolist()
+            tree["slots"] = memory.slots_of(cache)
         return {
             "pools": {"device": pool},
-            "tables": {r: [pages] for r, pages in tables.items()},
+            "tables": {r: memory.tables(kv) for r, kv, _ in held},
             "tree": tree,
             "running": len(held),
             "waiting": len(served.waiting_queue),
@@ -354,9 +365,6 @@ class SchedulerLevel(Level):
             if slot.kv.holds_kv and id(slot.kv) not in seen:
                 found.append((self.conversations[name].last, slot.kv, slot.lock))
         return found
-
-    def _row(self, kv) -> list[int]:
-        return self.model.rows[kv.req_pool_idx, : kv.kv_allocated_len].tolist()
 
     def _tenant(self, names: tuple) -> list:
         return self.tenants.get(names) or [f"unknown {names[0]!r}", f"unknown {names[1]!r}"]

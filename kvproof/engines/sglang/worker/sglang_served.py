@@ -5,18 +5,17 @@ model worker, the sockets and the configuration of a model are stood in for.
 """
 
 from collections import deque
-from collections.abc import Callable
 from types import SimpleNamespace
+from typing import ClassVar
 
 import torch
 from sglang.srt.managers import scheduler as release
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
-from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
-from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_context, get_parallel
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
-from sglang_slots import made
+from sglang_drift import make_requests
+from sglang_memory import Memory
 
 __all__ = ["Served", "Told", "configure"]
 
@@ -41,17 +40,22 @@ def configure(**fields) -> None:
 
 
 class Told(release.Req):
-    """A request that tells when it is retracted."""
+    """A request that tells when it is made, and when it is retracted."""
 
     admitted = False
     """Whether a pass of it was launched since it came or came back."""
-    retracted: Callable[[str], None]
+    listener: ClassVar
+    """Who hears of it: of a worker's requests, the same for all."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.listener.arrives(self)
 
     def reset_for_retract(self) -> None:
         """Give up what was computed."""
         super().reset_for_retract()
         self.admitted = False
-        self.retracted(self.rid)
+        self.listener.retracted(self.rid)
 
 
 class _Loop:
@@ -84,6 +88,8 @@ class Served(release.Scheduler):
     def __init__(self, options, worker, channels, listener) -> None:
         """``worker`` stands in for the model and ``channels`` for sockets; ``listener`` hears what happens."""
         self.rounds, self.results, self.listener = 0, deque(), listener
+        Told.listener = listener
+        make_requests(Told)
         # What a release's own begins with.
         self.is_initializing, self.forward_ct, self.processed_tokens_counter = True, 0, 0
         self.server_args = get_context().server_args
@@ -170,12 +176,14 @@ class Served(release.Scheduler):
         self._war_barrier_enabled = False
 
     def _make_cache(self, options) -> None:
-        """What `build_kv_cache` makes of a model with full attention."""
+        """What `build_kv_cache` makes of a model with full attention, and with a sliding window besides."""
         self.init_kv_event_lora_names()
-        self.is_hybrid_swa = self.is_hybrid_ssm = False
-        self.sliding_window_size = self.full_tokens_per_layer = self.swa_tokens_per_layer = None
-        self.token_to_kv_pool_allocator = made(options.page, options.pages, options.sort)
-        self.req_to_token_pool = ReqToTokenPool(options.rows, options.context + 4, "cpu", False)
+        self.memory = memory = Memory(options.memory, options.rows, options.context + 4)
+        self.is_hybrid_swa, self.is_hybrid_ssm = bool(memory.window), False
+        self.sliding_window_size = memory.window or None
+        self.full_tokens_per_layer = memory.page * memory.pages if memory.window else None
+        self.swa_tokens_per_layer = memory.page * memory.window_pages if memory.window else None
+        self.token_to_kv_pool_allocator, self.req_to_token_pool = memory.allocator, memory.rows
         self.disable_radix_cache = False
         self.tree_cache = UnifiedRadixCache(
             CacheInitParams(
@@ -186,7 +194,8 @@ class Served(release.Scheduler):
                 eviction_policy=release.get_memory().radix_eviction_policy,
                 enable_kv_cache_events=options.events,
                 kv_event_lora_names=self.kv_event_lora_names,
-                tree_components=(ComponentType.FULL,),
+                tree_components=memory.components,
+                sliding_window_size=self.sliding_window_size,
                 tree_core_backend=options.core,
                 chunked_prefill_size=release.get_schedule().chunked_prefill_size,
             )
@@ -204,10 +213,7 @@ class Served(release.Scheduler):
 
     def _create_generation_req(self, _recv_req, *args, **kwargs):
         """Make the release's object for a request."""
-        req = Told(*args, **kwargs)
-        req.retracted = self.listener.retracted
-        self.listener.arrives(req)
-        return req
+        return Told(*args, **kwargs)
 
     def process_batch_result(self, batch, result) -> None:
         """Process the result of a pass."""

@@ -92,7 +92,7 @@ class TreeLevel(Level):
         running = [x for x in self.requests.values() if x.req.kv.holds_kv]
         pool: dict = memory.free()
         tree: dict = {
-            "own": {x.r: memory.own(x.req) for x in self.requests.values()},
+            "own": {x.r: memory.own(x.req.kv) for x in self.requests.values()},
             "evictable": cache.full_evictable_size(),
             "protected": cache.full_protected_size(),
             "parts": parts_of(cache, memory),
@@ -110,7 +110,7 @@ class TreeLevel(Level):
             tree["slots"] = memory.slots_of(cache)
         return {
             "pools": {"device": pool},
-            "tables": {x.r: memory.tables(x.req) for x in running},
+            "tables": {x.r: memory.tables(x.req.kv) for x in running},
             "tree": tree,
             "running": len(running),
             "waiting": len(self.requests) - len(running),
@@ -332,11 +332,11 @@ class TreeLevel(Level):
         kv, end = x.req.kv, start + len(tokens)
         self.rows.write((kv.req_pool_idx, slice(start, end)), slots.int())
         kv.kv_allocated_len = kv.kv_committed_len = end
-        for g, table in enumerate(self.memory.tables(x.req)):
+        for g, table in enumerate(self.memory.tables(x.req.kv)):
             self.tell("table", x.r, g, 0, table)
         self.memory.start_states(self.cache, x.req)
         if self.memory.states:
-            state, group = self.memory.own_states(x.req)[0], len(self.memory.components) - 1
+            state, group = self.memory.own_states(x.req.kv)[0], len(self.memory.components) - 1
             self.tell("state", x.r, group, state if start else None, [[state, end]])
         self.tell("compute", x.r, start, tokens)
         x.in_flight += 1
