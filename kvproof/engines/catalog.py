@@ -30,9 +30,15 @@ def _sglang() -> Engine:
     return engine
 
 
+def _lmcache() -> Engine:
+    from .lmcache import engine
+
+    return engine
+
+
 ENGINES: Registry[Engine] = Registry(
     "kvproof.engines",
-    {"vllm": _vllm, "dynamo": _dynamo, "transformers": _transformers, "sglang": _sglang},
+    {"vllm": _vllm, "dynamo": _dynamo, "transformers": _transformers, "sglang": _sglang, "lmcache": _lmcache},
 )
 
 

@@ -383,7 +383,7 @@ def test_the_store_lies_in_the_users_cache_unless_told_otherwise(monkeypatch: py
         ("vllm==new", "'vllm==new' names no release; write it as vllm==0.10.0"),
         ("vllm==../../x", "names no release"),
         ("dynamo==1.6.1", "kvproof cannot use dynamo here; it can use vllm"),
-        ("other==0.5.23", "kvproof cannot use other here; it can use vllm, transformers and sglang"),
+        ("other==0.5.23", "kvproof cannot use other here; it can use vllm, transformers, sglang and lmcache"),
         ("sglang==0.5.23", "sglang==0.5.23 is not installed; run: kvproof engines install sglang==0.5.23"),
         ("vllm@/no/python", "there is no program /no/python; give the path of a Python interpreter"),
         ("vllm@/etc", "there is no program /etc"),
@@ -531,7 +531,7 @@ def test_engines_do_not_mix(both: FakeTools, root: Path) -> None:
         ("dynamo==1.4.2", "dynamo 1.4.2 is too old; kvproof drives 1.6.0 and newer"),
         ("dynamo==9.9", "has no dynamo==9.9 for Python .*; .* pip index versions ai-dynamo-runtime lists all"),
         ("sglang==0.5.9", "sglang 0.5.9 is too old; kvproof drives 0.5.22 and newer"),
-        ("other==0.5", "kvproof cannot use other here; it can use vllm, dynamo, transformers and sglang"),
+        ("other==0.5", "kvproof cannot use other here; it can use vllm, dynamo, transformers, sglang and lmcache"),
     ],
 )
 def test_a_release_of_dynamo_that_cannot_be_had(tools: FakeTools, requirement: str, sentence: str) -> None:

@@ -1,0 +1,1 @@
+"""What the kit knows about LMCache: its memory on the host."""

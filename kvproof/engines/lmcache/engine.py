@@ -1,0 +1,42 @@
+"""LMCache, as the kit knows it (`kvproof.engines.engine`): its backend of chunks in CPU memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .releases import DISTRIBUTIONS, MODULES, OLDEST, RUNTIME, TORCH, recipes
+
+if TYPE_CHECKING:
+    from ..cases import Cases
+
+__all__ = [
+    "DISTRIBUTIONS", "LEVELS", "MODULES", "OLDEST", "RUNTIME", "TORCH", "VARIABLES", "WORKER", "cases", "environment",
+    "recipes",
+]  # fmt: skip
+
+VARIABLES: Final = ("LMCACHE_", "HF_")
+WORKER: Final = Path(__file__).with_name("worker") / "lmcache_engine.py"
+
+LEVELS: Final = ("offload",)
+
+
+def environment(cache: Path) -> dict[str, str]:
+    """Return what keeps LMCache the same in every run, off the network and silent."""
+    return {
+        "LMCACHE_LOG_LEVEL": "CRITICAL",
+        "LMCACHE_TRACK_USAGE": "false",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(cache),
+        "PYTHONHASHSEED": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def cases(level: str) -> Cases | None:
+    """Return what a level is hunted with."""
+    from ..cases import Cases
+    from .levels import offload
+
+    return {"offload": Cases(offload.profiles, offload.more_oracles, offload.traits)}.get(level)

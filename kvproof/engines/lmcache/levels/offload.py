@@ -1,0 +1,97 @@
+"""Cases for the level ``offload`` of LMCache: stores, lookups and loads on a memory of a few chunks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ....judge.oracles.chunk_backend import ChunkBackendOracle
+from ....judge.record import Case, World
+from ...cases import Op
+from ...traits import Traits, argument, operation, option
+
+__all__ = ["more_oracles", "profiles", "traits"]
+
+_KEYS = 6
+_WIDTH = 4
+"""Bytes of an operation: which, and three that its arguments are made of."""
+
+
+def more_oracles(_case: Case) -> Callable[[World], list[Any]]:
+    """Return what makes the oracles of this level's own: what is found, refused and evicted."""
+    return lambda world: [ChunkBackendOracle(world)]
+
+
+def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases, by name."""
+    return {
+        "chunks": _cases(),
+        "layers": _cases(layers=st.integers(1, 3)),
+        "pages": _cases(paged=st.just(True)),
+        "tensors": _cases(tensors=st.just(2), paged=st.booleans()),
+        "paged layers": _cases(layers=st.integers(1, 3), paged=st.just(True)),
+    }
+
+
+def traits(_release: str) -> Traits:
+    """What cases may have that a fault needs."""
+    return Traits(
+        (
+            option("layers", "layers"),
+            option("pages", "paged"),
+            option("several tensors", "tensors", has=lambda count: count > 1),
+            option("LFU", "policy", "LRU", has=lambda policy: policy == "LFU"),
+            option("MRU", "policy", "LRU", has=lambda policy: policy == "MRU"),
+            option("FIFO", "policy", "LRU", has=lambda policy: policy == "FIFO"),
+            option("short chunks", "sizes", [4] * _KEYS, has=lambda sizes: min(sizes) < 4),
+            argument("removal between lookup and touch", "lookup", "remove"),
+            operation("removal", "remove"),
+            operation("clear", "clear"),
+            argument("interleaved stores", "store", "later"),
+        ),
+        numbers={"units": (8, 12, 16, 24, 32, 48)},
+    )
+
+
+def _cases(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Case]:
+    usual: dict[str, st.SearchStrategy[Any]] = {
+        "policy": st.sampled_from(["LRU", "LFU", "FIFO", "MRU"]),
+        "units": st.sampled_from([8, 12, 16, 24, 32, 48]),
+        "sizes": st.one_of(
+            st.just([4] * _KEYS), st.lists(st.sampled_from([4, 4, 3, 2, 1]), min_size=_KEYS, max_size=_KEYS)
+        ),
+    }
+    setups = st.fixed_dictionaries(usual | more)
+    return st.builds(_case, setups, st.binary(min_size=_WIDTH * 4, max_size=_WIDTH * 40))
+
+
+def _case(setup: dict[str, Any], play: bytes) -> Case:
+    ends = range(_WIDTH, len(play) + 1, _WIDTH)
+    return Case("offload", setup, [_PLAYS[play[end - _WIDTH] % len(_PLAYS)](*play[end - 3 : end]) for end in ends])
+
+
+def _some(a: int, b: int) -> dict[str, Any]:
+    """One to three keys in a row."""
+    return {"keys": [(a + n) % _KEYS for n in range(1 + b % 3)]}
+
+
+def _store(a: int, b: int, c: int) -> Op:
+    return "store", _some(a, b) | ({"later": 1} if c % 4 == 0 else {})
+
+
+def _lookup(a: int, b: int, c: int) -> Op:
+    return "lookup", _some(a, b) | ({"remove": 1} if c % 32 == 0 else {})
+
+
+_OFTEN: list[tuple[int, Callable[[int, int, int], Op]]] = [
+    (24, _store),
+    (12, lambda a, _b, _c: ("put", {"which": a % 4})),
+    (16, _lookup),
+    (8, lambda a, _b, _c: ("load", {"which": a % 4})),
+    (8, lambda a, _b, _c: ("loaded", {"which": a % 4})),
+    (10, lambda a, _b, _c: ("unpin", {"which": a % 4})),
+    (3, lambda a, b, _c: ("remove", _some(a, b))),
+    (2, lambda _a, _b, _c: ("clear", {})),
+    (1, lambda _a, _b, _c: ("drain", {})),
+]
+_PLAYS = [play for times, play in _OFTEN for _ in range(times)]

@@ -1,0 +1,25 @@
+"""LMCache: which levels of it there are, and how each is made."""
+
+import importlib.metadata
+
+from level import Refused
+
+__all__ = ["LEVELS", "Refused", "prepare", "version"]
+
+
+def version() -> str:
+    """Return the installed release."""
+    return importlib.metadata.version("lmcache")
+
+
+def _offload(setup: dict):
+    """Import the level when it is first used: it costs seconds."""
+    return __import__("lmcache_offload").OffloadLevel(setup)
+
+
+LEVELS = {"offload": _offload}
+
+
+def prepare(level: str) -> None:
+    """Import what a level needs, and make one: what torch sets up at first use is set up then."""
+    LEVELS[level]({"policy": "LRU", "units": 8, "sizes": [4, 4]})

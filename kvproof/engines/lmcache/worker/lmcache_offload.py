@@ -1,0 +1,279 @@
+"""The level ``offload`` of LMCache: `LocalCPUBackend` and its memory, called as the release's engine calls them.
+
+Stores allocate, write and put; layer by layer, other calls may come between the layers. Lookups pin what they find and
+touch it; whoever looked up gets what was found, reads it, and unpins it. Keys are small numbers, chunks are the tokens
+that they name.
+"""
+
+from level import Level
+from lmcache_memory import POSITIONS, Memory
+from lmcache_setup import CHUNK, Options, made, named
+
+__all__ = ["OffloadLevel"]
+
+TIER = "host"
+
+
+class OffloadLevel(Level):
+    """A backend, and who stores, looks up and reads. ``setup``: see `Options`."""
+
+    def __init__(self, setup: dict) -> None:
+        super().__init__()
+        self._options = options = Options(setup)
+        self._backend = made(options)
+        self._memory = Memory(options, self._backend)
+        self._stores: list[tuple[list[int], list[list]]] = []
+        """Keys, and per layer (or once) the objects that are not put yet."""
+        self._lookups: list[list[tuple[int, object, object]]] = []
+        """Key, the release's key, and the object that was pinned; None when a removal took the pin."""
+        self._loads: list[list] = []
+        self._names = 0
+        self._passes = 0
+        self._told: dict = {}
+        self.world = {
+            "groups": [{"kind": "full", "block": 1}] * options.groups,
+            # The device's memory is its engine's.
+            "tiers": {"device": {"blocks": 0}, TIER: {"blocks": options.units}},
+            "hash_block": 1,
+            "exact": True,
+        }
+
+    # ------------------------------------------------------------------------------------------------ operations
+
+    def op_store(self, args: dict):
+        """Store chunks as `LMCacheEngine.store` or `store_layer` does; with ``later`` nothing is put yet."""
+        keys = self._picked(args)
+        taken, objects, refused = [], [], None
+        for k in keys:
+            if self._options.layers and self._backend.contains(self._parts(k)[0]):
+                continue
+            found = self._allocate(self._options.sizes[k])
+            if found is None:
+                refused = k
+                break
+            taken.append(k)
+            objects.append(found)
+        for k, found in zip(taken, objects, strict=True):
+            self._fill(k, found)
+        if taken:
+            self._stores.append((taken, [list(row) for row in zip(*objects, strict=True)]))
+            while not args.get("later") and self._stores and self._stores[-1][0] is taken:
+                self._put(self._stores[-1])
+        self._tell_contents()
+        return {"taken": taken, "refused": refused}
+
+    def op_put(self, args: dict):
+        """A store that is under way puts its next layer, or all."""
+        if not self._stores:
+            return self.SKIPPED
+        store = self._stores[args.pop("which") % len(self._stores)]
+        args["keys"] = store[0]
+        self._put(store)
+        self._tell_contents()
+        return None
+
+    def op_lookup(self, args: dict):
+        """Look a prefix up, pin it and touch it. With ``remove`` somebody clears it meanwhile."""
+        keys = self._picked(args)
+        hits, pins = [], []
+        for k in keys:
+            parts = self._parts(k)
+            found = self._backend.batched_contains(parts, True)
+            if found < len(parts):
+                for part in parts[:found]:
+                    self._backend.unpin(part)
+                break
+            hits.append(k)
+            pins += [(k, part, self._backend.hot_cache[part]) for part in parts]
+        if hits:
+            self._lookups.append(pins)
+        if hits and args.get("remove") and not self._options.layers:
+            self._remove(hits)
+        self._backend.touch_cache()
+        return {"hits": hits}
+
+    def op_load(self, args: dict):
+        """Get what a lookup has found and read it; the objects are held until `loaded`."""
+        if not self._lookups:
+            return self.SKIPPED
+        lookup = self._lookups[args.pop("which") % len(self._lookups)]
+        args["keys"] = keys = list(dict.fromkeys(k for k, _, _ in lookup))
+        got = self._get(keys)
+        for k, objects in got:
+            self._tell_read(k, objects)
+        if got:
+            self._loads.append([obj for _, objects in got for obj in objects])
+        return {"got": [k for k, _ in got]}
+
+    def op_loaded(self, args: dict):
+        """Let go of what was got."""
+        if not self._loads:
+            return self.SKIPPED
+        for obj in self._loads.pop(args.pop("which") % len(self._loads)):
+            obj.ref_count_down()
+        return None
+
+    def op_unpin(self, args: dict):
+        """Who looked up lets go of what was found, by its keys, as `LMCacheEngine.lookup_unpin` does."""
+        if not self._lookups:
+            return self.SKIPPED
+        self._unpin(args.pop("which") % len(self._lookups))
+        return None
+
+    def op_remove(self, args: dict):
+        """Chunks are cleared, whoever uses them: `LMCacheEngine.clear` of some tokens. Of single layers it is not."""
+        if self._options.layers:
+            return self.SKIPPED
+        return self._remove(self._picked(args))
+
+    def op_clear(self, _args: dict) -> int:
+        """All is cleared that nobody uses."""
+        return self._backend.clear()
+
+    def op_drain(self, _args: dict) -> dict:
+        """All stores are put, all that was got or pinned is let go."""
+        steps = len(self._stores) + len(self._loads) + len(self._lookups)
+        while self._stores:
+            self._put(self._stores[0])
+        while self._loads:
+            self.op_loaded({"which": 0})
+        while self._lookups:
+            self._unpin(0)
+        self._tell_contents()
+        return {"left": 0, "pending": 0, "steps": steps}
+
+    def op_reset(self, args: dict):
+        """At rest, clearing leaves nothing."""
+        if self._stores or self._loads or self._lookups:
+            return self.SKIPPED
+        args["connector"] = True  # What is cached is on the host.
+        self._backend.clear()
+        return True
+
+    def state(self) -> dict:
+        """Return the memory's state, and who holds what by the calls that were made."""
+        held = [obj for _, rows in self._stores for row in rows for obj in row]
+        held += [obj for load in self._loads for obj in load]
+        held += [obj for lookup in self._lookups for _, _, obj in lookup if obj is not None]
+        ref, free, number = self._memory.state(held)
+        cached = []
+        for part, obj in self._backend.hot_cache.items():
+            k, units = part.chunk_hash - 1, self._memory.units(obj)
+            size, first = self._options.sizes[k], getattr(part, "layer_id", 0)
+            cached += [
+                [k * CHUNK + i, first + n, [units[n * size + i]]]
+                for n in range(self._options.tensors)
+                for i in range(size)
+            ]
+        return {
+            "pools": {TIER: {"ref": ref, "free": free, "num_free": number, "cached": cached}},
+            "holds": {TIER: [unit for obj in held for unit in self._memory.units(obj)]},
+            "pending": len(self._stores) + len(self._loads),
+        }
+
+    # --------------------------------------------------------------------------------------------------- helpers
+
+    def _picked(self, args: dict) -> list[int]:
+        args["keys"] = keys = list(dict.fromkeys(k % len(self._options.sizes) for k in args["keys"]))
+        return keys
+
+    def _parts(self, k: int) -> list:
+        """The release's keys of a chunk: one, or one a layer."""
+        return named(k).split_layers(self._options.layers) if self._options.layers else [named(k)]
+
+    def _allocate(self, tokens: int) -> list | None:
+        shapes, dtypes = self._options.shapes(tokens), self._options.dtypes
+        if self._options.layers:
+            return self._backend.batched_allocate(shapes[0], dtypes[0], self._options.layers, busy_loop=False)
+        obj = self._backend.allocate(shapes, dtypes, busy_loop=False)
+        return None if obj is None else [obj]
+
+    def _put(self, store: tuple[list[int], list[list]]) -> None:
+        keys, rows = store
+        layer = len(self._parts(keys[0])) - len(rows)
+        objects = rows.pop(0)
+        if not rows:
+            # By identity: two stores of the same keys are two.
+            self._stores = [other for other in self._stores if other is not store]
+        self._backend.batched_submit_put_task([self._parts(k)[layer] for k in keys], objects)
+        for obj in objects:
+            obj.ref_count_down()
+
+    def _get(self, keys: list[int]) -> list[tuple[int, list]]:
+        """Get chunks up to the first that is gone."""
+        if not self._options.layers:
+            got = list(zip(keys, self._backend.batched_get_blocking([named(k) for k in keys]), strict=True))
+            end = next((n for n, (_, obj) in enumerate(got) if obj is None), len(got))
+            for _, obj in got[end:]:
+                if obj is not None:
+                    obj.ref_count_down()
+            return [(k, [obj]) for k, obj in got[:end]]
+        there = []
+        for k in keys:
+            if not self._backend.contains(self._parts(k)[0]):
+                break
+            there.append(k)
+        rows = [self._got([self._parts(k)[n] for k in there]) for n in range(self._options.layers)]
+        return list(zip(there, map(list, zip(*rows, strict=True)), strict=True))
+
+    def _got(self, parts: list) -> list:
+        """What the release's coroutine returns; it waits for nothing."""
+        try:
+            self._backend.batched_get_non_blocking("lookup", parts).send(None)
+        except StopIteration as done:
+            return done.value
+        raise RuntimeError("batched_get_non_blocking waits for something")
+
+    def _unpin(self, which: int) -> None:
+        for _, part, _ in self._lookups.pop(which):
+            self._backend.unpin(part)
+
+    def _remove(self, keys: list[int]) -> int:
+        """Remove chunks by force; that lets go of all their pins, as `LocalCPUBackend.remove` says."""
+        gone = {id(obj) for k in keys if (obj := self._backend.hot_cache.get(named(k))) is not None}
+        self._lookups = [
+            [(k, part, None if id(obj) in gone else obj) for k, part, obj in lookup] for lookup in self._lookups
+        ]
+        return self._backend.batched_remove([named(k) for k in keys])
+
+    # ---------------------------------------------------------------------------------------------------- telling
+
+    def _request(self, k: int) -> str:
+        """A request of a chunk's tokens runs; its keys name the chunk's tokens."""
+        size = self._options.sizes[k]
+        self._names += 1
+        r = f"r{self._names}"
+        self.tell("request", r, {"tokens": [k] * size})
+        self.tell("keys", r, 0, list(range(k * CHUNK, k * CHUNK + size)))
+        self.tell("ran", r, self._passes, 0, [k] * size, None)
+        self._passes += 1
+        return r
+
+    def _fill(self, k: int, objects: list) -> None:
+        """A forward pass computes a chunk, and it is copied into its objects."""
+        stamps = [self._passes * POSITIONS + i for i in range(self._options.sizes[k])]
+        self.tell("end", self._request(k), "finished")
+        for layer, obj in enumerate(objects):
+            self._memory.write(obj, stamps, layer)
+
+    def _tell_read(self, k: int, objects: list) -> None:
+        """A forward pass reads what was got for a chunk."""
+        r = self._request(k)
+        stamps = [row for layer, obj in enumerate(objects) for row in self._memory.read(obj, layer)]
+        for g, row in enumerate(stamps):
+            self.tell("read", r, g, row)
+        self.tell("end", r, "finished")
+
+    def _tell_contents(self) -> None:
+        """Tell what the cached objects hold, where it is not what was told last."""
+        now = {}
+        for part, obj in self._backend.hot_cache.items():
+            size, layer, units = self._options.sizes[part.chunk_hash - 1], getattr(part, "layer_id", 0), None
+            if obj.is_valid():
+                units = self._memory.units(obj)
+                for n, row in enumerate(self._memory.read(obj, layer)):
+                    now |= {units[n * size + i]: [layer + n, [stamp]] for i, stamp in enumerate(row)}
+        changed = [[unit, *held] for unit, held in now.items() if self._told.get(unit) != held]
+        self._told = now
+        if changed:
+            self.tell("holds", TIER, changed)

@@ -1,0 +1,86 @@
+"""The adapter of LMCache over a release that is broken in one way, which the setup names."""
+
+import os
+import sys
+
+sys.path.insert(2, os.environ["KVPROOF_TEST_ADAPTERS"])
+
+import lmcache_engine
+import lmcache_setup
+from level import Refused
+from lmcache.v1.memory_allocators.tensor_memory_allocator import TensorMemoryAllocator
+from lmcache.v1.memory_management import AddressManager, TensorMemoryObj
+from lmcache.v1.storage_backend.cache_policy.lru import LRUCachePolicy
+from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
+
+__all__ = ["LEVELS", "Refused", "prepare", "version"]
+
+prepare, version = lmcache_engine.prepare, lmcache_engine.version
+
+
+def _evicts_all(self, cache: dict, num_candidates: int = 1) -> list:
+    return list(cache)[:num_candidates]
+
+
+def _evicts_none(self, cache: dict, num_candidates: int = 1) -> list:
+    return []
+
+
+def _not_counted(self, key) -> object:
+    return self.hot_cache.get(key)
+
+
+def _never_unpinned(self, key) -> bool:
+    return True
+
+
+def _frees_at_once(self) -> None:
+    self.meta.ref_count -= 1
+    self.parent_allocator.free(self)
+
+
+def _frees_less(self, address: int, size: int) -> None:
+    _free(self, address, size // 2)
+
+
+def _one_address(self, size: int) -> tuple[int, int]:
+    return 0, _allocate(self, size)[1]
+
+
+def _finds_none(self, key, pin: bool = False) -> bool:
+    return False
+
+
+_free, _allocate = AddressManager.free, AddressManager.allocate
+
+FAULTS = {
+    "evicts what is pinned": (LRUCachePolicy, "get_evict_candidates", _evicts_all),
+    "evicts nothing": (LRUCachePolicy, "get_evict_candidates", _evicts_none),
+    "not counted": (LocalCPUBackend, "get_blocking", _not_counted),
+    "never unpinned": (LocalCPUBackend, "unpin", _never_unpinned),
+    "freed while held": (TensorMemoryObj, "ref_count_down", _frees_at_once),
+    "half is lost": (AddressManager, "free", _frees_less),
+    "one place for all": (AddressManager, "allocate", _one_address),
+    "finds nothing": (LocalCPUBackend, "contains", _finds_none),
+    "drifted": (LocalCPUBackend, "remove", lambda self, key: None),
+    "never freed": (TensorMemoryAllocator, "free", lambda self, obj, kind=None: None),
+}
+"""Where each fault is, and what stands there instead."""
+
+
+def _broken(level: str):
+    def make(setup: dict):
+        sound = {name: value for name, value in setup.items() if name != "fault"}
+        for owner, name, right in _RIGHT:
+            setattr(owner, name, right)
+        lmcache_setup._problem.cache_clear()
+        if "fault" in setup:
+            owner, name, wrong = FAULTS[setup["fault"]]
+            setattr(owner, name, wrong)
+        return lmcache_engine.LEVELS[level](sound)
+
+    return make
+
+
+_RIGHT = [(owner, name, getattr(owner, name)) for owner, name, _ in FAULTS.values()]
+LEVELS = {level: _broken(level) for level in lmcache_engine.LEVELS}
