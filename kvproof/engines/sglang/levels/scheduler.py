@@ -12,17 +12,13 @@ from hypothesis import strategies as st
 from ....judge.oracles.aborts import AbortsOracle
 from ....judge.record import Case, World
 from ...cases import Op, Setup
+from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
 
 __all__ = ["more_oracles", "profiles", "traits"]
 
-_Play = Callable[[int, int, int, int], Op]
-
 _ALL = 99
 """More pages than there are."""
-
-_WIDTH = 5
-"""Bytes of an operation: which, and four that its arguments are made of."""
 
 _ORDERS = ("fcfs", "lpm", "dfs-weight", "lof")
 _POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
@@ -176,17 +172,8 @@ def _ranked() -> st.SearchStrategy[Setup]:
     )  # fmt: skip
 
 
-def _cases(setups: st.SearchStrategy[Setup], plays: "list[_Play] | None" = None) -> st.SearchStrategy[Case]:
-    chosen = plays or _USUAL
-
-    def case(setup: Setup, play: bytes) -> Case:
-        ends = range(_WIDTH, len(play) + 1, _WIDTH)
-        # A case begins with a request: without one there is nothing to do.
-        ops = [chosen[0](*play[1:_WIDTH])]
-        ops += [chosen[play[end - _WIDTH] % len(chosen)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
-        return Case("scheduler", setup, ops)
-
-    return st.builds(case, setups, st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 50))
+def _cases(setups: st.SearchStrategy[Setup], plays: "list[Play] | None" = None) -> st.SearchStrategy[Case]:
+    return drawn("scheduler", setups, plays or _USUAL, most=50)
 
 
 def _add(a: int, b: int, c: int, d: int) -> Op:
@@ -211,16 +198,12 @@ def _pause(a: int, _b: int, _c: int, _d: int) -> Op:
     return "pause", {"retract": 1} if a % 2 else {}
 
 
-_REST: list[tuple[int, _Play]] = [
+_REST: list[tuple[int, Play]] = [
     (60, _round),
     (6, lambda a, _b, _c, _d: ("abort", {"i": a % 8})),
     (1, lambda _a, _b, _c, _d: ("abort_all", {})),
     (1, lambda _a, _b, _c, _d: ("reset", {})),
 ]
-
-
-def _weighted(*plays: tuple[int, _Play]) -> list[_Play]:
-    return [play for times, play in plays for _ in range(times)]
 
 
 def _turn(a: int, b: int, c: int, d: int) -> Op:
@@ -235,21 +218,21 @@ def _long(a: int, b: int, c: int, d: int) -> Op:
     return name, {**args, "most": 6 + d % 20}
 
 
-_USUAL = _weighted((24, _add), *_REST)
-_RANKED = _weighted((24, _add_ranked), *_REST)
-_PAUSED = _weighted(
+_USUAL = weighted((24, _add), *_REST)
+_RANKED = weighted((24, _add_ranked), *_REST)
+_PAUSED = weighted(
     (24, _add),
     *_REST,
     (5, _pause),
     (5, lambda _a, _b, _c, _d: ("resume", {})),
     (2, lambda _a, _b, _c, _d: ("reset", {})),
 )
-_LONG = _weighted((24, _long), *_REST, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
-_QUIET = _weighted(
+_LONG = weighted((24, _long), *_REST, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
+_QUIET = weighted(
     (3, lambda _a, _b, _c, _d: ("open", {})),
     (24, _turn),
     (6, _long),
     *_REST,
     (3, lambda a, _b, _c, _d: ("close", {"i": a % 4})),
 )
-_TALK = [*_QUIET, *_weighted((3, _pause), (4, lambda _a, _b, _c, _d: ("resume", {})))]
+_TALK = [*_QUIET, *weighted((3, _pause), (4, lambda _a, _b, _c, _d: ("resume", {})))]

@@ -4,24 +4,19 @@ What is varied is how requests share prefixes, how tight the memory is, and what
 result. Prompts are runs of equal tokens and beginnings of earlier requests.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
 
 from ....judge.record import Case
 from ...cases import Op, Setup
+from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
 
 __all__ = ["profiles", "traits"]
 
-_Play = Callable[[int, int, int, int], Op]
-
 _ALL = 99
 """More tokens than any request has."""
-
-_WIDTH = 5
-"""Bytes of an operation: which, and four that its arguments are made of."""
 
 _POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru", "tlru")
 
@@ -110,17 +105,8 @@ def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
     return st.fixed_dictionaries(usual | more)
 
 
-def _cases(setups: st.SearchStrategy[Setup], plays: "list[_Play] | None" = None) -> st.SearchStrategy[Case]:
-    chosen = plays or _USUAL
-
-    def case(setup: Setup, play: bytes) -> Case:
-        ends = range(_WIDTH, len(play) + 1, _WIDTH)
-        # A case begins with a request: without one there is nothing to do.
-        ops = [chosen[0](*play[1:_WIDTH])]
-        ops += [chosen[play[end - _WIDTH] % len(chosen)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
-        return Case("tree", setup, ops)
-
-    return st.builds(case, setups, st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 60))
+def _cases(setups: st.SearchStrategy[Setup], plays: "list[Play] | None" = None) -> st.SearchStrategy[Case]:
+    return drawn("tree", setups, plays or _USUAL, most=60)
 
 
 def _add(a: int, b: int, c: int, d: int) -> Op:
@@ -148,7 +134,7 @@ def _add_ranked(a: int, b: int, c: int, d: int) -> Op:
     return name, {**args, "priority": d % 3}
 
 
-def _pick(name: str) -> _Play:
+def _pick(name: str) -> Play:
     return lambda a, _b, _c, _d: (name, {"i": a % 8})
 
 
@@ -160,7 +146,7 @@ def _process(_a: int, _b: int, _c: int, _d: int) -> Op:
     return "process", {}
 
 
-_REST: list[tuple[int, _Play]] = [
+_REST: list[tuple[int, Play]] = [
     (34, _run),
     (16, _process),
     (12, _pick("finish")),
@@ -172,14 +158,10 @@ _REST: list[tuple[int, _Play]] = [
 ]
 
 
-def _weighted(*plays: tuple[int, _Play]) -> list[_Play]:
-    return [play for times, play in plays for _ in range(times)]
-
-
-_USUAL = _weighted((24, _add), *_REST)
-_NAMED = _weighted((28, _add_named), *_REST)
-_RANKED = _weighted((24, _add_ranked), *_REST)
-_PARTS = _weighted(
+_USUAL = weighted((24, _add), *_REST)
+_NAMED = weighted((28, _add_named), *_REST)
+_RANKED = weighted((24, _add_ranked), *_REST)
+_PARTS = weighted(
     (24, _add), *_REST, (4, lambda a, b, c, _d: ("evict", {"tokens": a % 4, "window": b % 9, "states": c % 3}))
 )
-_AGAIN = _weighted((24, _add_again), (34, _run), (16, _process), (14, _pick("finish")))
+_AGAIN = weighted((24, _add_again), (34, _run), (16, _process), (14, _pick("finish")))

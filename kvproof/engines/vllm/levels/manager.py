@@ -5,24 +5,19 @@ itself asks for, steps that are scheduled before the last is processed. Prompts 
 of earlier requests, so that prefixes are shared.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
 from packaging.version import Version
 
 from ....judge.record import Case
+from ...plays import Play, drawn, weighted
 from .geometry import BLOCKS, Op, Setup, chunk, plain, window, windowed
 
 __all__ = ["profiles", "sound"]
 
-Play = Callable[[int, int, int, int], Op]
-
 _ALL = 99
 """More tokens than any request has."""
-
-_WIDTH = 5
-"""Bytes of an operation: which, and four that its arguments are made of."""
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
@@ -119,16 +114,7 @@ def _tails(setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
 
 
 def _cases(setups: st.SearchStrategy[Setup], plays: "list[Play] | None" = None) -> st.SearchStrategy[Case]:
-    chosen = plays or _USUAL
-
-    def case(setup: Setup, play: bytes) -> Case:
-        ends = range(_WIDTH, len(play) + 1, _WIDTH)
-        # A case begins with a request: without one there is nothing to do.
-        ops = [chosen[0](*play[1:_WIDTH])]
-        ops += [chosen[play[end - _WIDTH] % len(chosen)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
-        return Case("manager", setup, ops)
-
-    return st.builds(case, setups, st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 40))
+    return drawn("manager", setups, plays or _USUAL, most=40)
 
 
 def _add(a: int, b: int, c: int, d: int) -> Op:
@@ -182,11 +168,7 @@ _REST: list[tuple[int, Play]] = [
 ]
 
 
-def _weighted(*plays: tuple[int, Play]) -> list[Play]:
-    return [play for times, play in plays for _ in range(times)]
-
-
-_USUAL = _weighted((14, _add), (40, _run), *_REST)
-_AGAIN = _weighted((20, _add_again), (40, _run), (6, _bare("process")), (8, _pick("finish")))
-_KEYED = _weighted((18, _add_named), (40, _run), *_REST)
-_OUTSIDE = _weighted((14, _add), (20, _run_outside), (20, _run), (12, _pick("load_done")), *_REST)
+_USUAL = weighted((14, _add), (40, _run), *_REST)
+_AGAIN = weighted((20, _add_again), (40, _run), (6, _bare("process")), (8, _pick("finish")))
+_KEYED = weighted((18, _add_named), (40, _run), *_REST)
+_OUTSIDE = weighted((14, _add), (20, _run_outside), (20, _run), (12, _pick("load_done")), *_REST)

@@ -1,0 +1,42 @@
+"""Cases drawn as bytes: a few for each operation, the first of which says which one it is.
+
+Hypothesis draws a text of bytes faster than anything with a structure, and makes it small as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hypothesis import strategies as st
+
+from ..judge.record import Case
+from .cases import Op, Setup
+
+__all__ = ["Play", "drawn", "weighted"]
+
+Play = Callable[[int, int, int, int], Op]
+"""Makes an operation of four bytes."""
+
+_WIDTH = 5
+"""Bytes of an operation: which, and four that its arguments are made of."""
+
+_LEAST = 8
+"""Operations that a case is drawn with at least."""
+
+
+def weighted(*plays: tuple[int, Play]) -> list[Play]:
+    """Each operation as often as its number says."""
+    return [play for times, play in plays for _ in range(times)]
+
+
+def drawn(level: str, setups: st.SearchStrategy[Setup], plays: Sequence[Play], *, most: int) -> st.SearchStrategy[Case]:
+    """Cases of these setups, with up to so many operations. The first of `plays` makes the first operation."""
+
+    def case(setup: Setup, play: bytes) -> Case:
+        ends = range(_WIDTH, len(play) + 1, _WIDTH)
+        # Without what it begins with, a request say, there is nothing to do.
+        ops = [plays[0](*play[1:_WIDTH])]
+        ops += [plays[play[end - _WIDTH] % len(plays)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
+        return Case(level, setup, ops)
+
+    return st.builds(case, setups, st.binary(min_size=_WIDTH * _LEAST, max_size=_WIDTH * most))
