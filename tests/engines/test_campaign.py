@@ -24,6 +24,7 @@ from kvproof.cli.campaign.store import Asked, Sighting, Slice, Store
 from kvproof.cli.campaign.summary import summary, write
 from kvproof.cli.findings import case_of
 from kvproof.cli.hunting import Plan, open_target
+from kvproof.engines.catalog import ENGINES
 from kvproof.engines.collecting import FIRST, Memory
 from kvproof.engines.hunt import hunt
 from kvproof.engines.known import Known
@@ -312,6 +313,11 @@ def test_a_script_says_whether_the_fault_shows(
         0,
         "The engine did not do what stub==1 was seen to do.",
     )
+
+
+@pytest.mark.parametrize("name", ["vllm", "transformers", "sglang", "lmcache"])
+def test_every_level_that_is_driven_has_a_script(name: str) -> None:
+    assert [level for level in ENGINES[name].LEVELS if not standalone.can_be(name, level)] == []
 
 
 KEPT = Path(__file__).parents[2] / "docs" / "findings" / "eagle-drop-counted-twice.jsonl"

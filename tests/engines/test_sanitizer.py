@@ -54,14 +54,11 @@ def under(folder: Path, *command: str, options: tuple[str, ...] = ()) -> list[st
     return [sys.executable, "-m", "kvproof", "run", "--incidents", str(folder), *options, "--", *command]
 
 
-@pytest.fixture(scope="module", params=[pytest.param("0.20.2", marks=pytest.mark.nightly), "0.33.0"])
-def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
-    """All faults, one after the other, in one process of a release."""
-    build = engine(request.param)
-    folder = tmp_path_factory.mktemp("incidents")
-    child = [str(build.python), str(CHILD), str(WORKER), str(ADAPTER.parent)]
+def all_faults(child: Path, release: str, folder: Path, *, every: int) -> Played:
+    """All faults of a child, one after the other, in one process of a release; the whole state every so many calls."""
+    build = engine(release)
     done = subprocess.run(
-        under(folder, *child, options=("--every", "1")),
+        under(folder, str(build.python), str(child), str(WORKER), str(ADAPTER.parent), options=("--every", str(every))),
         env=dict(build.environment()),
         capture_output=True,
         text=True,
@@ -69,6 +66,11 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         check=False,
     )
     return Played(done.stdout, done.stderr, done.returncode, folder)
+
+
+@pytest.fixture(scope="module", params=[pytest.param("0.20.2", marks=pytest.mark.nightly), "0.33.0"])
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return all_faults(CHILD, request.param, tmp_path_factory.mktemp("incidents"), every=1)
 
 
 def test_each_fault_is_found_by_its_rule_and_a_clean_run_is_silent(played: Played) -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from kvproof.checkers.trace import TraceError, read_trace, write_trace
 from kvproof.cli import main as cli
-from kvproof.engines.session import WORKER
-from kvproof.engines.vllm.engine import WORKER as ADAPTER
 from kvproof.engines.vllm.sanitizer.chunk_judging import (
     STORING,
     Books,
@@ -24,8 +22,7 @@ from kvproof.engines.vllm.sanitizer.chunk_judging import (
 from kvproof.spec.rules import RULES
 from kvproof.testing.chunk_incidents import chunk_incident_of, judged_chunks
 
-from .installed import engine
-from .test_sanitizer import Played, a_release, under
+from .test_sanitizer import Played, a_release, all_faults, under
 
 CHILD = Path(__file__).with_name("fakes") / "sanitized_chunks.py"
 
@@ -51,19 +48,7 @@ FOUND = {
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    """All faults, one after the other, in one process of a release."""
-    build = engine("0.33.0")
-    folder = tmp_path_factory.mktemp("incidents")
-    child = [str(build.python), str(CHILD), str(WORKER), str(ADAPTER.parent)]
-    done = subprocess.run(
-        under(folder, *child, options=("--every", "4")),
-        env=dict(build.environment()),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return Played(done.stdout, done.stderr, done.returncode, folder)
+    return all_faults(CHILD, "0.33.0", tmp_path_factory.mktemp("incidents"), every=4)
 
 
 def test_each_fault_is_found_by_its_rule_and_a_clean_run_is_silent(played: Played) -> None:

@@ -10,6 +10,22 @@ class Refused(Exception):
     """The engine does not take this setup; the text says why. Raised while a level is made, never later."""
 
 
+class Later:
+    """A level that is imported when it is first used: that costs seconds. Called with a setup, it makes a system."""
+
+    def __init__(self, module: str, kind: str) -> None:
+        self._where = module, kind
+
+    def load(self):
+        """Import the level, and return its class."""
+        module, kind = self._where
+        return getattr(__import__(module), kind)
+
+    def __call__(self, setup: dict):
+        """Make a system of a setup."""
+        return self.load()(setup)
+
+
 class Level(ABC):
     """One system. A subclass makes it in ``__init__``, sets `world`, and has a method ``op_NAME`` per operation.
 

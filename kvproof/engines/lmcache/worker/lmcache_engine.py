@@ -2,7 +2,7 @@
 
 import importlib.metadata
 
-from level import Refused
+from level import Later, Refused
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -12,12 +12,7 @@ def version() -> str:
     return importlib.metadata.version("lmcache")
 
 
-def _offload(setup: dict):
-    """Import the level when it is first used: it costs seconds."""
-    return __import__("lmcache_offload").OffloadLevel(setup)
-
-
-LEVELS = {"offload": _offload}
+LEVELS = {"offload": Later("lmcache_offload", "OffloadLevel")}
 
 
 def prepare(level: str) -> None:

@@ -1,9 +1,9 @@
 """The release's `LocalCPUBackend` on memory of its own, and what a release must be like to be driven."""
 
 import functools
-import inspect
 
 import torch
+from drift import drifted
 from level import Refused
 from lmcache.utils import CacheEngineKey
 from lmcache.v1.config import LMCacheEngineConfig
@@ -116,8 +116,4 @@ _PARAMETERS = (
 
 @functools.cache
 def _problem() -> str | None:
-    for owner, name, expected in _PARAMETERS:
-        found = tuple(inspect.signature(getattr(owner, name)).parameters)
-        if found != expected:
-            return f"{owner.__name__}.{name} takes {', '.join(found)}, not {', '.join(expected)}"
-    return None
+    return drifted(_PARAMETERS)

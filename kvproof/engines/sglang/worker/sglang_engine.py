@@ -2,7 +2,7 @@
 
 import importlib.metadata
 
-from level import Refused
+from level import Later, Refused
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -12,24 +12,13 @@ def version() -> str:
     return importlib.metadata.version("sglang").partition("+")[0]
 
 
-def _level(module: str, name: str):
-    """Import a level when it is first used: the scheduler and the trees cost many seconds."""
-
-    def make(setup: dict):
-        return getattr(__import__(module), name)(setup)
-
-    return make
-
-
-_MODULES = {
-    "scheduler": ("sglang_scheduler", "SchedulerLevel"),
-    "tree": ("sglang_tree", "TreeLevel"),
-    "allocator": ("sglang_allocator", "AllocatorLevel"),
+LEVELS = {
+    "scheduler": Later("sglang_scheduler", "SchedulerLevel"),
+    "tree": Later("sglang_tree", "TreeLevel"),
+    "allocator": Later("sglang_allocator", "AllocatorLevel"),
 }
-
-LEVELS = {level: _level(*where) for level, where in _MODULES.items()}
 
 
 def prepare(level: str) -> None:
     """Import what a level needs."""
-    __import__(_MODULES[level][0])
+    LEVELS[level].load()

@@ -6,9 +6,8 @@ from array import array
 from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.sampling.sampling_params import SamplingParams
 
-__all__ = ["Pass", "Played", "Tenant", "tenant_of", "tokens_of"]
+__all__ = ["Pass", "Played", "Tenant", "tenant_of"]
 
-_VOCABULARY = 3
 _NAMES = (None, "a", "b")
 """One alphabet for adapters, salts and labels: a key that mixes them up shall be found out."""
 
@@ -76,13 +75,3 @@ def _id(name: str) -> str:
 def tenant_of(args: dict) -> Tenant:
     """The tenant that an operation asks for."""
     return tuple(_NAMES[args.get(what, 0) % len(_NAMES)] for what in ("adapter", "salt", "label"))
-
-
-def tokens_of(args: dict, history: list[list[int]], most: int) -> list[int]:
-    """The prompt that an operation asks for: what is kept of an earlier request, and runs of equal tokens."""
-    tokens: list[int] = []
-    if history and args.get("keep"):
-        tokens += history[args.get("like", 0) % len(history)][: args["keep"]]
-    for token, count in args["runs"]:
-        tokens += [token % _VOCABULARY] * count
-    return tokens[:most] or [0]

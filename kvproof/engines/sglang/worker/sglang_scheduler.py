@@ -10,13 +10,14 @@ from array import array
 
 import sglang_setup  # noqa: F401 - before anything of the release
 from level import SKIPPED, Level, Refused
+from prompts import tokens_of
 from sglang.srt.managers import io_struct as messages
 from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang_clients import Client, Conversation
 from sglang_model import EOS, Model, Outbox
 from sglang_reading import Keys, cached_of, nodes_of, parts_of, told_of
-from sglang_requests import tenant_of, tokens_of
+from sglang_requests import tenant_of
 from sglang_served import Served, configure
 
 __all__ = ["SchedulerLevel"]

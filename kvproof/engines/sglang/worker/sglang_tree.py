@@ -9,6 +9,7 @@ can be under way at once.
 import sglang_setup  # noqa: F401 - before anything of the release
 import torch
 from level import SKIPPED, Level, Refused
+from prompts import tokens_of
 from sglang.srt.managers.schedule_batch import FINISH_ABORT, FINISH_LENGTH
 from sglang.srt.mem_cache import allocation
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
@@ -18,7 +19,7 @@ from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang_drift import lora_names, name_adapter
 from sglang_memory import OPTIONS, Memory
 from sglang_reading import Keys, cached_of, nodes_of, parts_of, told_of
-from sglang_requests import Pass, Played, tenant_of, tokens_of
+from sglang_requests import Pass, Played, tenant_of
 
 __all__ = ["TreeLevel"]
 

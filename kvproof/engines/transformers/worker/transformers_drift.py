@@ -1,8 +1,8 @@
 """What the worker relies on, looked up in the release itself: one that has drifted is refused, not misjudged."""
 
 import functools
-import inspect
 
+from drift import drifted
 from level import Refused
 from transformers.generation.continuous_batching.cache import PagedAttentionCache
 from transformers.generation.continuous_batching.cache_allocators import CacheAllocator, CachePool
@@ -42,12 +42,7 @@ _NAMES = (
 
 @functools.cache
 def _problem() -> str | None:
-    for owner, name, expected in _PARAMETERS:
-        found = tuple(inspect.signature(getattr(owner, name)).parameters)
-        if found != expected:
-            return f"{owner.__name__}.{name} takes {', '.join(found)}, not {', '.join(expected)}"
-    missing = [name for place, names in _NAMES for name in names if name not in place]
-    return f"there is no {missing[0]}" if missing else None
+    return drifted(_PARAMETERS, _NAMES)
 
 
 def refuse_what_has_drifted() -> None:

@@ -2,7 +2,7 @@
 
 import importlib.metadata
 
-from level import Refused
+from level import Later, Refused
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -12,19 +12,10 @@ def version() -> str:
     return importlib.metadata.version("transformers")
 
 
-def _level(module: str, name: str):
-    """Import a level when it is first used: it costs seconds."""
-
-    def make(setup: dict):
-        return getattr(__import__(module), name)(setup)
-
-    return make
-
-
 LEVELS = {
-    "pool": _level("transformers_cache", "PoolLevel"),
-    "manager": _level("transformers_cache", "ManagerLevel"),
-    "scheduler": _level("transformers_scheduler", "SchedulerLevel"),
+    "pool": Later("transformers_cache", "PoolLevel"),
+    "manager": Later("transformers_cache", "ManagerLevel"),
+    "scheduler": Later("transformers_scheduler", "SchedulerLevel"),
 }
 
 _FIRST = {"layers": ["full"], "page": 4, "blocks": 4}

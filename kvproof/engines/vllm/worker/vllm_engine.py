@@ -3,7 +3,7 @@
 import contextlib
 import importlib.metadata
 
-from level import Refused
+from level import Later, Refused
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -13,24 +13,16 @@ def version() -> str:
     return importlib.metadata.version("vllm").partition("+")[0]
 
 
-def _level(module: str, name: str):
-    """Import a level when it is first used: each costs seconds."""
-
-    def make(setup: dict):
-        return getattr(__import__(module), name)(setup)
-
-    return make
-
-
 LEVELS = {
-    "pool": _level("vllm_pool", "PoolLevel"),
-    "workload": _level("vllm_workload", "WorkloadLevel"),
-    "manager": _level("vllm_manager", "ManagerLevel"),
-    "offload": _level("vllm_offload", "OffloadLevel"),
-    "scheduler": _level("vllm_scheduler", "SchedulerLevel"),
+    "pool": Later("vllm_pool", "PoolLevel"),
+    "workload": Later("vllm_workload", "WorkloadLevel"),
+    "manager": Later("vllm_manager", "ManagerLevel"),
+    "offload": Later("vllm_offload", "OffloadLevel"),
+    "scheduler": Later("vllm_scheduler", "SchedulerLevel"),
 }
 
-_MODULES = {"manager": "vllm_manager", "offload": "vllm_offload", "pool": "vllm_pool"}
+_BARE = {"manager", "offload", "pool"}
+"""Levels that need no model."""
 
 _FIRST = {"groups": [{"kind": "full", "block": 4}]}
 _CONNECTORS = (None, {"kind": "simple", "blocks": 4, "lazy": 0}, {"kind": "offloading", "blocks": 4, "policy": "lru"})
@@ -38,8 +30,8 @@ _CONNECTORS = (None, {"kind": "simple", "blocks": 4, "lazy": 0}, {"kind": "offlo
 
 def prepare(level: str) -> None:
     """Import what a level needs, and learn of the model what the release learns once; refusals come later, if any."""
-    if level in _MODULES:
-        __import__(_MODULES[level])
+    if level in _BARE:
+        LEVELS[level].load()
         return
     for connector in _CONNECTORS:
         with contextlib.suppress(Refused):

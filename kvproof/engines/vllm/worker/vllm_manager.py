@@ -8,6 +8,7 @@ forward pass is scheduled and told to the manager when that is processed, which 
 from collections import deque
 
 from level import SKIPPED, Level
+from prompts import tokens_of
 from vllm.v1.core.kv_cache_manager import KVCacheManager
 from vllm.v1.request import RequestStatus
 from vllm_common import (
@@ -24,7 +25,7 @@ from vllm_common import (
 )
 from vllm_mamba import MambaStates
 from vllm_manager_setup import made_manager, mamba_split, options
-from vllm_played import Pass, Played, items_of, name_of, sampled_tokens, tokens_of
+from vllm_played import Pass, Played, items_of, name_of, sampled_tokens
 
 __all__ = ["ManagerLevel"]
 

@@ -1,10 +1,10 @@
 """Requests of the level ``manager``: what a case asks for, and what the model worker knows of each."""
 
+from prompts import VOCABULARY
 from vllm.v1.request import Request
 
-__all__ = ["Pass", "Played", "items_of", "name_of", "sampled_tokens", "tokens_of"]
+__all__ = ["Pass", "Played", "items_of", "name_of", "sampled_tokens"]
 
-_VOCABULARY = 3
 _NAMES = ("", "a", "b")
 """One alphabet for adapters, salts and items: a key that mixes them up shall be found out."""
 _LENGTHS = {"a": 2, "b": 3}
@@ -35,20 +35,10 @@ class Pass:
         self.tokens, self.drafts, self.accepted, self.sampled = tokens, drafts, accepted, sampled
 
 
-def tokens_of(args: dict, history: list[list[int]], most: int) -> list[int]:
-    """The prompt that an operation asks for: what is kept of an earlier request, and runs of equal tokens."""
-    tokens: list[int] = []
-    if history and args.get("keep"):
-        tokens += history[args.get("like", 0) % len(history)][: args["keep"]]
-    for token, count in args["runs"]:
-        tokens += [token % _VOCABULARY] * count
-    return tokens[:most] or [0]
-
-
 def sampled_tokens(first: int, at: int, accepted: int, drafts: int) -> tuple[list[int], list[int]]:
     """The tokens that the model samples from position ``at`` on, and the drafts that were run: so many are right."""
-    sampled = [(first + at + i) % _VOCABULARY for i in range(accepted + 1)]
-    wrong = (sampled[-1] + 1) % _VOCABULARY
+    sampled = [(first + at + i) % VOCABULARY for i in range(accepted + 1)]
+    wrong = (sampled[-1] + 1) % VOCABULARY
     return sampled, sampled[:accepted] + [wrong] * (drafts - accepted)
 
 
