@@ -19,6 +19,7 @@ from ..machine.knowledge import Fact
 from .hints import Hints
 from .obligations import Problems
 from .proofs import SAMPLE, Core, Proofs, digest_of
+from .sketches import WAYS, Sketch
 from .slices import EVERYTHING, FARTHER, NEARBY, Slices
 from .solvers import Question, Solver, Way, ask, ask_cvc5, is_trivial
 
@@ -98,6 +99,8 @@ class Decision:
     """What its proof needed; None where it is not proved, or where that is not known."""
     is_recalled: bool = False
     """It was proved before."""
+    tries: int = 0
+    """So often it was asked."""
 
 
 @dataclass
@@ -114,6 +117,8 @@ class Deciding:
     """What was needed elsewhere, by name."""
     perturbed: int = 0
     """Changes the seeds of all attempts."""
+    sketches: Sequence[Sketch | None] = ()
+    """How each goal was proved once, where that is known."""
     decisions: list[Decision] = field(init=False)
     slices: Slices = field(init=False)
     _digests: dict[Goal | Fact, str] = field(init=False, default_factory=dict)
@@ -130,6 +135,7 @@ class Deciding:
             return
         if self.proofs is not None:
             self._recall(self.proofs)
+        self._as_sketched()
         for _ in self.at_first():
             pass
         for attempt in ladder:
@@ -187,6 +193,18 @@ class Deciding:
             return True
         return ask(Question([f.formula for f in facts], goal.formula), Way(depth=6), seconds=1.0) is not None
 
+    def _as_sketched(self) -> None:
+        """What follows as it followed once."""
+        for decision, sketch in zip(self.decisions, self.sketches, strict=False):
+            if sketch is not None and not decision.is_proved:
+                self.follow(decision, sketch)
+
+    def follow(self, decision: Decision, sketch: Sketch) -> None:
+        """Ask for one goal with the facts, and in the way, that a sketch names."""
+        started = time.process_time()
+        facts = [f for label in sketch.needs for f in self.slices.labelled(decision.goal, label)]
+        self._ask([decision], facts, WAYS[sketch.way], started)
+
     def be_patient(self, decision: Decision) -> None:
         """Ask for one goal in many ways, with time of its own for it."""
         until = decision.seconds + PATIENCE * self.seconds
@@ -227,6 +245,7 @@ class Deciding:
         spent = (time.process_time() - started) / len(decisions)
         for d in decisions:
             d.seconds += spent
+            d.tries += 1
             if core is not None:
                 d.is_proved, d.core = True, self._without_lemmas([facts[i] for i in core])
                 self.hints.learn(d.goal, d.core or ())

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import z3
@@ -29,6 +30,8 @@ from .obligations import COROLLARIES, INITIALLY, problems_of
 from .processes import forked
 from .proofs import Proofs
 from .records import Obligation, Record
+from .sketches import Sketch, Sketches
+from .sketching import sketched
 from .solvers import Solver, Verdict
 from .vacuity import not_vacuous
 
@@ -52,6 +55,8 @@ class ProveReport:
     """The invariants, corollaries and properties of steps: what a proof can be asked for."""
     left_to_exploration: int = 0
     """The properties that say what must be reachable; of these a proof says nothing."""
+    sketches: dict[str, dict[str, list[Sketch | None]]] = field(default_factory=dict)
+    """By place: what was needed for what was slow, where that was asked for."""
     untouched: int = 0
     """Invariants at places where nothing that they speak of had been written since they were known to hold."""
 
@@ -91,13 +96,15 @@ class How:
 
     ``timeout`` bounds one obligation, in seconds of computing; ``proofs`` is what was proved before (none: what is
     proved now serves within this run only). ``perturbed`` gives Z3 other random seeds and other numbers of terms, by
-    which it breaks ties: no verdict may depend on them (`benchmarks/prove_stability.py`).
+    which it breaks ties: no verdict may depend on them (`benchmarks/prove_stability.py`). ``sketching``: sketches that
+    are there are left aside, and new ones made (`sketches.py`).
     """
 
     solver: Solver = "z3"
     timeout: float = 10.0
     proofs: Proofs | None = None
     perturbed: int = 0
+    sketching: bool = False
 
 
 def prove_machines(
@@ -126,6 +133,7 @@ def prove_machines(
             report.untouched += len(found.untouched)
             report.seconds += found.seconds
             report.recalled += found.recalled
+            report.sketches |= {found.place: found.sketches} if found.sketches else {}
             asked |= {(found.machine, found.place, o.prop) for o in found.obligations if o.prop}
             asked |= {(found.machine, found.place, name) for name in found.untouched}
             if on_progress is not None:
@@ -185,6 +193,7 @@ class _Found:
     untouched: list[str]
     seconds: float = 0.0
     recalled: int = 0
+    sketches: dict[str, list[Sketch | None]] = field(default_factory=dict)
 
 
 def _each_place(work: _Work, tasks: list[tuple[int, str]], jobs: int | None, *, apart: bool) -> Iterator[_Found]:
@@ -233,18 +242,26 @@ def _asked(model: Model, number: int, place: str, work: _Work) -> _Found:
     z3.z3.Z3_DEBUG = False  # the Python layer's own type checks; the encoder's types make them superfluous
     ballast = [z3.Int(f"ballast {i}") for i in range(how.perturbed * 997 % 10_007)]
     problems = problems_of(model, place, Unbounded(model))
-    deciding = Deciding(problems, how.solver, how.timeout, how.proofs, work.hints, how.perturbed)
+    known = () if how.sketching else [*_sketches(work.machines[number]).at(place, problems.goals)]
+    deciding = Deciding(problems, how.solver, how.timeout, how.proofs, work.hints, how.perturbed, known)
     deciding.decide()
     obligations = _judged(model, place, deciding)
     deciding.keep()
     del ballast
-    for finding in not_vacuous(model, place, how.timeout, how.solver):
+    for finding in not_vacuous(model, place, how.timeout, how.solver, how.proofs):
         line = str(model.actions[place].line) if place in model.actions else ""
         obligations.append(
             Obligation(place, finding.goal, "", finding.verdict, finding.seconds, line, note=finding.note)
         )
     recalled = sum(d.is_recalled for d in deciding.decisions)
-    return _Found(number, place, obligations, [p.name for _, p in deciding.problems.untouched], recalled=recalled)
+    found = _Found(number, place, obligations, [p.name for _, p in deciding.problems.untouched], recalled=recalled)
+    found.sketches = sketched(deciding) if how.sketching else {}
+    return found
+
+
+@cache
+def _sketches(machine: type[Machine]) -> Sketches:
+    return Sketches.of(machine)
 
 
 LEADS = 5

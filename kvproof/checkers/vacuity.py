@@ -10,6 +10,7 @@ of everything that they assume. Where none is found, the solver is asked whether
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from ..machine.terms import TRUE, Term, name_of, number_of
 from ..machine.traversal import substituted
 from ..machine.universe import Finite, Unbounded
 from .obligations import COROLLARIES, INITIALLY, formulas_of, of_every_state
+from .proofs import SAMPLE, Proofs, digest_of
 from .solvers import Question, Solver, Verdict, Way, answer_of_cvc5, ask, ask_cvc5
 
 __all__ = ["Finding", "not_vacuous"]
@@ -48,14 +50,19 @@ class Finding:
     note: str = ""
 
 
-def not_vacuous(model: Model, place: str, seconds: float, solver: Solver = "z3") -> Iterator[Finding]:
-    """What has to be answered of an action, or of the first state; ``seconds`` of computing for each question."""
+def not_vacuous(
+    model: Model, place: str, seconds: float, solver: Solver = "z3", proofs: Proofs | None = None
+) -> Iterator[Finding]:
+    """What has to be answered of an action, or of the first state.
+
+    ``seconds`` of computing for each question; ``proofs``: what was proved before.
+    """
     if place == INITIALLY:
         yield _first_state_exists(model, seconds, solver)
     elif place in model.actions:
         yield from _is_possible(model, place, seconds, solver)
         if model.counts:
-            yield _counts_agree(model, place, seconds, solver)
+            yield _counts_agree(model, place, seconds, solver, proofs)
     elif place == COROLLARIES:
         for promised in model.promises.values():
             yield from _is_about_something(model, promised, seconds, solver)
@@ -147,12 +154,14 @@ def _is_possible(model: Model, place: str, seconds: float, solver: Solver) -> It
     for rounds, sizes in _scopes(model):
         symbolic = Symbolic(model, Finite(model, sizes))
         run = Run(symbolic, model.actions[place], rounds=rounds, judged=False)
-        if clock.check(formulas_of(symbolic, run.possible.all_facts())) == z3.sat:
+        # Mostly a small scope has a whole step, and then both are answered at once.
+        ends = [symbolic.universally(p, run.now) for p in model.inductive]
+        consistent = clock.check([*formulas_of(symbolic, run.context.all_facts()), *ends])
+        if consistent == z3.sat:
             possible = z3.sat
-            ends = [symbolic.universally(p, run.now) for p in model.inductive]
-            consistent = clock.check([*formulas_of(symbolic, run.context.all_facts()), *ends])
-            if consistent == z3.sat:
-                break
+            break
+        if possible != z3.sat:
+            possible = clock.check(formulas_of(symbolic, run.possible.all_facts()))
         if clock.spent > seconds:
             break
     if possible != z3.sat:
@@ -240,7 +249,7 @@ def _reachable(
     return Finding(goal, "unknown", clock.spent, note)
 
 
-def _counts_agree(model: Model, place: str, seconds: float, solver: Solver) -> Finding:
+def _counts_agree(model: Model, place: str, seconds: float, solver: Solver, proofs: Proofs | None) -> Finding:
     """In a small scope: counts carried by their law equal the sums, before and after."""
     clock = _Clock(seconds, solver)
     universe = Finite(model, dict.fromkeys(Scope.roots(model), 2), counts_by_law=True)
@@ -255,7 +264,7 @@ def _counts_agree(model: Model, place: str, seconds: float, solver: Solver) -> F
         if answer != z3.unsat:
             before = [_is_sum(count, symbolic, run.before) for count in sums]
             wrong = lor(*[lnot(_is_sum(count, symbolic, run.now)) for count in touched])
-            answer = clock.check([*formulas_of(symbolic, known), *before, wrong])
+            answer = _check_once(clock, [*formulas_of(symbolic, known), *before, wrong], proofs)
     goal = "counts are what the laws say"
     if answer == z3.unsat:
         return Finding(goal, "proved", clock.spent)
@@ -263,6 +272,19 @@ def _counts_agree(model: Model, place: str, seconds: float, solver: Solver) -> F
         return Finding(goal, "unknown", clock.spent, "not decided in time: ask with a longer --timeout")
     note = "a count is not carried as its law says: an error of the kit, please report it"
     return Finding(goal, "refuted", clock.spent, note)
+
+
+def _check_once(clock: _Clock, formulas: list[Formula], proofs: Proofs | None) -> z3.CheckSatResult:
+    """Whether there is a model; that there is none is kept, since machines that extend others ask the same."""
+    if proofs is None:
+        return clock.check(formulas)
+    digest = digest_of(lnot(land(*formulas)))
+    if proofs.cores(digest) and random.random() >= SAMPLE:
+        return z3.unsat
+    answer = clock.check(formulas)
+    if answer == z3.unsat:
+        proofs.keep([(digest, ())])
+    return answer
 
 
 def _read_by(count: CountOf, run: Run) -> list[str]:

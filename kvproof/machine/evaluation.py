@@ -14,7 +14,8 @@ from .scope import NONE
 from .terms import Bool, Term, number_of
 
 if TYPE_CHECKING:
-    from .symbolic import Clause, Snapshot, Symbolic
+    from .model import Clause
+    from .symbolic import Snapshot, Symbolic
 
 __all__ = ["Evaluation"]
 

@@ -16,7 +16,7 @@ from .mistakes import Line
 from .program import Assign, Let, Loop, Push, Remove, Require, Statement, statements
 from .terms import RESULT, Bool, Int, Real, Term
 
-__all__ = ["RESULT", "Action", "CountOf", "Model", "Promised", "Property", "written"]
+__all__ = ["RESULT", "Action", "Clause", "CountOf", "Model", "Promised", "Property", "written"]
 
 
 @dataclass(eq=False)
@@ -98,6 +98,10 @@ class Promised:
     line: Line
 
 
+Clause = tuple[tuple[Term, ...], Term]
+"""A formula, and the variables for all of whose values it is said."""
+
+
 @dataclass(eq=False)
 class CountOf:
     """A count: the number of ``elements`` for which ``formula`` holds, for each value of ``keys``.
@@ -138,6 +142,8 @@ class Model:
     properties: dict[str, Property]
     promises: dict[str, Promised] = field(default_factory=dict)
     """What must happen some day; the properties from which that follows are among the others."""
+    clauses: dict[int, tuple[Term, list[Clause]]] = field(init=False, default_factory=dict)
+    """The small formulas that a formula is made of, by its identity, once they were asked for (`symbolic.py`)."""
 
     @staticmethod
     def of(machine: type[Machine]) -> Model:

@@ -16,16 +16,13 @@ import z3
 
 from .evaluation import Evaluation
 from .formulas import Formula, Function, land, less, lif, limplies, num
-from .model import CountOf, Model, Property
+from .model import Clause, CountOf, Model, Property
 from .reads import reads_of
 from .terms import Bool, Int, Term, number_of
 from .traversal import clauses, numbers
 from .universe import Finite, Unbounded
 
-__all__ = ["Clause", "Snapshot", "Symbolic"]
-
-Clause = tuple[tuple[Term, ...], Term]
-"""A formula, and the variables for all of whose values it is said."""
+__all__ = ["Snapshot", "Symbolic"]
 
 
 @dataclass
@@ -50,7 +47,6 @@ class Symbolic:
         self.subjects: set[str] = set()
         """The functions that laws are about: counts, and the orders of queues."""
         self._end_functions: dict[str, Function] = {}
-        self._clauses: dict[int, tuple[Term, list[Clause]]] = {}
 
     # ------------------------------------------------------------------------------------------------ states
 
@@ -216,10 +212,10 @@ class Symbolic:
 
     def clauses(self, binders: Sequence[Term], formula: Term) -> list[Clause]:
         """What the formula says for all values of the binders, in small formulas."""
-        known = self._clauses.get(id(formula))
+        known = self.model.clauses.get(id(formula))
         if known is None:
             found = [_used((*binders, *more), part) for more, part in clauses(formula)]
-            known = self._clauses[id(formula)] = formula, found
+            known = self.model.clauses[id(formula)] = formula, found
         return known[1]
 
     def claim(

@@ -34,7 +34,11 @@ class Unbounded:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._sorts: dict[str, z3.SortRef] = {}
+        self._sorts: dict[type[Term], z3.SortRef] = {}
+        self._constants: dict[tuple[str, object], Formula] = {}
+        self._binders: dict[tuple[int, int, type[Term]], z3.ExprRef] = {}
+        self._others: dict[type[Sort], list[Formula]] = {}
+        """For a sort: what is of a wider one only, and `none`."""
         self._names: Counter[str] = Counter()
         self._depth = 0
         self._log: list[z3.ExprRef] = []
@@ -50,11 +54,14 @@ class Unbounded:
 
     def sort(self, kind: type[Term]) -> z3.SortRef:
         """The Z3 sort of values of this type."""
+        known = self._sorts.get(kind)
+        if known is None:
+            known = self._sorts[kind] = self._sort(kind)
+        return known
+
+    def _sort(self, kind: type[Term]) -> z3.SortRef:
         if issubclass(kind, Sort):
-            name = kind.base.__name__
-            if name not in self._sorts:
-                self._sorts[name] = z3.DeclareSort(name)
-            return self._sorts[name]
+            return z3.DeclareSort(kind.base.__name__)
         return z3.IntSort() if issubclass(kind, Int) else z3.RealSort() if issubclass(kind, Real) else z3.BoolSort()
 
     def literal(self, kind: type[Term], value: object) -> Formula:
@@ -67,7 +74,13 @@ class Unbounded:
             return integer(NONE)
         if isinstance(value, int):
             return integer(value)
-        return z3.Const(f"{'none' if value is None else value}!{kind.base.__name__}", self.sort(kind))  # type: ignore[attr-defined]
+        assert issubclass(kind, Sort)
+        key = kind.base.__name__, value
+        known = self._constants.get(key)
+        if known is None:
+            name = f"{'none' if value is None else value}!{kind.base.__name__}"
+            known = self._constants[key] = z3.Const(name, self.sort(kind))
+        return known
 
     def is_element(self, kind: type[Term], value: Formula) -> Formula:
         """The value belongs to the type: it is not none, nor an extra element of a wider sort."""
@@ -76,10 +89,11 @@ class Unbounded:
             return natural if kind is Index else land(natural, less(value, self.size_of(kind), strict=True))
         if not issubclass(kind, Sort):
             return True
-        outside = [self.literal(kind, None)] + [
-            self.literal(kind, x) for x in self._extras(kind) if x not in kind.extra
-        ]
-        return land(*[lnot(leq(value, o)) for o in outside])
+        others = self._others.get(kind)
+        if others is None:
+            wider = [x for x in self._extras(kind) if x not in kind.extra]
+            others = self._others[kind] = [self.literal(kind, x) for x in (None, *wider)]
+        return land(*[lnot(leq(value, o)) for o in others])
 
     def size_of(self, kind: type[Term]) -> Formula:
         """How many values an index has here: any number, but some number."""
@@ -157,8 +171,7 @@ class Unbounded:
         if not kinds:
             return body()
         belongs = self.is_value if of_values else self.is_element
-        # Binders are named by how deep they stand: the same formula gets the same text wherever it is built.
-        binders = [z3.Const(f"q{self._depth}.{i}!{self.sort(k)}", self.sort(k)) for i, k in enumerate(kinds)]
+        binders = [self._binder(i, k) for i, k in enumerate(kinds)]
         for b in binders:
             self._binders_in[b.get_id()] = b, frozenset([b.get_id()])
         own = frozenset(b.get_id() for b in binders)
@@ -175,6 +188,14 @@ class Unbounded:
             return formula if isinstance(formula, bool) else z3.Exists(binders, formula)
         formula = limplies(inside, inner)
         return formula if isinstance(formula, bool) else z3.ForAll(binders, formula, patterns=_patterns(own, applied))
+
+    def _binder(self, number: int, kind: type[Term]) -> z3.ExprRef:
+        """Binders are named by how deep they stand: the same formula gets the same text wherever it is built."""
+        key = self._depth, number, kind
+        known = self._binders.get(key)
+        if known is None:
+            known = self._binders[key] = z3.Const(f"q{self._depth}.{number}!{self.sort(kind)}", self.sort(kind))
+        return known
 
     def guard_read(
         self,
@@ -226,9 +247,9 @@ class Finite(Unbounded):
             return self.sizes[kind.base.__name__] + len(kind.extra)
         return self.sizes[kind.__name__] if issubclass(kind, Index) else 2
 
-    def sort(self, kind: type[Term]) -> z3.SortRef:
+    def _sort(self, kind: type[Term]) -> z3.SortRef:
         """Elements are integers here."""
-        return super().sort(kind) if issubclass(kind, Bool | Real) else z3.IntSort()
+        return super()._sort(kind) if issubclass(kind, Bool | Real) else z3.IntSort()
 
     def literal(self, kind: type[Term], value: object) -> Formula:
         """A constant: none is -1, extra elements come after the others."""

@@ -44,15 +44,12 @@ class WellFormed:
             case op.Constant() | op.Variable() | op.Temporary():
                 return True
             case op.And(left, right) | op.Implies(left, right):
-                needed = limplies(self._value(left, env), self.demands(right, env))
-                return land(self.demands(left, env), needed)
+                return land(self.demands(left, env), self._where(left, right, env))
             case op.Or(left, right):
-                needed = limplies(lnot(self._value(left, env)), self.demands(right, env))
-                return land(self.demands(left, env), needed)
+                return land(self.demands(left, env), self._where(left, right, env, is_so=False))
             case op.Ite(condition, then, otherwise):
-                holds = self._value(condition, env)
-                way = limplies(holds, self.demands(then, env))
-                return land(self.demands(condition, env), way, limplies(lnot(holds), self.demands(otherwise, env)))
+                ways = self._where(condition, then, env), self._where(condition, otherwise, env, is_so=False)
+                return land(self.demands(condition, env), *ways)
             case op.Forall(binders, body) | op.Exists(binders, body):
                 return self.symbolic.universe.quantify(
                     "forall",
@@ -84,6 +81,14 @@ class WellFormed:
                 return self._below(term, env)
             case unknown:
                 assert_never(unknown)
+
+    def _where(self, condition: Term, term: Term, env: dict[int, Formula], *, is_so: bool = True) -> Formula:
+        """The term has a value where the condition is true, or false."""
+        needed = self.demands(term, env)
+        if needed is True:  # as mostly: then the condition need not be built
+            return True
+        holds = self._value(condition, env)
+        return limplies(holds if is_so else lnot(holds), needed)
 
     def _below(self, term: Term, env: dict[int, Formula]) -> Formula:
         """All operands have values."""

@@ -41,14 +41,21 @@ def prove(
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
     fresh: FreshOption = False,
+    sketch: Annotated[
+        bool, typer.Option("--sketch", help="Write down, beside each machine, what its slow proofs needed.")
+    ] = False,
     json: JsonOption = None,
 ) -> int:
     """Prove a machine for any size; show the smallest counterexample to what does not hold."""
     output = Output(json)
     check_folder("--traces", traces)
     check_folder("--smt2", smt2)
-    reports = prove_all(output, machine or [], solver=solver, timeout=timeout, jobs=jobs, fresh=fresh)
+    reports = prove_all(
+        output, machine or [], solver=solver, timeout=timeout, jobs=jobs, fresh=fresh or sketch, sketching=sketch
+    )
     show(output, reports)
+    if sketch:
+        _write_sketches(output, machine or [], reports)
     if smt2 is not None:
         _write_obligations(output, machine or [], smt2)
     if traces is not None:
@@ -66,10 +73,11 @@ def prove_all(
     timeout: float = 10.0,
     jobs: int | None = None,
     fresh: bool = False,
+    sketching: bool = False,
 ) -> "list[ProveReport]":
     """Prove the machines of these names (all known ones if there are none), with progress.
 
-    ``fresh``: nothing is believed that an earlier run has proved.
+    ``fresh``: nothing is believed that an earlier run has proved. ``sketching``: sketches of proofs are made, not used.
 
     Raises:
         UsageError: a machine, the solver or the store of proofs cannot be used.
@@ -81,13 +89,36 @@ def prove_all(
     machines = [find_machine(name) for name in names or list(KNOWN)]
     from ...checkers.proofs import Proofs, StoreError
     from ...checkers.prove import How, prove_machines
+    from ...checkers.sketches import SketchError
 
     try:
-        how = How(solver, timeout, None if fresh or solver != "z3" else Proofs(_store()))
+        store = None if fresh or solver != "z3" else Proofs(_store())
+        how = How(solver, timeout, store, sketching=sketching)
         with output.progress("proving") as advance:
             return prove_machines(machines, how, jobs=jobs, apart=True, on_progress=advance)
     except StoreError as error:
         raise UsageError(f"{error}; or ask everything anew with --fresh") from error
+    except SketchError as error:
+        raise UsageError(str(error)) from error
+
+
+def _write_sketches(output: Output, names: list[str], reports: "list[ProveReport]") -> None:
+    """Write the sketches of each machine's proofs; those of a machine that needs none go."""
+    from ...checkers.sketches import as_text, file_for
+    from ...checkers.trace import write_atomically
+    from ...harness.machines import KNOWN, find_machine
+
+    for name, report in zip(names or list(KNOWN), reports, strict=True):
+        file = file_for(find_machine(name))
+        if file is None:
+            continue
+        with writing(file):
+            if report.sketches:
+                file.parent.mkdir(exist_ok=True)
+                write_atomically(file, as_text(report.sketches))
+                output.tables.print(f"  sketches: {file}", markup=False)
+            else:
+                file.unlink(missing_ok=True)
 
 
 def _write_obligations(output: Output, names: list[str], folder: Path) -> None:
