@@ -142,12 +142,12 @@ def workload(
     if target != "refimpl" and hosts_asked != [0]:
         raise UsageError(f"--target {target} has no host tier to replay with; leave out --host-blocks")
 
+    from ...engines.dialects import DialectError
     from ...engines.session import WorkerError
-    from ...engines.vllm.dialect import DialectError
+    from ...workload.engine_target import EngineFailedError
     from ...workload.replay import replay_at
     from ...workload.requests import read_workload
     from ...workload.target import MirrorTarget, RefimplTarget, Target
-    from ...workload.vllm_target import EngineFailedError
 
     work = read_workload(file, limit=limit)
     capacities = [work.total_blocks if size is None else size for size in asked]
@@ -166,9 +166,9 @@ def workload(
 
     def make_target(size: int, host: int) -> Target:
         if session is not None:
-            from ...workload.vllm_target import VllmTarget
+            from ...workload.engine_target import EngineTarget
 
-            return VllmTarget(session, work, size)
+            return EngineTarget(session, work, size)
         if target == "spec":
             from ...workload.spec_target import SpecTarget
 

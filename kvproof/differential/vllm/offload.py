@@ -54,9 +54,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from ...engines.dialects import DIALECTS
 from ...engines.session import Session
 from ...engines.verdicts import of_failure
-from ...engines.vllm.dialect import dialect
 from ...engines.vllm.levels.offload import more_oracles
 from ...engines.vllm.levels.offload import profiles as families
 from ...judge.judging import Judge
@@ -101,7 +101,7 @@ def _joined(parts: list[tuple[Case, bool]]) -> Case:
 
 def compare(session: Session, case: Case) -> Outcome:
     """Play a case on a release and on the reference implementation, and compare them after each operation."""
-    known = dialect(session.hello.version)
+    known = DIALECTS["vllm"].dialect(session.hello.version)
     case, answer, broken = _played(session, case)
     outcome = Outcome(case, answer, sum(not step.skipped for step in answer.steps), broken=broken)
     mirror = Mirror(case.setup, split=known.split, stores_wait=known.stores_wait)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ...checkers.fuzz import FuzzReport, fuzz
 from ...engines.build import Build
+from ...engines.dialects import DIALECTS, DialectError, dialect_of
 from ...engines.session import Session, WorkerError
-from ...engines.vllm.dialect import DialectError, check_dialect, dialect
 from ...errors import UsageError
 from ...harness.instances import Instance, Size
 from ...spec.pool import Pool
@@ -48,7 +48,7 @@ def _instance(size: Size, caching: bool, twice: bool, split: bool, seed: int) ->
 
 def splits(version: str) -> bool:
     """Return whether a release frees blocks without a hash to the head of the queue (P10)."""
-    return dialect(version).split
+    return DIALECTS["vllm"].dialect(version).split
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def fuzz_pool(
     """
     try:
         with Session.of(build) as session:
-            split = check_dialect(session).split
+            split = dialect_of(session).split
             link = PoolLink(session)
             report = fuzz(
                 Pool,

@@ -1,29 +1,12 @@
-"""Dialects: the legitimate differences of policy between vLLM's releases, as machine P's parameters have them."""
-
-from dataclasses import dataclass
+"""The dialects of vLLM's releases (`kvproof.engines.dialects`)."""
 
 from packaging.version import InvalidVersion, Version
 
 from ...judge.record import Case
+from ..dialects import Dialect, DialectError
 from ..session import Session
 
-__all__ = ["Dialect", "DialectError", "check_dialect", "dialect"]
-
-
-class DialectError(Exception):
-    """A build does not behave as its release is known to. One sentence that says what differs."""
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """What a release does where the rules leave a choice."""
-
-    split: bool
-    """P10: freed blocks without a hash join the head of the free queue; with caching off, all of them do."""
-    null: bool = True
-    """P4: the engine keeps a null block, and it is block 0."""
-    stores_wait: bool = True
-    """Copies to the host come behind the forward pass of their step: what a step writes it may store."""
+__all__ = ["check_dialect", "dialect"]
 
 
 _CHANGES = (

@@ -1,23 +1,23 @@
-"""vLLM as a target of a replay: its KV-cache manager, driven by a worker; requests are hashed on its side."""
+"""An engine as a target of a replay, driven by a worker at its level `workload`; requests are hashed on its side."""
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, Literal
 
+from ..engines.dialects import dialect_of
 from ..engines.session import Run, Session
-from ..engines.vllm.dialect import check_dialect
 from ..judge.record import Case, Step
 from .requests import BLOCK_TOKENS, Request, Workload
 from .target import Started, View
 
-__all__ = ["EngineFailedError", "VllmTarget"]
+__all__ = ["EngineFailedError", "EngineTarget"]
 
 
 class EngineFailedError(Exception):
     """The engine raised, or its worker was lost."""
 
 
-class VllmTarget:
-    """A `KVCacheManager` of a release of vLLM with one full-attention group.
+class EngineTarget:
+    """A release's manager of KV blocks, with one full-attention group.
 
     Its events are not followed: it reports each copy of a block by itself.
     """
@@ -27,13 +27,14 @@ class VllmTarget:
 
         Raises:
             EngineFailedError: the engine cannot be set up so.
-            DialectError: it is not what its version says.
+            DialectError: it is not what its version says, or its engine's dialects are not known.
             WorkerError: no worker can be started.
         """
-        self.name = f"vllm=={session.hello.version}"
+        dialect = dialect_of(session)
+        self.name = f"{session.hello.engine}=={session.hello.version}"
         self.usable = capacity
-        self.null_block: int | None = 0
-        self.free_order: Any = "split" if check_dialect(session).split else "append"
+        self.null_block = 0 if dialect.null else None
+        self.free_order: Literal["append", "split"] = "split" if dialect.split else "append"
         self._session = session
         longest = max(request.length for request in work.requests)
         setup = {"block": BLOCK_TOKENS, "capacity": capacity, "max_len": longest + 1}
