@@ -517,12 +517,12 @@ def report_random(seconds: float, seed: int) -> bool:
 def report_trace(path: str, capacities: list[int], hosts: list[int], limit: int | None) -> bool:
     """Follow real requests on the reference implementation, with and without a host tier, side by side."""
     from kvproof.workload.requests import read_workload
-    from kvproof.workload.target import MirrorTarget, RefimplTarget
+    from kvproof.workload.target import RefimplHostTarget, RefimplTarget
 
     work = read_workload(path, limit=limit)
     fine = True
     for blocks in capacities:
-        plain, tiered = RefimplTarget(blocks), [MirrorTarget(blocks, host) for host in hosts]
+        plain, tiered = RefimplTarget(blocks), [RefimplHostTarget(blocks, host) for host in hosts]
         hits, compared, different = [0] * (1 + len(tiered)), 0, 0
         for request in work.requests:
             answers = [target.start(request) for target in (plain, *tiered)]

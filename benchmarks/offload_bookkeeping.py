@@ -212,7 +212,7 @@ class Reference:
         import torch
 
         from kvproof.refimpl.offload.manager import OffloadManager
-        from kvproof.refimpl.offload.transfers import Report, Store
+        from kvproof.refimpl.offload.transfers import Store, WorkerReport
         from kvproof.refimpl.pool.keys import block_key
         from kvproof.refimpl.pool.manager import KVCacheManager
 
@@ -220,7 +220,7 @@ class Reference:
             setattr(KVCacheManager, name, clock.untimed(getattr(KVCacheManager, name)))
         for name in self.OFFLOAD:
             setattr(OffloadManager, name, clock.timed(name, getattr(OffloadManager, name)))
-        self._key, self._report, self._store = block_key, Report, Store
+        self._key, self._report, self._store = block_key, WorkerReport, Store
         self._zeros = torch.zeros(CHUNK, dtype=torch.int64)
 
     def begin(self) -> None:

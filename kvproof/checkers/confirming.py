@@ -15,7 +15,7 @@ from ..machine.terms import name_of
 from .circling import Circling
 from .cycles import Lasso
 
-__all__ = ["Confirming", "Disagreement", "Finding", "TraceStep"]
+__all__ = ["Confirming", "Disagreement", "ErrorTrace", "TraceStep"]
 
 
 class Disagreement(RuntimeError):
@@ -34,7 +34,7 @@ class TraceStep:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ErrorTrace:
     """What does not hold, and a shortest way there."""
 
     kind: Literal["invariant", "step", "ill-formed", "cycle"]
@@ -69,7 +69,7 @@ class Confirming:
     def __init__(self, concrete: Concrete) -> None:
         self.concrete, self.model = concrete, concrete.model
 
-    def state(self, path: list[Instance], reached: dict[str, Any], name: str) -> Finding:
+    def state(self, path: list[Instance], reached: dict[str, Any], name: str) -> ErrorTrace:
         """The invariant of this name is broken at the end of a way, in the state that is ``reached`` there.
 
         Raises:
@@ -80,15 +80,15 @@ class Confirming:
             broken = {v.prop.name: v for v in self.concrete.violations(state)}
         except IllFormed as error:
             rule = self.model.properties[name].rule
-            return Finding("ill-formed", f"{name}: {error}", rule, {}, initial, tuple(trace))
+            return ErrorTrace("ill-formed", f"{name}: {error}", rule, {}, initial, tuple(trace))
         if name not in broken:
             raise Disagreement(
                 f"invariant {name} holds in the concrete interpreter, but not in the batched one: "
                 f"{self._described(state)}"
             )
-        return Finding("invariant", name, broken[name].prop.rule, broken[name].values, initial, tuple(trace))
+        return ErrorTrace("invariant", name, broken[name].prop.rule, broken[name].values, initial, tuple(trace))
 
-    def step(self, path: list[Instance], reached: dict[str, Any], last: Instance, name: str) -> Finding:
+    def step(self, path: list[Instance], reached: dict[str, Any], last: Instance, name: str) -> ErrorTrace:
         """The property of steps of this name is broken by a step at the end of a way; or the step is ill-formed.
 
         Raises:
@@ -105,21 +105,21 @@ class Confirming:
                 ) from None
             step = TraceStep(last.action, self._named(last), None, None)
             rule = self.model.actions[last.action].rule
-            return Finding("ill-formed", name.removeprefix("ill-formed: "), rule, {}, initial, (*trace, step))
+            return ErrorTrace("ill-formed", name.removeprefix("ill-formed: "), rule, {}, initial, (*trace, step))
         try:
             assert step.outcome is not None
             found = self.concrete.step_violations(state, after, last.action, last.args, step.outcome.result)
             broken = {v.prop.name: v for v in found}
         except IllFormed as error:
             rule = self.model.properties[name].rule
-            return Finding("ill-formed", f"{name}: {error}", rule, {}, initial, (*trace, step))
+            return ErrorTrace("ill-formed", f"{name}: {error}", rule, {}, initial, (*trace, step))
         if name not in broken:
             raise Disagreement(
                 f"{last.action}{last.args} does not break {name} in the concrete interpreter: {self._described(state)}"
             )
-        return Finding("step", name, broken[name].prop.rule, broken[name].values, initial, (*trace, step))
+        return ErrorTrace("step", name, broken[name].prop.rule, broken[name].values, initial, (*trace, step))
 
-    def cycle(self, lasso: Lasso, stem: list[Instance], around: list[Instance]) -> Finding:
+    def cycle(self, lasso: Lasso, stem: list[Instance], around: list[Instance]) -> ErrorTrace:
         """A promise is broken by going ``around`` for ever, at the end of a way.
 
         Raises:
@@ -136,7 +136,7 @@ class Confirming:
         values = dict(zip((name_of(b) for b in promised.binders), lasso.values, strict=True))
         if (lasso.promise, lasso.values) not in run.broken(state):
             raise Disagreement(f"{promised.name}{values} is not broken by a cycle in the concrete interpreter")
-        return Finding("cycle", promised.name, promised.rule, values, initial, tuple(trace), returns_to=len(stem))
+        return ErrorTrace("cycle", promised.name, promised.rule, values, initial, tuple(trace), returns_to=len(stem))
 
     def _replayed(
         self, path: Iterable[Instance], reached: dict[str, Any], name: str

@@ -19,7 +19,7 @@ from ..machine import Machine, Model
 from ..machine.batched import Batched, Instance
 from ..machine.concrete import Concrete
 from ..machine.scope import Scope, ScopeError
-from .confirming import Confirming, Disagreement, Finding
+from .confirming import Confirming, Disagreement, ErrorTrace
 from .cycles import Lasso, lassos, step_between
 from .growth import available_bytes, expected
 from .states import names_of, side_by_side
@@ -61,7 +61,7 @@ class ExploreReport:
     """The number of steps after which the last new state was reached."""
     properties: int = 0
     """How many properties of states and of steps, and promises, were judged."""
-    violations: list[Finding] = field(default_factory=list)
+    violations: list[ErrorTrace] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
     """The `sometimes` properties that are true in no state."""
     seconds: float = 0.0
@@ -168,7 +168,7 @@ class _Search:
         judged += (len(model.of_kind("step")) - len(ranked)) * steps
         self.ranked = ranked
         self.report = ExploreReport(model.name, dict(scope.sizes), properties=judged, limit_bytes=room)
-        self.found: dict[str, Finding] = {}
+        self.found: dict[str, ErrorTrace] = {}
         self.unreached = [p.name for p in model.of_kind("sometimes")] if check else []
 
     def run(self) -> ExploreReport:
@@ -196,7 +196,7 @@ class _Search:
         report.seconds = time.perf_counter() - self.started
         return report
 
-    def _shown(self, found: Finding) -> Finding:
+    def _shown(self, found: ErrorTrace) -> ErrorTrace:
         """With the states around its last step."""
         states = [found.initial, *(step.state for step in found.trace)]
         before, after = states[-2:] if found.trace else (found.initial, None)
@@ -263,7 +263,7 @@ class _Search:
             for lasso in lassos(self.batched, self.seen, self.rows):
                 self.found[lasso.promise] = self._confirmed_cycle(lasso)
 
-    def _confirmed_cycle(self, lasso: Lasso) -> Finding:
+    def _confirmed_cycle(self, lasso: Lasso) -> ErrorTrace:
         """The cycle with the shortest way to it."""
         number = self.batched.promises.index((lasso.promise, lasso.values))
         words = [self.seen.states(n, n + 1) for n in lasso.states]
@@ -307,7 +307,7 @@ class _Search:
                     return words[:, moves.parents[rows[0, 0]]], moves.instance
         raise Disagreement("a state that was reached has no predecessor in the level before")
 
-    def _confirmed(self, words: torch.Tensor, last: Instance | None, name: str) -> Finding:
+    def _confirmed(self, words: torch.Tensor, last: Instance | None, name: str) -> ErrorTrace:
         """What a state breaks, or the step that comes last."""
         path, reached = self._path(words), self.batched.describe(words)
         if last is None:

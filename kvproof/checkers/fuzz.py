@@ -31,7 +31,7 @@ from .states import step_of
 from .target import Args, Setting, Target
 from .trace import Trace
 
-__all__ = ["Coverage", "Finding", "FuzzReport", "first_difference", "fuzz", "state_machine"]
+__all__ = ["Coverage", "Difference", "FuzzReport", "first_difference", "fuzz", "state_machine"]
 
 PICK = st.integers(0, 2**16 - 1)
 """What the arguments of a step are picked by. Its zero, to which Hypothesis shrinks, picks the first ones."""
@@ -52,7 +52,7 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Difference:
     """One difference between machine and target, with the shortest run that was found to show it."""
 
     oracle: str
@@ -79,7 +79,7 @@ class FuzzReport:
     reached: dict[str, bool] = field(default_factory=dict)
     """Which of the machine's `sometimes` properties were true in some state."""
     activity: Activity = field(default_factory=Activity)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Difference] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -407,7 +407,7 @@ def _leaves(group: BaseExceptionGroup[_Diverged]) -> list[_Diverged]:
     return found
 
 
-def _finding(specs: Specs, make_target: Callable[[Any], Target], failure: _Diverged, seed: int) -> Finding:
+def _finding(specs: Specs, make_target: Callable[[Any], Target], failure: _Diverged, seed: int) -> Difference:
     """A failure, told for people, as a trace, and as a script."""
     setting = failure.setting
     # Hypothesis has shrunk choices; whole calls may still be left out, since a step that became impossible is replaced.
@@ -422,4 +422,4 @@ def _finding(specs: Specs, make_target: Callable[[Any], Target], failure: _Diver
         script = to_script(spec, target, setting, calls, found)
     finally:
         target.close()
-    return Finding(found.oracle, found.call.action, report, trace, script, len(calls))
+    return Difference(found.oracle, found.call.action, report, trace, script, len(calls))

@@ -34,14 +34,14 @@ from .obligations import COROLLARIES, INITIALLY, formulas_of, of_every_state
 from .proofs import SAMPLE, Proofs, digest_of
 from .solvers import Question, Solver, Verdict, Way, answer_of_cvc5, ask, ask_cvc5
 
-__all__ = ["Finding", "not_vacuous"]
+__all__ = ["VacuityCheck", "not_vacuous"]
 
 SIZES = (1, 2, 3, 4)
 """Elements of each sort in the scopes that are looked through."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class VacuityCheck:
     """One question about whether the proofs are about something, and its answer."""
 
     goal: str
@@ -52,7 +52,7 @@ class Finding:
 
 def not_vacuous(
     model: Model, place: str, seconds: float, solver: Solver = "z3", proofs: Proofs | None = None
-) -> Iterator[Finding]:
+) -> Iterator[VacuityCheck]:
     """What has to be answered of an action, or of the first state.
 
     ``seconds`` of computing for each question; ``proofs``: what was proved before.
@@ -121,18 +121,18 @@ def _scopes(model: Model) -> Iterator[tuple[int, dict[str, int]]]:
                 yield size, dict.fromkeys(roots, size) | {root: size * size}
 
 
-def _first_state_exists(model: Model, seconds: float, solver: Solver) -> Finding:
+def _first_state_exists(model: Model, seconds: float, solver: Solver) -> VacuityCheck:
     goal, clock = "some first state exists", _Clock(seconds, solver)
     for _, sizes in _scopes(model):
         if clock.check(_of_first_state(Symbolic(model, Finite(model, sizes)))) == z3.sat:
-            return Finding(goal, "proved", clock.spent)
+            return VacuityCheck(goal, "proved", clock.spent)
         if clock.spent > seconds:
             break
     if _contradict(_of_first_state(Symbolic(model, Unbounded(model))), seconds, solver):
         note = "what is assumed of the parameters and of the first state contradicts itself"
-        return Finding(goal, "refuted", clock.spent, note)
+        return VacuityCheck(goal, "refuted", clock.spent, note)
     note = f"no first state was found with up to {SIZES[-1]} of each sort in {seconds:g} s"
-    return Finding(goal, "unknown", clock.spent, note)
+    return VacuityCheck(goal, "unknown", clock.spent, note)
 
 
 def _of_first_state(symbolic: Symbolic) -> list[Formula]:
@@ -147,7 +147,7 @@ def _contradict(known: list[Formula], seconds: float, solver: Solver) -> bool:
     return any(ask(question, Way(depth=d, seed=d), seconds=seconds) is not None for d in (2, 4))
 
 
-def _is_possible(model: Model, place: str, seconds: float, solver: Solver) -> Iterator[Finding]:
+def _is_possible(model: Model, place: str, seconds: float, solver: Solver) -> Iterator[VacuityCheck]:
     """The action is possible under the invariants, and some end satisfies them."""
     clock = _Clock(seconds, solver)
     possible, consistent = z3.unknown, z3.unknown
@@ -167,32 +167,32 @@ def _is_possible(model: Model, place: str, seconds: float, solver: Solver) -> It
     if possible != z3.sat:
         yield _impossible(model, place, clock)
         return
-    yield Finding(f"{place} is possible", "proved", clock.spent / 2)
+    yield VacuityCheck(f"{place} is possible", "proved", clock.spent / 2)
     goal = f"{place} is consistent"
     if consistent == z3.sat:
-        yield Finding(goal, "proved", clock.spent / 2)
+        yield VacuityCheck(goal, "proved", clock.spent / 2)
     else:
         line = model.actions[place].line
         note = f"no end of {place} (line {line}) was found in which all invariants hold: up to {SIZES[-1]} of each sort"
-        yield Finding(goal, "unknown", clock.spent / 2, note)
+        yield VacuityCheck(goal, "unknown", clock.spent / 2, note)
 
 
-def _impossible(model: Model, place: str, clock: _Clock) -> Finding:
+def _impossible(model: Model, place: str, clock: _Clock) -> VacuityCheck:
     """The action was not found to be possible: whether it never is."""
     goal, line = f"{place} is possible", model.actions[place].line
     symbolic = Symbolic(model, Unbounded(model))
     run = Run(symbolic, model.actions[place], judged=False)
     if _contradict(formulas_of(symbolic, run.possible.all_facts()), clock.seconds, clock.by):
         note = f"no state enables {place} (line {line}): its requirements contradict the invariants"
-        return Finding(goal, "refuted", clock.spent, note)
+        return VacuityCheck(goal, "refuted", clock.spent, note)
     note = (
         f"no state of up to {SIZES[-1]} of each sort that enables {place} (line {line}) was found: its requirements "
         "may contradict the invariants, or it needs more"
     )
-    return Finding(goal, "unknown", clock.spent, note)
+    return VacuityCheck(goal, "unknown", clock.spent, note)
 
 
-def _is_about_something(model: Model, promised: Promised, seconds: float, solver: Solver) -> Iterator[Finding]:
+def _is_about_something(model: Model, promised: Promised, seconds: float, solver: Solver) -> Iterator[VacuityCheck]:
     """In some state the goal of a promise is not reached, and each of its fair actions is possible in one of these.
 
     A goal that is always reached needs nobody, and a fair action that never helps is none that may be relied on.
@@ -229,7 +229,7 @@ def _some(symbolic: Symbolic, variables: tuple[Term, ...]) -> tuple[dict[int, Fo
 
 def _reachable(
     model: Model, goal: str, clock: _Clock, wanted: Callable[[Symbolic, Snapshot], Formula], line: Line
-) -> Finding:
+) -> VacuityCheck:
     """A state in which the invariants hold, and this."""
 
     def formulas(universe: Unbounded) -> list[Formula]:
@@ -240,16 +240,18 @@ def _reachable(
 
     for _, sizes in _scopes(model):
         if clock.check(formulas(Finite(model, sizes))) == z3.sat:
-            return Finding(goal, "proved", clock.spent)
+            return VacuityCheck(goal, "proved", clock.spent)
         if clock.spent > clock.seconds:
             break
     if _contradict(formulas(Unbounded(model)), clock.seconds, clock.by):
-        return Finding(goal, "refuted", clock.spent, f"the invariants leave no state in which that is so (line {line})")
+        return VacuityCheck(
+            goal, "refuted", clock.spent, f"the invariants leave no state in which that is so (line {line})"
+        )
     note = f"no state of up to {SIZES[-1]} of each sort was found in which that is so (line {line})"
-    return Finding(goal, "unknown", clock.spent, note)
+    return VacuityCheck(goal, "unknown", clock.spent, note)
 
 
-def _counts_agree(model: Model, place: str, seconds: float, solver: Solver, proofs: Proofs | None) -> Finding:
+def _counts_agree(model: Model, place: str, seconds: float, solver: Solver, proofs: Proofs | None) -> VacuityCheck:
     """In a small scope: counts carried by their law equal the sums, before and after."""
     clock = _Clock(seconds, solver)
     universe = Finite(model, dict.fromkeys(Scope.roots(model), 2), counts_by_law=True)
@@ -267,11 +269,11 @@ def _counts_agree(model: Model, place: str, seconds: float, solver: Solver, proo
             answer = _check_once(clock, [*formulas_of(symbolic, known), *before, wrong], proofs)
     goal = "counts are what the laws say"
     if answer == z3.unsat:
-        return Finding(goal, "proved", clock.spent)
+        return VacuityCheck(goal, "proved", clock.spent)
     if answer == z3.unknown:
-        return Finding(goal, "unknown", clock.spent, "not decided in time: ask with a longer --timeout")
+        return VacuityCheck(goal, "unknown", clock.spent, "not decided in time: ask with a longer --timeout")
     note = "a count is not carried as its law says: an error of the kit, please report it"
-    return Finding(goal, "refuted", clock.spent, note)
+    return VacuityCheck(goal, "refuted", clock.spent, note)
 
 
 def _check_once(clock: _Clock, formulas: list[Formula], proofs: Proofs | None) -> z3.CheckSatResult:

@@ -11,7 +11,7 @@ from typing import Literal
 from ..checkers.fuzz import FuzzReport
 from ..engines.build import Build
 from ..engines.driver.command import Driver
-from ..engines.report import Finding, Report
+from ..engines.report import Finding, HuntReport
 from ..engines.session import Session, WorkerError
 from ..errors import UsageError
 from .engine_replay import Outcome, outcome_in
@@ -33,7 +33,7 @@ class Side:
 
     name: Literal["base", "head"]
     plan: Plan
-    reports: list[Report]
+    reports: list[HuntReport]
 
     @property
     def gaps(self) -> Iterator[Gap]:
@@ -124,7 +124,7 @@ def common_levels(base: Build | Driver, head: Build | Driver, wanted: Iterable[s
     return tuple(wanted) or tuple(found)
 
 
-def check_sides(base: Plan, head: Plan, on_progress: Callable[[str, Report], None]) -> Changes:
+def check_sides(base: Plan, head: Plan, on_progress: Callable[[str, HuntReport], None]) -> Changes:
     """Hunt on both sides, and play what was found on each on the other.
 
     Raises:
@@ -134,7 +134,7 @@ def check_sides(base: Plan, head: Plan, on_progress: Callable[[str, Report], Non
     return Changes(before, after, [*_once([*_changes(after, before), *_changes(before, after)])])
 
 
-def _hunted(name: Literal["base", "head"], plan: Plan, on_progress: Callable[[str, Report], None]) -> Side:
+def _hunted(name: Literal["base", "head"], plan: Plan, on_progress: Callable[[str, HuntReport], None]) -> Side:
     reports = hunt_levels(plan, lambda report: on_progress(name, report))
     return Side(name, plan, [report for report in reports if not isinstance(report, FuzzReport)])
 

@@ -13,7 +13,7 @@ from ..differential.outcome import Outcome
 from ..engines.build import Build, StoreError
 from ..engines.driver.command import is_driver
 from ..engines.hunt import hunt
-from ..engines.report import Finding, Report
+from ..engines.report import Finding, HuntReport
 from ..engines.session import Limits, Session, WorkerError
 from ..engines.store import resolve
 from ..errors import UsageError
@@ -66,7 +66,7 @@ class Compared:
 
     target: str
     subject: str
-    report: Report
+    report: HuntReport
     """The cases, and the disagreements as findings."""
     tally: Tally
 
@@ -105,7 +105,7 @@ def compare_build(
     seed: int,
     seconds: float,
     examples: int | None,
-    on_progress: Callable[[Report], None],
+    on_progress: Callable[[HuntReport], None],
 ) -> Compared:
     """Draw cases, and let both do each of them.
 
@@ -144,7 +144,7 @@ def compare_one(build: Build, target: str, subject: str, comparison: Comparison,
     Raises:
         UsageError: the engine cannot be driven, or does not take the case.
     """
-    report = Report(target, comparison.LEVEL)
+    report = HuntReport(target, comparison.LEVEL)
     tally = Tally()
     try:
         with Session.of(build, _LIMITS) as session:

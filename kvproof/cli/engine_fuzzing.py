@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ..checkers.trace import write_trace
 from ..engines.known import Known, KnownError, read_known
-from ..engines.report import Finding, Report, Spent
+from ..engines.report import Finding, HuntReport, Spent
 from ..errors import UsageError
 from ..judge.sight import Sight
 from .activity_table import activity_table
@@ -36,7 +36,7 @@ class Result:
     """What came of it."""
 
     target: str
-    reports: list[Report] = field(default_factory=list)
+    reports: list[HuntReport] = field(default_factory=list)
     pool: "FuzzReport | None" = None
 
     @property
@@ -125,17 +125,17 @@ def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Resul
     if unknown:
         raise UsageError(f"{plan.target} has no level {unknown[0]}; name one of {', '.join(levels)}")
     result = Result(plan.target)
-    seen: dict[str, Report] = {}
+    seen: dict[str, HuntReport] = {}
     with output.progress(f"fuzzing {plan.target}") as advance:
 
-        def on_progress(report: Report) -> None:
+        def on_progress(report: HuntReport) -> None:
             seen[report.level] = report
             steps = ", ".join(f"{name} {r.steps:,}" for name, r in seen.items())
             done = min(plan.seconds, max(r.seconds for r in seen.values()))
             advance(round(done), round(plan.seconds), f"fuzzing {plan.target}: steps of {steps}")
 
         for report in hunt_levels(plan, on_progress):
-            if isinstance(report, Report):
+            if isinstance(report, HuntReport):
                 result.reports.append(report)
             else:
                 result.pool = report
@@ -204,7 +204,7 @@ def _activity(result: Result) -> list[tuple[str, dict[str, int | None]]]:
     return rows
 
 
-def _show_families(output: Output, report: Report) -> None:
+def _show_families(output: Output, report: HuntReport) -> None:
     """Name the families of cases that had no turn, or of which the engine took none."""
     idle = [name for name, taken in report.profiles.items() if not taken]
     if idle:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from ..checkers.trace import Operation, Trace, TraceError, encode_trace
-from ..engines.report import Finding, Report, Spent
+from ..engines.report import Finding, HuntReport, Spent
 from ..judge.record import Case
 from ..judge.violation import Verdict, Violation
 from ..testing.telling import played, replay_line, short, tell
@@ -106,7 +106,7 @@ def file_name(target: str, finding: Finding) -> str:
     return stem + ".jsonl"
 
 
-def report_to_json(report: Report) -> schema.Level:
+def report_to_json(report: HuntReport) -> schema.Level:
     """A hunt's report for programs."""
     sight = report.sight
     return schema.Level(

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ..checkers.explore import ExploreReport
     from ..checkers.fuzz import FuzzReport
     from ..checkers.prove import ProveReport
-    from ..engines.driver.conformance import Report as Conformance
-    from ..engines.report import Report
+    from ..engines.driver.conformance import ConformanceReport
+    from ..engines.report import HuntReport
     from .comparing import Compared
     from .engine_replay import Outcome
 
@@ -55,7 +55,7 @@ def conclude(output: Output, *, found: bool, gaps: Sequence[Gap], undecided: boo
     return ExitStatus.UNDECIDED if gaps or undecided else ExitStatus.HOLDS
 
 
-def of_hunt(report: "Report") -> Iterator[Gap]:
+def of_hunt(report: "HuntReport") -> Iterator[Gap]:
     """What a hunt at one level of an engine did not judge."""
     part, activity = f"level {report.level}", report.activity
     taken = report.examples - report.refused
@@ -148,7 +148,7 @@ def of_replay(part: str, requests: int, turned_away: int, found: bool) -> Iterat
         yield Gap(part, why, "give a larger --capacity")
 
 
-def of_conformance(report: "Conformance") -> Iterator[Gap]:
+def of_conformance(report: "ConformanceReport") -> Iterator[Gap]:
     """What the checks of a driver did not look at."""
     if not any(outcome.verdict == "passed" for outcome in report.outcomes):
         yield Gap("the protocol", "no check concerned the driver", "name its operations in the hello")

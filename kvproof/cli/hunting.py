@@ -25,7 +25,7 @@ from ..engines.driver.command import Driver, is_driver
 from ..engines.driver.traits import of_requests
 from ..engines.hunt import hunt_levels as run_hunt
 from ..engines.known import Known, Listed
-from ..engines.report import Finding, Report
+from ..engines.report import Finding, HuntReport
 from ..engines.session import Session, WorkerError
 from ..engines.sorting import Share
 from ..engines.store import resolve
@@ -111,13 +111,13 @@ class Part:
     """Of each so many families it takes one: that with its number, and so on."""
 
 
-def hunt_levels(plan: Plan, on_progress: Callable[[Report], None]) -> list[Report | FuzzReport]:
+def hunt_levels(plan: Plan, on_progress: Callable[[HuntReport], None]) -> list[HuntReport | FuzzReport]:
     """Fuzz all levels of a plan and return their reports, in its order.
 
     Raises:
         UsageError: the engine cannot be driven.
     """
-    done: list[Report | FuzzReport] = []
+    done: list[HuntReport | FuzzReport] = []
     for found in _done(plan, _parts(plan), on_progress):
         done += found
     return [*_merged(plan, done)]
@@ -149,8 +149,8 @@ def is_beside(plan: Plan, level: str) -> bool:
 
 
 def _done(
-    plan: Plan, parts: list[list[Part]], on_progress: Callable[[Report], None]
-) -> list[list[Report | FuzzReport]]:
+    plan: Plan, parts: list[list[Part]], on_progress: Callable[[HuntReport], None]
+) -> list[list[HuntReport | FuzzReport]]:
     """Hunt all parts, side by side where there are several."""
     if len(parts) == 1:
         return [_run(plan, parts[0], on_progress)]
@@ -174,27 +174,27 @@ def _done(
                 raise
 
 
-def _merged(plan: Plan, done: Sequence[Report | FuzzReport]) -> Iterator[Report | FuzzReport]:
+def _merged(plan: Plan, done: Sequence[HuntReport | FuzzReport]) -> Iterator[HuntReport | FuzzReport]:
     """A report for each level, in the order of the plan; each cause once, at the first level that shows it."""
-    hunted = [report for report in done if isinstance(report, Report)]
+    hunted = [report for report in done if isinstance(report, HuntReport)]
     found = merged((finding for report in hunted for finding in report.findings), plan.levels)
     for level in plan.levels:
         of_level = [report for report in done if (POOL if isinstance(report, FuzzReport) else report.level) == level]
         first = of_level[0]
-        if isinstance(first, Report):
+        if isinstance(first, HuntReport):
             for report in of_level[1:]:
-                assert isinstance(report, Report)
+                assert isinstance(report, HuntReport)
                 first.add(report)
             first.findings = [finding for finding in found if finding.case.level == level]
         yield first
 
 
 def _show(
-    futures: Sequence["Future[list[Report | FuzzReport]]"], progress: Any, on_progress: Callable[[Report], None]
+    futures: Sequence["Future[list[HuntReport | FuzzReport]]"], progress: Any, on_progress: Callable[[HuntReport], None]
 ) -> None:
     """Pass on what all processes together did at a level, until all futures are done."""
     pending = set(futures)
-    last: dict[tuple[int, str], Report] = {}
+    last: dict[tuple[int, str], HuntReport] = {}
     while pending:
         _, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
         try:
@@ -203,20 +203,20 @@ def _show(
                 last[number, report.level] = report
                 of_level = [told for (_, level), told in last.items() if level == report.level]
                 examples, steps = sum(told.examples for told in of_level), sum(told.steps for told in of_level)
-                on_progress(Report(report.target, report.level, examples, steps, seconds=report.seconds))
+                on_progress(HuntReport(report.target, report.level, examples, steps, seconds=report.seconds))
         except queue.Empty:
             continue
 
 
-def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number: int) -> list[Report | FuzzReport]:
+def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number: int) -> list[HuntReport | FuzzReport]:
     check_not_ended()  # What was handed to this process already cannot be cancelled.
     said = time.monotonic()
 
-    def tell(report: Report) -> None:
+    def tell(report: HuntReport) -> None:
         nonlocal said
         if time.monotonic() - said > 0.5:
             said = time.monotonic()
-            told = Report(report.target, report.level, report.examples, report.steps, seconds=report.seconds)
+            told = HuntReport(report.target, report.level, report.examples, report.steps, seconds=report.seconds)
             progress.put((number, told))
 
     heard = 0
@@ -232,9 +232,9 @@ def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number:
 
 
 def _run(
-    plan: Plan, parts: list[Part], tell: Callable[[Report], None], share: Share = lambda _: []
-) -> list[Report | FuzzReport]:
-    done: list[Report | FuzzReport] = []
+    plan: Plan, parts: list[Part], tell: Callable[[HuntReport], None], share: Share = lambda _: []
+) -> list[HuntReport | FuzzReport]:
+    done: list[HuntReport | FuzzReport] = []
     for part in parts:
         if isinstance(plan.build, Driver) or not is_beside(plan, part.levels[0]):
             done += _hunt(plan, part, tell, share)
@@ -243,7 +243,7 @@ def _run(
     return done
 
 
-def hunt_beside(plan: Plan, build: Build, seconds: float, tell: Callable[[Report], None]) -> FuzzReport:
+def hunt_beside(plan: Plan, build: Build, seconds: float, tell: Callable[[HuntReport], None]) -> FuzzReport:
     """Let a release's block pool go beside machine P for a while.
 
     Raises:
@@ -254,7 +254,7 @@ def hunt_beside(plan: Plan, build: Build, seconds: float, tell: Callable[[Report
     began = time.monotonic()
 
     def told(examples: int, steps: int) -> None:
-        tell(Report(plan.target, POOL, examples, steps, seconds=time.monotonic() - began))
+        tell(HuntReport(plan.target, POOL, examples, steps, seconds=time.monotonic() - began))
 
     return LOCKSTEPS[build.name].fuzz_pool(build, plan.target, plan.seed, plan.examples, plan.steps, seconds, told)
 
@@ -279,7 +279,7 @@ def use_cache_of_drawings() -> None:
     set_hypothesis_home_dir(user_cache_path("kvproof") / "hypothesis")
 
 
-def _hunt(plan: Plan, part: Part, tell: Callable[[Report], None], share: Share) -> list[Report]:
+def _hunt(plan: Plan, part: Part, tell: Callable[[HuntReport], None], share: Share) -> list[HuntReport]:
     began = time.monotonic()
     with opened(plan, part.levels) as session:
         ready = time.monotonic()
@@ -310,10 +310,10 @@ def hunt_in(
     session: Session,
     plan: Plan,
     part: Part,
-    tell: Callable[[Report], None],
+    tell: Callable[[HuntReport], None],
     share: Share,
     memory: Memory | None = None,
-) -> list[Report]:
+) -> list[HuntReport]:
     """Hunt a part of a plan in an open session; return a report for each of its levels.
 
     Raises:

@@ -18,7 +18,7 @@ from ..judge.record import Answer, Case, Step
 from ..judge.sight import Sight
 from ..judge.violation import Verdict
 from .causes import Causes, shown
-from .report import Report
+from .report import HuntReport
 from .traits import Traits
 from .verdicts import CLOSING, Judged, close
 
@@ -115,7 +115,7 @@ class Collector:
         self,
         judged: Judged,
         causes: Causes,
-        over: Callable[[Report, float], bool],
+        over: Callable[[HuntReport, float], bool],
         on_case: Callable[[Answer], None],
         grounds: Sequence[Ground],
         seed: int,
@@ -130,7 +130,7 @@ class Collector:
         self.samples: dict[tuple[tuple[str, ...], frozenset[str]], list[Sample]] = {}
         """What was met and not looked at: by symptom and traits of the case, a few each."""
 
-    def turn(self, report: Report, ground: Ground, profile: str, seed: int, until: float) -> float:
+    def turn(self, report: HuntReport, ground: Ground, profile: str, seed: int, until: float) -> float:
         """Search one family for a while, until that part of the hunt is over; return what it brought
         (`Schedule.reward`)."""
         began, brought = time.monotonic(), 0.0
@@ -154,13 +154,13 @@ class Collector:
         self._memory.brought += brought
         return brought
 
-    def try_first(self, report: Report, ground: Ground, case: Case) -> None:
+    def try_first(self, report: HuntReport, ground: Ground, case: Case) -> None:
         """Try a case that others found worth it."""
         began = time.monotonic()
         self._memory.brought += self._try(report, ground, FIRST, case)
         report.spent.searched += time.monotonic() - began
 
-    def _try(self, report: Report, ground: Ground, profile: str, case: Case) -> float:
+    def _try(self, report: HuntReport, ground: Ground, profile: str, case: Case) -> float:
         """Run a case, if it was not run before; return what it brought."""
         key = hash(msgspec.json.encode(case))
         if key in self._seen:  # Each turn begins with the simplest case of all.
@@ -209,7 +209,7 @@ class Collector:
                 traits = ground.traits.of(case)
         return case
 
-    def _keep(self, report: Report, ground: Ground, profile: str, case: Case, found: Verdict) -> int:
+    def _keep(self, report: HuntReport, ground: Ground, profile: str, case: Case, found: Verdict) -> int:
         """Set a case aside for each of its symptoms; return how many of them are news."""
         traits, news = ground.traits.of(case), 0
         for signature in dict.fromkeys(v.signature for v in _all(found)):
@@ -257,7 +257,7 @@ def _number(name: str) -> int:
     return zlib.crc32(name.encode(errors="backslashreplace"))
 
 
-def _count(report: Report, answer: Answer) -> None:
+def _count(report: HuntReport, answer: Answer) -> None:
     report.examples += 1
     if answer.refused is not None:
         report.refused, report.refusal = report.refused + 1, answer.refused

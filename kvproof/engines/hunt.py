@@ -17,7 +17,7 @@ from ..judge.sight import Sight
 from .causes import Causes
 from .collecting import Collector, Ground, Memory
 from .known import Listed
-from .report import Report
+from .report import HuntReport
 from .schedule import Schedule
 from .sorting import Share, Sorter
 from .traits import Traits
@@ -59,7 +59,7 @@ def hunt(
     traits: Traits | None = None,
     sight: Sight | None = None,
     **how: Any,
-) -> Report:
+) -> HuntReport:
     """Hunt at one level, as `hunt_levels` does; ``sight`` sees what is told, where that depends on the target."""
     ground = Ground(level, profiles, closing, traits or Traits(()), sight)
     return hunt_levels(judged, target, [ground], **how)[0]
@@ -78,9 +78,9 @@ def hunt_levels(
     renew: Callable[[], None] = lambda: None,
     share: Share = lambda _: [],
     memory: Memory | None = None,
-    on_progress: Callable[[Report, str], None] = lambda _r, _p: None,
+    on_progress: Callable[[HuntReport, str], None] = lambda _r, _p: None,
     on_case: Callable[[Answer], None] = lambda _: None,
-) -> list[Report]:
+) -> list[HuntReport]:
     """Hunt for faults at some levels of an engine; return a report for each.
 
     Args:
@@ -99,12 +99,12 @@ def hunt_levels(
         on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
     """
     began = time.monotonic()
-    reports = {ground.level: Report(target, ground.level, sight=ground.sight) for ground in grounds}
+    reports = {ground.level: HuntReport(target, ground.level, sight=ground.sight) for ground in grounds}
     for ground in grounds:
         reports[ground.level].profiles.update(dict.fromkeys(ground.profiles, 0))
     causes = Causes(listed=listed)
 
-    def passed(report: Report) -> float:
+    def passed(report: HuntReport) -> float:
         """The part of what was asked for that is over: of the time, or of the cases."""
         by_time = (time.monotonic() - began) / seconds
         return by_time if examples is None else max(by_time, report.examples / examples)

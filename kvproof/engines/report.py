@@ -7,7 +7,7 @@ from ..judge.record import Case
 from ..judge.sight import Sight
 from ..judge.violation import HARMLESS, Verdict, Violation
 
-__all__ = ["Finding", "Report", "Spent", "Way"]
+__all__ = ["Finding", "HuntReport", "Spent", "Way"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Spent:
 
 
 @dataclass
-class Report:
+class HuntReport:
     """What a hunt did at one level."""
 
     target: str
@@ -130,7 +130,7 @@ class Report:
         """Steps per second with all oracles on, drawing included, shrinking not."""
         return self.steady_steps / self.steady_seconds if self.steady_seconds else None
 
-    def add(self, other: "Report") -> None:
+    def add(self, other: "HuntReport") -> None:
         """Add what another process did at the same level. Its findings are left to whoever knows which are the same."""
         self.examples += other.examples
         self.steps += other.steps

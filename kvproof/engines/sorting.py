@@ -15,7 +15,7 @@ from ..judge.violation import Verdict
 from .causes import Causes, Shown, shown
 from .collecting import Collector, Ground, Sample
 from .reduce import Reduction
-from .report import Finding, Report, Way
+from .report import Finding, HuntReport, Way
 from .verdicts import Judged
 
 __all__ = ["GRACE", "Share", "Sorter"]
@@ -41,7 +41,7 @@ class Sorter:
         judged: Judged,
         causes: Causes,
         renew: Callable[[], None],
-        reports: Mapping[str, Report],
+        reports: Mapping[str, HuntReport],
         began: float,
         seed: int,
         share: Share,

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .timed.instances import TimedInstance
     from .tree.instances import TreeInstance
 
-__all__ = ["LEVELS", "Level", "level_for", "machine_at"]
+__all__ = ["LEVELS", "RefimplLevel", "level_for", "machine_at"]
 
 
 @dataclass(frozen=True)
-class Level:
+class RefimplLevel:
     """One level."""
 
     model: Model
@@ -36,40 +36,40 @@ class Level:
     """What these are: made again from a description (``load``), or from any scope of the machine (``of_scope``)."""
 
 
-def _plain(name: str) -> Level:
+def _plain(name: str) -> RefimplLevel:
     from ..machine import Model
     from .instances import Instance, instances
     from .machines import find_machine
     from .tiers.targets import TARGETS
 
     machine = find_machine(name)
-    return Level(Model.of(machine), TARGETS[name], lambda: instances(machine=machine), Instance)
+    return RefimplLevel(Model.of(machine), TARGETS[name], lambda: instances(machine=machine), Instance)
 
 
-def _timed(name: str, find: Callable[[], type[Target]]) -> Level:
+def _timed(name: str, find: Callable[[], type[Target]]) -> RefimplLevel:
     from .machines import find_machine
     from .timed.instances import TimedInstance, model_of, timed_instances
 
     machine = find_machine(name)
-    return Level(model_of(machine), find(), lambda: timed_instances(machine), TimedInstance)
+    return RefimplLevel(model_of(machine), find(), lambda: timed_instances(machine), TimedInstance)
 
 
-def _hybrid(name: str, find: Callable[[], type[Target]]) -> Level:
+def _hybrid(name: str, find: Callable[[], type[Target]]) -> RefimplLevel:
     from .hybrid.instances import HybridInstance, hybrid_instances, model_of
     from .machines import find_machine
 
     machine = find_machine(name)
-    return Level(model_of(machine), find(), lambda: hybrid_instances(machine), HybridInstance)
+    return RefimplLevel(model_of(machine), find(), lambda: hybrid_instances(machine), HybridInstance)
 
 
-def _tree(name: str) -> Level:
+def _tree(name: str) -> RefimplLevel:
     from ..machine import Model
     from .machines import find_machine
     from .tree.instances import TreeInstance, tree_instances
     from .tree.target import TreeTarget
 
     machine = find_machine(name)
-    return Level(Model.of(machine), TreeTarget, lambda: tree_instances(machine), TreeInstance)
+    return RefimplLevel(Model.of(machine), TreeTarget, lambda: tree_instances(machine), TreeInstance)
 
 
 def _links() -> type[Target]:
@@ -102,7 +102,7 @@ def _file_store() -> type[Target]:
     return FileStoreTarget
 
 
-_OWN: dict[str, tuple[str, Callable[[str], Level]]] = {
+_OWN: dict[str, tuple[str, Callable[[str], RefimplLevel]]] = {
     **{name: (name, _plain) for name in ("pool", "mirror", "pin", "tiered", "offload")},
     "links": ("links", partial(_timed, find=_links)),
     "timed": ("timed-tiers", partial(_timed, find=_tiers_in_time)),
@@ -114,13 +114,13 @@ _OWN: dict[str, tuple[str, Callable[[str], Level]]] = {
 }
 """The kit's own levels: the machine of each, and how it is made of that."""
 
-LEVELS: Registry[Level] = Registry(
+LEVELS: Registry[RefimplLevel] = Registry(
     "kvproof.levels", {name: partial(make, machine) for name, (machine, make) in _OWN.items()}
 )
 """By name; what extends the machine of another level stands behind it."""
 
 
-def level_for(machine: type[Machine]) -> Level:
+def level_for(machine: type[Machine]) -> RefimplLevel:
     """Return the level for this machine, or for the one that it extends.
 
     Raises:

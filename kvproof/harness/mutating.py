@@ -29,7 +29,7 @@ from ..checkers.mutation.sources import SourceMutant, source_mutants
 from ..checkers.processes import forked
 
 if TYPE_CHECKING:
-    from .levels import Level
+    from .levels import RefimplLevel
 
 __all__ = ["SourceRun", "judge_sources"]
 
@@ -207,7 +207,7 @@ def _notices(name: str, mutant: SourceMutant) -> str:
         return type(error).__name__
 
 
-def _differs(level: Level, examples: int = EXAMPLES) -> str:
+def _differs(level: RefimplLevel, examples: int = EXAMPLES) -> str:
     """What differs at this level in random runs; empty where nothing does."""
     from ..checkers.fuzz import first_difference
 

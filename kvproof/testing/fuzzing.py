@@ -10,7 +10,7 @@ from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
 from ..engines.driver import requests
 from ..engines.hunt import hunt
-from ..engines.report import Finding, Report
+from ..engines.report import Finding, HuntReport
 from ..engines.verdicts import Judged, judged_in, verdict
 from ..judge.record import Answer, Case
 from ..judge.sight import said
@@ -38,7 +38,7 @@ class Fuzzed:
     """What a run has shown of a manager, rule by rule."""
 
     kind: Adapter
-    report: Report
+    report: HuntReport
 
     @cached_property
     def broken(self) -> Mapping[str, list[str]]:

@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 def _of_targets(session: pytest.Session, targets: list[str]) -> Iterator[pytest.Item]:
     if targets:
-        from .targets import Target
+        from .targets import TargetCollector
 
         for target in dict.fromkeys(targets):
-            yield from Target.from_parent(session, name=target).collect()
+            yield from TargetCollector.from_parent(session, name=target).collect()

@@ -17,7 +17,7 @@ from ..engines.driver.requests import LEVEL
 from ..engines.store import engine_of
 from ..errors import ExitStatus
 
-__all__ = ["LevelItem", "Target", "levels_of"]
+__all__ = ["LevelItem", "TargetCollector", "levels_of"]
 
 _SECONDS = 60.0
 
@@ -26,8 +26,8 @@ class FoundError(AssertionError):
     """Something was found. The text is what the command said."""
 
 
-class Target(pytest.Collector):
-    """An engine, or a driver of the user's."""
+class TargetCollector(pytest.Collector):
+    """The tests of an engine, or of a driver of the user's: one for each level."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """One test for each level.

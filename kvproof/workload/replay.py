@@ -11,7 +11,7 @@ import msgspec
 from .host_ledger import HostLedger
 from .ledger import Ledger, Violation
 from .requests import BLOCK_TOKENS, Request, Workload
-from .target import Started, Target, TieredTarget, View
+from .target import ReplayTarget, Started, TieredReplayTarget, View
 
 Check = Literal["every", "sampled", "end"]
 """How often the whole state is judged: after every step, after some steps and at the end, or at the end only."""
@@ -91,12 +91,12 @@ class Result(msgspec.Struct, frozen=True):
 class Replay:
     """One replay of a workload on a fresh target."""
 
-    def __init__(self, workload: Workload, target: Target, *, check: Check = "sampled") -> None:
+    def __init__(self, workload: Workload, target: ReplayTarget, *, check: Check = "sampled") -> None:
         """Prepare a replay of ``workload`` on ``target``, which has seen no request before."""
         self._workload = workload
         self._target = target
         self._ledger = Ledger(target.usable, target.null_block, target.free_order)
-        self._tiers = target if isinstance(target, TieredTarget) else None
+        self._tiers = target if isinstance(target, TieredReplayTarget) else None
         if self._tiers is not None:
             tiers = self._tiers
             self._ledger.host = HostLedger(tiers.host_capacity, tiers.base_latency, tiers.bandwidth)
@@ -210,7 +210,7 @@ class Replay:
         self._count(request, answer)
         return True
 
-    def _mirror(self, tiers: TieredTarget, request: Request) -> None:
+    def _mirror(self, tiers: TieredReplayTarget, request: Request) -> None:
         """Let the full blocks of a request be brought to the host, and judge the step."""
         before = self._view_before()
         began = perf_counter()
@@ -271,7 +271,7 @@ class Replay:
 
 def replay_at(
     workload: Workload,
-    make_target: Callable[[int], Target],
+    make_target: Callable[[int], ReplayTarget],
     capacities: Sequence[int],
     *,
     check: Check = "sampled",
@@ -295,7 +295,7 @@ def replay_at(
     return results
 
 
-def _host_result(tiers: TieredTarget) -> HostResult:
+def _host_result(tiers: TieredReplayTarget) -> HostResult:
     """Return what a target has counted of its host tier."""
     counts = tiers.counts()
     thrash_rate = counts.evicted / counts.mirrored if counts.mirrored else 0.0

@@ -56,7 +56,7 @@ class View:
     """The blocks of each key, in order of registration."""
 
 
-class Target(Protocol):
+class ReplayTarget(Protocol):
     """A block manager that can replay a workload: one group, blocks of 512 tokens, prefix caching."""
 
     @property
@@ -107,7 +107,7 @@ class HostCounts(NamedTuple):
 
 
 @runtime_checkable
-class TieredTarget(Target, Protocol):
+class TieredReplayTarget(ReplayTarget, Protocol):
     """A block manager with a host tier: ``start`` reloads (M4 to M6), ``mirror`` stores (M2)."""
 
     @property
@@ -179,7 +179,7 @@ class RefimplTarget:
         return View(state.free, state.num_free, state.ref_cnt, state.keys, state.copies)
 
 
-class MirrorTarget(RefimplTarget):
+class RefimplHostTarget(RefimplTarget):
     """The reference implementation with a host tier behind it; no payload is moved."""
 
     def __init__(

@@ -20,7 +20,7 @@ from ..pool.keys import NO_EXTRAS, ExtraKeys, Tokens
 from ..pool.manager import RequestId
 from ..pool.request_flow import RequestFlow, _Request
 from .manager import OffloadManager
-from .transfers import Report, Worker
+from .transfers import Worker, WorkerReport
 
 _IDLE_SECONDS = 0.0005
 
@@ -74,7 +74,7 @@ class OffloadFlow(RequestFlow):
             if fresh > 0:
                 self.offload.offer(request_id, fresh)
 
-    def report(self, report: Report) -> bool:
+    def report(self, report: WorkerReport) -> bool:
         """Take a worker's report; tell whether it was waited for (O7). Requests whose load it ended can go on."""
         is_new = self.offload.report(report)
         if is_new:
@@ -165,7 +165,7 @@ class OffloadEngine:
         self._waiting: deque[RequestId] = deque()
         self._running: list[RequestId] = []
         self._finishing: list[RequestId] = []
-        self._reports: list[Report] = []
+        self._reports: list[WorkerReport] = []
 
     @property
     def is_busy(self) -> bool:

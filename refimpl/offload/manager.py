@@ -25,7 +25,7 @@ from ..payload import Payload
 from ..pool.block_pool import BlockPool
 from ..pool.manager import KVCacheManager, ManagerSnapshot, RequestId
 from .records import OfferStats, OffloadSnapshot, Pins, Tier, Transfer, TransferSnapshot
-from .transfers import Load, Message, Pairs, Report, Store
+from .transfers import Load, Message, Pairs, Store, WorkerReport
 
 
 class OffloadManager(KVCacheManager):
@@ -394,7 +394,7 @@ class OffloadManager(KVCacheManager):
             del self._unsent[message.id]
         return messages
 
-    def report(self, report: Report) -> bool:
+    def report(self, report: WorkerReport) -> bool:
         """Take a worker's report; tell whether it was one that was waited for (O7).
 
         A transfer ends when all workers have reported, in any order. A report of an unknown worker or transfer, of one

@@ -36,7 +36,7 @@ Message = Store | Load
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WorkerReport:
     """A worker is done with its part of a transfer: it will neither read nor write for it any more (O7)."""
 
     worker: int
@@ -53,7 +53,7 @@ class Worker(Protocol):
     def submit(self, messages: list[Message]) -> None:
         """Begin these transfers. Returns at once; what was written to a tier before this call is what a copy reads."""
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[WorkerReport]:
         """Return what was completed or failed since the last call. Returns at once."""
 
     def close(self) -> None:

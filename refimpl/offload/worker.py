@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...kernels.copy import copy_blocks
 from ..errors import RefusedError
-from .transfers import Load, Message, Report, Store
+from .transfers import Load, Message, Store, WorkerReport
 
 
 class _Copier(Protocol):
@@ -57,9 +57,9 @@ class OffloadWorker:
         """Begin these transfers and return at once. What was written before this call is what the copies read."""
         self._copier.submit(messages)
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[WorkerReport]:
         """Return what was completed or failed since the last call. Returns at once."""
-        return [Report(self.index, transfer, ok) for transfer, ok in self._copier.ended()]
+        return [WorkerReport(self.index, transfer, ok) for transfer, ok in self._copier.ended()]
 
     def close(self) -> None:
         """Wait for the transfers in progress and stop. They can still be polled; nothing may be submitted."""
@@ -82,7 +82,7 @@ class SteppedWorker:
         self._device = device
         self._host = host
         self._jobs: dict[int, tuple[Message, dict[tuple[int, int], None]]] = {}
-        self._reports: list[Report] = []
+        self._reports: list[WorkerReport] = []
 
     @property
     def jobs(self) -> tuple[int, ...]:
@@ -120,7 +120,7 @@ class SteppedWorker:
         """Report a transfer as failed, however much of it was copied. No more of it will be."""
         self._report(transfer, False)
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[WorkerReport]:
         """Return what was finished or failed since the last call."""
         reports, self._reports = self._reports, []
         return reports
@@ -139,7 +139,7 @@ class SteppedWorker:
         """End a transfer."""
         self._job(transfer)
         del self._jobs[transfer]
-        self._reports.append(Report(self.index, transfer, ok))
+        self._reports.append(WorkerReport(self.index, transfer, ok))
 
 
 def step_at_random(workers: Sequence[SteppedWorker], rng: Random, *, failures: float = 0.0) -> None:

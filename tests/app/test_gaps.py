@@ -15,7 +15,7 @@ from kvproof.cli import main as cli
 from kvproof.cli.engine_replay import Outcome
 from kvproof.cli.output import Output
 from kvproof.engines.build import Build
-from kvproof.engines.report import Finding, Report
+from kvproof.engines.report import Finding, HuntReport
 from kvproof.errors import ExitStatus
 from kvproof.judge.record import Answer, Case
 from kvproof.judge.sight import Sight
@@ -108,12 +108,12 @@ def test_what_is_found_outweighs_what_was_not_looked_at(capsys: pytest.CaptureFi
     assert capsys.readouterr().out.count("not judged: this: why; mend it") == 2
 
 
-def whys(report: Report) -> list[str]:
+def whys(report: HuntReport) -> list[str]:
     return [gap.why for gap in gaps.of_hunt(report)]
 
 
 def test_each_way_of_judging_nothing_has_its_words() -> None:
-    report = Report("x", "manager")
+    report = HuntReport("x", "manager")
     assert "no case was run" in whys(report)[0]
     report.examples, report.refused, report.refusal = 7, 7, "no such thing"
     assert whys(report) == ["all 7 setups were refused, the last because: no such thing"]
@@ -136,7 +136,7 @@ def test_each_way_of_judging_nothing_has_its_words() -> None:
 def test_an_engine_that_fails_at_once_was_judged_by_that() -> None:
     case = Case("manager", {}, [])
     found = Verdict(Violation("L2", "exception", "..."), 0, Answer(0))
-    report = Report("x", "manager", examples=1, findings=[Finding(found, case, "plain", 0.0, 0)])
+    report = HuntReport("x", "manager", examples=1, findings=[Finding(found, case, "plain", 0.0, 0)])
     assert whys(report) == []
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvproof.checkers.fuzz import Finding as Difference
-from kvproof.checkers.fuzz import FuzzReport
+from kvproof.checkers.fuzz import Difference, FuzzReport
 from kvproof.checkers.trace import Operation, Trace
 from kvproof.cli import main as cli
 from kvproof.cli.sarif import DIFFERS, Found, to_sarif

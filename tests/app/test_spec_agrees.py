@@ -20,7 +20,7 @@ from kvproof.refimpl.pool.request_flow import RequestFlow
 from kvproof.workload.replay import Replay, Result
 from kvproof.workload.requests import BLOCK_TOKENS, Request, Workload, read_workload
 from kvproof.workload.spec_target import SpecTarget
-from kvproof.workload.target import MapEvent, RefimplTarget, Target, map_event
+from kvproof.workload.target import MapEvent, RefimplTarget, ReplayTarget, map_event
 
 from .test_workload import DATA, make_lines, workload_of
 
@@ -274,7 +274,7 @@ def test_another_dialect_is_seen() -> None:
 # As a target of `kvproof workload`.
 
 
-def facts(work: Workload, target: Target, **options: Any) -> tuple[Any, ...]:
+def facts(work: Workload, target: ReplayTarget, **options: Any) -> tuple[Any, ...]:
     result: Result = Replay(work, target, check="every").run(**options)
     assert result.violation is None
     return result.hit_tokens, result.turned_away, result.waits, result.most_running, result.block_operations

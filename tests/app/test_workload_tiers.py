@@ -13,7 +13,7 @@ from kvproof.cli import main as cli
 from kvproof.cli.workload import plot
 from kvproof.workload.replay import Replay, Result
 from kvproof.workload.requests import Request, Workload, read_workload
-from kvproof.workload.target import HostCounts, Key, MirrorTarget, RefimplTarget, Started
+from kvproof.workload.target import HostCounts, Key, RefimplHostTarget, RefimplTarget, Started
 
 from .test_workload import DATA, make_lines, workload_of, write_lines
 
@@ -39,7 +39,7 @@ def test_no_violation_and_no_hit_lost(seed: int, spare: int, host: int, order: A
     size = work.largest_request + spare
     options: dict[str, Any] = {} if token_ms is None else {"overlap": True, "token_ms": token_ms}
     plain = replay(work, RefimplTarget(size, free_order=order), **options)
-    tiered = replay(work, MirrorTarget(size, host, free_order=order), **options)
+    tiered = replay(work, RefimplHostTarget(size, host, free_order=order), **options)
     assert plain.violation is None
     assert tiered.violation is None
     assert (tiered.hit_rate, tiered.waits) >= (plain.hit_rate, plain.waits)
@@ -50,7 +50,7 @@ def test_no_violation_and_no_hit_lost(seed: int, spare: int, host: int, order: A
 def test_a_host_for_everything_finds_what_an_unlimited_device_finds(seed: int, spare: int, overlap: bool) -> None:
     work = workload_of(make_lines(seed, requests=12))
     everything = replay(work, RefimplTarget(work.total_blocks), overlap=overlap)
-    target = MirrorTarget(work.largest_request + spare, work.total_blocks)
+    target = RefimplHostTarget(work.largest_request + spare, work.total_blocks)
     tiered = replay(work, target, overlap=overlap)
     assert tiered.violation is None
     assert tiered.hit_tokens == everything.hit_tokens
@@ -67,14 +67,14 @@ def test_real_trace_with_a_host_for_everything(name: str, hit_rate: str) -> None
     if not path.exists():
         pytest.skip(f"the published trace {name} does not lie beside the repository")
     work = read_workload(path)
-    result = replay(work, MirrorTarget(1000, work.total_blocks), check="sampled")
+    result = replay(work, RefimplHostTarget(1000, work.total_blocks), check="sampled")
     assert result.violation is None
     assert f"{result.hit_rate:.6f}" == hit_rate
 
 
 def test_counters_are_those_of_the_rules(small: Path) -> None:
     work = read_workload(small)
-    result = replay(work, MirrorTarget(20, 60, base_latency=5, bandwidth=Fraction(3, 10)))
+    result = replay(work, RefimplHostTarget(20, 60, base_latency=5, bandwidth=Fraction(3, 10)))
     host = result.host
     assert host is not None
     assert host.reloaded > 0
@@ -86,10 +86,10 @@ def test_counters_are_those_of_the_rules(small: Path) -> None:
 
 # Each rule bites.
 
-whole_counts = MirrorTarget.counts
+whole_counts = RefimplHostTarget.counts
 
 
-class Storing(MirrorTarget):
+class Storing(RefimplHostTarget):
     """M1: a request that leaves is stored."""
 
     def finish(self, request: Request) -> None:
@@ -98,7 +98,7 @@ class Storing(MirrorTarget):
         self._manager.host.store(b"left" + bytes([request.index]))
 
 
-class Forgetful(MirrorTarget):
+class Forgetful(RefimplHostTarget):
     """M2: from some request on nothing is mirrored."""
 
     def mirror(self, request: Request) -> None:
@@ -106,7 +106,7 @@ class Forgetful(MirrorTarget):
             super().mirror(request)
 
 
-class Untouched(MirrorTarget):
+class Untouched(RefimplHostTarget):
     """M2: what is on the host already is not touched."""
 
     def mirror(self, request: Request) -> None:
@@ -118,7 +118,7 @@ class Untouched(MirrorTarget):
             host.touch(key)
 
 
-class Moving(MirrorTarget):
+class Moving(RefimplHostTarget):
     """M2: mirroring changes the order of the device's queue."""
 
     def mirror(self, request: Request) -> None:
@@ -129,7 +129,7 @@ class Moving(MirrorTarget):
             self._pool.free(first)
 
 
-class Larger(MirrorTarget):
+class Larger(RefimplHostTarget):
     """M3: the host keeps more than it may."""
 
     def __init__(self, capacity: int, host_capacity: int) -> None:
@@ -137,7 +137,7 @@ class Larger(MirrorTarget):
         self.host_capacity = host_capacity
 
 
-class Nearsighted(MirrorTarget):
+class Nearsighted(RefimplHostTarget):
     """M4: the lookup ends at the first block that the device has lost."""
 
     def start(self, request: Request) -> Started | None:
@@ -147,7 +147,7 @@ class Nearsighted(MirrorTarget):
         return answer
 
 
-class Greedy(MirrorTarget):
+class Greedy(RefimplHostTarget):
     """M6: a reload takes a block that the lookup has found."""
 
     def start(self, request: Request) -> Started | None:
@@ -159,7 +159,7 @@ class Greedy(MirrorTarget):
         return answer._replace(table=table)
 
 
-class Slow(MirrorTarget):
+class Slow(RefimplHostTarget):
     """M7: the latency is not what it must be."""
 
     def counts(self) -> HostCounts:
@@ -167,7 +167,7 @@ class Slow(MirrorTarget):
         return counts._replace(latency=counts.latency + (counts.reloaded > 0))
 
 
-class Twice(MirrorTarget):
+class Twice(RefimplHostTarget):
     """M8: a reloaded block counts as two hits."""
 
     def counts(self) -> HostCounts:
@@ -175,7 +175,7 @@ class Twice(MirrorTarget):
         return counts._replace(hits=counts.hits + counts.reloaded)
 
 
-class Silent(MirrorTarget):
+class Silent(RefimplHostTarget):
     """M8: reloads are not told."""
 
     def start(self, request: Request) -> Started | None:
@@ -183,7 +183,7 @@ class Silent(MirrorTarget):
         return answer and answer._replace(reloaded=0)
 
 
-class Turned(MirrorTarget):
+class Turned(RefimplHostTarget):
     """M4: a lookup turns the host's order round."""
 
     turned = False
@@ -213,9 +213,9 @@ class Turned(MirrorTarget):
         (Silent, "M8"),
     ],
 )
-def test_a_broken_host_tier_is_found(small: Path, target: type[MirrorTarget], rule: str) -> None:
+def test_a_broken_host_tier_is_found(small: Path, target: type[RefimplHostTarget], rule: str) -> None:
     work = read_workload(small)
-    sound = replay(work, MirrorTarget(20, 60))
+    sound = replay(work, RefimplHostTarget(20, 60))
     assert sound.violation is None
     result = replay(work, target(20, 60))
     assert result.violation is not None
@@ -273,7 +273,7 @@ def test_json_tells_what_the_host_did(small: Path, capsys: pytest.CaptureFixture
 def test_a_violation_says_how_to_see_it_again(
     small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(MirrorTarget, "counts", Slow.counts)
+    monkeypatch.setattr(RefimplHostTarget, "counts", Slow.counts)
     arguments = ["workload", str(small), "--capacity", "20", "--host-blocks", "60", "--bandwidth", "64", "--json", "-"]
     assert cli.run(arguments) == 1
     captured = capsys.readouterr()

@@ -28,7 +28,7 @@ from kvproof.engines.catalog import ENGINES
 from kvproof.engines.collecting import FIRST, Memory
 from kvproof.engines.hunt import hunt
 from kvproof.engines.known import Known
-from kvproof.engines.report import Finding, Report
+from kvproof.engines.report import Finding, HuntReport
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.verdicts import judged_in, verdict
 from kvproof.errors import UsageError
@@ -48,7 +48,7 @@ def session() -> Iterator[Session]:
         yield session
 
 
-def hunted(session: Session, fault: str | None, examples: int = 150, **more: Any) -> Report:
+def hunted(session: Session, fault: str | None, examples: int = 150, **more: Any) -> HuntReport:
     profiles = {"toy": cases(fault=fault)}
     return hunt(
         judged_in(session), "toy", "toy", profiles, seconds=60, examples=examples, renew=session.renew, **more

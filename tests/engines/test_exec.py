@@ -17,7 +17,7 @@ from kvproof.engines.build import StoreError
 from kvproof.engines.driver import conformance, requests
 from kvproof.engines.driver.command import Driver
 from kvproof.engines.known import Known
-from kvproof.engines.report import Report
+from kvproof.engines.report import HuntReport
 from kvproof.engines.session import Limits, Session, WorkerError
 from kvproof.engines.verdicts import verdict
 from kvproof.judge.ghost import Ghost
@@ -66,11 +66,11 @@ def example(*more: str) -> tuple[str, ...]:
     return (node, str(EXAMPLE / "driver.js"), *more)
 
 
-def hunted(command: tuple[str, ...], examples: int = 500, seconds: float = 300, **more: Any) -> Report:
+def hunted(command: tuple[str, ...], examples: int = 500, seconds: float = 300, **more: Any) -> HuntReport:
     driver = Driver(command)
     plan = Plan(driver, driver.label, (requests.LEVEL,), 0, seconds, examples=examples, jobs=1, **more)
     (report,) = hunt_levels(plan, lambda _report: None)
-    assert isinstance(report, Report)
+    assert isinstance(report, HuntReport)
     return report
 
 

@@ -9,7 +9,7 @@ from kvproof.checkers.trace import decode_trace, encode_trace
 from kvproof.cli.findings import case_of, file_name, report_to_json, tell, trace_of, violation_of
 from kvproof.engines.hunt import hunt
 from kvproof.engines.known import Known, KnownError, Listed, read_known
-from kvproof.engines.report import Report
+from kvproof.engines.report import HuntReport
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.verdicts import judged_in, verdict
 from kvproof.judge.violation import Violation
@@ -23,7 +23,7 @@ def session() -> Iterator[Session]:
         yield session
 
 
-def hunted(session: Session, examples: int = 200, **setup: object) -> Report:
+def hunted(session: Session, examples: int = 200, **setup: object) -> HuntReport:
     return hunt(
         judged_in(session), "fake==1.0", "toy", {"toy": cases(**setup)}, seconds=60, examples=examples,
         renew=session.renew,

@@ -66,7 +66,7 @@ FAULTS = {
 }
 
 
-def checked(*more: str, limits: Limits = LIMITS) -> conformance.Report:
+def checked(*more: str, limits: Limits = LIMITS) -> conformance.ConformanceReport:
     with Session.of(Driver((*FAKE, *more)), limits) as session:
         return conformance.check(session)
 

@@ -1,7 +1,7 @@
 """A manager of asynchronous offload with real payload and workers that copy when they are told: for its tests."""
 
 from kvproof.refimpl.offload.manager import OffloadManager
-from kvproof.refimpl.offload.transfers import Message, Report
+from kvproof.refimpl.offload.transfers import Message, WorkerReport
 from kvproof.refimpl.offload.worker import SteppedWorker, split_layers
 from kvproof.refimpl.payload import Payload, prefix_digests
 from kvproof.refimpl.pool.block_pool import NULL_BLOCK, BlockPool
@@ -112,7 +112,7 @@ def bring_to_host(manager: OffloadManager, keys) -> None:
 def settle(manager: OffloadManager) -> None:
     for message in manager.take_messages():
         for worker in range(manager.workers):
-            assert manager.report(Report(worker, message.id))
+            assert manager.report(WorkerReport(worker, message.id))
 
 
 def flood(manager: OffloadManager) -> None:

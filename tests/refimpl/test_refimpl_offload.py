@@ -3,7 +3,7 @@
 import pytest
 
 from kvproof.refimpl.events import BlockRemoved, BlockStored
-from kvproof.refimpl.offload.transfers import Report, Store
+from kvproof.refimpl.offload.transfers import Store, WorkerReport
 from tests.refimpl.offload_rig import (
     BLOCK_TOKENS,
     DIALECTS,
@@ -33,7 +33,7 @@ def test_o2_a_store_holds_both_blocks_until_it_ends(free_order):
     manager.finish(1)
     check(manager)
     assert not manager.pool.is_free(1)
-    assert manager.report(Report(0, 0))
+    assert manager.report(WorkerReport(0, 0))
     assert [manager.host.lookup(key) for key in keys] == [0, 1]
     assert manager.snapshot().host.free == (2, 3, 4, 5, 0, 1)
     assert manager.snapshot().pool.free == (3, 4, 5, 6, 1, 2)

@@ -5,7 +5,7 @@ import pytest
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.offload.manager import OffloadManager
 from kvproof.refimpl.offload.records import OffloadSnapshot
-from kvproof.refimpl.offload.transfers import Load, Report, Store
+from kvproof.refimpl.offload.transfers import Load, Store, WorkerReport
 from kvproof.refimpl.payload import prefix_digests
 from kvproof.refimpl.pool.block_pool import BlockPool
 from kvproof.refimpl.pool.keys import chain_keys
@@ -35,7 +35,7 @@ def test_o7_completions_come_in_any_order():
         manager.offer(1)
     manager.take_messages()
     for number in (2, 0, 1):
-        assert manager.report(Report(0, number))
+        assert manager.report(WorkerReport(0, number))
         assert manager.host.lookup(keys[number]) is not None
         check(manager)
     assert manager.pending == 0
@@ -70,24 +70,24 @@ def test_o7_stale_repeated_and_unknown_reports_change_nothing(kind):
         manager.look(2, keys, 2)
         manager.load(2, 2)
     (message,) = manager.take_messages()
-    assert manager.report(Report(1, message.id))
+    assert manager.report(WorkerReport(1, message.id))
     before = manager.snapshot()
     for report in [
-        Report(1, message.id),
-        Report(1, message.id, ok=False),
-        Report(2, message.id),
-        Report(-1, message.id),
+        WorkerReport(1, message.id),
+        WorkerReport(1, message.id, ok=False),
+        WorkerReport(2, message.id),
+        WorkerReport(-1, message.id),
     ]:
         assert not manager.report(report)
-    assert not manager.report(Report(0, message.id + 1))
-    assert not manager.report(Report(0, -1))
+    assert not manager.report(WorkerReport(0, message.id + 1))
+    assert not manager.report(WorkerReport(0, -1))
     assert manager.snapshot() == before
-    assert manager.report(Report(0, message.id))
+    assert manager.report(WorkerReport(0, message.id))
     before = manager.snapshot()
     assert before.stores == before.loads == {}
     for worker in (0, 1):
-        assert not manager.report(Report(worker, message.id))
-        assert not manager.report(Report(worker, message.id, ok=False))
+        assert not manager.report(WorkerReport(worker, message.id))
+        assert not manager.report(WorkerReport(worker, message.id, ok=False))
     assert manager.snapshot() == before
 
 

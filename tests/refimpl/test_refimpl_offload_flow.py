@@ -11,7 +11,7 @@ from kvproof.refimpl.attention import dense_attention, paged_attention
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.offload.flow import OffloadEngine, OffloadFlow
 from kvproof.refimpl.offload.manager import OffloadManager
-from kvproof.refimpl.offload.transfers import Load, Message, Report
+from kvproof.refimpl.offload.transfers import Load, Message, WorkerReport
 from kvproof.refimpl.offload.worker import SteppedWorker, make_workers, split_layers, step_at_random
 from kvproof.refimpl.payload import Payload
 from kvproof.refimpl.pool.block_pool import BlockPool
@@ -195,7 +195,7 @@ def test_without_payload_too_nothing_is_computed_before_a_load_is_complete():
             flow.process()
             flow.finish(name)
             for message in flow.offload.take_messages():
-                assert flow.report(Report(0, message.id))
+                assert flow.report(WorkerReport(0, message.id))
     assert flow.is_loading(3)
     before = flow.manager.snapshot()
     with pytest.raises(RefusedError):
@@ -203,7 +203,7 @@ def test_without_payload_too_nothing_is_computed_before_a_load_is_complete():
     assert flow.num_computed(3) == 0
     assert flow.manager.snapshot() == before
     (message,) = flow.offload.take_messages()
-    assert flow.report(Report(0, message.id))
+    assert flow.report(WorkerReport(0, message.id))
     assert not flow.is_loading(3)
     assert flow.num_computed(3) == 8
     assert flow.compute(3) == 1
@@ -299,7 +299,7 @@ def test_a_request_that_never_fits_is_turned_away():
     assert not served.engine.is_busy
     with pytest.raises(RefusedError):
         OffloadEngine(served.flow, [])
-    assert not served.flow.report(Report(0, 7))
+    assert not served.flow.report(WorkerReport(0, 7))
 
 
 # All of it.

@@ -4,7 +4,7 @@ import pytest
 
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.offload.manager import OffloadManager
-from kvproof.refimpl.offload.transfers import Load, Report
+from kvproof.refimpl.offload.transfers import Load, WorkerReport
 from kvproof.refimpl.pool.block_pool import BlockPool
 from kvproof.refimpl.pool.blocks import blocks_for, full_blocks, lookup_limit
 from kvproof.refimpl.pool.keys import chain_keys
@@ -48,7 +48,7 @@ def test_o5_pins_become_the_loads_holds_and_the_rest_goes():
     assert [manager.pool.ref_cnt(block) for block in blocks] == [2, 2]
     assert manager.take_messages() == [Load(1, tuple(enumerate(blocks)))]
     assert manager.is_loading(1)
-    assert manager.report(Report(0, 1))
+    assert manager.report(WorkerReport(0, 1))
     assert not manager.is_loading(1)
     assert [manager.pool.ref_cnt(block) for block in blocks] == [1, 1]
     check(manager)
@@ -173,7 +173,7 @@ def test_o2_a_load_is_not_sent_while_a_step_still_writes_its_block():
     assert rig.manager.load(3, 1) == [block]
     assert rig.manager.take_messages() == []
     assert rig.manager.pending == 1
-    assert not rig.manager.report(Report(0, 1)), "nobody was told of it"
+    assert not rig.manager.report(WorkerReport(0, 1)), "nobody was told of it"
     rig.manager.processed(block)
     rig.settle()
     assert rig.reads_right(3, range(2))

@@ -8,7 +8,7 @@ import torch
 
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.offload import worker as worker_module
-from kvproof.refimpl.offload.transfers import Load, Report, Store
+from kvproof.refimpl.offload.transfers import Load, Store, WorkerReport
 from kvproof.refimpl.offload.worker import OffloadWorker, SteppedWorker, make_workers, split_layers
 
 CUDA = torch.cuda.is_available()
@@ -25,9 +25,9 @@ def tiers(device: str = "cpu", layers: int = 4) -> tuple[torch.Tensor, torch.Ten
     return here, there.pin_memory() if device == "cuda" else there
 
 
-def wait_for(workers, count: int) -> list[Report]:
+def wait_for(workers, count: int) -> list[WorkerReport]:
     """Poll until so many reports came, or for five seconds."""
-    reports: list[Report] = []
+    reports: list[WorkerReport] = []
     deadline = time.monotonic() + 5
     while len(reports) < count and time.monotonic() < deadline:
         for worker in workers:
@@ -101,7 +101,7 @@ def test_copies_in_a_thread_do_not_hold_up_who_submits(monkeypatch):
     worker.submit([Store(0, ((1, 6),))])
     assert worker.poll() == []
     may_go.set()
-    assert wait_for([worker], 1) == [Report(0, 0)]
+    assert wait_for([worker], 1) == [WorkerReport(0, 0)]
     worker.close()
     assert threads[0] is not threading.main_thread()
     assert not threads[0].is_alive()
@@ -155,7 +155,7 @@ def test_a_stepped_worker_copies_slot_by_slot():
     worker.copy(4, 0, 1)
     assert torch.equal(here[:, :, 4, 1], there[:, :, 5, 1])
     worker.fail(4)
-    assert worker.poll() == [Report(1, 3), Report(1, 4, ok=False)]
+    assert worker.poll() == [WorkerReport(1, 3), WorkerReport(1, 4, ok=False)]
     assert worker.poll() == []
     assert not worker.jobs
 
@@ -207,7 +207,7 @@ def test_a_store_reads_what_the_model_wrote_before():
     worker.submit([Store(2, ((1, 6),))])
     assert worker.poll() == []
     assert time.monotonic() - begun < 0.1, "nobody waits for the stream"
-    assert wait_for([worker], 1) == [Report(0, 2)]
+    assert wait_for([worker], 1) == [WorkerReport(0, 2)]
     assert bool((there[:, :, 6] == 77).all())
     worker.close()
 
@@ -223,7 +223,7 @@ def test_a_load_waits_for_who_still_reads_its_block():
     delay()
     read = here[:, :, 1].clone()
     worker.submit([Load(1, ((5, 1),))])
-    assert wait_for([worker], 1) == [Report(0, 1)]
+    assert wait_for([worker], 1) == [WorkerReport(0, 1)]
     torch.cuda.synchronize()
     assert torch.equal(read, wanted)
     assert torch.equal(here[:, :, 1].cpu(), there[:, :, 5])

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvproof.harness.offload.target import OffloadTarget
 from kvproof.refimpl.offload.manager import OffloadManager
-from kvproof.refimpl.offload.transfers import Report, Store
+from kvproof.refimpl.offload.transfers import Store, WorkerReport
 from kvproof.refimpl.offload.worker import SteppedWorker
 
 
@@ -106,7 +106,7 @@ class TakesRepeatedReports(OffloadTarget):
         def report(self, report):
             transfer = self._transfers.get(report.id)
             if transfer is not None and report.worker not in transfer.waiting:
-                report = Report(next(iter(transfer.waiting)), report.id, report.ok)
+                report = WorkerReport(next(iter(transfer.waiting)), report.id, report.ok)
             return super().report(report)
 
 

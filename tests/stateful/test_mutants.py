@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvproof.checkers.fuzz import Finding, fuzz
+from kvproof.checkers.fuzz import Difference, fuzz
 from kvproof.checkers.replay import calls_of, replay, setting_of
 from kvproof.checkers.target import Target
 from kvproof.checkers.trace import Trace, decode_trace, encode_trace
@@ -27,10 +27,10 @@ COMPARED = {*PoolTarget.fields, "result", "events", "refusal", "residue", "crash
 # Left out is a fault that takes thousands of runs to meet; the exhaustive walk in test_lockstep.py meets it at once.
 NAMES = [name for name in MUTANTS if name != "WritesWhatIsShared"]
 
-_found: dict[str, Finding] = {}
+_found: dict[str, Difference] = {}
 
 
-def finding(name: str) -> Finding:
+def finding(name: str) -> Difference:
     """The finding in which a mutant must be noticed."""
     if name not in _found:
         kind, oracle = MUTANTS[name]

@@ -8,7 +8,7 @@ from kvproof.checkers.lockstep import Lockstep, Specs
 from kvproof.harness.instances import Instance
 from kvproof.machine import Model
 from kvproof.refimpl.offload.manager import OffloadManager
-from kvproof.refimpl.offload.transfers import Report
+from kvproof.refimpl.offload.transfers import WorkerReport
 from kvproof.spec.offload.reports import Reports
 
 from ..explore.tiers import scope
@@ -83,22 +83,22 @@ def test_after_a_stale_report_the_awaited_one_counts() -> None:
 class _ThanksForEverything(OffloadManager):
     """Who asks whether a report was awaited is told that it was."""
 
-    def report(self, report: Report) -> bool:
+    def report(self, report: WorkerReport) -> bool:
         return super().report(report) or True
 
 
 class _TakesTheOldestForTheNewest(OffloadManager):
     """A report that nobody awaits is taken for one of the transfer that began last."""
 
-    def report(self, report: Report) -> bool:
+    def report(self, report: WorkerReport) -> bool:
         newest = max(self._transfers, default=report.id)
-        return super().report(report) or super().report(Report(report.worker, newest, report.ok))
+        return super().report(report) or super().report(WorkerReport(report.worker, newest, report.ok))
 
 
 class _CountsWhatIsStale(OffloadManager):
     """A report that nobody awaits leaves something behind that no table shows."""
 
-    def report(self, report: Report) -> bool:
+    def report(self, report: WorkerReport) -> bool:
         is_awaited = super().report(report)
         self._queries += not is_awaited
         return is_awaited

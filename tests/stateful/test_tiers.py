@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 
-from kvproof.checkers.fuzz import Finding, fuzz
+from kvproof.checkers.fuzz import Difference, fuzz
 from kvproof.checkers.lockstep import Call, Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import Trace, decode_trace, encode_trace
@@ -142,10 +142,10 @@ RARE: dict[str, tuple[Scope, Calls]] = {
     ),
 }
 
-_found: dict[str, Finding] = {}
+_found: dict[str, Difference] = {}
 
 
-def finding(name: str) -> Finding:
+def finding(name: str) -> Difference:
     """The finding in which a mutant must be noticed."""
     if name not in _found:
         mutant = MUTANTS[name]

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof.checkers.explore import explore
-from kvproof.checkers.fuzz import Finding, fuzz
+from kvproof.checkers.fuzz import Difference, fuzz
 from kvproof.checkers.lockstep import Divergence, Lockstep, Specs, walk_in_lockstep
 from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import decode_trace, encode_trace, write_trace
@@ -186,7 +186,7 @@ QUICK = ("FreesWhatIsStillCopied", "MovesEachAtFullBandwidth", "RunsBackward", "
 
 
 @functools.cache
-def finding(name: str) -> Finding:
+def finding(name: str) -> Difference:
     """The finding in which the fuzzer notices a mutant."""
     kind = MUTANTS[name].kind
     level = LEVELS[kind.level]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvproof.checkers.fuzz import Finding, fuzz
+from kvproof.checkers.fuzz import Difference, fuzz
 from kvproof.checkers.lockstep import Specs, walk_in_lockstep
 from kvproof.checkers.trace import Trace
 from kvproof.harness.levels import level_for
@@ -66,10 +66,10 @@ KEPT = list(MUTANTS)
 SOUGHT = ("LocksOneNode", "KeepsDuplicates", "RemovesSilently")
 """Those that the fuzzer finds anew in every run of the tests, in a second."""
 
-_found: dict[str, Finding] = {}
+_found: dict[str, Difference] = {}
 
 
-def finding(name: str) -> Finding:
+def finding(name: str) -> Difference:
     """The finding in which a mutant must be noticed."""
     if name not in _found:
         mutant = MUTANTS[name]

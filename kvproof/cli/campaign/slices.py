@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...engines.build import Build
 from ...engines.collecting import Memory
-from ...engines.report import Finding, Report
+from ...engines.report import Finding, HuntReport
 from ...engines.session import Session, WorkerError
 from ...errors import UsageError
 from ...judge.record import Case
@@ -71,7 +71,7 @@ def _do(order: Order, line: Connection) -> None:
     store, plan, began = Store(order.folder), order.plan, time.monotonic()
     said = 0.0
 
-    def tell(report: Report) -> None:
+    def tell(report: HuntReport) -> None:
         nonlocal said
         if time.monotonic() - said > _TELL:
             said = time.monotonic()
@@ -85,7 +85,7 @@ def _do(order: Order, line: Connection) -> None:
     store.finish(order.name, done)
 
 
-def _beside(order: Order, build: Build, store: Store, tell: Callable[[Report], None], began: float) -> Slice:
+def _beside(order: Order, build: Build, store: Store, tell: Callable[[HuntReport], None], began: float) -> Slice:
     """Let a block pool go beside machine P. Nobody can say what that still brings, other than what was found."""
     from ..commands.fuzz import finding_of
 
@@ -99,7 +99,7 @@ def _beside(order: Order, build: Build, store: Store, tell: Callable[[Report], N
     return Slice(plan.target, plan.levels, report.seconds, time.monotonic() - began, 0.0, [stretch])
 
 
-def _hunted(order: Order, session: Session, store: Store, tell: Callable[[Report], None], began: float) -> Slice:
+def _hunted(order: Order, session: Session, store: Store, tell: Callable[[HuntReport], None], began: float) -> Slice:
     plan, hello, ready = order.plan, session.hello, time.monotonic()
     tried = _untried(store, plan.target, hello.engine)
     memory = _recalled(store, plan.target)
@@ -140,7 +140,7 @@ def _left(order: Order) -> float:
     return max(_LEAST, min(order.plan.seconds, order.ends - time.time()))
 
 
-def _stretch(report: Report) -> Stretch:
+def _stretch(report: HuntReport) -> Stretch:
     return Stretch(
         report.level,
         report.examples,

@@ -11,7 +11,7 @@ from ..output import Output
 from ..written import check_folder, writing
 
 if TYPE_CHECKING:
-    from ...engines.report import Report
+    from ...engines.report import HuntReport
     from ..changes import Change, Changes
 
 HEADINGS = {
@@ -68,7 +68,7 @@ def check_change(
     )
     with output.progress("checking the change") as advance:
 
-        def on_progress(side: str, report: "Report") -> None:
+        def on_progress(side: str, report: "HuntReport") -> None:
             words = f"{side}, level {report.level}: {report.steps:,} steps"
             advance(round(report.seconds), round(time / 2), words)
 

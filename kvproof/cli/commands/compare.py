@@ -11,7 +11,7 @@ from ..output import Output
 from ..written import check_folder, writing
 
 if TYPE_CHECKING:
-    from ...engines.report import Report
+    from ...engines.report import HuntReport
     from ..comparing import Compared
 
 
@@ -54,7 +54,7 @@ def compare(
     build, subject, comparison = comparing.subject_of(target, subject)
     with output.progress(f"comparing {target}") as advance:
 
-        def on_progress(report: "Report") -> None:
+        def on_progress(report: "HuntReport") -> None:
             advance(round(report.seconds), round(time), f"comparing {target}: {report.examples:,} cases")
 
         if one is not None:

@@ -26,7 +26,7 @@ from ..schema import machines as schema
 from ..written import check_file, writing
 
 if TYPE_CHECKING:
-    from ...checkers.confirming import Finding, TraceStep
+    from ...checkers.confirming import ErrorTrace, TraceStep
     from ...checkers.explore import ExploreReport
     from ...checkers.trace import Trace
     from ...machine import Machine
@@ -195,7 +195,9 @@ def show(output: Output, reports: "list[ExploreReport]", labels: list[str] | Non
             output.tables.print(f"{r.machine}: not reached in this scope: {', '.join(r.unreached)}", markup=False)
 
 
-def _show_violations(output: Output, machine: str, way: "Sequence[TraceStep]", violations: "Sequence[Finding]") -> None:
+def _show_violations(
+    output: Output, machine: str, way: "Sequence[TraceStep]", violations: "Sequence[ErrorTrace]"
+) -> None:
     """Print what does not hold after these steps, the steps, and the states around the last of them."""
     for found in violations:
         output.tables.print(f"{machine}: {found.kind} {found.rule} {found.name} {found.values or ''}", markup=False)

@@ -15,7 +15,7 @@ from ..schema import runs as schema
 from ..written import check_file, check_folder, writing
 
 if TYPE_CHECKING:
-    from ...checkers.fuzz import Coverage, Finding, FuzzReport
+    from ...checkers.fuzz import Coverage, Difference, FuzzReport
 
 ENGINE_SECONDS = 120.0
 """How long an engine is hunted, all levels together, when nothing else is said."""
@@ -217,7 +217,7 @@ def coverage_of(counted: "Mapping[str, Coverage]") -> dict[str, schema.Coverage]
     }
 
 
-def finding_of(found: "Finding") -> schema.Finding:
+def finding_of(found: "Difference") -> schema.Finding:
     """A difference between machine and target, for programs."""
     from ...checkers.trace import encode_trace
 

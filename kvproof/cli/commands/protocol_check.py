@@ -10,7 +10,7 @@ from ..output import Output
 from ..schema import runs as schema
 
 if TYPE_CHECKING:
-    from ...engines.driver.conformance import Report
+    from ...engines.driver.conformance import ConformanceReport
 
 
 def protocol_check(
@@ -63,7 +63,7 @@ def protocol_check(
     return conclude(output, found=bool(report.failed), gaps=missing)
 
 
-def show(output: Output, target: str, report: "Report") -> None:
+def show(output: Output, target: str, report: "ConformanceReport") -> None:
     """Print the checks, what failed and how to mend it, and what the driver never tells."""
     from rich import box
     from rich.table import Table

@@ -147,7 +147,7 @@ def workload(
     from ...workload.engine_target import EngineFailedError
     from ...workload.replay import replay_at
     from ...workload.requests import read_workload
-    from ...workload.target import MirrorTarget, RefimplTarget, Target
+    from ...workload.target import RefimplHostTarget, RefimplTarget, ReplayTarget
 
     work = read_workload(file, limit=limit)
     capacities = [work.total_blocks if size is None else size for size in asked]
@@ -164,7 +164,7 @@ def workload(
 
     session = None if target in ("refimpl", "spec") else open_session(target)
 
-    def make_target(size: int, host: int) -> Target:
+    def make_target(size: int, host: int) -> ReplayTarget:
         if session is not None:
             from ...workload.engine_target import EngineTarget
 
@@ -174,7 +174,7 @@ def workload(
 
             return SpecTarget(work, size, free_order=free_order)
         if host:
-            return MirrorTarget(size, host, free_order=free_order, base_latency=base_latency, bandwidth=rate)
+            return RefimplHostTarget(size, host, free_order=free_order, base_latency=base_latency, bandwidth=rate)
         return RefimplTarget(size, free_order=free_order)
 
     results: list[Result] = []

@@ -10,7 +10,7 @@ from ...workload.tiers import TierSetting, replay_tiers
 from ..output import Output
 from .plot import draw_tiers
 from .timed_options import parse_bytes, parse_rate
-from .timed_report import TierReport
+from .timed_report import TierReplays
 
 
 def parse_setting(
@@ -72,9 +72,9 @@ def replay_through_tiers(
         for setting in settings:
             label = f"{work.name}, {setting.capacity:,} + {setting.host_blocks:,} blocks"
             results.append(replay_tiers(work, setting, check=check, on_progress=partial(advance, label=label)))
-    report = TierReport(work, results, unlimited=unlimited, check=check)
-    report.show(output)
+    replays = TierReplays(work, results, unlimited=unlimited, check=check)
+    replays.show(output)
     if plot is not None:
-        draw_tiers(plot, f"{work.name}, {len(work.requests):,} requests", report.bars())
-    output.report(report.to_json())
-    return report.conclude(output, file)
+        draw_tiers(plot, f"{work.name}, {len(work.requests):,} requests", replays.bars())
+    output.report(replays.to_json())
+    return replays.conclude(output, file)

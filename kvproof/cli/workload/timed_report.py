@@ -25,7 +25,7 @@ _UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 """Units of time in seconds, largest first."""
 
 
-class TierReport:
+class TierReplays:
     """The replays of one workload."""
 
     def __init__(

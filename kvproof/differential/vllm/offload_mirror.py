@@ -16,7 +16,7 @@ import torch
 
 from ...judge.record import Step
 from ...refimpl.offload.manager import OffloadManager
-from ...refimpl.offload.transfers import Report, Store
+from ...refimpl.offload.transfers import Store, WorkerReport
 from ...refimpl.pool.block_pool import BlockPool, FreeOrder
 from ...refimpl.pool.keys import block_key
 from ...refimpl.pool.manager import KVCacheManager
@@ -191,7 +191,7 @@ class Mirror:
             return SKIPPED
         kind, what = args["of"]
         ids = next(ids for was, name, ids in self._ended if (was, name) == (kind, what))
-        for report in (Report(worker, number) for number in ids for worker in range(self._workers)):
+        for report in (WorkerReport(worker, number) for number in ids for worker in range(self._workers)):
             assert not self.manager.report(report), f"{report} is stale, and was waited for"
         return None
 
@@ -459,7 +459,7 @@ class Mirror:
     def _report(self) -> tuple[list[str], list[int]]:
         """Report what ended: the loads, then the stores."""
         received: list[str] = []
-        last: list[tuple[str, Report]] = []
+        last: list[tuple[str, WorkerReport]] = []
         stored: dict[int, None] = {}
         done = [part for part in self._submitted if part.done]
         for part in done:
@@ -471,9 +471,9 @@ class Mirror:
                 self.live[r].received += 1
                 if self.live[r].received == self._workers:
                     received.append(r)
-                    last.append((r, Report(part.worker, number)))
+                    last.append((r, WorkerReport(part.worker, number)))
                 else:
-                    self._tell(Report(part.worker, number))
+                    self._tell(WorkerReport(part.worker, number))
         for r, report in self._in_their_order(last):
             self._ended.append(("load", r, [report.id]))
             self._tell(report)
@@ -481,7 +481,7 @@ class Mirror:
             if part.kind == "store":
                 ids = [number for _, number in self._transfers["store", part.event]]
                 for number in ids:
-                    self._tell(Report(part.worker, number))
+                    self._tell(WorkerReport(part.worker, number))
                 if all(other.event != part.event or other.kind != "store" for other in self._submitted):
                     self._ended.append(("store", part.event, ids))
         for r in received:
@@ -489,10 +489,10 @@ class Mirror:
                 self._leave(r)
         return received, list(stored)
 
-    def _tell(self, report: Report) -> None:
+    def _tell(self, report: WorkerReport) -> None:
         assert self.manager.report(report), f"{report} was not waited for"
 
-    def _in_their_order(self, last: list[tuple[str, Report]]) -> list[tuple[str, Report]]:
+    def _in_their_order(self, last: list[tuple[str, WorkerReport]]) -> list[tuple[str, WorkerReport]]:
         """Order loads that end together as the engine let their host blocks go: it goes through a set of requests."""
         if not 2 <= len(last) <= _ORDERS or self._told is None or self._told.state is None:
             return last

@@ -12,7 +12,7 @@ from ...judge.sight import Sight
 from ..session import Session
 from .battery import Battery, HangError, NotApplicableError
 
-__all__ = ["CHECKS", "Check", "Outcome", "Report", "check"]
+__all__ = ["CHECKS", "Check", "ConformanceReport", "Outcome", "check"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Outcome:
 
 
 @dataclass
-class Report:
+class ConformanceReport:
     """What came of all checks."""
 
     engine: str
@@ -199,7 +199,7 @@ CHECKS = (
 """All checks, in their order: each is the method of `Battery` that has its name."""
 
 
-def check(session: Session, on_progress: Callable[[int, str], None] = lambda _n, _name: None) -> Report:
+def check(session: Session, on_progress: Callable[[int, str], None] = lambda _n, _name: None) -> ConformanceReport:
     """Make all checks.
 
     Raises:
@@ -207,7 +207,7 @@ def check(session: Session, on_progress: Callable[[int, str], None] = lambda _n,
     """
     began = time.monotonic()
     hello = session.hello
-    report = Report(hello.engine, hello.version)
+    report = ConformanceReport(hello.engine, hello.version)
     battery = Battery(session)
     hung = False
     for number, about in enumerate(CHECKS):

@@ -155,7 +155,7 @@ class _Summary(msgspec.Struct, frozen=True):
     first_admission_prefix_cache_reused_ratio: float
 
 
-class _Report(msgspec.Struct, frozen=True):
+class _MockerReport(msgspec.Struct, frozen=True):
     requests: tuple[ReplayedRequest, ...]
     summary: _Summary
     samples: tuple[_Sample, ...]
@@ -202,7 +202,7 @@ def replay(
     if step.error is not None:
         raise MockerError(step.error.message)
     try:
-        report = msgspec.convert(step.result, _Report)
+        report = msgspec.convert(step.result, _MockerReport)
     except msgspec.ValidationError as error:
         raise MockerError(f"its report is not as expected: {error}") from error
     requests = tuple(sorted(report.requests, key=lambda request: request.arrival_time_ms))

@@ -8,7 +8,7 @@ from ...refimpl.errors import RefusedError
 from ...refimpl.events import BlockRemoved, BlockStored
 from ...refimpl.offload.manager import OffloadManager
 from ...refimpl.offload.records import OffloadSnapshot, TransferSnapshot
-from ...refimpl.offload.transfers import Report
+from ...refimpl.offload.transfers import WorkerReport
 from ...refimpl.offload.worker import SteppedWorker
 from ...refimpl.pool.block_pool import BlockPool
 from ...refimpl.pool.manager import KVCacheManager, ManagerSnapshot
@@ -208,7 +208,7 @@ class OffloadTarget(PoolTarget):
                 worker.fail(transfer)
             (report,) = worker.poll()
         else:
-            report = Report(w, transfer, bool(ok))
+            report = WorkerReport(w, transfer, bool(ok))
         if not self.manager.report(report):
             raise RefusedError(f"nobody waits for worker {w} to report transfer {transfer}")
 
