@@ -21,7 +21,8 @@ from ....machine import (
     optional,
     when,
 )
-from ...pool import Block, Content, Hash, Pool, Position, Request, Slot
+from ...pool import Block, Content, Hash, Position, Request, Slot
+from ..read_tables import ReadTables
 
 __all__ = ["DeferredActions", "Pass"]
 
@@ -30,7 +31,7 @@ class Pass(Sort):
     """A scheduled step, for one of its requests."""
 
 
-class DeferredActions(Pool, abstract=True):
+class DeferredActions(ReadTables, abstract=True):
     """Steps are scheduled and processed; requests leave while they are under way."""
 
     under_way = Queue(Pass)
@@ -148,21 +149,6 @@ class DeferredActions(Pool, abstract=True):
         """A step holds a block no longer."""
         self.transfers[b] = self.transfers[b] - 1
         self._release(b)
-
-    def trim(self, r: Request, n: Int) -> None:
-        """As in P, when no step reads the table."""
-        self.require(self._is_at_rest(r))
-        super().trim(r, n)
-
-    def finish(self, r: Request) -> None:
-        """As in P, when no step reads the table; otherwise it leaves its blocks behind."""
-        self.require(self._is_at_rest(r))
-        super().finish(r)
-
-    def preempt(self, r: Request) -> None:
-        """As in P, when no step reads the table; otherwise it leaves its blocks behind."""
-        self.require(self._is_at_rest(r))
-        super().preempt(r)
 
     # -------------------------------------------------------------------------------- what is known in the midst of it
 

@@ -49,22 +49,6 @@ class DeferredCorollaries(DeferredActions, abstract=True):
             implies((self.entries.value == 0) & (self.lent.value == 0), can(self.reset)),
         )
 
-    @corollary("P9, D7")
-    def what_is_held_can_be_given_back(self, r: Request, k: Position) -> Bool:
-        """As in P, when no step reads the table."""
-        is_there = all_of(self.running[r], k < self.length[r], self._is_at_rest(r))
-        return iff(can(self.trim, r, k + 1), is_there) & ~can(self.trim, r, 0)
-
-    @corollary("P9, L1, D7")
-    def who_has_all_it_needs_can_finish(self, r: Request) -> Bool:
-        """As in P, when no step reads the table."""
-        return iff(can(self.finish, r), all_of(self.running[r], self.length[r] == self.need[r], self._is_at_rest(r)))
-
-    @corollary("L1, D7")
-    def who_is_inside_can_be_preempted(self, r: Request) -> Bool:
-        """As in P, when no step reads the table."""
-        return iff(can(self.preempt, r), self.running[r] & self._is_at_rest(r))
-
     @corollary("L1, D7")
     def whoever_is_read_can_leave(self, r: Request, p: Pass) -> Bool:
         """At any moment, whatever it holds; the last step that reads its table holds that."""

@@ -102,21 +102,6 @@ class PinnedActions(PinnedFacts, abstract=True):
         self.require(self._is_at_rest(r))
         super().skip(r)
 
-    def trim(self, r: Request, n: Int) -> None:
-        """Give back the last n entries of a table, when no step reads it."""
-        self.require(self._is_at_rest(r))
-        super().trim(r, n)
-
-    def finish(self, r: Request) -> None:
-        """A complete request leaves, when no step reads its table."""
-        self.require(self._is_at_rest(r))
-        super().finish(r)
-
-    def preempt(self, r: Request) -> None:
-        """A request gives up all its blocks, when no step reads its table."""
-        self.require(self._is_at_rest(r))
-        super().preempt(r)
-
     @action("P11, D3")
     def evict(self, b: Block) -> None:
         """Take a block's hashes away, and its mark. One that was pinned is now the first to be taken."""

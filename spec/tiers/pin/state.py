@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ....machine import Bool, Int, Map, Param, Queue, Scalar, Tally, any_of, assume, forall
-from ...pool import Block, Pool, Position, Request
+from ...pool import Block, Position, Request
+from ...pool.read_tables import ReadTables
 
 __all__ = ["PinnedState"]
 
 
-class PinnedState(Pool, abstract=True):
+class PinnedState(ReadTables, abstract=True):
     """What is known beside the pool: the second queue, the marks, the steps under way."""
 
     # -------------------------------------------------------------------------------- parameters
