@@ -84,7 +84,7 @@ class _OfBlock(_Of):
             word, pairs = "is made", effect[1]
         else:
             word = {"begin": "begins", "end": "ends"}.get(effect[2], "fails")
-            under_way = ghost.copies.get(effect[1])
+            under_way = ghost.copies.under_way.get(effect[1])
             pairs = effect[3] if effect[2] == "begin" else () if under_way is None else under_way.pairs
         here = (self.thing.tier, self.thing.name)
         for from_tier, source, to_tier, destination in pairs:

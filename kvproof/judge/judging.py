@@ -60,7 +60,7 @@ class Judge:
         for oracle in self.oracles:
             found += oracle.step(step, ghost)
         if step.op == "reset":
-            ghost.void_copies()
+            ghost.copies.void()
         if step.error is not None:
             found.append(of_error(step.error))
         return found

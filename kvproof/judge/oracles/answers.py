@@ -49,7 +49,7 @@ class AnswersOracle:
                 "L1", "requests that never end", text, tuple(self.world.tiers), tuple(map(of_request, self._live))
             )
         if pending:
-            places = [pair for copy in ghost.copies.values() for pair in copy.pairs]
+            places = [pair for copy in ghost.copies.under_way.values() for pair in copy.pairs]
             about = tuple(of_block(tier, unit // self.world.tiers[tier].split) for tier, unit, _, _ in places)
             text = f"{pending} transfers never end"
             yield Violation("L2", "transfers that never end", text, about=about)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ..ghost import Ghost, Slots
+from ..ghost import Ghost
+from ..ghost.memory import Slots
 from ..record import Step, World
 from ..violation import Violation, of_block, of_key
 
@@ -29,7 +30,9 @@ class ContentOracle:
             split = self.world.tiers[tier].split
             for k, g, blocks in pool.cached or ():
                 for block in blocks:
-                    version = ghost.version_of(tier, block) if split == 1 else self._version(ghost, tier, block, split)
+                    version = (
+                        ghost.memory.version_of(tier, block) if split == 1 else self._version(ghost, tier, block, split)
+                    )
                     if seen.get((tier, k, g, block)) == version:
                         continue
                     problem = self._problem(ghost, tier, k, g, block, split)
@@ -45,16 +48,16 @@ class ContentOracle:
                     self._mend(ghost, tier, k, g, block, split)
 
     def _version(self, ghost: Ghost, tier: str, block: int, split: int) -> int:
-        return max(ghost.version_of(tier, unit) for unit in range(block * split, (block + 1) * split))
+        return max(ghost.memory.version_of(tier, unit) for unit in range(block * split, (block + 1) * split))
 
     def _problem(self, ghost: Ghost, tier: str, k: int, g: int, block: int, split: int) -> str | None:
         """Why the block does not hold what the key names; None when it does."""
-        if k not in ghost.named:
+        if k not in ghost.requests.named:
             return "no request ever had that key"
-        content, n = ghost.named[k]
+        content, n = ghost.requests.named[k]
         group = self.world.groups[g]
         if group.kind == "mamba":
-            cell = ghost.cell(tier, (block + 1) * split - 1)
+            cell = ghost.memory.cell(tier, (block + 1) * split - 1)
             return None if cell == (g, [content]) else _said(cell, g, [content])
         first, expected = self._positions(ghost, k, content, n, group.block * split)
         # Of a chunk of several blocks a window needs the last one; those before it may have left the window unstored.
@@ -62,7 +65,7 @@ class ContentOracle:
         while at < len(expected):
             unit, slot = divmod(first % (group.block * split) + at, group.block)
             count = min(group.block - slot, len(expected) - at)
-            cell = ghost.cell(tier, block * split + unit)
+            cell = ghost.memory.cell(tier, block * split + unit)
             wanted = expected[at : at + count]
             if cell is None or cell[0] != g or cell[1][slot : slot + count] != wanted:
                 return _said(cell if cell is None else (cell[0], cell[1][slot : slot + count]), g, wanted)
@@ -71,17 +74,17 @@ class ContentOracle:
 
     def _mend(self, ghost: Ghost, tier: str, k: int, g: int, block: int, split: int) -> None:
         """Let the block hold what the key names, where a request had that key."""
-        if k not in ghost.named:
+        if k not in ghost.requests.named:
             return
-        content, n = ghost.named[k]
+        content, n = ghost.requests.named[k]
         group = self.world.groups[g]
         if group.kind == "mamba":
-            ghost.mend(tier, (block + 1) * split - 1, g, 0, [content], 1)
+            ghost.memory.mend(tier, (block + 1) * split - 1, g, 0, [content], 1)
             return
         first, expected = self._positions(ghost, k, content, n, group.block * split)
         for at, value in enumerate(expected, start=first % (group.block * split)):
             unit, slot = divmod(at, group.block)
-            ghost.mend(tier, block * split + unit, g, slot, [value], group.block)
+            ghost.memory.mend(tier, block * split + unit, g, slot, [value], group.block)
 
     def _positions(self, ghost: Ghost, k: int, content: int, n: int, size: int) -> tuple[int, list[int]]:
         """The positions that a block of ``size`` tokens covers under a key of the first n: first, and their

@@ -1,13 +1,13 @@
 """Reference counts, the free queue and conservation: P1 to P5, P8, H8, and who holds what."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..ghost import Ghost
 from ..record import PoolState, State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
 
-__all__ = ["CountingOracle"]
+__all__ = ["CountingOracle", "holder_faults", "queue_faults"]
 
 
 class CountingOracle:
@@ -23,9 +23,10 @@ class CountingOracle:
         if state is None:
             return
         for tier, pool in state.pools.items():
-            yield from self._queue(tier, pool)
+            null = self.world.tiers[tier].null
+            yield from queue_faults(tier, pool, null)
             yield from _names(tier, pool)
-            yield from self._holders(tier, pool, state)
+            yield from holder_faults(tier, pool, self._held(tier, state), null, exact=self.world.exact)
         null = self.world.tiers[self._device].null
         for r, tables in state.tables.items():
             entries = [block for table in tables for block in table if block != null]
@@ -38,46 +39,52 @@ class CountingOracle:
                     about=(of_block(self._device, twice), of_request(r)),
                 )
 
-    def _queue(self, tier: str, pool: PoolState) -> Iterator[Violation]:
-        """P1 to P4."""
-        null = self.world.tiers[tier].null
-        negative = [b for b, count in enumerate(pool.ref or ()) if count < 0 and b != null]
-        if negative:
-            text = f"ref_cnt of block {negative[0]} ({tier}) is negative"
-            yield Violation("P2", "negative ref_cnt", text, (tier,), (of_block(tier, negative[0]),))
-        if pool.free is None:
-            return
-        free = set(pool.free)
-        if len(free) != len(pool.free):
-            twice = next(block for block, n in Counter(pool.free).items() if n > 1)
-            text = f"block {twice} stands twice in the free queue ({tier})"
-            yield Violation("P3", "block queued twice", text, (tier,), (of_block(tier, twice),))
-        if pool.num_free not in (None, len(pool.free)):
-            text = f"the free queue ({tier}) holds {len(pool.free)} blocks, its counter says {pool.num_free}"
-            yield Violation("P3", "counter of the free queue", text, (tier,))
-        if null in free:
-            text = f"the null block stands in the free queue ({tier})"
-            yield Violation("P4", "null block queued", text, (tier,), (of_block(tier, null),))
-        for block, count in enumerate(pool.ref or ()):
-            if block != null and (count == 0) != (block in free):
-                where = "in" if block in free else "not in"
-                text = f"block {block} ({tier}) has ref_cnt {count} and is {where} the free queue"
-                yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where), (of_block(tier, block),))
-
-    def _holders(self, tier: str, pool: PoolState, state: State) -> Iterator[Violation]:
-        """P2: at least the holders seen, exactly those where all are visible."""
+    def _held(self, tier: str, state: State) -> Counter[int]:
+        """The holders of each block that are seen."""
         holders = Counter(state.holds.get(tier, ()))
         if tier == self._device:
             for tables in state.tables.values():
                 for table in tables:
                     holders.update(table)
-        null = self.world.tiers[tier].null
-        for block, count in enumerate(pool.ref or ()):
-            seen = holders[block]
-            if block != null and (seen > count or (self.world.exact and seen != count)):
-                text = f"block {block} ({tier}) has ref_cnt {count} and {seen} holders"
-                which = "too few" if seen > count else "too many"
-                yield Violation("P2", "ref_cnt and holders", text, (tier, which), (of_block(tier, block),))
+        return holders
+
+
+def queue_faults(tier: str, pool: PoolState, null: int | None) -> Iterator[Violation]:
+    """P2 to P4: no count is negative; free is who has no holder, once, and never the null block."""
+    negative = [b for b, count in enumerate(pool.ref or ()) if count < 0 and b != null]
+    if negative:
+        text = f"ref_cnt of block {negative[0]} ({tier}) is negative"
+        yield Violation("P2", "negative ref_cnt", text, (tier,), (of_block(tier, negative[0]),))
+    if pool.free is None:
+        return
+    free = set(pool.free)
+    if len(free) != len(pool.free):
+        twice = next(block for block, n in Counter(pool.free).items() if n > 1)
+        text = f"block {twice} stands twice in the free queue ({tier})"
+        yield Violation("P3", "block queued twice", text, (tier,), (of_block(tier, twice),))
+    if pool.num_free not in (None, len(pool.free)):
+        text = f"the free queue ({tier}) holds {len(pool.free)} blocks, its counter says {pool.num_free}"
+        yield Violation("P3", "counter of the free queue", text, (tier,))
+    if null in free:
+        text = f"the null block stands in the free queue ({tier})"
+        yield Violation("P4", "null block queued", text, (tier,), (of_block(tier, null),))
+    for block, count in enumerate(pool.ref or ()):
+        if block != null and (count == 0) != (block in free):
+            where = "in" if block in free else "not in"
+            text = f"block {block} ({tier}) has ref_cnt {count} and is {where} the free queue"
+            yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where), (of_block(tier, block),))
+
+
+def holder_faults(
+    tier: str, pool: PoolState, holders: Mapping[int, int], null: int | None, *, exact: bool
+) -> Iterator[Violation]:
+    """P2: a block has at least the holders that are seen; with ``exact``, those are all there are."""
+    for block, count in enumerate(pool.ref or ()):
+        seen = holders.get(block, 0)
+        if block != null and (seen > count or (exact and seen != count)):
+            text = f"block {block} ({tier}) has ref_cnt {count} and {seen} holders"
+            which = "too few" if seen > count else "too many"
+            yield Violation("P2", "ref_cnt and holders", text, (tier, which), (of_block(tier, block),))
 
 
 def _names(tier: str, pool: PoolState) -> Iterator[Violation]:

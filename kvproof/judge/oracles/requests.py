@@ -4,16 +4,25 @@ What is policy is judged only where the world's notes name it: ``{"dialect": {"t
 "host": "mirror"}}``. What a state does not show is not judged.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from ..ghost import Ghost
+from ..recency import Recency
 from ..record import PoolState, State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
 
-__all__ = ["RequestsOracle"]
+__all__ = ["RequestsOracle", "queue_after"]
 
 _ADMITS = ("start", "resume", "step", "grow")
 _ENDS = ("finish", "abort", "preempt")
+
+
+def queue_after(order: str, before: Sequence[int], freed: Sequence[int], named: Container[int]) -> list[int]:
+    """The free queue behind a free call (P10): what it was, what was freed, in that order, and what of that is named by
+    a hash. ``order`` is ``append``, all to the tail, or ``split``, what has no name to the head."""
+    if order == "append":
+        return [*before, *freed]
+    return [*(b for b in freed if b not in named), *before, *(b for b in freed if b in named)]
 
 
 class RequestsOracle:
@@ -27,8 +36,8 @@ class RequestsOracle:
         self._dialect: dict[str, str] = dialect if isinstance(dialect, dict) else {}
         self._single = len(world.groups) == 1 and world.groups[0].kind == "full"
         self._last: State | None = None
-        self._recent: list[int] = []
-        """The keys of a mirrored host, the least recently used first."""
+        self._mirror = Recency[int](0 if self._host is None else world.tiers[self._host].blocks)
+        """The keys of a mirrored host."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with a step."""
@@ -96,12 +105,8 @@ class RequestsOracle:
         null = self.world.tiers[self._device].null
         table = [block for block in (last.tables.get(str(step.args.get("request"))) or [[]])[0] if block != null]
         freed = [block for block in reversed(table) if block in after.free]
-        if order == "split":
-            named = {block for block, keys in after.hashes or () if keys}
-            first = [block for block in freed if block not in named]
-            expected = first + before.free + [block for block in freed if block in named]
-        else:
-            expected = before.free + freed
+        named = {block for block, keys in after.hashes or () if keys}
+        expected = queue_after(order, before.free, freed, named)
         if after.free != expected:
             text = f"after {step.op} the free queue is {after.free}; in the order that is declared it is {expected}"
             yield Violation("P10", "order of freed blocks", text, (order,))
@@ -138,8 +143,8 @@ class RequestsOracle:
             )
         if step.op == "mirror" and last.pools.get(self._device) not in (None, state.pools[self._device]):
             yield Violation("M2", "mirror changes the device", "mirror changes the device's pool, which it only reads")
-        self._follow(step, ghost, last, state, room)
-        expected = set(self._recent)
+        self._follow(step, ghost, last, state)
+        expected = set(self._mirror)
         if found == expected:
             return
         missing, extra = expected - found, found - expected
@@ -154,23 +159,24 @@ class RequestsOracle:
             rule, why = "M4", "though only mirror and reset may change that"
         text = f"after {step.op} key {k} is {'not ' if missing else ''}on the host, {why}"
         yield Violation(rule, "what the mirror holds", text, (step.op,), (of_key(k),))
-        self._recent = [k for k in self._recent if k in found] + sorted(extra)
+        self._mirror.become([*(k for k in self._mirror if k in found), *sorted(extra)])
 
-    def _follow(self, step: Step, ghost: Ghost, last: State, state: State, room: int) -> None:
-        """Do to the books what a mirrored host does: store and touch in order, drop the least recently used."""
+    def _follow(self, step: Step, ghost: Ghost, last: State, state: State) -> None:
+        """Do to the books what a mirrored host does: store and touch in order."""
         if step.op == "reset" and step.result is True:
-            self._recent.clear()
+            self._mirror.become(())
         for effect in step.effects:
             if effect[0] == "copied":
                 for source, unit, to, _ in effect[1]:
                     if source == self._host and to == self._device:
-                        self._use([self._key_at(last, unit)], room)
+                        self._mirror.use(self._key_at(last, unit))
         if step.op == "mirror":
-            keys = _keys_of(state.pools[self._device])
+            keys, named = _keys_of(state.pools[self._device]), ghost.requests.named
             for r in _names(step):
                 for block in (last.tables.get(r) or [[]])[0]:
-                    whole = [k for k in keys.get(block, ()) if k in ghost.named and self._whole(ghost.named[k][1])]
-                    self._use(sorted(whole), room)
+                    whole = [k for k in keys.get(block, ()) if k in named and self._whole(named[k][1])]
+                    for k in sorted(whole):
+                        self._mirror.use(k)
 
     def _whole(self, tokens: int) -> bool:
         return tokens % self.world.groups[0].block == 0
@@ -183,14 +189,6 @@ class RequestsOracle:
         pool = state.pools.get(self._host)
         entries = [] if pool is None or pool.cached is None else pool.cached
         return next((k for k, _, blocks in entries if unit in blocks), unit)
-
-    def _use(self, keys: Sequence[int], room: int) -> None:
-        for k in keys:
-            if k in self._recent:
-                self._recent.remove(k)
-            elif len(self._recent) >= room:
-                self._recent.pop(0)
-            self._recent.append(k)
 
 
 def _names(step: Step) -> list[str]:

@@ -125,13 +125,13 @@ class TreeOracle:
     ) -> Iterator[Violation]:
         """P6: each slot holds the KV of its token behind all tokens before it."""
         for node, wanted in zip(nodes, contents, strict=True):
-            seen = (wanted[-1] if wanted else -1, tuple(node.slots), ghost.version)
+            seen = (wanted[-1] if wanted else -1, tuple(node.slots), ghost.memory.version)
             if seen in self._sound:
                 continue
             wrong = False
             for slot, expected in zip(node.slots, wanted, strict=False):
                 block, offset = divmod(slot, self._page)
-                cell = ghost.cell(self._device, block)
+                cell = ghost.memory.cell(self._device, block)
                 if cell is not None and cell[1][offset : offset + 1] == [expected]:
                     continue
                 if not wrong:
@@ -140,7 +140,7 @@ class TreeOracle:
                     text = f"slot {slot} stands in the tree for a token of {node.tokens}, and holds {held}"
                     yield Violation("P6", "content of the tree", text, (), (of_block(self._device, block),))
                 wrong = True
-                ghost.mend(self._device, block, 0, offset, [expected], self._page)
+                ghost.memory.mend(self._device, block, 0, offset, [expected], self._page)
             if not wrong:
                 self._sound.add(seen)
 

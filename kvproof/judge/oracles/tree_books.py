@@ -1,6 +1,6 @@
 """Books of a prefix tree: what must be where, locked how often and used when, by what was asked and answered.
 
-A prefix is named by its content (`ghost.py`): equal tokens in one namespace, equal number.
+A prefix is named by its content (`ghost/contents.py`): equal tokens in one namespace, equal number.
 """
 
 from __future__ import annotations

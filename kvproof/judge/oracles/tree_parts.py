@@ -52,14 +52,14 @@ class Parts:
         said = False
         for slot, expected in zip(slots, wanted[-1:] if group.kind == "mamba" else wanted, strict=False):
             block, at = divmod(slot, group.slots)
-            cell = ghost.cell(self._device, block)
+            cell = ghost.memory.cell(self._device, block)
             if cell is not None and cell[0] == g and cell[1][at : at + 1] == [expected]:
                 continue
             if not said:
                 said = True
                 text = f"block {block} stands in the tree ({group.kind}) for tokens whose KV it does not hold"
                 yield Violation("P6", "content of the tree", text, (group.kind,), (of_block(self._device, block),))
-            ghost.mend(self._device, block, g, at, [expected], group.slots)
+            ghost.memory.mend(self._device, block, g, at, [expected], group.slots)
 
 
 def _shapes(group: Group, nodes: Sequence[TreeNode], had: Sequence[Sequence[int]]) -> Iterator[Violation]:

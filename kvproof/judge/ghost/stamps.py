@@ -5,15 +5,14 @@ for which position. What is read back is told as stamps, and so is what blocks w
 then: no block table, no copy between tiers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from .violation import Violation, of_request
-
-if TYPE_CHECKING:
-    from .ghost import Ghost
+from ..record import World
+from ..violation import Violation, of_request
+from .contents import Contents
+from .memory import Memory
+from .passes import first_read
+from .requests import Requests
 
 __all__ = ["POSITIONS", "Stamps"]
 
@@ -24,10 +23,10 @@ _READ = "a forward pass read"
 
 
 class Stamps:
-    """What each forward pass wrote, in the ghost's contents."""
+    """What each forward pass wrote, as contents."""
 
-    def __init__(self, ghost: Ghost) -> None:
-        self._ghost = ghost
+    def __init__(self, world: World, contents: Contents, requests: Requests, memory: Memory) -> None:
+        self._world, self._contents, self._requests, self._memory = world, contents, requests, memory
         self._passes: dict[int, tuple[int, list[int]]] = {}
         """Per forward pass: its first position, and the content of each."""
         self._last: dict[str, tuple[int, list[int]]] = {}
@@ -37,7 +36,7 @@ class Stamps:
 
     def ran(self, r: str, number: int, start: int, tokens: Sequence[int], sampled: int | None) -> Iterator[Violation]:
         """A forward pass, by its number, ran r's positions from ``start`` on with these tokens, and sampled one."""
-        line, wrong = self._ghost.run(r, start, tokens)
+        line, wrong = self._requests.run(r, start, tokens)
         if wrong is not None:
             yield wrong
         if line is None:
@@ -45,15 +44,15 @@ class Stamps:
         self._passes[number] = (start, line[start + 1 :])
         self._last[r] = (start, line[1:])
         if sampled is not None:
-            self._sampled.add(self._ghost.contents.after(line[-1], sampled))
+            self._sampled.add(self._contents.after(line[-1], sampled))
 
     def read(self, r: str, g: int, stamps: Sequence[int]) -> Iterator[Violation]:
         """The forward pass that ran last read this for r in a layer: the positions up to its last one."""
         if r not in self._last:
             return
         start, line = self._last[r]
-        first = self._ghost.first_read(g, start)
-        kind = self._ghost.world.groups[g].kind
+        first = first_read(self._world, g, start)
+        kind = self._world.groups[g].kind
         if len(stamps) != len(line) - first:
             text = f"{r} at position {start} reads {len(stamps)} tokens in group {g} ({kind}), not {len(line) - first}"
             yield Violation("P6", "a forward pass read another length", text, (kind,), (of_request(r),))
@@ -70,14 +69,14 @@ class Stamps:
     def holds(self, tier: str, pages: Sequence[tuple[int, int, Sequence[int]]]) -> None:
         """Blocks with a hash hold this: block, group, stamps."""
         for unit, g, stamps in pages:
-            self._ghost.hold(tier, unit, g, [self._content(stamp) for stamp in stamps])
+            self._memory.put(tier, unit, (g, [self._content(stamp) for stamp in stamps]))
 
     def output(
         self, r: str, prompt: int, most: int, stop: int | None, given: Sequence[int], made: Sequence[int]
     ) -> Iterator[Violation]:
         """A client was told that r is over: prompt and continuation. It had asked for so many tokens at most."""
-        request = self._ghost.requests[r]
-        line = self._ghost.line_of(r, [*given, *made])
+        request = self._requests[r]
+        line = self._requests.line_of(r, [*given, *made])
         if len(given) != prompt or line[: prompt + 1] != request.line[: prompt + 1]:
             text = f"the output of {r} has another prompt than was asked for"
             yield Violation("P6", "another prompt", text, about=(of_request(r),))

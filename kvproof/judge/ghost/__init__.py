@@ -1,0 +1,60 @@
+"""Ghost content: what was written to each block, and by whom.
+
+The engine moves block numbers; the ghost moves the content that real memory would have. It is told what happened
+(`docs/protocol.md`, effects) and knows nothing of any policy. It is made of what the requests are (`requests.py`; a
+number for each prefix of theirs, `contents.py`), what lies where (`memory.py`), and what reads and writes that: forward
+passes and lookups (`passes.py`), copies between tiers (`copies.py`). Where an engine's memory is real it is not
+modelled: then what was read is told as stamps (`stamps.py`).
+"""
+
+from collections.abc import Callable, Iterator
+
+from ..record import Effect, World
+from ..violation import Violation
+from .contents import Contents
+from .copies import Copies
+from .memory import Memory
+from .passes import Passes
+from .requests import Requests
+from .stamps import Stamps
+
+__all__ = ["Ghost"]
+
+
+class Ghost:
+    """The contents of all blocks of all tiers, and what the requests are."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.contents = Contents()
+        self.requests = Requests(world, self.contents)
+        self.memory = Memory(world.tiers)
+        self.copies = Copies(world, self.memory)
+        requests, memory, copies = self.requests, self.memory, self.copies
+        passes = Passes(world, requests, memory, copies)
+        stamps = Stamps(world, self.contents, requests, memory)
+        self._do: dict[str, Callable[..., Iterator[Violation] | None]] = {
+            "request": requests.arrives,
+            "append": requests.appends,
+            "keys": requests.has_keys,
+            "table": requests.has_table,
+            "state": requests.has_state,
+            "processed": requests.processed,
+            "preempted": requests.preempted,
+            "end": requests.ends,
+            "found": passes.found,
+            "compute": passes.compute,
+            "computed_outside": passes.computed_outside,
+            "copy": copies.copy,
+            "copied": copies.copied,
+            "zero": memory.zero,
+            "ran": stamps.ran,
+            "read": stamps.read,
+            "holds": stamps.holds,
+            "output": stamps.output,
+        }
+
+    def apply(self, effect: Effect) -> Iterator[Violation] | None:
+        """Let an effect happen; what is wrong with it comes back, and must be read before the next one."""
+        do = self._do.get(effect[0])
+        return None if do is None else do(*effect[1:])

@@ -1,0 +1,44 @@
+"""Contents: a number for each prefix. Equal numbers, equal KV."""
+
+from typing import Any
+
+__all__ = ["Contents"]
+
+_NONE = -1
+"""Stands for the prefix before an empty one."""
+
+
+class Contents:
+    """Numbers for prefixes.
+
+    A prefix is a sequence of tokens together with everything else that its KV depends on, so that one wrong token,
+    tenant or picture anywhere before makes another number.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._parents: list[int] = []
+
+    def root(self, adapter: str | None, salt: str | None) -> int:
+        """The empty prefix of a tenant."""
+        return self._number((None, "adapter", adapter, "salt", salt), _NONE)
+
+    def after(self, prefix: int, token: int, item: tuple[str, int] | None = None) -> int:
+        """The prefix that is one token longer; ``item`` is the multimodal item that covers the token, and where in
+        it."""
+        return self._number((prefix, token, item), prefix)
+
+    def positions(self, prefix: int, count: int) -> list[int]:
+        """The contents of the last ``count`` positions of a prefix, oldest first."""
+        found = []
+        for _ in range(count):
+            found.append(prefix)
+            prefix = self._parents[prefix]
+        return found[::-1]
+
+    def _number(self, key: tuple[Any, ...], parent: int) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._parents)
+            self._parents.append(parent)
+        return number

@@ -1,0 +1,109 @@
+"""Copies between tiers: what they bring, and who comes between (O3, O8)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..record import World
+from ..violation import Violation, of_block, of_request
+from .memory import TORN, Cell, Memory
+
+__all__ = ["Copies", "Copy"]
+
+
+@dataclass
+class Copy:
+    """A copy under way: its places, and what was in the sources when it began."""
+
+    pairs: list[tuple[str, int, str, int]]
+    """Tier and place that it reads, tier and place that it writes."""
+    begun: list[Cell | None]
+    void: bool = False
+    """A reset came since: it brings nothing any more."""
+
+
+class Copies:
+    """The copies that have begun and not ended."""
+
+    def __init__(self, world: World, memory: Memory) -> None:
+        self._world, self._memory = world, memory
+        self._device = next(iter(world.tiers))
+        self.under_way: dict[Any, Copy] = {}
+        """By number."""
+
+    def void(self) -> None:
+        """A reset: what is under way is stored for nobody."""
+        for copy in self.under_way.values():
+            copy.void = True
+
+    def copied(self, pairs: Sequence[Sequence[Any]]) -> None:
+        """A copy that began and ended, with nobody in between."""
+        kept = [self._memory.kept(a, b) for a, b, _, _ in pairs]
+        for (_, _, tier, unit), cell in zip(pairs, kept, strict=True):
+            self._memory.put(tier, unit, cell)
+
+    def copy(self, number: Any, phase: str, pairs: Sequence[Sequence[Any]] = ()) -> Iterator[Violation]:
+        """A copy begins, ends, or is given up."""
+        if phase == "begin":
+            yield from self._begin(number, [(a, b, c, d) for a, b, c, d in pairs])
+        elif (copy := self.under_way.pop(number, None)) is not None:
+            self._end(copy, is_whole=phase == "end")
+
+    def _begin(self, number: Any, pairs: list[tuple[str, int, str, int]]) -> Iterator[Violation]:
+        copy = Copy(pairs, [self._memory.kept(a, b) for a, b, _, _ in pairs])
+        yield from self._stored_twice(copy)
+        self.under_way[number] = copy
+        for _, _, tier, unit in pairs:
+            self._memory.tear(tier, unit)
+
+    def _end(self, copy: Copy, is_whole: bool) -> None:
+        memory = self._memory
+        for (source_tier, source, tier, unit), then in zip(copy.pairs, copy.begun, strict=True):
+            now = memory.cell(tier, unit)
+            is_untouched = now is not None and all(s == TORN for s in now[1])
+            if is_whole and is_untouched:
+                memory.put(tier, unit, _common(then, memory.cell(source_tier, source)))
+            else:
+                memory.tear(tier, unit)
+
+    def _stored_twice(self, copy: Copy) -> Iterator[Violation]:
+        """O3: no second store of what an unfinished one brings to the same tier already."""
+        for (source_tier, source, tier, _), cell in zip(copy.pairs, copy.begun, strict=True):
+            to = self._world.tiers[tier]
+            if tier == self._device or cell is None or to.split != 1 or not to.blocks:
+                # A block may belong to two chunks; what goes to others' memory is sent, not stored.
+                continue
+            if self._is_being_stored(source_tier, source, tier, cell):
+                text = f"block {source} is stored to {tier} again while the first store of it is in flight"
+                yield Violation("O3", "stored twice", text, (tier,), (of_block(source_tier, source),))
+                return
+
+    def _is_being_stored(self, source_tier: str, source: int, tier: str, cell: Cell) -> bool:
+        """Whether an unfinished copy brings the same from there to this tier."""
+        return any(
+            pair[:3] == (source_tier, source, tier) and begun == cell
+            for copy in self.under_way.values()
+            if not copy.void
+            for pair, begun in zip(copy.pairs, copy.begun, strict=True)
+        )
+
+    def written(self, r: str, block: int, old: Sequence[int | None], new: Sequence[int]) -> Iterator[Violation]:
+        """O8: a forward pass of r writes to a block of the device."""
+        here, is_changed = (self._device, block), any(a not in (None, b) for a, b in zip(old, new, strict=True))
+        pairs = [pair for copy in self.under_way.values() for pair in copy.pairs]
+        about = (of_block(self._device, block), of_request(r))
+        if any(pair[2:] == here for pair in pairs):
+            text = f"{r} writes to block {block}, which an unfinished copy writes to as well"
+            yield Violation("O8", "write under a copy", text, ("load",), about)
+        if is_changed and any(pair[:2] == here for pair in pairs):
+            text = f"{r} overwrites block {block}, which an unfinished copy still reads"
+            yield Violation("O8", "write under a copy", text, ("store",), about)
+
+
+def _common(begun: Cell | None, ended: Cell | None) -> Cell | None:
+    """What a copy brought, whenever it read: the slots that held the same all the time."""
+    if begun is None or ended is None:
+        return None
+    if begun[0] != ended[0] or len(begun[1]) != len(ended[1]):
+        return (begun[0], [TORN] * len(begun[1]))
+    return (begun[0], [a if a == b else (None if a is None else TORN) for a, b in zip(begun[1], ended[1], strict=True)])

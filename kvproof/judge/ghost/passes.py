@@ -1,0 +1,151 @@
+"""Forward passes and lookups: what they read is what the request's tokens make (P6), and what they write."""
+
+from collections.abc import Iterator, Sequence
+
+from ..record import World
+from ..violation import Thing, Violation, of_block, of_request
+from .copies import Copies
+from .memory import Memory, Slots, said
+from .requests import Pass, Request, Requests
+
+__all__ = ["Passes", "first_read"]
+
+
+def first_read(world: World, g: int, start: int) -> int:
+    """The first position that a forward pass from ``start`` on reads in a group."""
+    group = world.groups[g]
+    if group.kind == "full" or group.window is None:
+        return 0
+    if group.kind == "chunk":
+        return start // group.window * group.window
+    return max(0, start - group.window + 1)
+
+
+class Passes:
+    """What the model worker does with the blocks of the device."""
+
+    def __init__(self, world: World, requests: Requests, memory: Memory, copies: Copies) -> None:
+        self._world, self._requests, self._memory, self._copies = world, requests, memory, copies
+        self._device = next(iter(world.tiers))
+        self._null = world.tiers[self._device].null
+
+    def found(self, r: str, tables: Sequence[Sequence[int]], tokens: int) -> Iterator[Violation]:
+        """What a lookup hands out is what r's tokens make."""
+        request = self._requests[r]
+        for g, table in enumerate(tables):
+            if self._world.groups[g].kind == "mamba":
+                yield from self._reads_state(r, g, table[-1] if table else None, tokens)
+            else:
+                yield from self._reads(request, r, g, table, tokens, "a lookup handed out")
+
+    def compute(self, r: str, start: int, tokens: Sequence[int]) -> Iterator[Violation]:
+        """A forward pass computes r's positions from ``start`` on: it reads what is before them, and writes these."""
+        request = self._requests[r]
+        line, wrong = self._requests.run(r, start, tokens)
+        if wrong is not None:
+            yield wrong
+        if line is None:
+            return
+        reads: list[tuple[int, int, int]] = []
+        for g, group in enumerate(self._world.groups):
+            if group.kind == "mamba":
+                source, leaves = request.states.pop(g, (None, []))
+                if start:
+                    yield from self._reads_state(r, g, source, start)
+                for block, n in leaves:
+                    yield from self._write(r, g, block, 0, [line[n]], 1)
+                continue
+            table = request.tables[g]
+            yield from self._reads(request, r, g, table, start, "a forward pass read")
+            if group.kind != "full":
+                first = first_read(self._world, g, start) // group.block
+                last = (start + len(tokens) - 1) // group.block
+                reads += [(g, i, table[i]) for i in range(first, min(last + 1, len(table))) if table[i] != self._null]
+            yield from self._writes(r, g, table, line, start)
+        request.in_flight.append(Pass(start, len(tokens), reads))
+
+    def computed_outside(self, r: str, g: int, places: Sequence[tuple[str, int, int, int]]) -> None:
+        """What another engine computed of r lies in these places: tier, place, first position, how many."""
+        line, group = self._requests[r].line, self._world.groups[g]
+        for tier, unit, first, count in places:
+            if group.kind == "mamba":
+                self._memory.put(tier, unit, (g, [line[first + count]]))
+                continue
+            slots: Slots = [None] * group.block
+            slots[first % group.block : first % group.block + count] = line[first + 1 : first + 1 + count]
+            self._memory.put(tier, unit, (g, slots))
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def _reads(
+        self, request: Request, r: str, g: int, table: Sequence[int], start: int, who: str
+    ) -> Iterator[Violation]:
+        """Everything that position ``start`` attends to is there."""
+        group, cells, line = self._world.groups[g], self._memory.cells[self._device], request.line
+        size = group.block
+        position = first_read(self._world, g, start)
+        while position < start:
+            entry, slot = divmod(position, size)
+            count = min(size - slot, start - position)
+            block = table[entry] if entry < len(table) else -1
+            cell = cells.get(block)
+            expected = line[position + 1 : position + 1 + count]
+            if cell is None or cell[0] != g or cell[1][slot : slot + count] != expected or block == self._null:
+                text = (
+                    f"{who} block {block} for positions {position} to {position + count - 1} of {r} in group {g} "
+                    f"({group.kind}), but it holds {said(cell, g, slot, count)}"
+                )
+                yield Violation("P6", who, text, (group.kind,), self._about(block, r))
+                if block >= 0 and block != self._null:
+                    self._memory.mend(self._device, block, g, slot, expected, size)
+            position += count
+
+    def _reads_state(self, r: str, g: int, block: int | None, tokens: int) -> Iterator[Violation]:
+        """The state of a mamba group is that after so many tokens."""
+        if not tokens:
+            return
+        cell = None if block is None else self._memory.cell(self._device, block)
+        expected = self._requests[r].line[tokens]
+        if cell is None or cell[0] != g or cell[1] != [expected] or block == self._null:
+            text = (
+                f"the state of {r} after {tokens} tokens is taken from block {block} in group {g} (mamba), but it "
+                f"holds {said(cell, g, 0, 1)}"
+            )
+            yield Violation("P6", "a state was taken", text, ("mamba",), self._about(block, r))
+            if block is not None and block != self._null:
+                self._memory.mend(self._device, block, g, 0, [expected], 1)
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def _writes(self, r: str, g: int, table: Sequence[int], line: Sequence[int], start: int) -> Iterator[Violation]:
+        """Write the contents of all positions from ``start`` on to where the table says."""
+        group = self._world.groups[g]
+        position, end = start, len(line) - 1
+        while position < end:
+            entry, slot = divmod(position, group.block)
+            count = min(group.block - slot, end - position)
+            block = table[entry] if entry < len(table) else -1
+            if block < 0 or block == self._null:
+                where = "has no entry" if block < 0 else "has the null block"
+                text = f"{r} writes position {position}, for which its table of group {g} {where}"
+                yield Violation("P6", "write without a block", text, (group.kind,), (of_request(r),))
+            else:
+                written = line[position + 1 : position + 1 + count]
+                yield from self._write(r, g, block, slot, written, group.block)
+            position += count
+
+    def _write(self, r: str, g: int, block: int, slot: int, contents: Sequence[int], size: int) -> Iterator[Violation]:
+        """Write to a block; whoever copies it meanwhile is told of (O8)."""
+        slots = self._memory.fit(self._device, block, g, size)
+        old = slots[slot : slot + len(contents)]
+        if self._copies.under_way:
+            yield from self._copies.written(r, block, old, contents)
+        if old != contents:
+            slots[slot : slot + len(contents)] = contents
+            self._memory.touch(self._device, block)
+
+    def _about(self, block: int | None, r: str) -> tuple[Thing, ...]:
+        """A block of the device, if it is one, and a request."""
+        if block is None or block < 0 or block == self._null:
+            return (of_request(r),)
+        return of_block(self._device, block), of_request(r)

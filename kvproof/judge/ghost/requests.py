@@ -1,0 +1,151 @@
+"""What the requests are: their tokens, the contents that these make, their keys and their block tables."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...untrusted import limits
+from ..record import World
+from ..violation import Violation, of_key, of_request
+from .contents import Contents
+
+__all__ = ["Pass", "Request", "Requests"]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A scheduled forward pass of one request."""
+
+    start: int
+    tokens: int
+    reads: list[tuple[int, int, int]]
+    """Group, entry of the block table, block: what it reads and writes in groups that give blocks up as they go."""
+
+
+@dataclass
+class Request:
+    """A request as the ghost sees it."""
+
+    tokens: int
+    """How many it has for certain: its prompt and what was accepted."""
+    line: list[int]
+    """The content of its first n tokens, for every n; drafts that were computed stand behind ``tokens``."""
+    items: list[tuple[int, int, str]]
+    tables: list[list[int]]
+    """Its block tables, as the model worker has them."""
+    keys: list[int] = field(default_factory=list)
+    """The engine's own hash keys of its first tokens, one for each `World.hash_block`."""
+    skips: bool = False
+    """It asked that nothing cached be read for it."""
+    states: dict[int, tuple[int | None, list[tuple[int, int]]]] = field(default_factory=dict)
+    """Per mamba group: where the next forward pass takes the state from, and where it leaves which."""
+    in_flight: list[Pass] = field(default_factory=list)
+    """Forward passes that the engine was not told the result of."""
+
+    def item_at(self, position: int) -> tuple[str, int] | None:
+        """The multimodal item that covers a position, and where in it."""
+        for offset, length, name in self.items:
+            if offset <= position < offset + length:
+                return name, position - offset
+        return None
+
+
+class Requests(dict[str, Request]):
+    """The requests by name, those that are over too."""
+
+    def __init__(self, world: World, contents: Contents) -> None:
+        super().__init__()
+        self._world, self._contents = world, contents
+        self.named: dict[int, tuple[int, int]] = {}
+        """Per hash key: the content that it names, and of how many tokens."""
+
+    # ------------------------------------------------------------------------------------------------ as they are told
+
+    def arrives(self, r: str, what: dict[str, Any]) -> None:
+        """A request comes, with its prompt."""
+        items = [(offset, length, name) for offset, length, name in what.get("items") or ()]
+        line = [self._contents.root(what.get("adapter"), what.get("salt"))]
+        tables: list[list[int]] = [[] for _ in self._world.groups]
+        self[r] = Request(0, line, items, tables, skips=bool(what.get("skip")))
+        self.appends(r, what["tokens"])
+
+    def appends(self, r: str, tokens: Sequence[int]) -> None:
+        """A request has these tokens more, for certain."""
+        request = self[r]
+        line = request.line[: request.tokens + 1]
+        self._extend(request, line, tokens)
+        if request.line[: len(line)] != line:  # Else: drafts behind these tokens may still turn out to be right.
+            request.line = line
+        request.tokens += len(tokens)
+
+    def has_keys(self, r: str, first: int, keys: Sequence[int]) -> Iterator[Violation]:
+        """The engine names the tokens of a request by these keys, from the key of this number on (P13)."""
+        request, size = self[r], self._world.hash_block
+        line = request.line
+        del request.keys[first:]
+        request.keys += [-1] * (first - len(request.keys)) + [*keys]
+        for n, key in enumerate(keys, start=first + 1):
+            content = line[n * size]
+            known = self.named.setdefault(key, (content, n * size))
+            if known[0] != content:
+                text = f"hash key {key} names the first {n * size} tokens of {r} and other KV too"
+                yield Violation("P13", "one key, two contents", text, about=(of_key(key), of_request(r)))
+
+    def has_table(self, r: str, g: int, at: int, blocks: Sequence[int]) -> None:
+        """The block table of a request in a group is this from an entry on."""
+        if at > limits.TABLE:  # No table is that long, and this one would be made.
+            raise ValueError(f"entry {at} of a block table")
+        table = self[r].tables[g]
+        del table[at:]
+        table.extend([-1] * (at - len(table)))
+        table.extend(blocks)
+
+    def has_state(self, r: str, g: int, source: int | None, leaves: Sequence[Sequence[int]]) -> None:
+        """The next forward pass of a request takes the state of a mamba group from there, and leaves these."""
+        self[r].states[g] = (source, [(block, n) for block, n in leaves])
+
+    def processed(self, r: str, _n: int) -> None:
+        """The engine was told the result of the first forward pass of a request that is in flight."""
+        request = self.get(r)
+        if request is not None and request.in_flight:
+            request.in_flight.pop(0)
+
+    def preempted(self, r: str) -> None:
+        """A request gave up its blocks: what is in flight of it counts no more."""
+        self[r].in_flight.clear()
+
+    def ends(self, r: str, _how: str = "") -> None:
+        """A request is over."""
+        request = self[r]
+        request.in_flight.clear()
+        request.tables = [[] for _ in self._world.groups]
+
+    # ------------------------------------------------------------------------------------------------ their contents
+
+    def run(self, r: str, start: int, tokens: Sequence[int]) -> tuple[list[int] | None, Violation | None]:
+        """A forward pass runs r's positions from ``start`` on: the content of its first n tokens then, for every n, and
+        what is wrong with that."""
+        request = self[r]
+        if start >= len(request.line):
+            text = f"{r} is computed from position {start} on, but has {len(request.line) - 1} tokens there"
+            return None, Violation("P6", "position without a token", text, about=(of_request(r),))
+        line, known = request.line[: start + 1], request.tokens + 1
+        self._extend(request, line, tokens)
+        if line[:known] != request.line[: min(known, len(line))]:
+            text = f"the forward pass of {r} from position {start} on runs other tokens than the request has"
+            return line, Violation("P6", "other tokens were run", text, about=(of_request(r),))
+        if len(line) > known:
+            request.line = line
+        return line, None
+
+    def line_of(self, r: str, tokens: Sequence[int]) -> list[int]:
+        """The content of the first n of these tokens, for every n, if they were r's."""
+        line = self[r].line[:1]
+        self._extend(self[r], line, tokens)
+        return line
+
+    def _extend(self, request: Request, line: list[int], tokens: Sequence[int]) -> None:
+        """Go on with a line by these tokens."""
+        after, items = self._contents.after, request.items
+        for token in tokens:
+            line.append(after(line[-1], token, request.item_at(len(line) - 1) if items else None))
