@@ -1,11 +1,11 @@
 """An independent account of the host tier of a target: the rules M1 to M8 as far as a replay can see them."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
+from ..judge.recency import Recency
 from .requests import BLOCK_TOKENS
 from .target import HostCounts
 from .violation import Violation
@@ -24,10 +24,16 @@ class HostLedger:
     """Those of them that came back from the host."""
     stored: int = 0
     """Blocks that mirroring brought to the host."""
-    evicted: int = 0
-    """Blocks that the host gave up for those."""
-    _kept: OrderedDict[int, None] = field(default_factory=OrderedDict)
-    """The prefixes whose last block is on the host, the one that was used least recently first."""
+    _kept: Recency[int] = field(init=False)
+    """The prefixes whose last block is on the host."""
+
+    def __post_init__(self) -> None:
+        self._kept = Recency(self.capacity)
+
+    @property
+    def evicted(self) -> int:
+        """Blocks that the host gave up for others."""
+        return self.stored - len(self._kept)
 
     def __contains__(self, prefix: int) -> bool:
         """Tell whether the block that ends a prefix is on the host."""
@@ -36,21 +42,14 @@ class HostLedger:
     def reloaded(self, prefixes: Sequence[int], *, hits: int) -> None:
         """Take into the account a lookup that found ``hits`` blocks, of which these came from the host (M5)."""
         for prefix in prefixes:
-            self._kept.move_to_end(prefix)
+            self._kept.use(prefix)
         self.reloads += len(prefixes)
         self.hits += hits
 
     def mirrored(self, prefixes: Iterable[int]) -> None:
         """Take into the account that the full blocks of a request were brought to the host, in order (M2, M3)."""
         for prefix in prefixes:
-            if prefix in self._kept:
-                self._kept.move_to_end(prefix)
-                continue
-            if len(self._kept) == self.capacity:
-                self._kept.popitem(last=False)
-                self.evicted += 1
-            self._kept[prefix] = None
-            self.stored += 1
+            self.stored += self._kept.use(prefix)
 
     def check_counts(self, counts: HostCounts, rule: str) -> None:
         """Judge the counters after a step; ``rule`` says what the step may do to the host."""

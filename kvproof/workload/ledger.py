@@ -10,6 +10,11 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import NamedTuple, NoReturn
 
+from ..events.fold import Place
+from ..judge.oracles.counting import holder_faults, queue_faults
+from ..judge.oracles.requests import queue_after
+from ..judge.record import PoolState
+from ..judge.violation import Violation as Fault
 from .host_ledger import HostLedger
 from .requests import Request
 from .target import HostCounts, Key, MapEvent, Started, View
@@ -44,8 +49,8 @@ class Ledger:
     """Which prefix each cached block holds the end of."""
     blocks_of: dict[int, list[int]] = field(default_factory=dict)
     """The blocks of each cached prefix, in order of registration."""
-    reported: set[Key] | None = None
-    """The keys that the events so far leave; ``None`` from a target that reports none."""
+    told: Place[Key] | None = None
+    """What the events so far say of the device; ``None`` from a target that reports none."""
     host: HostLedger | None = None
     """The account of the host tier, if the target has one."""
     _prefixes: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -129,20 +134,19 @@ class Ledger:
         """Follow the events about the map, and judge the order in which they come (P12)."""
         if events is None:
             return
-        reported = self.reported = set() if self.reported is None else self.reported
+        told = self.told = self.told or Place[Key]()
         for kind, key, parent in events:
             if kind == "cleared":
-                reported.clear()
+                told.held.clear()
             elif kind == "removed":
-                if key not in reported:
+                if told.removed((key,)):
                     raise Violation("P12", f"key {_show(key)} was reported removed but is not reported as stored")
-                reported.discard(key)
             else:
-                if key in reported:
+                if key in told.held:
                     raise Violation("P12", f"key {_show(key)} was reported stored twice")
-                if parent is not None and parent not in reported:
+                if parent is not None and parent not in told.held:
                     raise Violation("P12", f"key {_show(key)} names a parent {_show(parent)} that is not stored")
-                reported.add(key)
+                told.stored((key,))
 
     def check_counts(self, counts: HostCounts, rule: str) -> None:
         """Judge the counters of a target with a host tier after a step; ``rule`` is what the step may do to it."""
@@ -158,32 +162,24 @@ class Ledger:
 
     def check_view(self, view: View) -> None:
         """Judge a whole state: P1, P2, P3, P4, P5 (with P6 by content), and P12."""
-        held = {block: count for block, count in enumerate(view.ref_cnt) if count}
-        if self.null_block is not None:
-            held.pop(self.null_block, None)
-            if self.null_block in view.keys or self.null_block in view.free:
-                raise Violation("P4", f"the null block {self.null_block} is cached or in the free queue")
-        if held != self.holders:
-            block = min(b for b in held.keys() | self.holders.keys() if held.get(b) != self.holders.get(b))
+        if self.null_block in view.keys:
+            raise Violation("P4", f"the null block {self.null_block} is cached")
+        blocks = self.usable + (self.null_block is not None)
+        ref = [*view.ref_cnt, *[0] * (blocks - len(view.ref_cnt))]
+        pool = PoolState(ref=ref, free=[*view.free], num_free=view.num_free)
+        _accept(holder_faults("device", pool, self.holders, self.null_block, exact=True))
+        free = len(set(view.free) - {self.null_block})
+        if free + len(self.holders) >= self.usable:  # Or a block is lost, which is free for nobody.
+            _accept(queue_faults("device", pool, self.null_block))
+        if free + len(self.holders) != self.usable:
             raise Violation(
-                "P2",
-                f"block {block} has ref_cnt {held.get(block, 0)} and {self.holders.get(block, 0)} holders",
+                "P1", f"{free} free and {len(self.holders)} held blocks are not the {self.usable} usable ones"
             )
-        free = set(view.free)
-        if len(free) != len(view.free):
-            raise Violation("P3", "a block stands in the free queue more than once")
-        if len(free) != view.num_free:
-            raise Violation("P3", f"the free queue has {len(free)} blocks and its counter says {view.num_free}")
-        if both := free & held.keys():
-            raise Violation("P3", f"block {min(both)} is in the free queue and has {held[min(both)]} holders")
-        if len(free) + len(held) != self.usable:
-            raise Violation("P1", f"{len(free)} free and {len(held)} held blocks are not the {self.usable} usable ones")
         self._check_map(view)
-        if self.reported is not None and self.reported != view.copies.keys():
-            key = next(iter(self.reported ^ view.copies.keys()))
-            state = (
-                "is stored by the events but not found" if key in self.reported else "is found but not by the events"
-            )
+        if self.told is not None and self.told.held.keys() != view.copies.keys():
+            key = next(iter(self.told.held.keys() ^ view.copies.keys()))
+            is_told = key in self.told.held
+            state = "is stored by the events but not found" if is_told else "is found but not by the events"
             raise Violation("P12", f"key {_show(key)} {state}")
 
     def check_started(self, before: View, after: View, admission: Admission) -> None:
@@ -210,13 +206,10 @@ class Ledger:
         """Judge the step of a request that left: P9, and P10 where the dialect is known. ``finished`` comes first."""
         reached = [block for block in reversed(table) if block not in self.holders]
         old = list(before.free)
-        keyed = [block for block in reached if block in self.prefix_of]
-        bare = [block for block in reached if block not in self.prefix_of]
         new = list(after.free)
         if sorted(new) != sorted(chain(old, reached)):
             raise Violation("P9", f"blocks {reached} lost their last holder, and the free queue grew by others")
-        orders = {"append": [*old, *reached], "split": [*bare, *old, *keyed]}
-        if self.free_order is not None and new != orders[self.free_order]:
+        if self.free_order is not None and new != queue_after(self.free_order, old, reached, self.prefix_of):
             raise Violation(
                 "P10", f"the free queue is not in the order '{self.free_order}' after blocks {reached} left"
             )
@@ -311,6 +304,12 @@ class Ledger:
         copies.remove(block)
         if not copies:
             del self.blocks_of[prefix]
+
+
+def _accept(faults: Iterable[Fault]) -> None:
+    """Let a replay end with the first of these."""
+    for fault in faults:
+        raise Violation(fault.rule, fault.text)
 
 
 def _name(request: Request) -> str:
