@@ -28,9 +28,9 @@ _SETTINGS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
 
 
 def setting_of(machine: type[Machine]) -> tuple[dict[str, int], dict[str, Any]] | None:
-    """The sizes and parameters of a machine of `spec/liveness/deadlocks.py`; None: it is none of them."""
+    """The sizes and parameters of a machine of `spec/liveness/deadlocks/`; None: it is none of them."""
     named = next((c.__name__ for c in machine.__mro__ if c.__name__ in _SETTINGS), None)
-    if named is None or not machine.__module__.endswith("spec.liveness.deadlocks"):
+    if named is None or "spec.liveness.deadlocks." not in machine.__module__:
         return None
     sizes, params = _SETTINGS[named]
     by_request = {"need", "loads", "computes"}
