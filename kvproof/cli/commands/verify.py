@@ -13,7 +13,6 @@ from ..output import Output
 from . import explore as exploring
 from . import fuzz as fuzzing
 from . import prove as proving
-from . import workload as replaying
 
 if TYPE_CHECKING:
     from ..schema import workloads as schema
@@ -100,6 +99,7 @@ def _replay(output: Output, trace: Path, requests: int) -> "schema.Workload":
     from ...workload.replay import replay_at
     from ...workload.requests import read_workload
     from ...workload.target import RefimplTarget
+    from ..workload import tables
 
     work = read_workload(trace, limit=requests)
     with output.progress(work.name) as advance:
@@ -112,6 +112,6 @@ def _replay(output: Output, trace: Path, requests: int) -> "schema.Workload":
             token_ms=20.0,
             on_progress=lambda size, done, total: advance(done, total, f"{work.name}, {size:,} blocks"),
         )
-    replaying.show(output, work, results, unlimited=None, overlap=False)
-    replaying.show_violations(output, trace, results, overlap=False)
-    return replaying.to_json(work, results, check="sampled", overlap=False)
+    tables.show(output, work, results, unlimited=None, overlap=False)
+    tables.show_violations(output, trace, results, overlap=False)
+    return tables.to_json(work, results, check="sampled", overlap=False)
