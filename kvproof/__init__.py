@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .checkers.explore import ExploreReport, explore
     from .checkers.fuzz import FuzzReport, fuzz
-    from .checkers.lockstep import WalkReport, lockstep
     from .checkers.prove import ProveReport, prove
     from .checkers.replay import Replay, replay
     from .checkers.target import Answer, Instance, Target
     from .checkers.trace import Trace, read_trace, write_trace
+    from .checkers.walk import WalkReport, lockstep
     from .machine import (
         Bool,
         Count,
@@ -131,7 +131,7 @@ __all__ = [
 _ROOMS = {
     "checkers.explore": ("ExploreReport", "explore"),
     "checkers.fuzz": ("FuzzReport", "fuzz"),
-    "checkers.lockstep": ("WalkReport", "lockstep"),
+    "checkers.walk": ("WalkReport", "lockstep"),
     "checkers.prove": ("ProveReport", "prove"),
     "checkers.replay": ("Replay", "replay"),
     "checkers.target": ("Answer", "Instance", "Target"),

@@ -16,11 +16,12 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from kvproof.checkers.lockstep import Divergence, Specs, walk_in_lockstep
+from kvproof.checkers.lockstep import Divergence, Specs
 from kvproof.checkers.replay import calls_of, replay_calls, setting_of
 from kvproof.checkers.script import to_trace
 from kvproof.checkers.target import Target
 from kvproof.checkers.trace import Operation, Trace, read_trace, write_trace
+from kvproof.checkers.walk import walk_in_lockstep
 from kvproof.machine import Model
 
 __all__ = ["shows_again", "sought", "trace_of_walk"]

@@ -9,8 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kvproof.checkers.fuzz import fuzz
-from kvproof.checkers.lockstep import Divergence, Specs, interpreter, walk_in_lockstep
+from kvproof.checkers.lockstep import Divergence, Specs, interpreter
 from kvproof.checkers.target import Target
+from kvproof.checkers.walk import walk_in_lockstep
 from kvproof.harness.hybrid.connectors_target import ConnectorsTarget
 from kvproof.harness.hybrid.files_target import FileStoreTarget
 from kvproof.harness.hybrid.instances import HybridInstance, hybrid_instances, model_of

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from kvproof.checkers.lockstep import Lockstep, Specs, walk_in_lockstep
+from kvproof.checkers.lockstep import Lockstep, Specs
 from kvproof.checkers.replay import replay_calls
+from kvproof.checkers.walk import walk_in_lockstep
 from kvproof.harness.instances import Instance
 from kvproof.harness.pool.calls_target import CallsTarget
 from kvproof.harness.pool.target import PoolTarget

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 
 from kvproof.checkers.fuzz import fuzz
-from kvproof.checkers.lockstep import Specs, walk_in_lockstep
+from kvproof.checkers.lockstep import Specs
 from kvproof.checkers.trace import Trace
+from kvproof.checkers.walk import walk_in_lockstep
 from kvproof.harness.instances import Instance, instances
 from kvproof.harness.levels import level_for
 from kvproof.harness.offload.target import OffloadTarget

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 
 from kvproof.checkers.fuzz import Difference, fuzz
-from kvproof.checkers.lockstep import Call, Specs, walk_in_lockstep
+from kvproof.checkers.lockstep import Call, Specs
 from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import Trace, decode_trace, encode_trace
+from kvproof.checkers.walk import walk_in_lockstep
 from kvproof.harness.instances import TIER_SIZES, Instance, instances
 from kvproof.harness.levels import level_for
 from kvproof.harness.machines import find_machine

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from kvproof.checkers.explore import explore
 from kvproof.checkers.fuzz import Difference, fuzz
-from kvproof.checkers.lockstep import Divergence, Lockstep, Specs, walk_in_lockstep
+from kvproof.checkers.lockstep import Divergence, Lockstep, Specs
 from kvproof.checkers.replay import replay, replay_calls, setting_of
 from kvproof.checkers.trace import decode_trace, encode_trace, write_trace
+from kvproof.checkers.walk import walk_in_lockstep
 from kvproof.cli import main as cli
 from kvproof.harness.levels import LEVELS, level_for
 from kvproof.harness.timed.instances import TimedInstance, timed_instances

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kvproof.checkers.fuzz import Difference, fuzz
-from kvproof.checkers.lockstep import Specs, walk_in_lockstep
+from kvproof.checkers.lockstep import Specs
 from kvproof.checkers.trace import Trace
+from kvproof.checkers.walk import walk_in_lockstep
 from kvproof.harness.levels import level_for
 from kvproof.harness.scopes import find_scope
 from kvproof.harness.tree.instances import TreeInstance, tree_instances
