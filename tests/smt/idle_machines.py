@@ -255,5 +255,5 @@ IDLE = [
 ]
 """The machine, the action that does not do its job, and the property that says so."""
 
-LONG = {MirrorsInAnyOrder, MirrorsUncounted, ReloadsUntouched, ReloadsNothing, MarksNothing}
+LONG = {MirrorsUncounted, ReloadsUntouched, MarksNothing}
 """Those for which the search takes seconds."""

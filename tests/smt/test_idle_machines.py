@@ -7,6 +7,7 @@ import pytest
 from kvproof.machine import Machine
 
 from . import idle_machines, idle_tiers
+from .kept import sought
 from .test_tiers import step_that_breaks
 
 IDLE = [*idle_machines.IDLE, *idle_tiers.IDLE]
@@ -15,7 +16,7 @@ LONG = [*idle_machines.LONG, *idle_tiers.LONG]
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop"),
-    [pytest.param(*row, marks=pytest.mark.slow if row[0] in LONG else (), id=row[0].__name__) for row in IDLE],
+    [sought(row, *([pytest.mark.slow] if row[0] in LONG else [])) for row in IDLE],
 )
 def test_who_does_not_do_its_job_is_refuted(machine: type[Machine], action: str, prop: str) -> None:
     step = step_that_breaks(machine, action, prop)

@@ -15,6 +15,7 @@ from kvproof.spec.pool import Pool
 
 from ..proofs import of_this_run
 from . import broken_offload
+from .kept import sought
 from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_breaks
 
 RULES = {f"O{n}" for n in range(1, 13)} | {"P2", "P6", "P12", "L1", "L2"}
@@ -44,8 +45,7 @@ LONG = {"KeepsPinsOfThePreempted", "LooksBeyondTheLastToken", "StoresWhatIsBeing
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
-    [row for row in broken_offload.BROKEN if row[0].__name__ not in LONG],
-    ids=lambda x: getattr(x, "__name__", ""),
+    [sought(row) for row in broken_offload.BROKEN if row[0].__name__ not in LONG],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     found = step_that_breaks(machine, action, prop)

@@ -37,6 +37,7 @@ from kvproof.spec.tiers.tiered import Tiered
 
 from ..proofs import of_this_run
 from . import broken_tiers
+from .kept import sought
 
 
 def open_ends(report: ProveReport) -> list[tuple[str, str, str, str]]:
@@ -79,7 +80,7 @@ def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
     [
-        pytest.param(*row, marks=() if row[0] in broken_tiers.AT_ONCE else pytest.mark.slow, id=row[0].__name__)
+        sought(row, *([] if row[0] in broken_tiers.AT_ONCE else [pytest.mark.slow]))
         for row in broken_tiers.BROKEN
         if row[1] != "hit"
     ],

@@ -16,6 +16,7 @@ from kvproof.spec.timed.timed_tiers import TimedTiers
 
 from ..proofs import of_this_run
 from . import broken_timed
+from .kept import sought
 from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_breaks
 
 
@@ -57,13 +58,12 @@ def test_that_divisors_are_not_0_is_asked() -> None:
 
 
 # Some seconds each to the smallest state; the explorer finds them in one.
-LONG = {"PaysForOneBlock", "ShipsUpwards", "PromotesAtOnce", "PromotesNobody", "LandsWhatComesUp", "EvictsWhatIsRead"}
+LONG = {"PromotesAtOnce", "PromotesNobody", "EvictsWhatIsRead"}
 
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
-    [pytest.param(*row, marks=pytest.mark.slow if row[0].__name__ in LONG else ()) for row in broken_timed.BROKEN],
-    ids=lambda x: getattr(x, "__name__", ""),
+    [sought(row, *([pytest.mark.slow] if row[0].__name__ in LONG else [])) for row in broken_timed.BROKEN],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     found = step_that_breaks(machine, action, prop)

@@ -12,6 +12,7 @@ from kvproof.spec.tree import PrefixTree
 
 from ..proofs import of_this_run
 from . import broken_tree
+from .kept import sought
 from .test_tiers import open_ends, step_that_breaks
 
 
@@ -31,20 +32,16 @@ LONG = {
     "EvictsTooMuch",
     "FreesAndReads",
     "JoinsTheOldest",
-    "LocksTheNodeOnly",
     "SizesStayWithLocks",
-    "SplitForgetsLocks",
-    "StoresWithoutAParent",
 }
 
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop"),
     [
-        pytest.param(*row, marks=pytest.mark.slow if row[0].__name__ in LONG else ())
+        sought(row, *([pytest.mark.slow] if row[0].__name__ in LONG else []))
         for row in (*broken_tree.BROKEN, *broken_tree.IDLE)
     ],
-    ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str) -> None:
     found = step_that_breaks(machine, action, prop)
