@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from kvproof.machine import Model
 
 ROOT = Path(__file__).parents[2]
 TESTS = {name for path in ROOT.glob("tests/**/test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())}
-PROPERTIES = {
-    f"{model.name}.{name}"
-    for machine in KNOWN
-    for model in [Model.of(find_machine(machine))]
-    for name in model.properties
-}
+
+
+@functools.cache
+def properties() -> set[str]:
+    """The properties of all machines, which takes seconds to read."""
+    models = [Model.of(find_machine(machine)) for machine in KNOWN]
+    return {f"{model.name}.{name}" for model in models for name in model.properties}
 
 
 def rows() -> list[str]:
@@ -32,9 +34,9 @@ def test_every_requirement_of_the_seeds_is_in_the_table() -> None:
 @pytest.mark.parametrize("row", rows())
 def test_what_answers_a_requirement_exists(row: str) -> None:
     cited = re.findall(r"`(\w+\.\w+|test_\w+)`", row.rsplit("|", 2)[1])
-    properties = [c for c in cited if "." in c and not c.endswith(".py")]
+    of_machines = [c for c in cited if "." in c and not c.endswith(".py")]
     assert cited or "benchmarks/" in row or "`blis-mirror`" in row
-    assert [c for c in properties if c not in PROPERTIES] == []
+    assert [c for c in of_machines if c not in properties()] == []
     assert [c for c in cited if c.startswith("test_") and c not in TESTS] == []
 
 
@@ -42,7 +44,7 @@ def test_what_the_table_of_offload_faults_names_exists() -> None:
     text = (ROOT / "docs/offload.md").read_text()
     table = [line for line in text.splitlines() if line.startswith("|")]
     of_machine = {c for line in table[2:] for c in re.findall(r"`([a-z]+(?:_[a-z]+){3,})`", line)}
-    names = {p.split(".")[1] for p in PROPERTIES if p.startswith(("Offload.", "Reports."))} | TESTS
+    names = {p.split(".")[1] for p in properties() if p.startswith(("Offload.", "Reports."))} | TESTS
     assert len(of_machine) >= 10
     assert of_machine <= names
 
@@ -74,9 +76,9 @@ def test_every_rule_of_tiers_and_groups_is_required_by_somebody(rule: str) -> No
 @pytest.mark.parametrize(("required", "kept"), [(required, kept) for required, _, kept in REQUIREMENTS])
 def test_what_keeps_a_requirement_exists(required: str, kept: str) -> None:
     cited = re.findall(r"`([^`]+)`", kept)
-    properties = {name.split(".")[1] for name in PROPERTIES}
+    names = {name.split(".")[1] for name in properties()}
     assert cited, required
-    assert [c for c in cited if c not in TESTS | properties | CODE | {"kvproof workload --tiers"}] == []
+    assert [c for c in cited if c not in TESTS | names | CODE | {"kvproof workload --tiers"}] == []
 
 
 # ------------------------------------------------------------------------------------------------ pages and paths

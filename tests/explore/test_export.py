@@ -176,8 +176,8 @@ LONG = {
 }
 """These take TLC long; they are written in what the others are written in."""
 
-AT_NIGHT = {"calls", "deferred", "lengths", "reports"}
-"""These are P or O, and a little more."""
+AT_NIGHT = {"calls", "deferred", "lengths", "reports", "pool, null block", "pinning-off"}
+"""These are P or O, and a little more; P with a null block; D, and P's own queue beside its two."""
 
 
 def but_slow(quick: set[str]) -> list[object]:
@@ -223,7 +223,7 @@ def test_tlc_counts_the_same(name: str, tmp_path: Path) -> None:
 
 
 @needs_spin
-@pytest.mark.parametrize("sizes", [pytest.param(s, marks=pytest.mark.slow) if s in SLOW else s for s in COUNTS])
+@pytest.mark.parametrize("sizes", [pytest.param(s, marks=pytest.mark.nightly) if s in SLOW else s for s in COUNTS])
 def test_spin_counts_what_it_counted_of_the_model_that_was_written_by_hand(
     sizes: tuple[int, int, int], tmp_path: Path
 ) -> None:
