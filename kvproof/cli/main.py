@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ..checkers.heap import seldom_searched
 from ..checkers.trace import TraceError
 from ..errors import ExitStatus, UsageError
 from ..harness.blame import blamed, forget_files
@@ -124,6 +125,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """Run the command line as a program."""
     heed_the_end()
+    seldom_searched()
     try:
         sys.exit(run())
     except KeyboardInterrupt:  # before the command began, or behind its end

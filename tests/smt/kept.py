@@ -94,6 +94,7 @@ def _can_be(formulas: Iterable[Formula]) -> bool:
 def _kept(problems: Problems, trace: Trace) -> Iterator[Formula]:
     """Parameters and state are those of the trace."""
     symbolic, model = problems.symbolic, problems.symbolic.model
+    assert isinstance(symbolic.universe, Finite)
     elements = symbolic.universe.elements
     values = {**trace.dialect, **(trace.initial or {})}
     for name, mapping in model.maps.items():
