@@ -38,7 +38,7 @@ LARGE: dict[str, tuple[dict[str, Any], tuple[int, int, int], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*GOLDEN, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
+@pytest.mark.parametrize("name", [*GOLDEN, *(pytest.param(name, marks=pytest.mark.nightly) for name in LARGE)])
 def test_nothing_is_wrong_in_small_scopes(name: str) -> None:
     sizes, counts, unreached = (GOLDEN | LARGE)[name]
     small = scope("offload", **sizes)

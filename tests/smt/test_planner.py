@@ -88,7 +88,7 @@ def test_the_proposal_plans_a_prefix_that_is_no_boundary() -> None:
 
 @pytest.mark.slow
 def test_the_proposal_is_not_proved() -> None:
-    report = prove(ProposedPlanner)
+    report = prove(ProposedPlanner, timeout=2)
     refuted = {o.goal.split(" (")[0]: o for o in report.obligations if o.verdict == "refuted"}
     assert {"a_chunk_counts_when_it_is_full", "a_prefix_is_usable"} <= refuted.keys()
     assert {o.action for o in refuted.values()} == {"measure", "plan", "every state"}
