@@ -254,18 +254,21 @@ def compare(name: str, data: st.DataObject, states: Callable[[str], st.SearchStr
                 assert other.broken_by(state, action, args) == concrete.broken_by(state, action, args), (action, args)
 
 
+EXAMPLES = settings().max_examples * 2 // 5
+"""60 in CI."""
+
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=EXAMPLES)
 @given(data=st.data())
 def test_same_steps_from_reachable_states(name: str, data: st.DataObject) -> None:
     compare(name, data, reachable)
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=EXAMPLES)
 @given(data=st.data())
 def test_same_steps_from_arbitrary_states(name: str, data: st.DataObject) -> None:
     compare(name, data, arbitrary)

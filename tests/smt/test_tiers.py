@@ -192,10 +192,10 @@ def test_what_is_written_beside_is_no_concern_of_the_rest(proofs_of_pool: Proofs
 @pytest.mark.parametrize(
     ("machine", "place", "broken"),
     [
-        (WritesBaseState, "finish", {"tables_are_filled_from_the_front"}),
+        pytest.param(WritesBaseState, "finish", {"tables_are_filled_from_the_front"}, marks=pytest.mark.slow),
         (WritesBaseStateSometimes, "trim", {"ref_cnt_counts_holders"}),
         (AsksForLess, "skip", {"tables_are_filled_from_the_front"}),
-        (PromisesSomethingElse, "hit", {"a_request_reads_its_own_prefix"}),
+        pytest.param(PromisesSomethingElse, "hit", {"a_request_reads_its_own_prefix"}, marks=pytest.mark.slow),
     ],
     ids=lambda x: getattr(x, "__name__", None),
 )
