@@ -24,6 +24,7 @@ MACHINES = {
     "PinningOff": "tiers.pinning_off",
     "Offload": "offload",
     "Reports": "offload.reports",
+    "Chunks": "offload.chunks",
     "Links": "timed.links",
     "TimedTiers": "timed.timed_tiers",
     "SharedTier": "timed.shared_tier",

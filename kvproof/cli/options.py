@@ -32,9 +32,9 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=N[,...]",
-        help="Machines of tiers: capacity, cost (host); pinning (0 or 1), window, min_drop (pinned queue); "
-        "lazy (0 or 1; offload); block_bytes, batch (timed-tiers); weighted, most_pending, patience (connectors); "
-        "hash_block, chunk (planner); block (aligned-split).",
+        help="Machines of tiers: capacity, cost (host); capacity (chunks); pinning (0 or 1), window, min_drop (pinned "
+        "queue); lazy (0 or 1; offload); block_bytes, batch (timed-tiers); weighted, most_pending, patience "
+        "(connectors); hash_block, chunk (planner); block (aligned-split).",
     ),
 ]
 ParamsOption = Annotated[

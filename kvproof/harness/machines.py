@@ -30,6 +30,7 @@ NAMES = {
     "tiered": "Tiered",
     "offload": "Offload",
     "reports": "Reports",
+    "chunks": "Chunks",
     "pinning-off": "PinningOff",
     "links": "Links",
     "timed-tiers": "TimedTiers",

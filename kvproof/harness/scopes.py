@@ -83,6 +83,12 @@ SPLIT_PARAMS: dict[str, int | bool] = {"block": 2}
 TREE_SIZES = {"Page": 3, "Prefix": 3, "Request": 2, "Position": 2, "Slot": 1}
 """The scope of the prefix tree: two sequences that part at their second page."""
 
+CHUNK_SIZES = {"Hash": 4, "Offer": 3, "Position": 2, "Load": 2, "Int": 4}
+"""The scope of chunks by key: more keys than chunks, and lists that share some."""
+
+CHUNK_PARAMS: dict[str, int | bool] = {"capacity": 2}
+"""How many chunks there are."""
+
 FILE_SIZES = {"Hash": 2, "Page": 2}
 """The scope of files that survive a crash."""
 
@@ -157,6 +163,7 @@ def find_scope(
     from ..machine.scope import Scope, ScopeError
     from ..spec.hybrid.file_store import FileStore
     from ..spec.hybrid.planner import Planner
+    from ..spec.offload.chunks import Chunks
     from ..spec.pool import Pool
     from ..spec.timed.links import Links
     from ..spec.tree import PrefixTree
@@ -180,6 +187,10 @@ def find_scope(
             _settings(model, {}, given)
             sizes = TREE_SIZES | sizes
             return Scope(model, {"Int": sizes["Page"] + sizes["Request"], **sizes}, tree_params(sizes))
+        if issubclass(machine, Chunks):
+            sizes = CHUNK_SIZES | sizes
+            more = _settings(model, CHUNK_PARAMS, given)
+            return Scope(model, sizes, offer_params(sizes) | more)
         if not issubclass(machine, Pool):
             raise UsageError(
                 f"{model.name} has parameters of its own ({', '.join(model.params)}); "
@@ -340,6 +351,18 @@ def group_params(kinds: Sequence[tuple[str, int]], sizes: dict[str, int], *, pro
         "is_boundary": [t % boundary == 0 for t in range(sizes["Tokens"])],
         "name": [[[name(g, r, i) for i in positions] for r in range(sizes["Request"])] for g in groups],
         "limit": [sizes["Tokens"] - 1] * sizes["Request"],
+    }
+
+
+def offer_params(sizes: dict[str, int]) -> dict[str, Any]:
+    """Return lists of keys that overlap: each begins a key further than the one before, and every other is shorter."""
+    keys, positions = sizes["Hash"], sizes["Position"]
+    count = [min(keys, max(1, positions - o % 2)) for o in range(sizes["Offer"])]
+    lists = [[(o + i) % keys for i in range(positions)] for o in range(sizes["Offer"])]
+    return {
+        "count": count,
+        "key": lists,
+        "names": [[h in named[:n] for h in range(keys)] for named, n in zip(lists, count, strict=True)],
     }
 
 

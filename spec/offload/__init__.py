@@ -18,7 +18,7 @@ transfer holds its blocks as long as a good one (O8).
 
 The rules O1 to O12 stand here but for two: that a lookup asks for no more than a request may get (O6) is P14, by the
 same `limit` (where that comes from says machine `lengths`); and a call that offers many blocks (O12) is here that many
-offers of one block each.
+offers of one block each: what such a call promises as a whole says machine `chunks`.
 """
 
 from .copies import OffloadCopies

@@ -132,6 +132,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "tiered": known("tiered", "Request=1"),
     "offload": known("offload", "Request=1"),
     "reports": known("reports", "Hash=1,Content=2"),
+    "chunks": known("chunks", "Load=1"),
     "pinning-off": known("pinning-off", "Request=1", pinning=0),
     "blis-mirror": known("blis-mirror", "Request=1"),
     "links": known("links", "Transfer=2"),
@@ -157,7 +158,7 @@ LARGE = {
 }
 """The scopes that are explored where nothing else is said. Counts of the others are in docs/export.md."""
 
-QUICK = {"alloc", "planner", "aligned-split", "connectors", "file-store"}
+QUICK = {"alloc", "chunks", "planner", "aligned-split", "connectors", "file-store"}
 """These have few states."""
 
 
