@@ -32,6 +32,7 @@ MACHINES = {
     "Groups": "hybrid.groups",
     "AlignedSplit": "hybrid.aligned_split",
     "Connectors": "hybrid.connectors",
+    "PartialLoads": "hybrid.partial_loads",
     "FileStore": "hybrid.file_store",
     "PrefixTree": "tree",
     "Served": "liveness.served",

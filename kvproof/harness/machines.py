@@ -39,6 +39,7 @@ NAMES = {
     "groups": "Groups",
     "aligned-split": "AlignedSplit",
     "connectors": "Connectors",
+    "partial-loads": "PartialLoads",
     "loads-end": "LoadsEnd",
     "file-store": "FileStore",
     "tree": "PrefixTree",

@@ -65,6 +65,9 @@ PLANNER_PARAMS: dict[str, int | bool] = {"hash_block": 1, "chunk": 2}
 CONNECTOR_SIZES = {"Connector": 2, "Request": 2, "Hash": 1, "Tokens": 2, "Job": 2, "Moment": 2}
 """The scope of several stores: two of which the later is worth more, and a hundred thousand states."""
 
+PIECE_SIZES = CONNECTOR_SIZES | {"Request": 1, "Tokens": 4, "Int": 4}
+"""That of loads that come in pieces: three, of which the second may be lost."""
+
 CONNECTOR_PARAMS: dict[str, int | bool] = {"weighted": True, "most_pending": 1, "patience": 1}
 """What they are explored with where nothing else is said."""
 
@@ -299,9 +302,10 @@ def _hybrid_scope(machine: type[Machine], model: Model, sizes: dict[str, int], g
     from ..spec.hybrid.aligned_split import AlignedSplit
     from ..spec.hybrid.connectors import Connectors
     from ..spec.hybrid.groups import Groups
+    from ..spec.hybrid.partial_loads import PartialLoads
 
     if issubclass(machine, Connectors):
-        sizes = CONNECTOR_SIZES | sizes
+        sizes = (PIECE_SIZES if issubclass(machine, PartialLoads) else CONNECTOR_SIZES) | sizes
         more = _settings(model, CONNECTOR_PARAMS, given)
         most = max(sizes["Moment"] + int(more["patience"]), sizes["Job"], sizes["Tokens"], sizes["Request"])
         return Scope(model, {"Int": most, **sizes}, connector_params(sizes) | more)

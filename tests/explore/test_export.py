@@ -142,6 +142,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "groups": known("groups", "Group=1"),
     "aligned-split": known("aligned-split", "Tokens=3"),
     "connectors": known("connectors", "Request=1"),
+    "partial-loads": known("partial-loads", "Tokens=3,Connector=1"),
     "file-store": known("file-store", "Hash=1"),
 }
 LARGE = {

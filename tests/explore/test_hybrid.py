@@ -29,10 +29,11 @@ from kvproof.spec.hybrid.aligned_split import AlignedSplit
 from kvproof.spec.hybrid.connectors import Connector, Connectors
 from kvproof.spec.hybrid.file_store import FileStore
 from kvproof.spec.hybrid.groups import Groups
+from kvproof.spec.hybrid.partial_loads import PartialLoads
 from kvproof.spec.hybrid.planner import Group, Planner, Tokens
 from kvproof.spec.pool import Request
 from tests.explore.saying import without_corollaries
-from tests.smt import broken_hybrid
+from tests.smt import broken_hybrid, broken_pieces
 
 FULL, WINDOW, MAMBA = ("full", 1), ("window", 1), ("mamba", 2)
 """Kinds of groups, and the tokens of their blocks."""
@@ -50,6 +51,12 @@ def connectors(
     sizes = {"Connector": 2, "Request": 2, "Hash": 1, "Tokens": 2, "Job": 2, "Moment": 2, "Int": 3} | more
     params = connector_params(sizes) | {"weighted": weighted, "most_pending": most_pending, "patience": 1}
     return Scope(Model.of(machine), sizes, params if wanted is None else params | {"wanted": wanted})
+
+
+def pieces(machine: type[Machine] = PartialLoads, **more: int) -> Scope:
+    """One store and one request, and loads of up to three pieces."""
+    sizes: dict[str, Any] = {"Connector": 1, "Request": 1, "Tokens": 4, "Int": 4} | more
+    return connectors(machine, **sizes)
 
 
 def groups(
@@ -85,10 +92,19 @@ def planner(machine: type[Machine] = Planner) -> Scope:
     return find_scope(machine, {"Tokens": 7, "Chunks": 4}, split=True, null=None, caching=True, seed=0)
 
 
-SCOPES = {Connectors: connectors, Groups: groups, FileStore: files, AlignedSplit: split, Planner: planner}
+SCOPES = {
+    PartialLoads: pieces,
+    Connectors: connectors,
+    Groups: groups,
+    FileStore: files,
+    AlignedSplit: split,
+    Planner: planner,
+}
 ONE: dict[str, Any] = {"Request": 1, "Tokens": 3, "Int": 4}
 TWO: dict[str, Any] = {"Request": 2, "Position": 1, "Tokens": 2}
 GIVEN_UP, LATER = "a_load_was_given_up", "a_later_store_may_win"
+TWO_REQUESTS: dict[str, Any] = {"Request": 2, "Int": 3}
+HOLE = "something_stands_behind_a_hole"
 SHARED, SHORTER, DISAGREE = "a_block_is_shared", "a_hit_is_shorter_than_one_group_could", "groups_disagree"
 
 # What is explored; states, transitions and depth; what cannot happen there.
@@ -103,6 +119,12 @@ GOLDEN: dict[str, tuple[Scope, tuple[int, int, int], set[str]]] = {
     ),
     "stores, two loads each": (connectors(most_pending=2), (146_118, 1_379_990, 19), set()),
     "three stores": (connectors(Connector=3, **ONE), (11_200, 87_344, 15), {GIVEN_UP}),
+    "pieces": (pieces(), (1_172, 18_368, 14), {GIVEN_UP, LATER}),
+    "pieces, two stores and requests": (
+        pieces(Connector=2, Tokens=2, **TWO_REQUESTS),
+        (181_054, 2_838_062, 19),
+        {HOLE},
+    ),
     "full and window": (groups(), (16_761, 178_492, 25), {SHARED}),
     "full and mamba": (groups(Groups, (FULL, MAMBA), Block=3, Int=2), (104_992, 1_263_899, 28), {SHARED, SHORTER}),
     "full, window and mamba": (
@@ -257,7 +279,7 @@ def small_scope(machine: type[Machine]) -> Scope:
 
 @pytest.mark.parametrize(
     ("machine", "rule"),
-    [(machine, rule) for machine, _, _, rule in broken_hybrid.BROKEN],
+    [(machine, rule) for machine, _, _, rule in (*broken_hybrid.BROKEN, *broken_pieces.BROKEN)],
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_each_fault_is_found(machine: type[Machine], rule: str) -> None:

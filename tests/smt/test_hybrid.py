@@ -12,9 +12,10 @@ from kvproof.spec.hybrid.aligned_split import AlignedSplit
 from kvproof.spec.hybrid.connectors import Connectors
 from kvproof.spec.hybrid.file_store import FileStore
 from kvproof.spec.hybrid.groups import Groups
+from kvproof.spec.hybrid.partial_loads import PartialLoads
 
 from ..proofs import of_this_run
-from . import broken_hybrid
+from . import broken_hybrid, broken_pieces
 from .test_tiers import open_ends, step_that_breaks
 
 
@@ -23,6 +24,7 @@ from .test_tiers import open_ends, step_that_breaks
     [
         (Groups, {"H4", "H8", "O11", "P2", "P3", "P5", "P7", "P9", "P13"}),
         (Connectors, {"H5", "H6", "O5", "O8", "O11", "P15"}),
+        (PartialLoads, {"H5", "H6", "O7", "O8", "O11"}),
         (AlignedSplit, {"H7"}),
         (FileStore, {"H9"}),
     ],
@@ -39,7 +41,7 @@ def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
     [
         # A machine with many groups, requests and positions has large instances: seconds each.
         pytest.param(*row, marks=pytest.mark.slow if issubclass(row[0], Groups) else (), id=row[0].__name__)
-        for row in broken_hybrid.BROKEN
+        for row in (*broken_hybrid.BROKEN, *broken_pieces.BROKEN)
     ],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
