@@ -26,6 +26,7 @@ MACHINES = {
     "Reports": "offload.reports",
     "Chunks": "offload.chunks",
     "Links": "timed.links",
+    "Stalls": "timed.stalls",
     "TimedTiers": "timed.timed_tiers",
     "SharedTier": "timed.shared_tier",
     "Planner": "hybrid.planner",

@@ -33,8 +33,8 @@ SetOption = Annotated[
         "--set",
         metavar="NAME=N[,...]",
         help="Machines of tiers: capacity, cost (host); capacity (chunks); pinning (0 or 1), window, min_drop (pinned "
-        "queue); lazy (0 or 1; offload); block_bytes, batch (timed-tiers); weighted, most_pending, patience "
-        "(connectors); hash_block, chunk (planner); block (aligned-split).",
+        "queue); lazy (0 or 1; offload); slots (stalls); block_bytes, batch (timed-tiers); weighted, "
+        "most_pending, patience (connectors); hash_block, chunk (planner); block (aligned-split).",
     ),
 ]
 ParamsOption = Annotated[

@@ -33,6 +33,7 @@ NAMES = {
     "chunks": "Chunks",
     "pinning-off": "PinningOff",
     "links": "Links",
+    "stalls": "Stalls",
     "timed-tiers": "TimedTiers",
     "shared-tier": "SharedTier",
     "planner": "Planner",

@@ -50,6 +50,12 @@ TIMED_TIER_SIZES = TIMED_SIZES | {"Moment": 1, "Block": 2, "Hash": 2, "Request":
 SHARED_TIER_SIZES = TIMED_SIZES | {"Worker": 2, "Hash": 2}
 """That of a tier that workers share."""
 
+STALL_SIZES = TIMED_SIZES | {"Link": 1, "Moment": 1, "Transfer": 2, "Request": 3}
+"""That of a device that may stall: of three requests the last never fits."""
+
+STALL_PARAMS: dict[str, int | bool] = {"slots": 2}
+"""Its slots; the first request needs one, each further one more."""
+
 TIMED_PARAMS: dict[str, int | bool] = {"block_bytes": 2, "batch": 2, "capacity": 1}
 """What machine G's tiers are explored with where nothing else is said."""
 
@@ -180,7 +186,7 @@ def find_scope(
         if small is not None:
             return Scope(model, small[0] | sizes, small[1] | given)
         if issubclass(machine, Links):
-            return _timed_scope(model, sizes, _settings(model, TIMED_PARAMS, given))
+            return _timed_scope(model, sizes, _settings(model, TIMED_PARAMS | STALL_PARAMS, given))
         if issubclass(machine, Planner):
             return _planner_scope(model, PLANNER_SIZES | sizes, _settings(model, PLANNER_PARAMS, given))
         hybrid = _hybrid_scope(machine, model, sizes, given)
@@ -247,10 +253,7 @@ def _timed_scope(model: Model, sizes: dict[str, int], more: dict[str, int | bool
     """Return copies of two sizes on links that are equally fast, and moments between their ends."""
     from ..machine.scope import Scope
 
-    plain = (
-        TIMED_TIER_SIZES if "Block" in model.sorts else SHARED_TIER_SIZES if "Worker" in model.sorts else TIMED_SIZES
-    )
-    sizes = plain | sizes
+    sizes = _timed_sizes(model) | sizes
     params: dict[str, Any] = {
         "bandwidth": [BANDWIDTH] * sizes["Link"],
         "bytes": [BANDWIDTH * (1 + t % 2) for t in range(sizes["Transfer"])],
@@ -258,6 +261,8 @@ def _timed_scope(model: Model, sizes: dict[str, int], more: dict[str, int | bool
         **more,
     }
     largest = 2 * BANDWIDTH
+    if "slots" in model.params:
+        params |= {"need": [1 + r for r in range(sizes["Request"])]}
     if "prefix" in model.params:
         params |= {"down": 0, "up": sizes["Link"] - 1, "prefix": _prefixes(sizes)}
         largest = max(largest, int(more["block_bytes"]) * sizes["Block"])
@@ -265,6 +270,15 @@ def _timed_scope(model: Model, sizes: dict[str, int], more: dict[str, int | bool
     most = sizes["Transfer"] * largest + sizes["Moment"] + 1
     unit = 2 * math.lcm(*range(1, sizes["Transfer"] + 1))
     return Scope(model, {"Int": most, "Real": unit, **sizes}, params)
+
+
+def _timed_sizes(model: Model) -> dict[str, int]:
+    """Return the sizes of the one of these machines that it is."""
+    if "Block" in model.sorts:
+        return TIMED_TIER_SIZES
+    if "Worker" in model.sorts:
+        return SHARED_TIER_SIZES
+    return STALL_SIZES if "slots" in model.params else TIMED_SIZES
 
 
 def _prefixes(sizes: dict[str, int]) -> list[list[int | None]]:

@@ -136,6 +136,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "pinning-off": known("pinning-off", "Request=1", pinning=0),
     "blis-mirror": known("blis-mirror", "Request=1"),
     "links": known("links", "Transfer=2"),
+    "stalls": known("stalls", "Request=2,Transfer=1"),
     "timed-tiers": known("timed-tiers", "Transfer=2,Block=1"),
     "shared-tier": known("shared-tier", "Transfer=2"),
     "planner": known("planner", "Tokens=4,Chunks=3"),

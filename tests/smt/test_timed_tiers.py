@@ -12,10 +12,11 @@ from kvproof.checkers.prove import prove
 from kvproof.machine import Machine, Model
 from kvproof.spec.timed.links import Links
 from kvproof.spec.timed.shared_tier import SharedTier
+from kvproof.spec.timed.stalls import Stalls
 from kvproof.spec.timed.timed_tiers import TimedTiers
 
 from ..proofs import of_this_run
-from . import broken_timed
+from . import broken_stalls, broken_timed
 from .kept import sought
 from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_breaks
 
@@ -26,6 +27,7 @@ from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_break
         (Links, {"G1", "G2", "G3"}),
         (TimedTiers, {"G1", "G2", "G3", "G4", "G5", "G6", "G7", "P1", "P3", "P12", "O3"}),
         (SharedTier, {"G1", "G2", "G3", "G8", "O3"}),
+        (Stalls, {"G1", "G2", "G3", "P1", "L1"}),
     ],
     ids=lambda x: x.__name__ if isinstance(x, type) else "",
 )
@@ -63,7 +65,10 @@ LONG = {"PromotesAtOnce", "PromotesNobody", "EvictsWhatIsRead"}
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
-    [sought(row, *([pytest.mark.slow] if row[0].__name__ in LONG else [])) for row in broken_timed.BROKEN],
+    [
+        sought(row, *([pytest.mark.slow] if row[0].__name__ in LONG else []))
+        for row in (*broken_timed.BROKEN, *broken_stalls.BROKEN)
+    ],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     found = step_that_breaks(machine, action, prop)
