@@ -19,6 +19,7 @@ MACHINES = {
     "Deferred": "pool.deferred",
     "Keys": "pool.keys",
     "Mirror": "tiers.mirror",
+    "Batches": "tiers.batches",
     "Pinned": "tiers.pin",
     "Tiered": "tiers.tiered",
     "PinningOff": "tiers.pinning_off",

@@ -32,8 +32,8 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=N[,...]",
-        help="Machines of tiers: capacity, cost (host); capacity (chunks); pinning (0 or 1), window, min_drop (pinned "
-        "queue); lazy (0 or 1; offload); slots (stalls); block_bytes, batch (timed-tiers); weighted, "
+        help="Machines of tiers: capacity, cost (host); capacity (chunks, batches); pinning (0 or 1), window, min_drop"
+        " (pinned queue); lazy (0 or 1; offload); slots (stalls); block_bytes, batch (timed-tiers); weighted, "
         "most_pending, patience (connectors); hash_block, chunk (planner); block (aligned-split).",
     ),
 ]

@@ -26,6 +26,7 @@ NAMES = {
     "deferred": "Deferred",
     "keys": "Keys",
     "mirror": "Mirror",
+    "batches": "Batches",
     "pin": "Pinned",
     "tiered": "Tiered",
     "offload": "Offload",

@@ -98,6 +98,12 @@ CHUNK_SIZES = {"Hash": 4, "Offer": 3, "Position": 2, "Load": 2, "Int": 4}
 CHUNK_PARAMS: dict[str, int | bool] = {"capacity": 2}
 """How many chunks there are."""
 
+BATCH_SIZES = {"Request": 2, "Hash": 3, "Int": 6}
+"""The scope of steps and their mirrors: two requests, and a block more than the host keeps."""
+
+BATCH_PARAMS: dict[str, int | bool] = {"capacity": 2, "base": 1, "block_tokens": 3, "bandwidth": 2, "most_reloads": 2}
+"""A latency that is rounded up."""
+
 FILE_SIZES = {"Hash": 2, "Page": 2}
 """The scope of files that survive a crash."""
 
@@ -174,6 +180,7 @@ def find_scope(
     from ..spec.hybrid.planner import Planner
     from ..spec.offload.chunks import Chunks
     from ..spec.pool import Pool
+    from ..spec.tiers.batches import Batches
     from ..spec.timed.links import Links
     from ..spec.tree import PrefixTree
 
@@ -196,6 +203,8 @@ def find_scope(
             _settings(model, {}, given)
             sizes = TREE_SIZES | sizes
             return Scope(model, {"Int": sizes["Page"] + sizes["Request"], **sizes}, tree_params(sizes))
+        if issubclass(machine, Batches):
+            return Scope(model, BATCH_SIZES | sizes, _settings(model, BATCH_PARAMS, given))
         if issubclass(machine, Chunks):
             sizes = CHUNK_SIZES | sizes
             more = _settings(model, CHUNK_PARAMS, given)

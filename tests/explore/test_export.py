@@ -128,6 +128,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "linked-list": known("linked-list", "Block=2,Hash=2,Content=3"),
     "keys": keys,
     "mirror": known("mirror", "Request=1"),
+    "batches": known("batches", "Request=1"),
     "pin": known("pin", "Request=1"),
     "tiered": known("tiered", "Request=1"),
     "offload": known("offload", "Request=1"),
