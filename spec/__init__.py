@@ -26,6 +26,7 @@ MACHINES = {
     "Offload": "offload",
     "Reports": "offload.reports",
     "Chunks": "offload.chunks",
+    "LazyWalk": "offload.lazy_walk",
     "Links": "timed.links",
     "Stalls": "timed.stalls",
     "TimedTiers": "timed.timed_tiers",

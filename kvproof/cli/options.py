@@ -33,8 +33,9 @@ SetOption = Annotated[
         "--set",
         metavar="NAME=N[,...]",
         help="Machines of tiers: capacity, cost (host); capacity (chunks, batches); pinning (0 or 1), window, min_drop"
-        " (pinned queue); lazy (0 or 1; offload); slots (stalls); block_bytes, batch (timed-tiers); weighted, "
-        "most_pending, patience (connectors); hash_block, chunk (planner); block (aligned-split).",
+        " (pinned queue); lazy (0 or 1; offload); target, host_room (lazy-walk); slots (stalls); block_bytes, "
+        "batch (timed-tiers); weighted, most_pending, patience (connectors); hash_block, chunk (planner); block "
+        "(aligned-split).",
     ),
 ]
 ParamsOption = Annotated[

@@ -32,6 +32,7 @@ NAMES = {
     "offload": "Offload",
     "reports": "Reports",
     "chunks": "Chunks",
+    "lazy-walk": "LazyWalk",
     "pinning-off": "PinningOff",
     "links": "Links",
     "stalls": "Stalls",

@@ -98,6 +98,12 @@ CHUNK_SIZES = {"Hash": 4, "Offer": 3, "Position": 2, "Load": 2, "Int": 4}
 CHUNK_PARAMS: dict[str, int | bool] = {"capacity": 2}
 """How many chunks there are."""
 
+WALK_SIZES = {"Block": 3, "Int": 2}
+"""The scope of the lazy walk: one block more than a call looks at."""
+
+WALK_PARAMS: dict[str, int | bool] = {"target": 2, "host_room": 1}
+"""The blocks that a call looks at, and the stores that the host takes at a time."""
+
 BATCH_SIZES = {"Request": 2, "Hash": 3, "Int": 6}
 """The scope of steps and their mirrors: two requests, and a block more than the host keeps."""
 
@@ -179,6 +185,7 @@ def find_scope(
     from ..spec.hybrid.file_store import FileStore
     from ..spec.hybrid.planner import Planner
     from ..spec.offload.chunks import Chunks
+    from ..spec.offload.lazy_walk import LazyWalk
     from ..spec.pool import Pool
     from ..spec.tiers.batches import Batches
     from ..spec.timed.links import Links
@@ -203,6 +210,8 @@ def find_scope(
             _settings(model, {}, given)
             sizes = TREE_SIZES | sizes
             return Scope(model, {"Int": sizes["Page"] + sizes["Request"], **sizes}, tree_params(sizes))
+        if issubclass(machine, LazyWalk):
+            return Scope(model, WALK_SIZES | sizes, _settings(model, WALK_PARAMS, given))
         if issubclass(machine, Batches):
             return Scope(model, BATCH_SIZES | sizes, _settings(model, BATCH_PARAMS, given))
         if issubclass(machine, Chunks):

@@ -134,6 +134,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "offload": known("offload", "Request=1"),
     "reports": known("reports", "Hash=1,Content=2"),
     "chunks": known("chunks", "Load=1"),
+    "lazy-walk": known("lazy-walk", "Block=2"),
     "pinning-off": known("pinning-off", "Request=1", pinning=0),
     "blis-mirror": known("blis-mirror", "Request=1"),
     "links": known("links", "Transfer=2"),
