@@ -33,6 +33,7 @@ MACHINES = {
     "SharedTier": "timed.shared_tier",
     "Planner": "hybrid.planner",
     "Groups": "hybrid.groups",
+    "GroupTables": "hybrid.group_tables",
     "AlignedSplit": "hybrid.aligned_split",
     "Connectors": "hybrid.connectors",
     "PartialLoads": "hybrid.partial_loads",

@@ -40,6 +40,7 @@ NAMES = {
     "shared-tier": "SharedTier",
     "planner": "Planner",
     "groups": "Groups",
+    "group-tables": "GroupTables",
     "aligned-split": "AlignedSplit",
     "connectors": "Connectors",
     "partial-loads": "PartialLoads",

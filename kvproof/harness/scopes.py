@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..untrusted.numbers import parse_params, parse_sizes
-from . import deadlocks
+from . import deadlocks, small_scopes
 
 if TYPE_CHECKING:
     from ..machine import Machine, Model
@@ -92,24 +92,6 @@ SPLIT_PARAMS: dict[str, int | bool] = {"block": 2}
 TREE_SIZES = {"Page": 3, "Prefix": 3, "Request": 2, "Position": 2, "Slot": 1}
 """The scope of the prefix tree: two sequences that part at their second page."""
 
-CHUNK_SIZES = {"Hash": 4, "Offer": 3, "Position": 2, "Load": 2, "Int": 4}
-"""The scope of chunks by key: more keys than chunks, and lists that share some."""
-
-CHUNK_PARAMS: dict[str, int | bool] = {"capacity": 2}
-"""How many chunks there are."""
-
-WALK_SIZES = {"Block": 3, "Int": 2}
-"""The scope of the lazy walk: one block more than a call looks at."""
-
-WALK_PARAMS: dict[str, int | bool] = {"target": 2, "host_room": 1}
-"""The blocks that a call looks at, and the stores that the host takes at a time."""
-
-BATCH_SIZES = {"Request": 2, "Hash": 3, "Int": 6}
-"""The scope of steps and their mirrors: two requests, and a block more than the host keeps."""
-
-BATCH_PARAMS: dict[str, int | bool] = {"capacity": 2, "base": 1, "block_tokens": 3, "bandwidth": 2, "most_reloads": 2}
-"""A latency that is rounded up."""
-
 FILE_SIZES = {"Hash": 2, "Page": 2}
 """The scope of files that survive a crash."""
 
@@ -184,10 +166,7 @@ def find_scope(
     from ..machine.scope import Scope, ScopeError
     from ..spec.hybrid.file_store import FileStore
     from ..spec.hybrid.planner import Planner
-    from ..spec.offload.chunks import Chunks
-    from ..spec.offload.lazy_walk import LazyWalk
     from ..spec.pool import Pool
-    from ..spec.tiers.batches import Batches
     from ..spec.timed.links import Links
     from ..spec.tree import PrefixTree
 
@@ -196,6 +175,10 @@ def find_scope(
         if not model.params:
             _settings(model, {}, given)
             return Scope(model, FILE_SIZES | sizes if issubclass(machine, FileStore) else sizes)
+        plain = small_scopes.setting_of(machine)
+        if plain is not None:
+            sizes = plain.sizes | sizes
+            return Scope(model, sizes, plain.others(sizes) | _settings(model, plain.settable, given))
         small = deadlocks.setting_of(machine)
         if small is not None:
             return Scope(model, small[0] | sizes, small[1] | given)
@@ -210,14 +193,6 @@ def find_scope(
             _settings(model, {}, given)
             sizes = TREE_SIZES | sizes
             return Scope(model, {"Int": sizes["Page"] + sizes["Request"], **sizes}, tree_params(sizes))
-        if issubclass(machine, LazyWalk):
-            return Scope(model, WALK_SIZES | sizes, _settings(model, WALK_PARAMS, given))
-        if issubclass(machine, Batches):
-            return Scope(model, BATCH_SIZES | sizes, _settings(model, BATCH_PARAMS, given))
-        if issubclass(machine, Chunks):
-            sizes = CHUNK_SIZES | sizes
-            more = _settings(model, CHUNK_PARAMS, given)
-            return Scope(model, sizes, offer_params(sizes) | more)
         if not issubclass(machine, Pool):
             raise UsageError(
                 f"{model.name} has parameters of its own ({', '.join(model.params)}); "
@@ -387,18 +362,6 @@ def group_params(kinds: Sequence[tuple[str, int]], sizes: dict[str, int], *, pro
         "is_boundary": [t % boundary == 0 for t in range(sizes["Tokens"])],
         "name": [[[name(g, r, i) for i in positions] for r in range(sizes["Request"])] for g in groups],
         "limit": [sizes["Tokens"] - 1] * sizes["Request"],
-    }
-
-
-def offer_params(sizes: dict[str, int]) -> dict[str, Any]:
-    """Return lists of keys that overlap: each begins a key further than the one before, and every other is shorter."""
-    keys, positions = sizes["Hash"], sizes["Position"]
-    count = [min(keys, max(1, positions - o % 2)) for o in range(sizes["Offer"])]
-    lists = [[(o + i) % keys for i in range(positions)] for o in range(sizes["Offer"])]
-    return {
-        "count": count,
-        "key": lists,
-        "names": [[h in named[:n] for h in range(keys)] for named, n in zip(lists, count, strict=True)],
     }
 
 

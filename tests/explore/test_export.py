@@ -143,6 +143,7 @@ MACHINES: dict[str, Callable[[], tuple[type[Machine], Scope]]] = {
     "shared-tier": known("shared-tier", "Transfer=2"),
     "planner": known("planner", "Tokens=4,Chunks=3"),
     "groups": known("groups", "Group=1"),
+    "group-tables": known("group-tables", "Block=1,Position=1"),
     "aligned-split": known("aligned-split", "Tokens=3"),
     "connectors": known("connectors", "Request=1"),
     "partial-loads": known("partial-loads", "Tokens=3,Connector=1"),
