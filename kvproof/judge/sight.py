@@ -43,6 +43,8 @@ OF_HOSTS: dict[str, tuple[str, ...]] = {
     "M2": ("mirror", "host.cached", "device.cached", "dialect host"),
     "M3": ("mirror", "host.cached", "device.cached", "dialect host"),
     "M4": ("host.cached", "dialect host"),
+    "M5": ("reload", "device.cached", "dialect host"),
+    "M6": ("reload", "keys", "host.cached", "device.cached", "dialect host"),
 }
 """The same, for worlds with a second tier."""
 
@@ -78,6 +80,7 @@ _WORDS = {
     "dialect host": "the world's notes do not call the host a mirror",
     "eager": "the world's notes name no tier that stores everything",
     "own keys": "keys stand for the tokens themselves, so that they name nothing else",
+    "reload": "nothing was copied back from the host",
     "again": "no lookup asked for what had been computed before",
     "kept": "no state shows cached of the device, and the world's notes do not say that all is kept",
 }
@@ -106,6 +109,8 @@ class Sight:
             self.told.update(effect[0] for effect in step.effects if effect and isinstance(effect[0], str))
             if "tenants" not in self.told and any(_names_tenant(effect) for effect in step.effects):
                 self.told.add("tenants")
+            if "reload" not in self.told and any(_reloads(effect, tiers) for effect in step.effects):
+                self.told.add("reload")
             if step.skipped:
                 continue
             self.told.add(step.op)
@@ -155,6 +160,14 @@ def _names_tenant(effect: Effect) -> bool:
     """Whether a request arrives that is of a tenant."""
     what = effect[2] if len(effect) > 2 and effect[0] == "request" else None
     return isinstance(what, dict) and bool(what.get("salt") or what.get("adapter"))
+
+
+def _reloads(effect: Effect, tiers: Mapping[str, str]) -> bool:
+    """Whether something is copied from the second tier to the first."""
+    pairs = effect[1] if len(effect) > 1 and effect[0] == "copied" else None
+    return isinstance(pairs, list) and any(
+        isinstance(pair, list) and [tiers.get(str(name)) for name in pair[::2]] == ["host", "device"] for pair in pairs
+    )
 
 
 def _of_state(step: Step, tiers: dict[str, str]) -> Iterator[str]:

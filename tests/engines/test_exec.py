@@ -44,6 +44,7 @@ FAULTS = {
     "evict-newest": {"M3"},
     "evict-nothing": {"P11"},
     "first-block-only": {"M2"},
+    "foreign-reload": {"M4"},
     "frees-to-head": {"P10"},
     "keep-hash": {"P6"},
     "leak": {"P2"},
@@ -100,7 +101,7 @@ def test_nothing_is_found_in_the_right_example() -> None:
     assert report.refused == 0
     assert set(report.coverage) == set(requests.OPERATIONS)
     assert report.sight is not None
-    assert {"P2", "P6", "P15", "P6 (host)", "M1", "M2", "M3", "M4", "L1", "L2"} <= set(report.sight.judged)
+    assert {"P2", "P6", "P15", "P6 (host)", "M1", "M2", "M3", "M4", "M5", "M6", "L1"} <= set(report.sight.judged)
     assert set(report.sight.unjudged) == {"P4", "P12", "O1 (host counts)", "O8"}
 
 
@@ -168,6 +169,7 @@ def test_a_reload_that_holds_nothing_is_caught_where_it_claims_an_overwritten_bl
     assert found.violation.rule == "P6"
     assert found.at == len(BLIS) - 1
     assert "a lookup handed out" in found.violation.text
+    assert "M6" in {violation.rule for violation in found.also}
 
 
 # What the level's own oracle sees where the example cannot go wrong alone
@@ -195,6 +197,43 @@ def test_a_refusal_takes_nothing_and_changes_no_table() -> None:
     }
     other = told("grow", [2, 3], [1, 1, 0, 0], {"r1": [[1, 0]]}, result=False)
     assert broken(before, other) == {("P15", "a refused admission changes something")}
+
+
+Cached = list[tuple[int, int, list[int]]]
+
+
+def reloaded(cached: Cached, reloads: dict[int, int], after: Cached, *, tokens: int = 7, op: str = "start") -> set[str]:
+    """The rules that an operation breaks which copies keys back into blocks; r0's keys are 0, 1 and 2, the host has 1,
+    2 and 5."""
+    notes = {"dialect": {"host": "mirror"}}
+    world = World([Group("full", 2)], {"device": Tier(6), "host": Tier(8, by_key=True)}, 2, notes=notes)
+    oracle, ghost = RequestsOracle(world), Ghost(world)
+    host = PoolState(cached=[(k, 0, [k]) for k in (1, 2, 5)])
+    before, behind = (State({"device": PoolState(cached=entries), "host": host}, {}) for entries in (cached, after))
+    effects: list[list[Any]] = [["request", "r0", {"tokens": [0] * tokens}], ["keys", "r0", 0, [0, 1, 2]]]
+    for effect in effects:
+        list(ghost.apply(effect) or ())
+    list(oracle.step(Step("mirror", {}, state=before), ghost))
+    copied = [["copied", [["host", k, "device", block] for k, block in reloads.items()]]]
+    step = Step(op, {"request": "r0"}, result=True, effects=copied, state=behind)
+    return {violation.rule for violation in oracle.step(step, ghost)}
+
+
+def test_a_reload_takes_no_block_that_its_own_lookup_found() -> None:
+    assert reloaded([(0, 0, [1])], {1: 2}, [(0, 0, [1]), (1, 0, [2])]) == set()
+    assert reloaded([(0, 0, [1])], {1: 1}, [(1, 0, [1])]) == {"M6"}
+    assert reloaded([(0, 0, [1, 2])], {1: 1}, [(0, 0, [2]), (1, 0, [1])]) == set(), "another block has the key too"
+    assert reloaded([(0, 0, [1]), (2, 0, [3])], {1: 3}, [(0, 0, [1]), (1, 0, [3])]) == {"M6"}, "behind a gap"
+    assert reloaded([(0, 0, [1]), (2, 0, [3])], {1: 3}, [(0, 0, [1]), (1, 0, [3])], tokens=6) == set(), "not looked for"
+    assert reloaded([(1, 0, [3])], {2: 3}, [(2, 0, [3])]) == set(), "the lookup ends at key 0, which is nowhere"
+
+
+def test_a_reload_is_of_the_own_prefix_and_leaves_one_key() -> None:
+    assert reloaded([(7, 0, [3])], {1: 3}, [(1, 0, [3])]) == set()
+    assert reloaded([(7, 0, [3])], {1: 3}, [(1, 0, [3]), (7, 0, [3])]) == {"M5"}
+    assert reloaded([(7, 0, [3])], {1: 3}, []) == {"M5"}
+    assert reloaded([], {5: 3}, [(5, 0, [3])]) == {"M4"}
+    assert reloaded([], {1: 3}, [(1, 0, [3])], op="finish") == {"M4"}
 
 
 def test_freed_blocks_go_where_the_dialect_says() -> None:

@@ -61,6 +61,10 @@ class Manager {
     while (table.length * size < until) table.push(this.take());
     const local = plan.findIndex((entry) => entry.block === undefined);
     this.running.set(request.name, Object.assign(request, { table, computed, hashes }));
+    if (this.fault === "foreign-reload") {
+      const other = [...this.host.keys()].find((hash) => !this.device.has(hash));
+      if (other !== undefined && this.free.length) this.release([this.reload(other)]);
+    }
     return { local: (local < 0 ? plan.length : local) * size, until, prefix: table.slice(0, plan.length) };
   }
 

@@ -1,4 +1,4 @@
-"""Whole requests: refusals (P7, P15), order (P7, P10), evict and reset (P11, O10), and a mirrored host (M1 to M4).
+"""Whole requests: refusals (P7, P15), order (P7, P10), evict and reset (P11, O10), and a mirrored host (M1 to M6).
 
 What is policy is judged only where the world's notes name it: ``{"dialect": {"take": "head", "free": "append",
 "host": "mirror"}}``. What a state does not show is not judged.
@@ -10,10 +10,10 @@ from ..ghost import Ghost
 from ..recency import Recency
 from ..record import PoolState, State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
+from .reloads import ADMITS, Reload, reloads_of
 
 __all__ = ["RequestsOracle", "queue_after"]
 
-_ADMITS = ("start", "resume", "step", "grow")
 _ENDS = ("finish", "abort", "preempt")
 
 
@@ -47,9 +47,9 @@ class RequestsOracle:
             if state is not None and last is None:
                 yield from self._mirrored(step, ghost, State({}), state)
             return
-        if step.op in _ADMITS and step.result is False:
+        if step.op in ADMITS and step.result is False:
             yield from self._refused(step, last, state)
-        elif step.op in _ADMITS and self._dialect.get("take") == "head" and self._single:
+        elif step.op in ADMITS and self._dialect.get("take") == "head" and self._single:
             yield from self._taken(last, state)
         elif step.op in _ENDS and self._single:
             yield from self._freed(step, last, state)
@@ -129,7 +129,7 @@ class RequestsOracle:
     # --------------------------------------------------------------------------------------------- a mirrored host
 
     def _mirrored(self, step: Step, ghost: Ghost, last: State, state: State) -> Iterator[Violation]:
-        """M1 to M4, where the world says that the host is a mirror."""
+        """M1 to M6, where the world says that the host is a mirror."""
         host = self._host
         pool = None if host is None else state.pools.get(host)
         if host is None or pool is None or pool.cached is None or self._dialect.get("host") != "mirror":
@@ -143,6 +143,7 @@ class RequestsOracle:
             )
         if step.op == "mirror" and last.pools.get(self._device) not in (None, state.pools[self._device]):
             yield Violation("M2", "mirror changes the device", "mirror changes the device's pool, which it only reads")
+        yield from self._reloaded(step, ghost, last, state)
         self._follow(step, ghost, last, state)
         expected = set(self._mirror)
         if found == expected:
@@ -161,15 +162,33 @@ class RequestsOracle:
         yield Violation(rule, "what the mirror holds", text, (step.op,), (of_key(k),))
         self._mirror.become([*(k for k in self._mirror if k in found), *sorted(extra)])
 
+    def _reloaded(self, step: Step, ghost: Ghost, last: State, state: State) -> Iterator[Violation]:
+        """M4 to M6, where the device shows what is cached."""
+        device, host = (last.pools.get(self._device), state.pools.get(self._device)), self._host
+        before, after = (None if pool is None or pool.cached is None else _keys_of(pool) for pool in device)
+        if host is None or before is None or after is None or not self._single:
+            return
+        reloads = [Reload(self._key_at(last, unit), to) for unit, to in self._brought_back(step)]
+        entries = last.pools[host].cached if host in last.pools else None
+        there = {k for k, _, blocks in entries or () if blocks}
+        size = self.world.groups[0].block
+        if size == self.world.hash_block:
+            yield from reloads_of(step, ghost, reloads, (before, after), there, size, self._device)
+
+    def _brought_back(self, step: Step) -> Iterator[tuple[int, int]]:
+        """The places of the host that were copied to the device, and the blocks where they went."""
+        for effect in step.effects:
+            if effect[0] == "copied":
+                for source, unit, to, block in effect[1]:
+                    if source == self._host and to == self._device:
+                        yield unit, block
+
     def _follow(self, step: Step, ghost: Ghost, last: State, state: State) -> None:
         """Do to the books what a mirrored host does: store and touch in order."""
         if step.op == "reset" and step.result is True:
             self._mirror.become(())
-        for effect in step.effects:
-            if effect[0] == "copied":
-                for source, unit, to, _ in effect[1]:
-                    if source == self._host and to == self._device:
-                        self._mirror.use(self._key_at(last, unit))
+        for unit, _ in self._brought_back(step):
+            self._mirror.use(self._key_at(last, unit))
         if step.op == "mirror":
             keys, named = _keys_of(state.pools[self._device]), ghost.requests.named
             for r in _names(step):
