@@ -120,7 +120,10 @@ class Collector:
         grounds: Sequence[Ground],
         seed: int,
         memory: Memory,
+        timed: bool = True,
     ) -> None:
+        """Search with what is known of causes and behaviours; unless ``timed``, the clock ends no turn."""
+        self._most = _SECONDS if timed else float("inf")
         self.grounds = {ground.level: ground for ground in grounds}
         self._judged, self._causes, self._over, self._on_case = judged, causes, over, on_case
         self._seen: set[int] = set()
@@ -138,7 +141,7 @@ class Collector:
 
         def one(drawn: Case) -> None:
             nonlocal brought
-            if self._over(report, until) or time.monotonic() - began > _SECONDS:
+            if self._over(report, until) or time.monotonic() - began > self._most:
                 raise _Over
             brought += self._try(report, ground, profile, self._avoiding(ground, close(drawn, ground.closing)))
 

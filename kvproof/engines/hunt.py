@@ -6,9 +6,10 @@ made small (`sorting.py`). The next round searches behind what was found.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
@@ -47,6 +48,8 @@ _GRACE = 0.05
 
 _STEPS = 500.0
 """How many steps stand for a second where the clock has no say."""
+
+T = TypeVar("T")
 
 
 def hunt(
@@ -129,8 +132,10 @@ def hunt_levels(
             on_progress(report, profile)
 
     memory = memory or Memory()
-    collector = Collector(judged, causes, lambda report, until: passed(report) >= until, on_case, grounds, seed, memory)
-    arms = [(ground, profile) for ground in grounds for profile in ground.profiles]
+    collector = Collector(
+        judged, causes, lambda report, until: passed(report) >= until, on_case, grounds, seed, memory, examples is None
+    )
+    arms = [*_by_turns([[(ground, profile) for profile in ground.profiles] for ground in grounds])]
     named = {(ground.level, profile): (ground, profile) for ground, profile in arms}
     schedule = Schedule(arms, seed, {named[name]: what for name, what in memory.learned.items() if name in named})
     sorter = Sorter(judged, causes, renew, reports, began, seed, share)
@@ -158,6 +163,12 @@ def hunt_levels(
         report.unsorted += sorter.unsorted(collector, report.level)
     memory.learned |= {(ground.level, profile): what for (ground, profile), what in schedule.learned.items()}
     return [*reports.values()]
+
+
+def _by_turns(levels: Sequence[Sequence[T]]) -> Iterator[T]:
+    """The first of each, then the second of each, and so on: a short search shall see something of every level."""
+    for each in zip_longest(*levels):
+        yield from (arm for arm in each if arm is not None)
 
 
 def _rounds(seconds: float) -> list[float]:

@@ -195,7 +195,7 @@ def test_a_process_that_is_killed_loses_no_finding_and_is_noticed(tmp_path: Path
     with Campaign(store, [plan], 600.0, 1) as campaign:
         while not store.sightings():
             campaign.go_on()
-        campaign.running[0].process.kill()
+        campaign.running[0].hunter.process.kill()
         until = time.monotonic() + 120
         while not store.slices() and time.monotonic() < until:
             campaign.go_on()

@@ -92,6 +92,6 @@ def _said_of(ended: Running, store: Store) -> str | None:
     if ended.failed:
         return f"not hunted: {ended.order.plan.target}: {ended.failed}"
     return (
-        f"a process was lost (status {ended.process.exitcode}) that hunted {ended.order.plan.target}; "
+        f"a process was lost (status {ended.hunter.process.exitcode}) that hunted {ended.order.plan.target}; "
         "what it had found is kept"
     )

@@ -1,4 +1,4 @@
-"""Slices side by side: which target has the next one, and what becomes of processes that are lost."""
+"""Slices side by side: which target has the next one, in which process, and what becomes of those that are lost."""
 
 import multiprocessing
 import time
@@ -15,7 +15,7 @@ from ..hunting import Plan, is_beside
 from .slices import Order, Told, work
 from .store import Slice, Store
 
-__all__ = ["Campaign", "Running", "arms_of"]
+__all__ = ["Campaign", "Hunter", "Running", "arms_of"]
 
 _SHORTEST, _LONGEST = 20.0, 120.0
 """Seconds of a slice: the start of an engine takes some, and what one slice learned others shall use soon."""
@@ -30,24 +30,51 @@ _LOST = 3
 """An arm whose processes are lost so often in a row is given up."""
 
 
+Arm = tuple[str, tuple[str, ...]]
+"""A target, and levels of it that are hunted together."""
+
+
+@dataclass(frozen=True)
+class Hunter:
+    """A process that does the slices of one arm."""
+
+    arm: Arm
+    process: BaseProcess
+    line: Connection
+
+    @staticmethod
+    def of(arm: Arm) -> "Hunter":
+        """A new one; its engine starts with its first slice."""
+        context = multiprocessing.get_context("spawn")
+        line, theirs = context.Pipe()
+        process = context.Process(target=work, args=(theirs,), name=f"kvproof {' '.join((arm[0], *arm[1]))}")
+        process.start()
+        theirs.close()
+        return Hunter(arm, process, line)
+
+    def end(self) -> None:
+        """End it, and with it the engine that it started."""
+        self.line.close()
+        self.process.terminate()
+        self.process.join(_LEAST)
+        if self.process.is_alive():
+            self.process.kill()
+
+
 @dataclass
 class Running:
     """A slice under way."""
 
     order: Order
-    process: BaseProcess
-    line: Connection
+    hunter: Hunter
     began: float
     """On the monotonic clock."""
     told: dict[str, Told] = field(default_factory=dict)
     """By level, what it said last."""
     level: str = ""
-    """Where it is now."""
+    """Where it is now; nowhere before the engine is ready."""
+    over: bool = False
     failed: str = ""
-
-
-Arm = tuple[str, tuple[str, ...]]
-"""A target, and levels of it that are hunted together."""
 
 
 def arms_of(plan: Plan) -> list[Plan]:
@@ -68,12 +95,16 @@ class Campaign:
         self._plans = {(plan.target, plan.levels): plan for _, plan in sorted(arms, key=lambda arm: arm[0])}
         self._schedule: Schedule[Arm] = Schedule([*self._plans], plans[0].seed, _learned([*store.slices().values()]))
         self._length = min(_LONGEST, max(_SHORTEST, seconds * jobs / _TURNS / len(self._plans)))
-        self._before = sum(done.wall for done in store.slices().values()) / jobs
-        self._began = time.monotonic()
+        self.elapsed = sum(done.seconds for done in store.slices().values()) / jobs
+        """Seconds in which something was hunted, with those before an interruption: while engines start and nothing is
+        hunted, no time is lost."""
+        self._looked = time.monotonic()
         self._undone = 0
         """Slices of this run that did not come to their end."""
         self._lost_in_a_row: dict[Arm, int] = {}
         self.running: list[Running] = []
+        self._idle: list[Hunter] = []
+        """Processes between two slices, the one that waits longest first."""
         self.lost = 0
         """Processes that ended without a word."""
         self.gaps: dict[Arm, Gap] = {}
@@ -83,17 +114,8 @@ class Campaign:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self.running:
-            each.process.terminate()
-        for each in self.running:
-            each.process.join(_LEAST)
-            if each.process.is_alive():
-                each.process.kill()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds that the campaign has lasted, with what it lasted before it was interrupted."""
-        return self._before + time.monotonic() - self._began
+        for hunter in (*(each.hunter for each in self.running), *self._idle):
+            hunter.end()
 
     @property
     def over(self) -> bool:
@@ -104,13 +126,22 @@ class Campaign:
         """Begin what slices can be, listen for a moment, and return those that ended."""
         while len(self.running) < self.jobs and self._seconds - self.elapsed >= _LEAST and (able := self._able()):
             self._begin(self._schedule.next(able))
-        lines = [each.line for each in self.running]
-        for each in [each for each in self.running if each.line in wait(lines, timeout=0.5)]:
-            self._listen(each)
-        ended = [each for each in self.running if not each.process.is_alive()]
+        heard = wait([each.hunter.line for each in self.running], timeout=0.5)
+        self._look()
+        for each in self.running:
+            if each.hunter.line in heard:
+                self._listen(each)
+        ended = [each for each in self.running if each.over or not each.hunter.process.is_alive()]
         for each in ended:
             self._end(each)
         return ended
+
+    def _look(self) -> None:
+        """Let the time pass in which something was hunted."""
+        now = time.monotonic()
+        if any(each.level for each in self.running):
+            self.elapsed += now - self._looked
+        self._looked = now
 
     def _able(self) -> set[Arm]:
         """The arms that can have a slice now. Of a driver nobody knows whether there may be two."""
@@ -123,30 +154,45 @@ class Campaign:
         # What would be left over is too short for another one.
         seconds = left if left < self._length + _SHORTEST / 2 else self._length
         plan = replace(plan, seed=(plan.seed << 16) + number, seconds=seconds)
-        order = Order(self._store.root, self._store.new_name(), plan, self.elapsed, time.time() + left)
-        context = multiprocessing.get_context("spawn")
-        line, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(order, theirs), name=f"kvproof {order.name}")
-        process.start()
-        theirs.close()
-        self.running.append(Running(order, process, line, time.monotonic()))
+        order = Order(self._store.root, self._store.new_name(), plan, self.elapsed)
+        hunter = self._hunter(arm)
+        with suppress(BrokenPipeError):  # It was lost while it waited: that is seen where a slice ends.
+            hunter.line.send(order)
+        self.running.append(Running(order, hunter, time.monotonic()))
+
+    def _hunter(self, arm: Arm) -> Hunter:
+        """A process for an arm: one that has its engine ready, if there is one."""
+        hunter = next((hunter for hunter in reversed(self._idle) if hunter.arm == arm), None)
+        if hunter is None:
+            return Hunter.of(arm)
+        self._idle.remove(hunter)
+        return hunter
+
+    def _keep(self, hunter: Hunter) -> None:
+        """Keep a process for another slice; of those that wait there are no more than may hunt, for they take
+        memory."""
+        self._idle.append(hunter)
+        if len(self._idle) > self.jobs:
+            self._idle.pop(0).end()
 
     @staticmethod
     def _listen(each: Running) -> None:
         with suppress(EOFError, ConnectionResetError):
-            while each.line.poll():
-                told = each.line.recv()
-                if told.failed:
-                    each.failed = told.failed
-                else:
+            while each.hunter.line.poll():
+                told = each.hunter.line.recv()
+                each.over, each.failed = told.over, told.failed
+                if told.level:
                     each.level, each.told[told.level] = told.level, told
 
     def _end(self, each: Running) -> None:
         self._listen(each)
-        each.process.join()
         self.running.remove(each)
-        plan = each.order.plan
-        arm, done = (plan.target, plan.levels), self._store.slices().get(each.order.name)
+        if each.over:
+            self._keep(each.hunter)
+        else:
+            each.hunter.end()
+        arm, plan = each.hunter.arm, each.order.plan
+        done = self._store.slices().get(each.order.name)
         if done is not None:
             self._lost_in_a_row[arm] = 0
             self._schedule.reward(arm, done.brought, done.seconds)

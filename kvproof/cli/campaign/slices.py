@@ -1,11 +1,13 @@
-"""A slice of a campaign, in a process of its own: a hunt of one target that knows what those before it found.
+"""Slices of a campaign: hunts of one target that know what those before them found, in a process of their own.
 
-What it finds is in the folder as soon as it was seen again, so that a process that is lost loses nothing that it found.
+A process does one slice after the other, and its engine stays ready between them. What a slice finds is in the folder
+as soon as it was seen again, so that a process that is lost loses nothing that it found.
 """
 
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,9 +25,6 @@ from .store import Difference, Sighting, Slice, Store, Stretch
 
 __all__ = ["Order", "Told", "work"]
 
-_LEAST = 1.0
-"""Seconds that a slice has in any case."""
-
 _TELL = 0.5
 """Seconds between two words about what is going on."""
 
@@ -40,35 +39,56 @@ class Order:
     """With one target; its levels are those of the slice."""
     after: float
     """Seconds that the campaign had lasted before."""
-    ends: float
-    """When the campaign ends, on the system's clock: a start that takes long is no reason to end later."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a slice says of itself while it lasts: at a level, or why it cannot be."""
+    """What a slice says of itself: at a level, that it is over, or why it cannot be."""
 
     level: str = ""
     examples: int = 0
     steps: int = 0
+    over: bool = False
     failed: str = ""
 
 
-def work(order: Order, line: Connection) -> None:
-    """Do a slice, and say on a line what is going on. Who is told to end ends, and so does who is not listened to."""
+def work(line: Connection) -> None:
+    """Do the slices that come on a line, all of the same levels of one target, and say there what is going on.
+
+    Who is told to end ends, and so does who is not listened to, or not spoken to any more.
+    """
     try:
         heed_the_end()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # From a terminal: the campaign ends its processes itself.
-        try:
-            _do(order, line)
-        except (UsageError, WorkerError) as error:
-            line.send(Told(failed=str(error)))
-    except (KeyboardInterrupt, BrokenPipeError):
+        with ExitStack() as kept:
+            session: Session | None = None
+            while True:
+                order: Order = line.recv()
+                began = time.monotonic()
+                try:
+                    if session is None:
+                        session = _opened(order.plan, kept)
+                    else:
+                        session.renew()
+                    line.send(Told(order.plan.levels[0]))
+                    _do(order, session, line, began)
+                except (UsageError, WorkerError) as error:
+                    line.send(Told(failed=str(error)))
+                    return
+                line.send(Told(over=True))
+    except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError, EOFError):
         return
 
 
-def _do(order: Order, line: Connection) -> None:
-    store, plan, began = Store(order.folder), order.plan, time.monotonic()
+def _opened(plan: Plan, kept: ExitStack) -> Session | None:
+    """What the levels of a plan are hunted in; none for a level beside a machine, which has its own."""
+    if isinstance(plan.build, Build) and is_beside(plan, plan.levels[0]):
+        return None
+    return kept.enter_context(opened(plan, plan.levels))
+
+
+def _do(order: Order, session: Session | None, line: Connection, began: float) -> None:
+    store, plan = Store(order.folder), order.plan
     said = 0.0
 
     def tell(report: HuntReport) -> None:
@@ -77,11 +97,11 @@ def _do(order: Order, line: Connection) -> None:
             said = time.monotonic()
             line.send(Told(report.level, report.examples, report.steps))
 
-    if isinstance(plan.build, Build) and is_beside(plan, plan.levels[0]):
+    if session is None:
+        assert isinstance(plan.build, Build)
         done = _beside(order, plan.build, store, tell, began)
     else:
-        with opened(plan, plan.levels) as session:
-            done = _hunted(order, session, store, tell, began)
+        done = _hunted(order, session, store, tell, began)
     store.finish(order.name, done)
 
 
@@ -90,7 +110,7 @@ def _beside(order: Order, build: Build, store: Store, tell: Callable[[HuntReport
     from ..commands.fuzz import finding_of
 
     plan = order.plan
-    report = hunt_beside(plan, build, _left(order), tell)
+    report = hunt_beside(plan, build, plan.seconds, tell)
     for number, found in enumerate(report.findings):
         seen = Difference(plan.target, build.name, report.level, order.after + report.seconds, finding_of(found))
         store.see(f"{order.name}-{number}", seen)
@@ -117,7 +137,7 @@ def _hunted(order: Order, session: Session, store: Store, tell: Callable[[HuntRe
         heard.update(news)
         return [sighting.finding for sighting in news.values()]
 
-    part = Part(plan.levels, _left(order), plan.examples)
+    part = Part(plan.levels, plan.seconds, plan.examples)
     reports = hunt_in(session, plan, part, tell, share, memory)
     now = time.monotonic()
     return Slice(
@@ -133,11 +153,6 @@ def _hunted(order: Order, session: Session, store: Store, tell: Callable[[HuntRe
         [case for _, case in memory.telling],
         [*tried],
     )
-
-
-def _left(order: Order) -> float:
-    """The seconds that are left for a slice, now that its engine is ready."""
-    return max(_LEAST, min(order.plan.seconds, order.ends - time.time()))
 
 
 def _stretch(report: HuntReport) -> Stretch:
