@@ -21,7 +21,7 @@ class Running:
     memory: int
     """Bytes."""
     is_runnable: bool
-    """It computes, or waits for nothing but a processor."""
+    """It computes, or waits for nothing but a processor or a disk: imports are read from one."""
 
 
 def running(number: int | str) -> Running | None:
@@ -33,7 +33,7 @@ def running(number: int | str) -> Running | None:
         pages = int((told_by / "statm").read_text().split()[1])
         ticks = int(told[11]) + int(told[12])
         memory = pages * os.sysconf("SC_PAGE_SIZE")
-        return Running(int(told[2]), ticks / os.sysconf("SC_CLK_TCK"), memory, told[0] == "R")
+        return Running(int(told[2]), ticks / os.sysconf("SC_CLK_TCK"), memory, told[0] in "RD")
     return None
 
 

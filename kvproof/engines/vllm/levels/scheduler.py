@@ -39,7 +39,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
             **{**_DRAFTS, "asynchronous": st.just(True), "drafter": st.integers(1, 2)},
         ),
         "priority": _setups(known, st.one_of(plain(), window(), _hybrid()), priority=st.just(True)),
-        "pressure": _setups(known, st.one_of(plain(), _hybrid()), spare=st.integers(0, 2), reserve=st.just(False)),
+        "pressure": _setups(known, st.one_of(plain(), _hybrid()), **_PRESSURE),
         "uncached": _setups(
             known, st.one_of(plain(), window(), _hybrid(), chunk(_CHUNK_BLOCKS)), caching=st.just(False)
         ),
@@ -73,7 +73,7 @@ def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
         "stages": _setups(known, groups, stages=st.just(2)),
         "spec": _setups(known, groups, **_DRAFTS),
         "priority": _setups(known, groups, priority=st.just(True)),
-        "pressure": _setups(known, groups, spare=st.integers(0, 2), reserve=st.just(False)),
+        "pressure": _setups(known, groups, **_PRESSURE),
     }
     if known >= _CONNECTED_GROUPS:
         found["hybrid"] = _setups(known, _hybrid(equal=True))
@@ -95,6 +95,13 @@ _FINE_HASHES = Version("0.22")
 _NULL_COUNTED = Version("0.30")
 _CONNECTED_GROUPS = Version("0.22")
 _CONNECTED_MAMBA = Version("0.24")
+
+_PRESSURE: dict[str, Choice] = {
+    "spare": st.integers(0, 2),
+    "reserve": st.just(False),
+    "asynchronous": st.booleans(),
+}
+"""Requests are preempted; with steps in flight, before what came of the last one is known."""
 
 _DRAFTS: dict[str, Choice] = {"spec": st.integers(1, 3), "drafter": st.integers(0, 2)}
 

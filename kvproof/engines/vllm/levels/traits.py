@@ -217,6 +217,19 @@ def _drafters() -> Iterator[Trait]:
     yield Trait("drafts", lambda case: bool(case.setup.get("spec")) and not case.setup.get("drafter"), without)
 
 
+def _steps_shorter_than_drafts() -> Trait:
+    """A request that decodes takes a token, its drafts, and a draft model's slot; a step may have fewer."""
+
+    def has(case: Case) -> bool:
+        drafts = case.setup.get("spec", 0)
+        return bool(drafts) and case.setup["budget"] < 1 + drafts + (case.setup.get("drafter") == 1)
+
+    def longer(case: Case) -> Iterator[Case]:
+        yield with_setup(case, {**case.setup, "budget": 12})
+
+    return Trait("steps shorter than drafts", has, longer)
+
+
 def of_scheduler(release: str) -> Traits:
     """The traits of cases of the level ``scheduler``."""
     known = Version(release)
@@ -224,6 +237,7 @@ def of_scheduler(release: str) -> Traits:
         (
             *_CONNECTORS[:3],
             *_drafters(),
+            _steps_shorter_than_drafts(),
             *_GROUPS,
             *_CONNECTORS[3:],
             _FAILED,
