@@ -56,7 +56,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and self.rule == violation.rule
             and self.oracle in (None, violation.oracle)
             and self.level in (None, level)
-            and (self.key is None or tuple(self.key) == violation.key[: len(self.key)])
+            and (self.key is None or tuple(self.key) == violation.signature[2 : 2 + len(self.key)])
             and set(self.needs) == set(needs)
         )
 

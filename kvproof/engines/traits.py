@@ -62,10 +62,14 @@ class Traits:
         return self.only(case, self.of(case) - {name})
 
     def only(self, case: Case, names: Collection[str]) -> Case:
-        """The case without all traits but these and circumstances, as far as one can take them away one by one."""
+        """The case without all traits but these and circumstances, as far as one can take them away one by one.
+
+        Where there are several ways, it is the one that leaves most of these.
+        """
         for trait in self.all:
             if trait.added is None and (trait.like or trait.name) not in names and trait.has(case):
-                case = next(self.without(case, trait), case)
+                ways = self.without(case, trait)
+                case = max(ways, key=lambda way: len(self.of(way) & set(names)), default=case)
         return case
 
     def simpler(self, case: Case) -> Iterator[Case]:

@@ -1,5 +1,6 @@
 """What an oracle says when a rule is broken, and what is said of a whole case."""
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -35,6 +36,9 @@ def of_request(name: str) -> Thing:
     return Thing("request", name)
 
 
+_NUMBERED_HOST = re.compile(r"^host[0-9]+$")
+"""The tier of a connector that stands behind another one."""
+
 HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
 """Rules whose breach leaves the engine's blocks as they are: what is broken behind it is no consequence of it."""
 
@@ -56,8 +60,8 @@ class Violation:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """Equal for violations that are taken for one fault."""
-        return (self.rule, self.oracle, *self.key)
+        """Equal for violations that are taken for one fault, at whichever of several host tiers."""
+        return (self.rule, self.oracle, *(_NUMBERED_HOST.sub("host", part) for part in self.key))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from kvproof.engines.session import Limits, Session
 from kvproof.engines.sorting import GRACE
 from kvproof.engines.traits import Traits, argument, operation, option
 from kvproof.engines.verdicts import judged_in, verdict
+from kvproof.engines.vllm.levels import traits as vllm
 from kvproof.judge.judging import faults, judge
 from kvproof.judge.record import Answer, Capabilities, Case
 from kvproof.judge.violation import Verdict, Violation
@@ -230,6 +231,28 @@ def test_the_sizes_of_a_driver_s_case_become_smaller_and_its_requests_fit_them()
 def _two(first: str, second: str) -> Verdict:
     at_last = Violation(second, "second", "...")
     return Verdict(Violation(first, "first", "..."), 1, Answer(0), later=((3, at_last),))
+
+
+def test_which_of_two_connectors_it_is_and_on_which_host_tells_no_two_causes_apart() -> None:
+    lazy, remote = {"kind": "simple", "blocks": 4, "lazy": 1}, {"kind": "remote", "sync": 0}
+    setup = {"groups": [{"kind": "full", "block": 2}], "budget": 8, "max_len": 12, "chunked": True}
+    two = {**setup, "connector": {"kind": "multi", "children": [remote, lazy], "workers": 1}}
+    traits, case = vllm.of_scheduler("0.33.0"), Case("scheduler", two, [("step", {})])
+    needs = {"lazy offload", "simple connector"}
+    assert traits.of(case) == needs | {"two connectors", "tokens from elsewhere"}
+    assert traits.only(case, needs).setup["connector"] == {**lazy, "workers": 1}
+    assert traits.avoiding(case, "lazy offload").setup["connector"]["children"] == [remote, {**lazy, "lazy": 0}]
+    first, second = (Violation("O9", "never stored", "", (tier,)) for tier in ("host", "host2"))
+    assert first.signature == second.signature
+    assert first.signature != Violation("O9", "never stored", "", ("device",)).signature
+
+
+def test_a_step_shorter_than_drafts_is_what_a_fault_may_need() -> None:
+    setup = {"groups": [{"kind": "full", "block": 4}], "budget": 4, "max_len": 16, "chunked": True}
+    traits = vllm.of_scheduler("0.33.0")
+    cases = [Case("scheduler", {**setup, "spec": 3, "drafter": drafter}, []) for drafter in (0, 1, 2)]
+    assert ["steps shorter than drafts" in traits.of(case) for case in cases] == [False, True, False]
+    assert traits.avoiding(cases[1], "steps shorter than drafts").setup["budget"] == 12
 
 
 def test_what_comes_behind_a_harmless_fault_is_no_consequence_of_it() -> None:

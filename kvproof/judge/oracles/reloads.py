@@ -64,8 +64,8 @@ def reloads_of(
     for reload in reloads:
         if reload.key not in request.keys:
             text = f"{step.op} of {r} reloads key {reload.key}, and its prefix has keys {request.keys}"
-            about = (of_key(reload.key), of_request(r), of_block(tier, reload.block))
-            yield Violation("M4", "reload of another prefix", text, about=about)
+            whose = (of_key(reload.key), of_request(r), of_block(tier, reload.block))
+            yield Violation("M4", "reload of another prefix", text, about=whose)
     yield from _destroyed(step, r, request.keys[: (request.tokens - 1) // size], reloads, before, host, tier)
 
 

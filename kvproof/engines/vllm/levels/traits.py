@@ -5,13 +5,13 @@ is left over is always the same.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 from packaging.version import Version
 
 from ....judge.record import Case
 from ...traits import Trait, Traits, argument, operation, option, with_setup
+from .connector_traits import CONNECTORS, ELSEWHERE, one_block_to_a_chunk
 from .geometry import Setup, windowed
 from .manager import sound as sound_manager
 from .scheduler import sound
@@ -21,9 +21,6 @@ __all__ = ["of_manager", "of_offload", "of_scheduler"]
 
 _LAYERS = "drafter with layers"
 """It looks ahead of the tokens that are there, and has blocks for that."""
-
-_ELSEWHERE = "tokens from elsewhere"
-"""What another engine computed, and somebody loads."""
 
 
 # Groups of layers
@@ -133,64 +130,6 @@ _GROUPS = (
 """Window and mamba groups stand before the sizes: without a second group all are equal."""
 
 
-# Connectors
-
-
-def _connector(case: Case) -> Setup:
-    found: Setup = case.setup.get("connector", {})
-    return found
-
-
-def _with_connector(case: Case, connector: Setup | None) -> Case:
-    rest = {name: value for name, value in case.setup.items() if name != "connector"}
-    return with_setup(case, rest if connector is None else {**rest, "connector": connector})
-
-
-def _kind(name: str, kind: str, *others: Callable[[Setup], Setup], like: str = "") -> Trait:
-    """A connector of a kind. ``others``: what may stand in its place."""
-
-    def without(case: Case) -> Iterator[Case]:
-        yield _with_connector(case, None)
-        yield from (_with_connector(case, other(_connector(case))) for other in others)
-
-    return Trait(name, lambda case: _connector(case).get("kind") == kind, without, like=like)
-
-
-def _child(number: int) -> Callable[[Setup], Setup]:
-    return lambda connector: {**connector["children"][number], "workers": connector.get("workers", 1)}
-
-
-def _as_simple(connector: Setup) -> Setup:
-    blocks = max(2, connector["blocks"] + 1)
-    return {"kind": "simple", "blocks": blocks, "lazy": 0, "workers": connector.get("workers", 1)}
-
-
-def _of_connector(name: str, key: str, plain: Any = 0, added: Any = None) -> Trait:
-    def without(case: Case) -> Iterator[Case]:
-        yield _with_connector(case, {**_connector(case), key: plain})
-
-    def put(case: Case) -> Case:
-        return _with_connector(case, {**_connector(case), key: added}) if key in _connector(case) else case
-
-    return Trait(name, lambda case: _connector(case).get(key, plain) != plain, without, None if added is None else put)
-
-
-_CONNECTORS = (
-    _kind("two connectors", "multi", _child(0), _child(1)),
-    _kind("remote connector", "remote", like=_ELSEWHERE),
-    _kind("offloading connector", "offloading", _as_simple),
-    _of_connector("several workers", "workers", 1, added=2),
-    _of_connector("loads at once", "sync"),
-    _of_connector("prompts only", "prompt_only"),
-    _of_connector("store threshold", "threshold"),
-    _of_connector("several blocks to a chunk", "factor", 1, added=2),
-    _of_connector("ARC", "policy", "lru", added="arc"),
-    _of_connector("failed loads end requests", "fail", "recompute"),
-    _of_connector("lazy offload", "lazy"),
-    _kind("simple connector", "simple"),
-)
-
-
 def _other_copies(case: Case) -> Iterator[Case]:
     """Copies go well, all of them."""
     ops = [(op, {**a, "how": 0} if op == "complete" and a.get("how") == 2 else a) for op, a in case.ops]
@@ -235,11 +174,11 @@ def of_scheduler(release: str) -> Traits:
     known = Version(release)
     return Traits(
         (
-            *_CONNECTORS[:3],
+            *CONNECTORS[:3],
             *_drafters(),
             _steps_shorter_than_drafts(),
             *_GROUPS,
-            *_CONNECTORS[3:],
+            *CONNECTORS[3:],
             _FAILED,
             option("multimodal", "encoder"),
             option("adapters", "adapters"),
@@ -265,8 +204,8 @@ def of_scheduler(release: str) -> Traits:
             argument("cache not read", "add", "skip"),
             argument("stop token", "add", "stop"),
             argument("sends to a remote engine", "add", "send"),
-            argument("loads later", "add", "later", like=_ELSEWHERE),
-            argument("remote prefill", "add", "remote", like=_ELSEWHERE),
+            argument("loads later", "add", "later", like=ELSEWHERE),
+            argument("remote prefill", "add", "remote", like=ELSEWHERE),
         ),
         lambda case: with_setup(case, sound(known, _fitting(case.setup))),
         {"spare": (8, 6, 4, 3, 2, 1, 0, -1), "max_seqs": (4, 2), "budget": (12, 8, 4), "max_len": (12, 16, 24)},
@@ -285,8 +224,8 @@ def _fitting(setup: Setup) -> Setup:
     if connector is not None:
         if not _count(groups, "full"):
             found["groups"] = _with_full(groups)
-        if len({group["block"] for group in groups}) > 1 and "factor" in connector:
-            found["connector"] = {**connector, "factor": 1}
+        if len({group["block"] for group in groups}) > 1:
+            found["connector"] = one_block_to_a_chunk(connector)
     return found
 
 
@@ -305,8 +244,8 @@ def of_manager(_release: str) -> Traits:
             option("admission without reserve", "fit", plain=True, added=False),
             option("prefix caching off", "caching", plain=True),
             option("KV events", "events", plain=False),
-            argument("external tokens later", "run", "later", like=_ELSEWHERE),
-            argument("external tokens", "run", "outside", like=_ELSEWHERE),
+            argument("external tokens later", "run", "later", like=ELSEWHERE),
+            argument("external tokens", "run", "outside", like=ELSEWHERE),
             argument("preempted for good", "preempt", "drop"),
             operation("preemption", "preempt"),
             operation("eviction by name", "evict"),

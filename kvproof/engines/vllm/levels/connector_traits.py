@@ -1,0 +1,113 @@
+"""What faults of vLLM may need of the connectors of a case of the level ``scheduler``; each of two may be it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ....judge.record import Case
+from ...traits import Trait, with_setup
+from .geometry import Setup
+
+__all__ = ["CONNECTORS", "ELSEWHERE", "one_block_to_a_chunk"]
+
+ELSEWHERE = "tokens from elsewhere"
+"""What another engine computed, and somebody loads."""
+
+
+def one_block_to_a_chunk(connector: Setup) -> Setup:
+    """The connector as groups with blocks of several sizes take it."""
+    found = {**connector, "factor": 1} if "factor" in connector else dict(connector)
+    if "children" in found:
+        found["children"] = [one_block_to_a_chunk(child) for child in found["children"]]
+    return found
+
+
+def _connector(case: Case) -> Setup:
+    found: Setup = case.setup.get("connector", {})
+    return found
+
+
+def _with_connector(case: Case, connector: Setup | None) -> Case:
+    rest = {name: value for name, value in case.setup.items() if name != "connector"}
+    return with_setup(case, rest if connector is None else {**rest, "connector": connector})
+
+
+def _parts(case: Case) -> list[Setup]:
+    """The connector, or the children of one that has some: each may be what a fault needs."""
+    connector = _connector(case)
+    children: list[Setup] = connector.get("children", [])
+    return children or [connector]
+
+
+def _with_parts(case: Case, parts: list[Setup]) -> Case:
+    """The case with these; one that is left over stands alone."""
+    connector = _connector(case)
+    if "children" not in connector:
+        return _with_connector(case, parts[0] if parts else None)
+    if len(parts) == 1:
+        return _with_connector(case, {**parts[0], "workers": connector.get("workers", 1)})
+    return _with_connector(case, {**connector, "children": parts})
+
+
+def _several() -> Trait:
+    """Two connectors under one roof: either of them may do."""
+
+    def without(case: Case) -> Iterator[Case]:
+        yield _with_connector(case, None)
+        yield from (_with_parts(case, [part]) for part in _parts(case))
+
+    return Trait("two connectors", lambda case: _connector(case).get("kind") == "multi", without)
+
+
+def _kind(name: str, kind: str, *others: Callable[[Setup], Setup], like: str = "") -> Trait:
+    """A connector of a kind. ``others``: what may stand in its place."""
+
+    def without(case: Case) -> Iterator[Case]:
+        parts = _parts(case)
+        if rest := [part for part in parts if part.get("kind") != kind]:
+            yield _with_parts(case, rest)
+        yield _with_connector(case, None)
+        for other in others:
+            yield _with_parts(case, [other(part) if part.get("kind") == kind else part for part in parts])
+
+    return Trait(name, lambda case: any(part.get("kind") == kind for part in _parts(case)), without, like=like)
+
+
+def _as_simple(connector: Setup) -> Setup:
+    found = {"kind": "simple", "blocks": max(2, connector["blocks"] + 1), "lazy": 0}
+    return {**found, "workers": connector["workers"]} if "workers" in connector else found
+
+
+def _of_connector(name: str, key: str, plain: Any = 0, added: Any = None) -> Trait:
+    """An option of a connector."""
+
+    def changed(case: Case, value: Any) -> Case:
+        if "children" in _connector(case) and key in _connector(case):  # Both have it from their roof.
+            return _with_connector(case, {**_connector(case), key: value})
+        parts = _parts(case)
+        if not any(key in part for part in parts):
+            return case
+        return _with_parts(case, [{**part, key: value} if key in part else part for part in parts])
+
+    def without(case: Case) -> Iterator[Case]:
+        yield changed(case, plain)
+
+    def has(case: Case) -> bool:
+        return any(part.get(key, plain) != plain for part in (_connector(case), *_parts(case)))
+
+    return Trait(name, has, without, None if added is None else lambda case: changed(case, added))
+
+
+CONNECTORS = (
+    _several(),
+    _kind("remote connector", "remote", like=ELSEWHERE),
+    _kind("offloading connector", "offloading", _as_simple),
+    _of_connector("several workers", "workers", 1, added=2),
+    _of_connector("loads at once", "sync"),
+    _of_connector("prompts only", "prompt_only"),
+    _of_connector("store threshold", "threshold"),
+    _of_connector("several blocks to a chunk", "factor", 1, added=2),
+    _of_connector("ARC", "policy", "lru", added="arc"),
+    _of_connector("failed loads end requests", "fail", "recompute"),
+    _of_connector("lazy offload", "lazy"),
+    _kind("simple connector", "simple"),
+)
