@@ -189,6 +189,22 @@ def test_the_next_slice_goes_to_what_brought_most_before(tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
+def test_an_engine_stays_ready_for_the_next_slice_and_its_start_costs_no_time(tmp_path: Path) -> None:
+    store = begun(tmp_path, RIGHT)
+    hunters: set[int | None] = set()
+    plan = Plan(open_target(RIGHT), RIGHT, ("requests",), 0, 600.0)
+    with Campaign(store, [plan], 600.0, 1) as campaign:
+        campaign.go_on()
+        assert campaign.elapsed == 0, "nothing is hunted yet"
+        while len(store.slices()) < 2:
+            campaign.go_on()
+            hunters |= {each.hunter.process.pid for each in campaign.running}
+        assert campaign.elapsed >= sum(done.seconds for done in store.slices().values()) / 2
+    assert len(hunters) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hasty")
 def test_a_process_that_is_killed_loses_no_finding_and_is_noticed(tmp_path: Path) -> None:
     store = begun(tmp_path, WRONG)
     plan = Plan(open_target(WRONG), WRONG, ("requests",), 0, 600.0)
