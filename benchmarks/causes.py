@@ -19,7 +19,7 @@ import kvproof.engines.hunt
 import kvproof.engines.reduce
 import kvproof.engines.sorting
 from kvproof.cli.hunting import Plan, hunt_levels, is_beside, levels_of, open_build
-from kvproof.engines.report import Report, Spent
+from kvproof.engines.report import HuntReport, Spent
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -75,7 +75,7 @@ def main() -> None:
         plan = Plan(build, given.target, levels_of(build), seed, given.seconds, jobs=2)
         levels = tuple(level for level in plan.levels if not is_beside(plan, level))
         reports = hunt_levels(replace(plan, levels=levels), lambda _: None)
-        hunted = [report for report in reports if isinstance(report, Report)]
+        hunted = [report for report in reports if isinstance(report, HuntReport)]
         spent = sum((report.spent for report in hunted), Spent())
         found = sorted((f for report in hunted for f in report.findings), key=lambda f: f.seconds)
         print(f"seed {seed}: {len(found)} causes, {spent.share or 0:.0%} searching, {spent.started:.0f} s until ready")
