@@ -7,16 +7,11 @@ from collections.abc import Iterator
 from ..checkers.trace import Trace
 from ..engines.vllm.sanitizer.chunk_judging import STORING, ChunkCall, Entry
 from ..engines.vllm.sanitizer.judging import Verdict
-from ..errors import ExitStatus
-from ..spec.rules import RULES
 from ..testing.chunk_incidents import ChunkIncident, chunk_incident_of, judged_chunks
+from .incident_telling import fault, last_calls, nothing_wrong, other_fault, report
 from .output import Output
-from .schema import runs as schema
 
 __all__ = ["replay_chunks"]
-
-SHOWN = 12
-"""How many of the calls that concern the chunks are shown, the last ones."""
 
 
 def replay_chunks(output: Output, name: str, recorded: Trace) -> int:
@@ -28,47 +23,23 @@ def replay_chunks(output: Output, name: str, recorded: Trace) -> int:
     incident = chunk_incident_of(recorded, name)
     outcome, found = judged_chunks(incident)
     if found is None:
-        output.line(f"{name}: {len(incident.calls)} calls of {recorded.subject}: nothing is wrong with what was seen")
+        output.line(nothing_wrong(name, recorded, len(incident.calls)))
         if incident.first is None:
             output.line("  it holds no state that its calls begin in, so none of them could be judged")
     else:
         for line in _told(recorded, incident, *found):
             output.line(line)
     if outcome == "other":
-        output.line(f"  the incident was written for another fault: {incident.rule} {incident.kind}: {incident.text}")
-    problem = None
-    if found is not None:
-        at, verdict = found
-        problem = schema.SeenProblem(
-            rule=verdict.rule, kind=verdict.kind, text=verdict.text, at=at, blocks=list(verdict.blocks)
-        )
-    output.report(
-        schema.ReplayIncident(
-            trace=name,
-            subject=recorded.subject,
-            operations=len(recorded.operations),
-            outcome=outcome,
-            problem=problem,
-            unseen=[],
-        )
-    )
-    return ExitStatus.HOLDS if found is None else ExitStatus.REFUTED
+        output.line(other_fault(incident))
+    return report(output, name, recorded, outcome, found, [])
 
 
 def _told(recorded: Trace, incident: ChunkIncident, at: int, verdict: Verdict) -> Iterator[str]:
-    yield f"{verdict.rule} {verdict.kind}: {recorded.subject}, seen by the sanitizer"
-    yield f"  what: {verdict.text}"
-    if rule := RULES.get(verdict.rule):
-        yield f"  rule {rule.code}: {rule.sentence}"
-    where = "the state after all of them" if at == len(incident.calls) else f"call {at + 1}"
-    yield f"  where: {where}, of {len(incident.calls)} calls of the chunk manager since it was last checked"
+    yield from fault(recorded, at, verdict, len(incident.calls), "chunk manager")
     about = set(verdict.blocks)
-    calls = [(n, call) for n, call in enumerate(incident.calls[: at + 1]) if n == at or about & _chunks(call)]
-    if len(calls) > SHOWN:
-        yield f"  … {len(calls) - SHOWN} earlier calls concern it"
-    for n, call in calls[-SHOWN:]:
-        raised = f"  ! {call.error}" if call.error else ""
-        yield f"  {n + 1:>6} step {call.step}: {call.op} {_entries(call, about)}{raised}"
+    yield from last_calls(
+        incident.calls, at, lambda call: not about.isdisjoint(_chunks(call)), lambda call: _entries(call, about)
+    )
 
 
 def _chunks(call: ChunkCall) -> set[int]:

@@ -6,20 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..checkers.trace import Trace, write_itf
-from ..engines.vllm.sanitizer.judging import Call, Verdict
-from ..errors import ExitStatus, UsageError
-from ..spec.rules import RULES
+from ..engines.vllm.sanitizer.judging import Call
+from ..errors import UsageError
 from ..testing.chunk_incidents import is_of_chunks
 from ..testing.incidents import Incident, Judgement, incident_of, judged
 from .chunk_replay import replay_chunks
+from .incident_telling import SHOWN, fault, last_calls, nothing_wrong, other_fault, report
 from .output import Output
-from .schema import runs as schema
 from .written import writing
 
 __all__ = ["replay_incident"]
-
-SHOWN = 12
-"""How many of the calls that concern the blocks are shown, the last ones."""
 
 
 def replay_incident(output: Output, name: str, recorded: Trace, target: str | None, itf: Path | None) -> int:
@@ -40,61 +36,34 @@ def replay_incident(output: Output, name: str, recorded: Trace, target: str | No
     judgement = judged(incident)
     for line in _told(name, recorded, incident, judgement):
         output.line(line)
-    found = judgement.verdict
-    output.report(
-        schema.ReplayIncident(
-            trace=name,
-            subject=recorded.subject,
-            operations=len(recorded.operations),
-            outcome=judgement.outcome,
-            problem=None
-            if found is None
-            else schema.SeenProblem(
-                rule=found[1].rule, kind=found[1].kind, text=found[1].text, at=found[0], blocks=list(found[1].blocks)
-            ),
-            unseen=[text for _, text in judgement.unseen],
-        )
-    )
-    return ExitStatus.HOLDS if found is None else ExitStatus.REFUTED
+    unseen = [text for _, text in judgement.unseen]
+    return report(output, name, recorded, judgement.outcome, judgement.verdict, unseen)
 
 
 def _told(name: str, recorded: Trace, incident: Incident, judgement: Judgement) -> Iterator[str]:
     if judgement.verdict is None:
-        yield f"{name}: {len(incident.calls)} calls of {recorded.subject}: nothing is wrong with what was seen"
+        yield nothing_wrong(name, recorded, len(incident.calls))
         if incident.last is None:
             yield "  it holds no state of the pool, so no state could be judged"
         return
     at, verdict = judgement.verdict
-    yield f"{verdict.rule} {verdict.kind}: {recorded.subject}, seen by the sanitizer"
-    yield f"  what: {verdict.text}"
-    if rule := RULES.get(verdict.rule):
-        yield f"  rule {rule.code}: {rule.sentence}"
-    where = "the state after all of them" if at == len(incident.calls) else f"call {at + 1}"
-    yield f"  where: {where}, of {len(incident.calls)} calls of the block pool since it was last checked"
+    yield from fault(recorded, at, verdict, len(incident.calls), "block pool")
     if at == len(incident.calls) and judgement.also:
         yield f"  the oracle of states says: {judgement.also[0][0]}: {judgement.also[0][1]}"
-    yield from _story(incident, at, verdict)
+    about = set(verdict.blocks)
+    yield from last_calls(
+        incident.calls, at, lambda call: not about.isdisjoint(call.blocks), lambda call: _blocks(call, about)
+    )
     concerned = [(n, text) for n, text in judgement.unseen if n <= at]
     for n, text in concerned[-SHOWN:]:
         yield f"  between calls, seen before {n + 1}: {text}"
     if judgement.outcome == "other":
-        yield f"  the incident was written for another fault: {incident.rule} {incident.kind}: {incident.text}"
+        yield other_fault(incident)
     stack = recorded.dialect.get("stack")
     if isinstance(stack, list) and stack and at == incident.at:
         yield "  the engine's calls that led there, the innermost last:"
         for frame in stack[-6:]:
             yield f"    {':'.join(map(str, frame)) if isinstance(frame, list) else frame}"
-
-
-def _story(incident: Incident, at: int, verdict: Verdict) -> Iterator[str]:
-    """What happened to the blocks that it is about."""
-    about = set(verdict.blocks)
-    calls = [(n, call) for n, call in enumerate(incident.calls[: at + 1]) if about & {*call.blocks} or n == at]
-    if len(calls) > SHOWN:
-        yield f"  … {len(calls) - SHOWN} earlier calls concern it"
-    for n, call in calls[-SHOWN:]:
-        raised = f"  ! {call.error}" if call.error else ""
-        yield f"  {n + 1:>6} step {call.step}: {call.op} {_blocks(call, about)}{raised}"
 
 
 def _blocks(call: Call, about: set[int]) -> str:

@@ -6,30 +6,20 @@ run. What was seen ends with the fault, so the first one that is found is the la
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_type_hints
+from typing import Final
 
 import msgspec
 
-from ..checkers.trace import Operation, Trace, TraceError
+from ..checkers.trace import Operation, Trace
 from ..engines.vllm.sanitizer.chunk_judging import Books, ChunkCall, ChunkState, judge_chunk_call, judge_chunks
-from ..engines.vllm.sanitizer.judging import Verdict
 from ..untrusted import limits
+from .incident_calls import Calls, Found, Outcome, check_entries, compared, reading
 
 __all__ = ["ChunkIncident", "chunk_incident_of", "is_of_chunks", "judged_chunks"]
 
-_OPERATIONS: Final = ("offer", "stored", "load", "loaded", "reset")
-
-_Seen = msgspec.defstruct(
-    "Seen",
-    [
-        (name, kind, ChunkCall._field_defaults[name]) if name in ChunkCall._field_defaults else (name, kind)
-        for name, kind in get_type_hints(ChunkCall).items()
-        if name != "op"
-    ],
-    forbid_unknown_fields=True,
-)
-"""The arguments of an operation: a `ChunkCall` without its name."""
+_CALLS: Final = Calls(ChunkCall, ("offer", "stored", "load", "loaded", "reset"))
 
 
 class _First(msgspec.Struct):
@@ -79,7 +69,7 @@ def chunk_incident_of(trace: Trace, name: str) -> ChunkIncident:
     Raises:
         TraceError: it is none, or tells of chunks or keys that there cannot be.
     """
-    try:
+    with reading(name):
         chunks = trace.sizes["blocks"]
         if not 0 < chunks <= limits.BLOCKS:
             raise ValueError(f"its manager has {chunks} chunks")
@@ -91,40 +81,31 @@ def chunk_incident_of(trace: Trace, name: str) -> ChunkIncident:
         last = None if state is None else ChunkState(state.entries, state.free, state.begun, state.counters)
         if last is not None and not 0 <= last.begun <= limits.BLOCKS:
             raise ValueError(f"{last.begun} chunks were handed out")
-    except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        why = f"it lacks {error}" if isinstance(error, LookupError) else error
-        raise TraceError(f"{name} is no readable incident of the sanitizer: {why}; record it again") from error
     return ChunkIncident(chunks, said.rule, said.oracle, said.text, said.at, calls, first, last)
 
 
-def judged_chunks(incident: ChunkIncident) -> tuple[Literal["same", "other", "none"], tuple[int, Verdict] | None]:
+def judged_chunks(incident: ChunkIncident) -> tuple[Outcome, Found | None]:
     """Judge an incident again: whether it shows its fault, and which operation breaks which rule."""
     if incident.first is None:
         return "none", None
-    books = Books(incident.chunks, incident.first)
-    found: tuple[int, Verdict] | None = None
+    found = next(_faults(incident, Books(incident.chunks, incident.first)), None)
+    return compared([] if found is None else [found], incident.at, incident.rule, incident.kind)
+
+
+def _faults(incident: ChunkIncident, books: Books) -> Iterator[Found]:
     for at, call in enumerate(incident.calls):
         if (verdict := judge_chunk_call(books, call)) is not None:
-            found = at, verdict
-            break
-    else:
-        verdicts = [] if incident.last is None else list(judge_chunks(books, incident.last))
-        if verdicts:
-            found = len(incident.calls), verdicts[0]
-    if found is None:
-        return "none", None
-    same = (found[0], found[1].rule, found[1].kind) == (incident.at, incident.rule, incident.kind)
-    return ("same" if same else "other"), found
+            yield at, verdict
+    if incident.last is not None:
+        for verdict in judge_chunks(books, incident.last):
+            yield len(incident.calls), verdict
 
 
 def _call(operation: Operation) -> ChunkCall:
-    if operation.op not in _OPERATIONS:
-        raise ValueError(f"there is no call {operation.op!r}")
-    seen: dict[str, Any] = msgspec.structs.asdict(msgspec.convert(operation.args, _Seen))
-    call = ChunkCall(operation.op, **seen)
+    call = _CALLS.read(operation)
     if any(type(key) is not int for key in (*call.keys, *call.stored, *call.evicted)):
         raise ValueError(f"a key of {call.op} is no number")
     for field, keys in (("before", call.keys), ("after", call.keys), ("left", call.evicted)):
-        if len(getattr(call, field)) != len(keys) and call.op != "reset":
-            raise ValueError(f"{field} of {call.op} has {len(getattr(call, field))} entries")
+        if call.op != "reset":
+            check_entries(call, field, len(keys))
     return call

@@ -7,33 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, get_type_hints
+from typing import Final, Literal
 
 import msgspec
 
 from ..checkers.trace import Operation, Trace, TraceError
-from ..engines.vllm.sanitizer.judging import Call, Verdict, judge_call, judge_state
+from ..engines.vllm.sanitizer.judging import Call, judge_call, judge_state
 from ..judge.ghost import Ghost
 from ..judge.oracles.counting import CountingOracle
 from ..judge.record import Group, PoolState, State, Step, Tier, World
 from ..untrusted import limits
 from .chunk_incidents import is_of_chunks
+from .incident_calls import Calls, Found, Outcome, check_entries, compared, reading
 
 __all__ = ["LEVEL", "Incident", "Judgement", "incident_of", "judged", "shrunk"]
 
 LEVEL: Final = "sanitizer"
 """The level that incidents name in their first line."""
 
-_Seen = msgspec.defstruct(
-    "Seen",
-    [
-        (name, kind, Call._field_defaults[name]) if name in Call._field_defaults else (name, kind)
-        for name, kind in get_type_hints(Call).items()
-        if name != "op"
-    ],
-    forbid_unknown_fields=True,
-)
-"""The arguments of an operation: a `Call` without its name."""
+_CALLS: Final = Calls(Call, ("take", "touch", "free", "register", "evict", "reset", "move"))
 
 
 class _Pool(msgspec.Struct):
@@ -92,15 +84,14 @@ class Incident:
 class Judgement:
     """What is wrong with an incident, judged again."""
 
-    found: tuple[tuple[int, Verdict], ...]
-    """Which operation breaks which rule, in order."""
+    found: tuple[Found, ...]
+    """What breaks rules, in order."""
     also: tuple[tuple[str, str], ...]
     """Rule and text, as the kit's own oracle of states judges the last state."""
     unseen: tuple[tuple[int, str], ...]
     """What changed between two calls, and before which operation that was seen."""
-    outcome: Literal["same", "other", "none"]
-    """Whether the recorded rule is broken at the recorded operation, another one, or none at all."""
-    verdict: tuple[int, Verdict] | None
+    outcome: Outcome
+    verdict: Found | None
     """The recorded one, else the first that was found."""
 
 
@@ -110,7 +101,7 @@ def incident_of(trace: Trace, name: str) -> Incident:
     Raises:
         TraceError: it is none, or tells of blocks that there cannot be.
     """
-    try:
+    with reading(name):
         blocks = trace.sizes["blocks"]
         said = msgspec.convert(trace.dialect, _Dialect)
         first = None if trace.initial is None else msgspec.convert(trace.initial, _First).pool
@@ -125,9 +116,6 @@ def incident_of(trace: Trace, name: str) -> Incident:
             _within([b for table in last.tables.values() for group in table for b in group], blocks)
             _within(last.holds, blocks)
         _within([*said.violation.blocks, said.pool.null], blocks)
-    except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        why = f"it lacks {error}" if isinstance(error, LookupError) else error
-        raise TraceError(f"{name} is no readable incident of the sanitizer: {why}; record it again") from error
     found = said.violation
     return Incident(
         blocks,
@@ -154,9 +142,8 @@ def judged(incident: Incident) -> Judgement:
         last = judge_state(pool, incident.null, incident.last.tables, incident.last.holds, incident.exact)
         found += [(end, verdict) for verdict in last]
         also = tuple(_by_oracle(incident, incident.last))
-    recorded = [(at, v) for at, v in found if (at, v.rule, v.kind) == (incident.at, incident.rule, incident.kind)]
-    outcome: Literal["same", "other", "none"] = "same" if recorded else "other" if found else "none"
-    return Judgement(tuple(found), also, tuple(_unseen(incident)), outcome, next(iter(recorded or found), None))
+    outcome, chosen = compared(found, incident.at, incident.rule, incident.kind)
+    return Judgement(tuple(found), also, tuple(_unseen(incident)), outcome, chosen)
 
 
 def shrunk(trace: Trace, name: str) -> Trace:
@@ -195,22 +182,17 @@ def shrunk(trace: Trace, name: str) -> Trace:
 
 
 def _call(operation: Operation, blocks: int) -> Call:
-    if operation.op not in ("take", "touch", "free", "register", "evict", "reset", "move"):
-        raise ValueError(f"there is no call {operation.op!r}")
-    seen = msgspec.convert(operation.args, _Seen)
-    call = Call(operation.op, **msgspec.structs.asdict(seen))
+    call = _CALLS.read(operation)
     _within([*call.blocks, *call.head], blocks)
-    for field in ("after", "was", "queued", "names"):
-        if len(getattr(call, field)) not in (0, len(call.blocks)) and call.op != "reset":
-            raise ValueError(f"{field} of {operation.op} has {len(getattr(call, field))} entries")
+    for field in ("after", "was", "queued", "names") if call.op != "reset" else ():
+        check_entries(call, field, 0, len(call.blocks))
     needed = {
         "take": ("after", "queued"),
         "touch": ("before", "after", "was"),
         "free": ("before", "after", "was", "queued"),
     }
     for field in needed.get(call.op, ()):
-        if len(getattr(call, field)) != len(call.blocks):
-            raise ValueError(f"{field} of {operation.op} has {len(getattr(call, field))} entries")
+        check_entries(call, field, len(call.blocks))
     if call.op == "take" and len(call.before) != len(call.head):
         raise ValueError("before of take has another length than head")
     if call.op == "take" and len(call.head) > call.wanted:
