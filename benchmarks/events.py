@@ -81,7 +81,7 @@ def slices(path: Path, take: Callable[[Arrival], object]) -> list[float]:
 
 def read(path: Path) -> list[float]:
     """Seconds to read."""
-    return slices(path, lambda arrival: None)
+    return slices(path, lambda _: None)
 
 
 def decode(path: Path) -> list[float]:

@@ -37,6 +37,15 @@ class PartialAllocation(Pool):
         return True
 
 
+class LeakyRefusal(Pool):
+    """Who is refused to grow takes a block all the same, which nobody gives back."""
+
+    def extend(self, name: str, tokens: int) -> bool:
+        if self.need(tokens) - len(self.tables[name]) > self.num_free > 0:
+            self.take()
+        return super().extend(name, tokens)
+
+
 class FreedInOrder(Pool):
     """A request's first block is given back first, and so is the first to go."""
 

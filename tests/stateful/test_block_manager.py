@@ -132,11 +132,26 @@ def test_a_manager_that_tells_nothing_is_judged_by_what_it_hands_out() -> None:
         (pool_faults.StaleMapEntry, "P6"),
         (pool_faults.NeverHits, "P14 (nothing less)"),
         (pool_faults.WholePrompt, "P14"),
+        # A last request needs all blocks.
+        (pool_faults.LeakyRefusal, "L1"),
     ],
 )
 def test_faults_are_found_in_a_manager_that_tells_nothing(fault: type[Pool], rule: str) -> None:
     kind = type(fault.__name__, (_Least,), {"kind": fault})
     assert rule in fuzz_manager(kind, seconds=10, findings=1).broken
+
+
+class _Counting(_Least):
+    """It tells how many blocks are free, and nothing else."""
+
+    def num_free(self):
+        return self.pool.num_free
+
+
+def test_a_refusal_that_takes_something_shows_in_the_counter_alone() -> None:
+    assert fuzz_manager(_Counting, examples=40).broken == {}
+    kind = type("Partial", (_Counting,), {"kind": pool_faults.PartialAllocation})
+    assert "P7" in fuzz_manager(kind, seconds=10, findings=1).broken
 
 
 def test_a_cache_that_never_hits_is_found_though_nothing_is_promised() -> None:

@@ -6,6 +6,7 @@ is skipped. A request never has more tokens than the device holds, so that it ca
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
@@ -102,6 +103,8 @@ def draw(
         # A case begins with a request: without one there is nothing to do.
         name = names[play[at] % len(names)] if player.lengths else "start"
         player.do(name, *play[at + 1 : at + _WIDTH])
+    if "drain" in capabilities.operations:
+        player.last()
     return Case(LEVEL, setup, player.ops)
 
 
@@ -134,6 +137,16 @@ class _Player:
                 self.lengths.clear()
         elif self.lengths:
             self._on_one(name, list(self.lengths)[a % len(self.lengths)], b, c)
+
+    def last(self) -> None:
+        """A request that needs all there is: alone at the end, it shows what the others left held.
+
+        It begins as none of them did, as far as there is such a beginning, so that nothing is found for it.
+        """
+        begun = {tuple(prompt[: self._size]) for prompt in self._prompts}
+        first = next((start for start in product(range(3), repeat=self._size) if start not in begun), (0,))
+        prompt = [*first, *[0] * self._most][: self._most]
+        self._add("start", request=f"r{len(self._prompts)}", prompt=prompt)
 
     def _add(self, name: str, **args: Any) -> None:
         self.ops.append((name, args))

@@ -80,6 +80,9 @@ class RequestsOracle:
             if before.ref != pool.ref:
                 text = f"{step.op} is refused, and reference counts change ({tier})"
                 yield Violation("P7", "a refused admission takes something", text, (tier,))
+            elif before.num_free != pool.num_free:
+                text = f"{step.op} is refused, and of {before.num_free} free blocks {pool.num_free} are left ({tier})"
+                yield Violation("P7", "a refused admission takes something", text, (tier,))
 
     def _taken(self, last: State, state: State) -> Iterator[Violation]:
         """P7: what is handed out and was not found is the head of the free queue."""
