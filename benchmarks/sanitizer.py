@@ -86,13 +86,13 @@ def play(mode):
     return took, level
 
 def whole(level):
-    took = []
+    took, watch = [], level._pool._kvproof_watch
+    usual, watch._settings = watch._settings, watch._settings._replace(every=1)
     for _ in range(20):
-        watch = level._pool._kvproof_watch
-        watch._settings = watch._settings._replace(every=1)
         began = time.process_time_ns()
         watch.stepped(level._pool, level._scheduler)
         took.append(time.process_time_ns() - began)
+    watch._settings = usual
     return min(took)
 
 once = whole(play("calls")[1])
