@@ -3,7 +3,7 @@
 import signal
 import sys
 
-__all__ = ["INTERRUPTED", "check_not_ended", "ended", "heed_the_end"]
+__all__ = ["INTERRUPTED", "came_of_an_interruption", "check_not_ended", "ended", "heed_the_end"]
 
 INTERRUPTED = 130
 """The status of a program that ended by an interruption, as shells have it."""
@@ -33,6 +33,13 @@ def check_not_ended() -> None:
     """
     if _told:
         raise KeyboardInterrupt
+
+
+def came_of_an_interruption(error: BaseException | None) -> bool:
+    """Whether an exception came while an interruption was handled: one within Python's locks ends in another."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def ended() -> int:

@@ -37,7 +37,7 @@ from .commands.schema import schema
 from .commands.shrink import shrink
 from .commands.verify import verify
 from .commands.workload import workload
-from .ending import INTERRUPTED, ended, heed_the_end
+from .ending import INTERRUPTED, came_of_an_interruption, ended, heed_the_end
 
 app = typer.Typer(
     name="kvproof",
@@ -114,6 +114,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("out of memory; try smaller sizes")
     except BaseException as error:
+        if came_of_an_interruption(error):
+            return ended()
         if sentence := blamed(error) or _of_machine(error):
             return _fail(sentence)
         if not isinstance(error, Exception):

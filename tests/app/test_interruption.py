@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kvproof.cli import main
+
 
 def left_of(group: int) -> list[str]:
     """The processes of a group that are there."""
@@ -93,3 +95,19 @@ def test_a_hunt_that_is_ended_takes_its_driver_along(number: int, status: int, t
     assert said.splitlines()[-1] == ("kvproof: ended" if number == signal.SIGTERM else "kvproof: interrupted")
     with pytest.raises(ProcessLookupError):
         os.kill(driver, 0)
+
+
+def test_an_interruption_within_a_lock_is_no_fault_of_the_kit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `threading.Condition` may end when the signal comes while it is given back."""
+
+    def waits(**_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise RuntimeError("release unlocked lock")  # noqa: B904 # Python does not name its cause either.
+
+    monkeypatch.setattr(main, "app", waits)
+    assert main.run([]) == 130
+    assert capsys.readouterr().err == "kvproof: interrupted\n"
