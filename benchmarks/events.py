@@ -104,7 +104,7 @@ def check(path: Path, engine: PublishingEngine) -> list[float]:
 
 def undisturbed(rounds: list[list[float]]) -> float:
     """The seconds of a round of which no slice was disturbed."""
-    return sum(map(min, zip(*rounds, strict=True)))
+    return sum(min(times) for times in zip(*rounds, strict=True))
 
 
 def main() -> None:
