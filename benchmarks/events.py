@@ -104,7 +104,8 @@ def check(path: Path, engine: PublishingEngine) -> list[float]:
 
 def undisturbed(rounds: list[list[float]]) -> float:
     """The seconds of a round of which no slice was disturbed."""
-    return sum(min(times) for times in zip(*rounds, strict=True))
+    least: list[float] = [min(times) for times in zip(*rounds, strict=True)]
+    return sum(least)
 
 
 def main() -> None:
