@@ -389,6 +389,17 @@ _ALL = (
         "What it lost (a tombstone) owns no slot. A lock of a window covers the window, one of a state its node alone; "
         "a copy of a state is owned by exactly one.",
     ),
+    Rule(
+        "R10",
+        "A node of a tree with a host tier is whole on one of the tiers; what a copy reads or writes stays held.",
+        "On the device it stands behind a prefix that stands there. A load holds its node on the host, a store on the "
+        "device, until the copy is over; one that fails leaves nothing behind.",
+    ),
+    Rule(
+        "R11",
+        "Two implementations of one tree agree call by call.",
+        "In results and slots, in the order of eviction, in events and sizes.",
+    ),
     # ------------------------------------------------------------------------------------------ liveness
     Rule(
         "L1",

@@ -133,6 +133,9 @@ class TreeNode(msgspec.Struct, gc=False, array_like=True):
     parts: list[tuple[list[int], int | None]] = []
     """Of each further group what it has, slots or blocks of a state, and how often that is locked. Nothing: a
     tombstone."""
+    host: list[tuple[list[int], int | None]] = []
+    """Of each group what it has on the second tier, and how often that is locked there. Where the tree has such a tier,
+    a node may have no slots on the device."""
 
 
 class TreePart(msgspec.Struct, gc=False):
@@ -160,6 +163,8 @@ class TreeState(msgspec.Struct, gc=False):
     """Per request where its lock stands; -1: at the root."""
     parts: list[TreePart] = []
     """What it counts of each further group of the world; none: it has the first group only."""
+    anchors: dict[str, int] = {}
+    """Per load from the second tier, the node that it holds there."""
 
 
 class State(msgspec.Struct, gc=False):

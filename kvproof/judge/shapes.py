@@ -275,7 +275,15 @@ def _of_tree(world: World, tree: TreeState) -> Iterator[str]:
     for block in (*places, *(block for blocks in tree.own.values() for block in blocks)):
         if not _is_place(world, device, block):
             yield f"the tree names block {block}, which is not one of the device's"
-    for locks in (tree.locks, *(part.locks for part in tree.parts)):
+    for node in tree.nodes or ():
+        if node.host and (len(world.tiers) < 2 or len(node.host) != len(world.groups)):
+            yield f"a node of the tree has {len(node.host)} groups on a second tier, the world {len(world.groups)}"
+            return
+        for group, (slots, _) in zip(world.groups, node.host, strict=False):
+            if not all(_is_place(world, list(world.tiers)[1], slot // group.slots) for slot in slots):
+                yield "the tree names a block that is not one of the second tier's"
+                return
+    for locks in (tree.locks, tree.anchors, *(part.locks for part in tree.parts)):
         for r, place in locks.items():
             if not -1 <= place < len(tree.nodes or ()):
                 yield f"the lock of {r} stands at node {place}, which is none"

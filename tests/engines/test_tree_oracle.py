@@ -83,6 +83,7 @@ def test_a_fault_is_noticed_and_its_absence_is_silent(session: Session, fault: s
 def test_two_cores_are_compared_and_where_they_differ_is_told(
     session: Session, fault: str, ops: list[Op], what: str | None
 ) -> None:
+    """R11."""
     outcome = compare(session, close(Case("tree", {**SETUP, "fault": fault}, ops)))
     found = outcome.disagreement
     assert (None if found is None else found.what) == what

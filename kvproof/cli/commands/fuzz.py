@@ -37,8 +37,8 @@ def fuzz(
         list[str] | None,
         typer.Option(
             metavar="LEVEL",
-            help="A level of the engine: scheduler, manager, offload, pool; of sglang tree, allocator; of exec: "
-            "requests. Default: all. Of refimpl one: pool (default), mirror, pin, tiered, offload, links, timed, "
+            help="A level of the engine: scheduler, manager, offload, pool; of sglang hicache, tree, allocator; of "
+            "exec: requests. Default: all. Of refimpl one: pool (default), mirror, pin, tiered, offload, links, timed, "
             "shared, connectors, file-store.",
         ),
     ] = None,

@@ -1,8 +1,8 @@
 """Differential: the tree core in Rust and the one in Python of one release of SGLang, operation by operation.
 
-Both play the same case, and must answer the same: results, what lookups find, which pages tables name and in which
-order they are free, sizes, and KV events, one removed page after the other. The core in Python shows its nodes and is
-judged by `kvproof fuzz`; so what they agree in is judged too.
+Both play the same case, and must answer the same (R11): results, what lookups find, which pages tables name and in
+which order they are free, sizes, and KV events, one removed page after the other. The core in Python shows its nodes
+and is judged by `kvproof fuzz`; so what they agree in is judged too.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ __all__ = [
 VARIABLES: Final = ("SGLANG_", "SGL_")
 WORKER: Final = Path(__file__).with_name("worker") / "sglang_engine.py"
 
-LEVELS: Final = ("scheduler", "tree", "allocator")
+LEVELS: Final = ("scheduler", "hicache", "tree", "allocator")
 
 
 def environment(cache: Path) -> dict[str, str]:
@@ -36,10 +36,11 @@ def environment(cache: Path) -> dict[str, str]:
 def cases(level: str) -> Cases | None:
     """Return what a level is hunted with."""
     from ..cases import Cases
-    from .levels import allocator, scheduler, tree
+    from .levels import allocator, hicache, scheduler, tree
 
     return {
         "scheduler": Cases(scheduler.profiles, scheduler.more_oracles, scheduler.traits),
+        "hicache": Cases(hicache.profiles, hicache.more_oracles, hicache.traits),
         "tree": Cases(tree.profiles, traits=tree.traits),
         "allocator": Cases(allocator.profiles, traits=allocator.traits),
     }.get(level)

@@ -1,7 +1,8 @@
 """A prefix tree over the device's pages, by what its states show: R1 to R3, R6, and P6 of all that stands in it.
 
-What it has of windows and states is judged beside it (`tree_parts.py`). Trees that answer to the kit's own scheduler
-are judged by what they were asked instead (`tree_answers.py`).
+What it has of windows and states is judged beside it (`tree_parts.py`), and so is what it has on a host tier
+(`tree_host.py`). Trees that answer to the kit's own scheduler are judged by what they were asked instead
+(`tree_answers.py`).
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any
 from ..ghost import Ghost
 from ..record import State, Step, TreeNode, TreePart, TreeState, World
 from ..violation import Violation, of_block, of_request
+from .tree_host import HostPart
 from .tree_nodes import contents_of, wrong_shape
 from .tree_parts import Parts, blocks_of_parts, words_of
 
@@ -27,6 +29,7 @@ class TreeOracle:
         self._device = next(iter(world.tiers))
         self._page = world.groups[0].block
         self._parts = Parts(world)
+        self._host = HostPart(world)
         self._sound: set[tuple[int, tuple[int, ...], int]] = set()
         """Edges that were looked at: the content before, the slots, and the ghost's version."""
 
@@ -50,6 +53,7 @@ class TreeOracle:
             contents = contents_of(tree.nodes, ghost)
             yield from self._content(tree.nodes, contents, ghost)
             yield from self._parts.wrong(tree, tree.nodes, contents, ghost)
+            yield from self._host.wrong(state, tree, tree.nodes, ghost)
         if step.error is None and not step.skipped:
             yield from self._answered(step, tree)
 

@@ -52,7 +52,8 @@ def wrong_shape(nodes: Sequence[TreeNode], page: int) -> Iterator[Violation]:
     """R1: edges are whole pages, siblings differ in their first, namespaces share no path. Of each the first breach."""
     firsts: set[tuple[object, ...]] = set()
     for at, node in enumerate(nodes):
-        if not node.tokens or len(node.tokens) % page or len(node.tokens) != len(node.slots):
+        gone = node.host and not node.slots
+        if not node.tokens or len(node.tokens) % page or not (gone or len(node.tokens) == len(node.slots)):
             text = f"node {at} has {len(node.tokens)} tokens in {len(node.slots)} slots, and a page has {page}"
             yield Violation("R1", "edges are whole pages", text)
             return

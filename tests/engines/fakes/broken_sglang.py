@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 
 sys.path.insert(2, os.environ["KVPROOF_TEST_ADAPTERS"])
 
@@ -87,6 +88,86 @@ def _kept_window(scheduler) -> None:
     _patch(scheduler.token_to_kv_pool_allocator, "free_swa_segment", lambda _slots, **_how: None)
 
 
+def _early_ack(scheduler) -> None:
+    """A store to the host counts as done when it is submitted."""
+    cache = scheduler.tree_cache
+    submit = cache.cache_controller.start_writing
+
+    def submitted() -> None:
+        submit()
+        while cache.cache_controller.ack_write_queue:
+            for node in cache.cache_controller.ack_write_queue.pop(0).node_ids:
+                cache._finish_write_through_ack(node)
+
+    _patch(cache.cache_controller, "start_writing", submitted)
+
+
+def _no_wait(scheduler) -> None:
+    """A batch does not know that it begins with a load."""
+    begin = scheduler.tree_cache.ready_to_load_host_cache
+    _patch(scheduler.tree_cache, "ready_to_load_host_cache", lambda: (begin(), -1)[1])
+
+
+def _host_leak(scheduler) -> None:
+    """What is evicted from the host is not given back."""
+    full = scheduler.tree_cache._components_tuple[0]
+    _patch(full, "free_host_values", lambda values: values.clear())
+
+
+def _crossed_copies(scheduler) -> None:
+    """Pages are stored in another order than they are counted in."""
+    controller = scheduler.tree_cache.cache_controller
+    transfers = controller._l2_transfers
+
+    def crossed(host, device, pools=None):
+        return transfers(host.flip(0) if len(host) > scheduler.page_size else host, device, pools)
+
+    _patch(controller, "_l2_transfers", crossed)
+
+
+def _forgotten_copy(scheduler) -> None:
+    """A node that is given up on the device forgets what it has on the host."""
+    core = scheduler.tree_cache.tree_core
+    demote = core._demote
+
+    def demoted(node, *args, **how):
+        demote(node, *args, **how)
+        node.component_data[0].host_value = None
+
+    _patch(core, "_demote", demoted)
+
+
+def _reclaimed_in_flight(scheduler) -> None:
+    """The host's copy of what is on the device too is given up, whether it is still being written or not."""
+    core = scheduler.tree_cache.tree_core
+    both = lambda node: None not in (node.component_data[0].value, node.component_data[0].host_value)  # noqa: E731
+    _patch(core, "_is_settled_full_host_duplicate", both)
+    _patch(core, "_can_reclaim_full_host_duplicate", both)
+
+
+def _lost_load(scheduler) -> None:
+    """Nobody hears that a load is over."""
+    _patch(scheduler.tree_cache, "loading_check", lambda finish_count=None: None)
+
+
+def _lost_anchor(scheduler) -> None:
+    """A load does not hold what it reads."""
+    core = scheduler.tree_cache.tree_core
+
+    def unheld(node, _params):
+        core.node_by_id(node).component_data[0].host_lock_ref -= 1
+
+    lock = core.inc_host_lock_ref
+    _patch(core, "dec_host_lock_ref", lambda *_: None)
+
+    def locked(node):
+        result = lock(node)
+        unheld(node, result)
+        return result
+
+    _patch(core, "inc_host_lock_ref", locked)
+
+
 _FAULTS = {
     fault.__name__.removeprefix("_").replace("_", " "): fault
     for fault in (
@@ -99,6 +180,14 @@ _FAULTS = {
         _stale_row,
         _early_window,
         _kept_window,
+        _early_ack,
+        _no_wait,
+        _host_leak,
+        _crossed_copies,
+        _forgotten_copy,
+        _reclaimed_in_flight,
+        _lost_load,
+        _lost_anchor,
     )
 }
 _undo: list = []
@@ -109,14 +198,14 @@ def _patch(owner, name: str, value) -> None:
     setattr(owner, name, value)
 
 
-def _broken(setup: dict):
+def _broken(level: str, setup: dict):
     while _undo:
         setattr(*_undo.pop())
     fault = setup.pop("fault", None)
-    made = sglang_engine.LEVELS["scheduler"](setup)
+    made = sglang_engine.LEVELS[level](setup)
     if fault is not None:
         _FAULTS[fault](made.served)
     return made
 
 
-LEVELS = {"scheduler": _broken}
+LEVELS = {level: partial(_broken, level) for level in ("scheduler", "hicache")}

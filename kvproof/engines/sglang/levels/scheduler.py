@@ -15,7 +15,9 @@ from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
 
-__all__ = ["more_oracles", "profiles", "traits"]
+__all__ = [
+    "PAUSES", "REST", "TURNS", "WINDOW", "more_oracles", "ordered", "profiles", "setups", "sound", "traits",
+]  # fmt: skip
 
 _ALL = 99
 """More pages than there are."""
@@ -29,36 +31,35 @@ def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.just(True)}
     tight = {"chunk": st.integers(0, 4), "mixed": st.booleans(), "conservative": st.sampled_from([0.05, 0.3, 1.0])}
     return {
-        "plain": _cases(_setup()),
-        "overlap": _cases(_setup(**overlap)),
-        "tight": _cases(_setup(pages=st.integers(2, 6), overlap=st.booleans())),
-        "chunks": _cases(_setup(**chunk)),
-        "chunks overlap": _cases(_setup(**chunk, **overlap)),
-        "mixed": _cases(_setup(**chunk, mixed=st.just(True), overlap=st.booleans())),
+        "plain": _cases(setups()),
+        "overlap": _cases(setups(**overlap)),
+        "tight": _cases(setups(pages=st.integers(2, 6), overlap=st.booleans())),
+        "chunks": _cases(setups(**chunk)),
+        "chunks overlap": _cases(setups(**chunk, **overlap)),
+        "mixed": _cases(setups(**chunk, mixed=st.just(True), overlap=st.booleans())),
         "priority": _cases(_ranked(), _RANKED),
-        "orders": _cases(_setup(**chunk, order=st.sampled_from(_ORDERS), overlap=st.booleans())),
-        "pauses": _cases(_setup(**chunk, mixed=st.booleans(), overlap=st.booleans()), _PAUSED),
-        "retracts": _cases(_setup(**tight, overlap=st.booleans(), queue=st.sampled_from([None, None, 1, 2])), _LONG),
-        "conversations": _cases(_setup(**tight, overlap=st.booleans()), _TALK),
+        "orders": _cases(setups(**chunk, order=st.sampled_from(_ORDERS), overlap=st.booleans())),
+        "pauses": _cases(setups(**chunk, mixed=st.booleans(), overlap=st.booleans()), _PAUSED),
+        "retracts": _cases(setups(**tight, overlap=st.booleans(), queue=st.sampled_from([None, None, 1, 2])), _LONG),
+        "conversations": _cases(setups(**tight, overlap=st.booleans()), _TALK),
         "conversations with room": _cases(
-            _setup(**tight, overlap=st.booleans(), pages=st.integers(24, 40), rows=st.just(8)), _QUIET
+            setups(**tight, overlap=st.booleans(), pages=st.integers(24, 40), rows=st.just(8)), _QUIET
         ),
-        "events": _cases(_setup(**chunk, events=st.just(True), overlap=st.booleans())),
+        "events": _cases(setups(**chunk, events=st.just(True), overlap=st.booleans())),
         "windows with room": _cases(
-            _setup(**_WINDOW | {"window_pages": st.just(_ALL)}, **tight, overlap=st.booleans()), _PAUSED
+            setups(**WINDOW | {"window_pages": st.just(_ALL)}, **tight, overlap=st.booleans()), _PAUSED
         ),
-        "windows": _cases(_setup(**_WINDOW, **chunk, overlap=st.booleans())),
-        "windows whole": _cases(_setup(**_WINDOW, overlap=st.booleans())),
-        "windows retracts": _cases(_setup(**_WINDOW, **tight, overlap=st.booleans()), _LONG),
-        "windows conversations": _cases(_setup(**_WINDOW, **tight, overlap=st.booleans()), _QUIET),
-        "windows rust": _cases(_setup(**_WINDOW, **tight, overlap=st.booleans(), core=st.just("rust")), _PAUSED),
+        "windows": _cases(setups(**WINDOW, **chunk, overlap=st.booleans())),
+        "windows whole": _cases(setups(**WINDOW, overlap=st.booleans())),
+        "windows retracts": _cases(setups(**WINDOW, **tight, overlap=st.booleans()), _LONG),
+        "windows conversations": _cases(setups(**WINDOW, **tight, overlap=st.booleans()), _QUIET),
+        "windows rust": _cases(setups(**WINDOW, **tight, overlap=st.booleans(), core=st.just("rust")), _PAUSED),
         "all": _cases(
-            _setup(
+            setups(
                 **chunk,
                 mixed=st.booleans(),
                 overlap=st.booleans(),
-                order=st.sampled_from(_ORDERS),
-                policy=st.sampled_from(_POLICIES),
+                **ordered(),
                 queue=st.sampled_from([None, None, 2, 3]),
                 most=st.sampled_from([None, 1, 2]),
                 interval=st.sampled_from([0, 0, 1, 2]),
@@ -120,11 +121,11 @@ def traits(_release: str) -> Traits:
 
 def _fitting(case: Case) -> Case:
     """The case as a release takes it."""
-    setup = _sound(case.setup)
+    setup = sound(case.setup)
     return case if setup == case.setup else Case(case.level, setup, case.ops)
 
 
-def _sound(setup: Setup) -> Setup:
+def sound(setup: Setup) -> Setup:
     """Chunks of whole pages, room for one token at least, and no mixing without chunks.
 
     The window's pool is larger than a window and a page, and no larger than that of full attention.
@@ -142,7 +143,7 @@ def _sound(setup: Setup) -> Setup:
     return made
 
 
-_WINDOW: dict[str, st.SearchStrategy[Any]] = {
+WINDOW: dict[str, st.SearchStrategy[Any]] = {
     "window": st.integers(1, 8),
     "window_pages": st.integers(3, 16),
     "window_interval": st.sampled_from([1, 2, 4]),
@@ -151,7 +152,8 @@ _WINDOW: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
+def setups(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
+    """Setups with these options, and the usual ones."""
     usual: dict[str, st.SearchStrategy[Any]] = {
         "page": st.sampled_from([1, 2, 4, 3]),
         "pages": st.integers(4, 20),
@@ -161,12 +163,17 @@ def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
     made = usual | more
     if "chunk" in made:
         # A chunk is some pages.
-        return st.fixed_dictionaries(made).map(lambda setup: _sound(setup | {"chunk": setup["chunk"] * setup["page"]}))
-    return st.fixed_dictionaries(made).map(_sound)
+        return st.fixed_dictionaries(made).map(lambda setup: sound(setup | {"chunk": setup["chunk"] * setup["page"]}))
+    return st.fixed_dictionaries(made).map(sound)
+
+
+def ordered() -> dict[str, st.SearchStrategy[Any]]:
+    """Orders of the queue, and of eviction."""
+    return {"order": st.sampled_from(_ORDERS), "policy": st.sampled_from(_POLICIES)}
 
 
 def _ranked() -> st.SearchStrategy[Setup]:
-    return _setup(
+    return setups(
         priority=st.just(True), threshold=st.sampled_from([0, 1]), overlap=st.booleans(), chunk=st.integers(1, 4),
         queue=st.sampled_from([None, None, 2]),
     )  # fmt: skip
@@ -198,7 +205,7 @@ def _pause(a: int, _b: int, _c: int, _d: int) -> Op:
     return "pause", {"retract": 1} if a % 2 else {}
 
 
-_REST: list[tuple[int, Play]] = [
+REST: list[tuple[int, Play]] = [
     (60, _round),
     (6, lambda a, _b, _c, _d: ("abort", {"i": a % 8})),
     (1, lambda _a, _b, _c, _d: ("abort_all", {})),
@@ -218,21 +225,19 @@ def _long(a: int, b: int, c: int, d: int) -> Op:
     return name, {**args, "most": 6 + d % 20}
 
 
-_USUAL = weighted((24, _add), *_REST)
-_RANKED = weighted((24, _add_ranked), *_REST)
-_PAUSED = weighted(
-    (24, _add),
-    *_REST,
+_USUAL = weighted((24, _add), *REST)
+_RANKED = weighted((24, _add_ranked), *REST)
+PAUSES: list[tuple[int, Play]] = [
     (5, _pause),
     (5, lambda _a, _b, _c, _d: ("resume", {})),
     (2, lambda _a, _b, _c, _d: ("reset", {})),
-)
-_LONG = weighted((24, _long), *_REST, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
-_QUIET = weighted(
-    (3, lambda _a, _b, _c, _d: ("open", {})),
+]
+_PAUSED = weighted((24, _add), *REST, *PAUSES)
+_LONG = weighted((24, _long), *REST, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
+TURNS: list[tuple[int, Play]] = [
     (24, _turn),
-    (6, _long),
-    *_REST,
+    (3, lambda _a, _b, _c, _d: ("open", {})),
     (3, lambda a, _b, _c, _d: ("close", {"i": a % 4})),
-)
+]
+_QUIET = weighted(TURNS[1], TURNS[0], (6, _long), *REST, TURNS[2])
 _TALK = [*_QUIET, *weighted((3, _pause), (4, lambda _a, _b, _c, _d: ("resume", {})))]

@@ -13,6 +13,7 @@ def version() -> str:
 
 
 LEVELS = {
+    "hicache": Later("sglang_hicache", "HicacheLevel"),
     "scheduler": Later("sglang_scheduler", "SchedulerLevel"),
     "tree": Later("sglang_tree", "TreeLevel"),
     "allocator": Later("sglang_allocator", "AllocatorLevel"),

@@ -16,7 +16,7 @@ from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool, ReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang_slots import free_pages, made, pages_of
+from sglang_slots import NoMemory, free_pages, made, pages_of
 
 __all__ = ["OPTIONS", "STATES_PER_ROW", "Memory"]
 
@@ -29,7 +29,7 @@ _ROWS = 32
 """Requests that may run at once, where nothing else limits them."""
 
 
-class _WindowPool(BaseSWAKVPool):
+class _WindowPool(NoMemory, BaseSWAKVPool):
     """Memory of window layers that is none: it knows which slot of the window a slot of full attention goes with."""
 
     swa_uses_full_indices = False

@@ -23,6 +23,8 @@ class Model:
         self._tell, self._sampled = tell, sampled
         self.memory: Memory
         """Where each request's tokens are: the release's own table and allocators."""
+        self.host = None
+        """The host tier below it, if there is one."""
         self.model_config = SimpleNamespace(
             is_generation=True,
             is_multimodal=False,
@@ -48,6 +50,8 @@ class Model:
 
     def forward_batch_generation(self, batch, **_how) -> GenerationBatchResult:
         """Tell what is computed, and return what each row samples."""
+        if self.host is not None and batch.hicache_consumer_index >= 0:
+            self.host.wait(batch.hicache_consumer_index)
         ends, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
         counts = list(batch.extend_lens) if batch.forward_mode.is_extend() else [1] * len(ends)
         tokens, slots = batch.input_ids.tolist(), batch.out_cache_loc

@@ -7,6 +7,7 @@ from sglang.srt.disaggregation.kv_events import (
     AllBlocksCleared,
     BlockRemoved,
     BlockStored,
+    StorageMedium,
     namespaced_block_hash,
 )
 from sglang.srt.mem_cache.radix_cache import RadixKey
@@ -14,7 +15,7 @@ from sglang.srt.mem_cache.unified_cache.components import BASE_COMPONENT_TYPE
 from sglang.srt.mem_cache.utils import hash_str_to_int64
 from sglang_slots import pages_of
 
-__all__ = ["Keys", "cached_of", "nodes_of", "parts_of", "told_of"]
+__all__ = ["Keys", "cached_of", "nodes_of", "on_host", "parts_of", "told_of"]
 
 
 class Keys:
@@ -50,11 +51,12 @@ class Keys:
         return [namespaced_block_hash(hash_str_to_int64(text), namespace_seed=seed) for text in hashes]
 
 
-def nodes_of(core, memory=None) -> tuple[list[list], dict[int, int]]:
+def nodes_of(core, memory=None, host=None) -> tuple[list[list], dict[int, int]]:
     """Return the nodes of a tree in Python, parents first, and the place of each by its id.
 
     A node is the place of its parent (-1: the root), its ``extra_key`` and ``cache_salt``, the tokens and the slots of
-    its edge, its lock_ref, and its slots and lock_ref in each further component of the memory (None: there is none).
+    its edge, its lock_ref, and its slots and lock_ref in each further component of the memory (None: there is none);
+    where there is a host tier, what it has there.
     """
     further = memory.components[1:] if memory is not None else ()
     nodes: list[list] = []
@@ -68,7 +70,8 @@ def nodes_of(core, memory=None) -> tuple[list[list], dict[int, int]]:
             slots = [] if data.value is None else data.value.tolist()
             names = (key.extra_key, key.cache_salt)
             parts = [_part(child.component_data[kind], kind, memory) for kind in further]
-            nodes.append([places[node.id], names, list(key.raw_token_ids()), slots, data.lock_ref, parts])
+            below = [] if host is None else [host.of_node(child)]
+            nodes.append([places[node.id], names, list(key.raw_token_ids()), slots, data.lock_ref, parts, *below])
             waiting.append(child)
     return nodes, places
 
@@ -91,15 +94,31 @@ def parts_of(cache, memory) -> list[dict]:
     return sizes
 
 
-def cached_of(nodes: list[list], keys: Keys, page: int, kinds: list[str]) -> list[list]:
-    """Return the blocks that the tree has, by their keys and groups. A state is that of the node's end."""
+def on_device(node: list) -> list[list[int]]:
+    """Return what a node has on the device, of each group."""
+    return [node[3], *(part[0] for part in node[5])]
+
+
+def on_host(node: list) -> list[list[int]]:
+    """Return what it has on the host."""
+    return [slots for slots, _ in node[6]]
+
+
+def cached_of(nodes: list[list], keys: Keys, page: int, kinds: list[str], of=on_device, but=()) -> list[list]:
+    """Return the blocks that the tree has, by their keys and groups; none of the nodes at the places of ``but``.
+
+    A state is that of the node's end.
+    """
     found: dict[tuple[int, int], list[int]] = {}
     paths: list[list[int]] = []
-    for parent, names, tokens, slots, _, parts in nodes:
+    for at, node in enumerate(nodes):
+        parent, names, tokens = node[:3]
         above = paths[parent] if parent >= 0 else []
         paths.append(above + tokens)
+        if at in but:
+            continue
         own = keys.of(names, paths[-1])[len(above) // page :]
-        for g, has in enumerate([slots, *(part[0] for part in parts)]):
+        for g, has in enumerate(of(node)):
             state = kinds[g] == "mamba"
             blocks = has if state else pages_of(has, page)
             for key, block in zip(own[-1:] if state else own, blocks, strict=False):
@@ -107,14 +126,18 @@ def cached_of(nodes: list[list], keys: Keys, page: int, kinds: list[str]) -> lis
     return [[key, g, blocks] for (key, g), blocks in found.items()]
 
 
-def told_of(events, keys: Keys, group: int | None):
+def told_of(events, keys: Keys, group: int | None, tiers=("device",)):
     """Yield the effects that a release's events are; ``group`` is which they speak of, None: of a key alone."""
     for event in events:
         if isinstance(event, BlockStored):
             parent = event.parent_block_hash
             stored = [keys.number(key) for key in event.block_hashes]
-            yield "stored", "device", group, stored, None if parent is None else keys.number(parent)
+            yield "stored", _tier(event), group, stored, None if parent is None else keys.number(parent)
         elif isinstance(event, BlockRemoved):
-            yield "removed", "device", group, [keys.number(key) for key in event.block_hashes]
+            yield "removed", _tier(event), group, [keys.number(key) for key in event.block_hashes]
         elif isinstance(event, AllBlocksCleared):
-            yield "cleared", "device"
+            yield from (("cleared", tier) for tier in tiers)
+
+
+def _tier(event) -> str:
+    return "host" if event.medium == StorageMedium.CPU else "device"

@@ -7,6 +7,7 @@ what it samples is given.
 """
 
 from array import array
+from typing import ClassVar
 
 import sglang_setup  # noqa: F401 - before anything of the release
 from level import SKIPPED, Level, Refused
@@ -16,9 +17,10 @@ from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang_clients import Client, Conversation
 from sglang_model import EOS, Model, Outbox
-from sglang_reading import Keys, cached_of, nodes_of, parts_of, told_of
+from sglang_reading import Keys, told_of
 from sglang_requests import tenant_of
 from sglang_served import Served, configure
+from sglang_state import shown
 
 __all__ = ["SchedulerLevel"]
 
@@ -37,6 +39,9 @@ _USUAL = {
 
 class Options:
     """What a setup asks for."""
+
+    host = None
+    """What gives a tree its host tier (`sglang_host.attach`), where there is one."""
 
     def __init__(self, setup: dict) -> None:
         unknown = sorted(set(setup) - set(_USUAL) - {"page", "pages"})
@@ -61,26 +66,27 @@ class Options:
         named = {name: getattr(self, name) for name in ("page", "pages", "sort", "window", "window_pages", "release")}
         return named | {"interval": self.window_interval}
 
-    def configure(self) -> None:
-        """Publish it as the release's configuration."""
-        configure(
-            page_size=self.page,
-            skip_tokenizer_init=True,
-            enable_streaming_session=True,
-            chunked_prefill_size=self.chunk or -1,
-            enable_mixed_chunk=self.mixed,
-            disable_overlap_schedule=not self.overlap,
-            schedule_policy=self.order,
-            enable_priority_scheduling=self.priority,
-            priority_scheduling_preemption_threshold=self.threshold,
-            max_prefill_tokens=self.budget,
-            max_queued_requests=self.queue,
-            prefill_max_requests=self.most,
-            prefill_decode_interval=self.interval,
-            schedule_conservativeness=self.conservative,
-            radix_eviction_policy=self.policy,
-            pp_max_micro_batch_size=self.rows,
-        )
+    @property
+    def fields(self) -> dict:
+        """What of it is the release's configuration."""
+        return {
+            "page_size": self.page,
+            "skip_tokenizer_init": True,
+            "enable_streaming_session": True,
+            "chunked_prefill_size": self.chunk or -1,
+            "enable_mixed_chunk": self.mixed,
+            "disable_overlap_schedule": not self.overlap,
+            "schedule_policy": self.order,
+            "enable_priority_scheduling": self.priority,
+            "priority_scheduling_preemption_threshold": self.threshold,
+            "max_prefill_tokens": self.budget,
+            "max_queued_requests": self.queue,
+            "prefill_max_requests": self.most,
+            "prefill_decode_interval": self.interval,
+            "schedule_conservativeness": self.conservative,
+            "radix_eviction_policy": self.policy,
+            "pp_max_micro_batch_size": self.rows,
+        }
 
 
 class SchedulerLevel(Level):
@@ -89,11 +95,13 @@ class SchedulerLevel(Level):
     ``setup``: ``page`` tokens per page, ``pages``; see `_USUAL` for the rest, by the names of `Options.configure`.
     """
 
+    options: ClassVar = Options
+
     def __init__(self, setup: dict) -> None:
         super().__init__()
-        options = Options(setup)
-        options.configure()
-        self.page, self.events, self.walks = options.page, options.events, options.core == "python"
+        options = self.options(setup)
+        configure(**options.fields)
+        self.page, self.events = options.page, options.events
         self.priority = options.priority
         self.most = min(options.page * options.pages, options.context) - 6
         """Tokens of a prompt; one with as many is the shortest that the release refuses."""
@@ -108,6 +116,7 @@ class SchedulerLevel(Level):
         self.outbox = Outbox()
         self.served = Served(options, self.model, self.outbox, self)
         self.model.memory = self.memory = self.served.memory
+        self.model.host = self.served.host
         recorder = KVCacheEventRecorder(
             enabled=self.events, page_size=self.page, lora_names=self.served.kv_event_lora_names
         )
@@ -115,6 +124,8 @@ class SchedulerLevel(Level):
         # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
         notes = {"dialect": {"reuse": "ordered"}} if options.window else {}
         self.world = self.memory.world | {"notes": notes | ({} if self.events else {"keys": "tokens"})}
+        if self.served.host is not None:
+            self.world["tiers"]["host"] = self.served.host.tier
 
     def do(self, op: str, args: dict):
         """Do an operation, and tell what clients heard and which events it caused."""
@@ -122,35 +133,20 @@ class SchedulerLevel(Level):
         self._tell_ends()
         if self.events and result is not SKIPPED:
             group = 0 if len(self.memory.components) == 1 else None
-            for effect in told_of(self.served.tree_cache.take_events(), self.keys, group):
+            tiers = tuple(self.world["tiers"])
+            for effect in told_of(self.served.tree_cache.take_events(), self.keys, group, tiers):
                 self.tell(*effect)
-            self.tell("boundary", "device")
+            for tier in tiers:
+                self.tell("boundary", tier)
         return result
 
     def state(self) -> dict:
         """Return the state of tree, allocator and rows."""
-        served, memory = self.served, self.memory
-        held, cache = self._held(), served.tree_cache
-        pool: dict = memory.free()
-        tree: dict = {
-            "own": {r: memory.own(kv) for r, kv, _ in held},
-            "evictable": cache.full_evictable_size(),
-            "protected": cache.full_protected_size(),
-            "parts": parts_of(cache, memory),
-        }
-        if self.walks:
-            nodes, places = nodes_of(cache.tree_core, memory)
-            locks = {r: (places.get(lock.node, -2), lock) for r, _, lock in held if lock is not None}
-            tree["locks"] = {r: place for r, (place, _) in locks.items()}
-            for part in tree["parts"]:
-                part["locks"] = {r: place for r, (place, lock) in locks.items() if not lock.swa_released}
-            tree["nodes"] = [[at, self._tenant(names), *rest] for at, names, *rest in nodes]
-            pool["cached"] = cached_of(nodes, self.keys, self.page, [group["kind"] for group in memory.world["groups"]])
-        else:
-            tree["slots"] = memory.slots_of(cache)
+        served, held = self.served, self._held()
+        pools, tree = shown(served.tree_cache, self.memory, self.keys, self._tenant, held, served.host)
         return {
-            "pools": {"device": pool},
-            "tables": {r: memory.tables(kv) for r, kv, _ in held},
+            "pools": pools,
+            "tables": {r: self.memory.tables(kv) for r, kv, _ in held},
             "tree": tree,
             "running": len(held),
             "waiting": len(served.waiting_queue),
@@ -257,6 +253,7 @@ class SchedulerLevel(Level):
         while steps < _STEPS and not self._rests():
             self.served.round()
             self._tell_ends()
+            self.rest()
             steps += 1
         for _ in range(2 if self._rests() else 0):
             # Once for what waited for the last answer, and once for the release's own check at rest.
@@ -293,6 +290,9 @@ class SchedulerLevel(Level):
     def _say(self, message) -> None:
         """A message comes in, as those do that are there when a round begins."""
         self.served.process_input_requests([message])
+
+    def rest(self) -> None:
+        """A round of a drain is over."""
 
     def _rests(self) -> bool:
         return self.served.is_fully_idle() and all(x.ended for x in self.clients.values())

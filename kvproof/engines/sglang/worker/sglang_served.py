@@ -105,7 +105,8 @@ class Served(release.Scheduler):
         self.skip_tokenizer_init, self.stream_interval = True, 1
         self.spec_algorithm = SpeculativeAlgorithm.from_string(None)
         self.page_size = schedule.page_size
-        self.enable_hierarchical_cache = self.enable_lmcache = self.enable_session_radix_cache = False
+        self.enable_hierarchical_cache = options.host is not None
+        self.enable_lmcache = self.enable_session_radix_cache = False
         self.enable_hicache_storage = self.enable_unified_cache_external_linker = False
         self.enable_decode_hicache = self.enable_hisparse = self.enable_unified_memory = False
         self.max_recv_per_poll, self.max_new_tokens_limit = -1, None
@@ -185,21 +186,21 @@ class Served(release.Scheduler):
         self.swa_tokens_per_layer = memory.page * memory.window_pages if memory.window else None
         self.token_to_kv_pool_allocator, self.req_to_token_pool = memory.allocator, memory.rows
         self.disable_radix_cache = False
-        self.tree_cache = UnifiedRadixCache(
-            CacheInitParams(
-                disable=False,
-                req_to_token_pool=self.req_to_token_pool,
-                token_to_kv_pool_allocator=self.token_to_kv_pool_allocator,
-                page_size=options.page,
-                eviction_policy=release.get_memory().radix_eviction_policy,
-                enable_kv_cache_events=options.events,
-                kv_event_lora_names=self.kv_event_lora_names,
-                tree_components=memory.components,
-                sliding_window_size=self.sliding_window_size,
-                tree_core_backend=options.core,
-                chunked_prefill_size=release.get_schedule().chunked_prefill_size,
-            )
+        params = CacheInitParams(
+            disable=False,
+            req_to_token_pool=self.req_to_token_pool,
+            token_to_kv_pool_allocator=self.token_to_kv_pool_allocator,
+            page_size=options.page,
+            eviction_policy=release.get_memory().radix_eviction_policy,
+            enable_kv_cache_events=options.events,
+            kv_event_lora_names=self.kv_event_lora_names,
+            tree_components=memory.components,
+            sliding_window_size=self.sliding_window_size,
+            tree_core_backend=options.core,
+            chunked_prefill_size=release.get_schedule().chunked_prefill_size,
         )
+        self.tree_cache = UnifiedRadixCache(params)
+        self.host = None if options.host is None else options.host(self.tree_cache, params, memory, self.listener.tell)
 
     def round(self) -> None:
         """Go one round of the release's own event loop."""

@@ -4,12 +4,21 @@ import torch
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
 
-__all__ = ["free_pages", "made", "pages_of"]
+__all__ = ["NoMemory", "free_pages", "made", "pages_of"]
+
+
+class NoMemory:
+    """The memory behind an allocator, that is none: what a host tier looks at."""
+
+    device, layer_num = "cpu", 1
+
+    def register_layer_transfer_counter(self, counter) -> None:
+        """Nobody waits for layers here; a forward pass does for all of them."""
 
 
 def made(page: int, pages: int, sort: bool):
     """Return the release's allocator for so many pages of so many tokens."""
-    how = {"size": page * pages, "dtype": torch.float32, "device": "cpu", "kvcache": None, "need_sort": sort}
+    how = {"size": page * pages, "dtype": torch.float32, "device": "cpu", "kvcache": NoMemory(), "need_sort": sort}
     return TokenToKVPoolAllocator(**how) if page == 1 else PagedTokenToKVPoolAllocator(page_size=page, **how)
 
 

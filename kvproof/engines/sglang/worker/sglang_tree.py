@@ -18,8 +18,9 @@ from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang_drift import lora_names, name_adapter
 from sglang_memory import OPTIONS, Memory
-from sglang_reading import Keys, cached_of, nodes_of, parts_of, told_of
+from sglang_reading import Keys, told_of
 from sglang_requests import Pass, Played, tenant_of
+from sglang_state import shown
 
 __all__ = ["TreeLevel"]
 
@@ -61,7 +62,6 @@ class TreeLevel(Level):
         core = setup.get("core", "python")
         if self.cache._tree_core_backend != core:
             raise Refused(f"this release has no tree core {core} here")
-        self.walks = core == "python"
         self.events = bool(setup.get("events"))
         self.keys = Keys(
             KVCacheEventRecorder(enabled=self.events, page_size=self.page, lora_names=self.lora_names), self.page
@@ -89,29 +89,12 @@ class TreeLevel(Level):
 
     def state(self) -> dict:
         """Return the state of tree, allocator and rows."""
-        memory, cache = self.memory, self.cache
         running = [x for x in self.requests.values() if x.req.kv.holds_kv]
-        pool: dict = memory.free()
-        tree: dict = {
-            "own": {x.r: memory.own(x.req.kv) for x in self.requests.values()},
-            "evictable": cache.full_evictable_size(),
-            "protected": cache.full_protected_size(),
-            "parts": parts_of(cache, memory),
-        }
-        if self.walks:
-            nodes, places = nodes_of(cache.tree_core, memory)
-            kinds = [group["kind"] for group in memory.world["groups"]]
-            locks = {x.r: (places.get(x.req.lock.node, -2), x.req.lock) for x in running if x.req.lock is not None}
-            tree["locks"] = {r: place for r, (place, _) in locks.items()}
-            for part in tree["parts"]:
-                part["locks"] = {r: place for r, (place, lock) in locks.items() if not lock.swa_released}
-            tree["nodes"] = [[at, self._tenant(names), *rest] for at, names, *rest in nodes]
-            pool["cached"] = cached_of(nodes, self.keys, self.page, kinds)
-        else:
-            tree["slots"] = memory.slots_of(cache)
+        held = [(x.r, x.req.kv, x.req.lock if x in running else None) for x in self.requests.values()]
+        pools, tree = shown(self.cache, self.memory, self.keys, self._tenant, held)
         return {
-            "pools": {"device": pool},
-            "tables": {x.r: memory.tables(x.req.kv) for x in running},
+            "pools": pools,
+            "tables": {x.r: self.memory.tables(x.req.kv) for x in running},
             "tree": tree,
             "running": len(running),
             "waiting": len(self.requests) - len(running),

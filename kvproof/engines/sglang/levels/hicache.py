@@ -1,0 +1,124 @@
+"""Cases for the level ``hicache``: clients of a release's own scheduler, over a host tier whose copies end late.
+
+A release loads nothing back that is shorter than ten tokens, so prompts are longer than at level ``scheduler`` and
+share more; the device's pool is small beside them, so that what they leave is given up and comes back.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ....judge.record import Case
+from ...cases import Op, Setup
+from ...plays import Play, drawn, weighted
+from ...traits import Traits, operation, option
+from . import scheduler
+
+__all__ = ["more_oracles", "profiles", "traits"]
+
+more_oracles = scheduler.more_oracles
+
+_ALL = 99
+"""More copies than there are."""
+
+_SIZES = tuple(range(24, 0, -1))
+"""Pages of the host, the simplest first: with room for all, nothing has to go."""
+
+
+def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases, by name."""
+    chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.booleans()}
+    through, back = {"write": st.just("write_through")}, {"write": st.just("write_back")}
+    selective = {"write": st.just("write_through_selective")}
+    tight = {"conservative": st.sampled_from([0.05, 0.3, 1.0]), "pages": st.integers(6, 10)}
+    return {
+        "through": _cases(_setup(**through)),
+        "through overlap": _cases(_setup(**through, overlap=st.just(True))),
+        "through chunks": _cases(_setup(**through, **chunk, **overlap)),
+        "selective": _cases(_setup(**selective, **overlap)),
+        "back": _cases(_setup(**back)),
+        "back overlap": _cases(_setup(**back, overlap=st.just(True))),
+        "back chunks": _cases(_setup(**back, **chunk, **overlap)),
+        "tight host": _cases(_setup(**_ANY, **overlap, host_pages=st.integers(1, 6))),
+        "retracts": _cases(_setup(**_ANY, **overlap, **tight), _LONG),
+        "pauses": _cases(_setup(**_ANY, **chunk, **overlap), _PAUSED),
+        "conversations": _cases(_setup(**_ANY, **overlap, rows=st.just(8)), _TALK),
+        "events": _cases(_setup(**_ANY, **overlap, events=st.just(True))),
+        "windows": _cases(_setup(**_ANY, **scheduler.WINDOW, **chunk, **overlap)),
+        "windows back": _cases(_setup(**back, **scheduler.WINDOW, **overlap)),
+        "windows retracts": _cases(_setup(**_ANY, **scheduler.WINDOW, **tight | overlap), _LONG),
+        "policies": _cases(_setup(**_ANY, **overlap, **scheduler.ordered())),
+    }
+
+
+def traits(release: str) -> Traits:
+    """What cases may have that a fault needs."""
+    of_scheduler = scheduler.traits(release)
+    return Traits(
+        (
+            operation("copies that end by themselves", "copies"),
+            option("write-back", "write", has=lambda value: value == "write_back"),
+            option("selective write-through", "write", has=lambda value: value == "write_through_selective"),
+            *of_scheduler.all,
+        ),
+        _fitting,
+        numbers={**of_scheduler.numbers, "host_pages": _SIZES, "host_window_pages": _SIZES},
+        drained=lambda _case: [("round", {"tokens": [0]}), ("copies", {"stores": _ALL, "loads": _ALL})],
+    )
+
+
+def _fitting(case: Case) -> Case:
+    """The case as a release takes it."""
+    own = {name: case.setup[name] for name in ("write", "host_pages", "host_window_pages") if name in case.setup}
+    setup = scheduler.sound({name: value for name, value in case.setup.items() if name not in own}) | own
+    return case if setup == case.setup else Case(case.level, setup, case.ops)
+
+
+_ANY: dict[str, st.SearchStrategy[Any]] = {
+    "write": st.sampled_from(["write_through", "write_back", "write_through_selective"])
+}
+
+
+def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
+    usual: dict[str, st.SearchStrategy[Any]] = {
+        "page": st.sampled_from([2, 4, 3, 1]),
+        "pages": st.integers(6, 16),
+        "host_pages": st.integers(4, 24),
+    }
+    if "window" in more:
+        usual["host_window_pages"] = st.integers(2, 16)
+    return scheduler.setups(**usual | more).map(_roomy)
+
+
+def _roomy(setup: Setup) -> Setup:
+    """Room on the device for what a release finds worth loading, and a token more."""
+    return scheduler.sound({**setup, "pages": max(setup["pages"], -(-20 // setup["page"]))})
+
+
+def _cases(setups: st.SearchStrategy[Setup], plays: "list[Play] | None" = None) -> st.SearchStrategy[Case]:
+    return drawn("hicache", setups, plays or _USUAL, most=50)
+
+
+def _add(a: int, b: int, c: int, d: int) -> Op:
+    """A request: what it keeps of an earlier one, two runs of tokens, and how many it wants."""
+    kept = (0, 10, 12, 14, 16, 20, 24, 40)[a % 8]
+    runs = [[b % 3, b // 3 % (6 if kept else 24)]] + [[c % 3, 1 + c // 3 % 6]] * (c > 60)
+    args: dict[str, Any] = {"keep": kept, "like": a // 8, "runs": runs, "most": 1 + d % 6}
+    return "add", args | ({"salt": 1} if d > 240 else {})
+
+
+def _long(a: int, b: int, c: int, d: int) -> Op:
+    """A request that wants much."""
+    name, args = _add(a, b, c, d)
+    return name, {**args, "most": 6 + d % 20}
+
+
+def _copies(a: int, b: int, _c: int, _d: int) -> Op:
+    return "copies", {"stores": (1, 2, 1, _ALL, 0)[a % 5], "loads": (0, 1, 0, _ALL)[b % 4]}
+
+
+_OURS: list[tuple[int, Play]] = [*scheduler.REST, (14, _copies)]
+_USUAL = weighted((24, _add), *_OURS)
+_LONG = weighted((24, _long), *_OURS)
+_PAUSED = weighted((24, _add), *_OURS, *scheduler.PAUSES)
+_TALK = weighted((16, _add), *_OURS, *scheduler.TURNS)

@@ -1,0 +1,274 @@
+"""A host tier below a tree: the release's own pools, controller and transfers, over memory that is none.
+
+What a release copies is told when it is submitted. A copy is over when a case says so, when the forward pass waits for
+it, or when the release does; those of one direction end in the order of their stream.
+"""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import ClassVar
+
+import torch
+from level import Refused
+from sglang.srt.managers import cache_controller
+from sglang.srt.mem_cache import unified_radix_cache
+from sglang.srt.mem_cache.hicache_storage import PoolName
+from sglang.srt.mem_cache.hybrid_cache import hybrid_pool_assembler as assembler
+from sglang.srt.mem_cache.hybrid_cache.hybrid_cache_controller import HybridCacheController
+from sglang.srt.mem_cache.l2_transfer import TransferCompletion
+from sglang.srt.mem_cache.pool_host.base import HostKVCache
+from sglang.srt.mem_cache.pool_host.group import HostPoolGroup
+from sglang.srt.mem_cache.unified_cache.components import ComponentType
+from sglang_memory import Memory
+
+__all__ = ["Host", "attach"]
+
+_PAIRS = {PoolName.KV: 0, PoolName.SWA: 1}
+"""The group of the world that each pool of a release belongs to."""
+
+
+class _Event:
+    """A point of a stream: whoever waits for it waits for the copy that was submitted last when it was recorded."""
+
+    submitted: ClassVar["_Copy | None"] = None
+
+    def __init__(self, **_how) -> None:
+        self.copy: _Copy | None = None
+
+    def record(self, _stream=None) -> None:
+        """It stands behind the copy that is being submitted."""
+        self.copy = _Event.submitted
+
+    def query(self) -> bool:
+        """Whether that is over."""
+        return self.copy is None or self.copy.over
+
+    def synchronize(self) -> None:
+        """Wait for it."""
+        if self.copy is not None:
+            self.copy.stream.finish(self.copy)
+
+    def wait(self, _stream=None) -> None:
+        """A stream waits for it: forward passes are told as they are launched."""
+
+
+class _Copy:
+    """A copy under way."""
+
+    def __init__(self, number: int, stream: "_Stream", pairs: list[list]) -> None:
+        self.number, self.stream, self.pairs, self.over = number, stream, pairs, False
+
+
+class _Stream:
+    """Copies of one direction, in their order."""
+
+    def __init__(self, tell: Callable) -> None:
+        self._tell, self.under_way = tell, list[_Copy]()
+
+    def finish(self, last: _Copy) -> None:
+        """All copies up to this one end."""
+        while not last.over:
+            copy = self.under_way.pop(0)
+            copy.over = True
+            self._tell("copy", copy.number, "end", copy.pairs)
+
+
+class _Transfers:
+    """Stands in for a release's engine of transfers: it tells them."""
+
+    def __init__(self, tell: Callable, pairs_of: Callable) -> None:
+        self._tell, self._pairs_of, self._begun = tell, pairs_of, 0
+        self.stores, self.loads = _Stream(tell), _Stream(tell)
+        self.device_to_host_stream = self.host_to_device_stream = SimpleNamespace(wait_stream=lambda _stream: None)
+
+    def submit_device_to_host(self, transfers: list) -> TransferCompletion:
+        """Copies to the host begin."""
+        pairs = [["device", a, "host", b] for transfer in transfers for a, b in self._pairs_of(transfer)]
+        return self._submitted(self.stores, pairs)
+
+    def submit_host_to_device(self, transfers: list, *, on_layer_done=None, transfer_layer_id_max, **_how):
+        """Copies from the host begin; forward passes that read them wait for their layers."""
+        pairs = [["host", b, "device", a] for transfer in transfers for a, b in self._pairs_of(transfer)]
+        completion = self._submitted(self.loads, pairs)
+        _Event.submitted = completion.finish_event.copy
+        for layer in range(transfer_layer_id_max if on_layer_done is not None else 0):
+            on_layer_done(layer)
+        _Event.submitted = None
+        return completion
+
+    def _submitted(self, stream: _Stream, pairs: list[list]) -> TransferCompletion:
+        self._begun += 1
+        copy = _Copy(self._begun, stream, pairs)
+        stream.under_way.append(copy)
+        self._tell("copy", copy.number, "begin", pairs)
+        finished = _Event()
+        finished.copy = copy
+        return TransferCompletion(_Event(), finished, False)
+
+
+class _Pool(HostKVCache):
+    """A release's pool of host slots, without the memory."""
+
+    def __init__(self, pages: int, page: int) -> None:
+        super().__init__(
+            dtype=torch.uint8,
+            device_capacity_tokens=pages * page,
+            size_per_token=1,
+            start_layer=0,
+            end_layer=1,
+            host_to_device_ratio=1.0,
+            host_size=0,
+            page_size=page,
+            layout="layer_first",
+            pin_memory=False,
+            device="cpu",
+            is_dummy=True,
+            host_token_capacity=pages * page,
+        )
+        self.layer_num = 1
+
+
+_Pool.__abstractmethods__ = frozenset()  # Nobody reads or moves what is not there.
+
+
+class _Strategy(assembler.StackStrategy):
+    """How a release puts pools and controller together, with our pools; it is what it does for real ones."""
+
+    host: ClassVar["Host"]
+
+    def matches(self, _kvcache, _components) -> bool:
+        """There are no others here."""
+        return True
+
+    def build(self, *, cache, params, load_cache_event, **_how) -> assembler.StackBuildResult:
+        """Build what `_PlainKvStrategy` and `_SwaStrategy` do."""
+        host = self.host
+        device = host.memory.allocator.get_kvcache()
+        one = {"layer_mapping": {0: 0}, "transfer_layer_id_max": 1, "device_pool": device}
+        full = assembler.build_pool_entry(name=PoolName.KV, host_pool=host.pools[0], is_anchor=True, **one)
+        entries, components = [full], {ComponentType.FULL: host.pools[0]}
+        if host.memory.window:
+            entries.append(
+                assembler.build_pool_entry(
+                    name=PoolName.SWA,
+                    host_pool=host.pools[1],
+                    host_evict_fn=lambda n: cache.evict_host(n, ComponentType.SWA),
+                    device_evict_fn=lambda n: assembler._evict_swa_for_device_alloc(cache, n),
+                    **assembler._swa_allocation_callbacks(host.memory.allocator.swa_attn_allocator),
+                    **one,
+                )
+            )
+            components[ComponentType.SWA] = host.pools[1]
+        group = HostPoolGroup(entries)
+        controller = HybridCacheController(
+            params.token_to_kv_pool_allocator,
+            group,
+            params.page_size,
+            params.tp_cache_group,
+            load_cache_event=load_cache_event,
+            write_policy=host.policy,
+            io_backend="direct",
+            transfer_layer_id_max=1,
+            host_memory_mode="cache",
+        )
+        return assembler.StackBuildResult(group, controller, components, pool_declarations=())
+
+
+assembler.register_stack_strategy(_Strategy())
+unified_radix_cache.atexit = SimpleNamespace(register=lambda _last: None)  # It would keep every tree there ever was.
+_CPU = cache_controller.device_module
+cache_controller.device_module = SimpleNamespace(Event=_Event, Stream=_CPU.Stream, current_stream=_CPU.current_stream)
+
+
+class Host:
+    """The host tier of a tree: ``pages`` of full attention, and ``window_pages`` of the window."""
+
+    def __init__(self, memory: Memory, pages: int, window_pages: int, policy: str) -> None:
+        if pages < 1 or (memory.window and window_pages < 1):
+            raise Refused("a host tier has a page of each kind at least")
+        self.memory, self.policy, self.page = memory, policy, memory.page
+        self.sizes = [pages, *([window_pages] if memory.window else [])]
+        self.pools = [_Pool(count, memory.page) for count in self.sizes]
+        self.controller: HybridCacheController
+        self.transfers: _Transfers
+        self.cache = None
+
+    # ---------------------------------------------------------------------------------------------- to the release
+
+    def wait(self, producer: int) -> None:
+        """A forward pass waits for the load that its batch begins with."""
+        self.controller.layer_done_counter.events[producer].finish_event.synchronize()
+
+    def finish(self, stores: int, loads: int) -> int:
+        """So many copies to the host, and so many from it, come to their end; return how many did."""
+        ended = 0
+        for stream, count in ((self.transfers.stores, stores), (self.transfers.loads, loads)):
+            for copy in stream.under_way[:count]:
+                stream.finish(copy)
+                ended += 1
+        return ended
+
+    @property
+    def under_way(self) -> int:
+        """Copies that have begun and not ended."""
+        return len(self.transfers.stores.under_way) + len(self.transfers.loads.under_way)
+
+    # ---------------------------------------------------------------------------------------------- to the kit
+
+    def pool(self) -> dict:
+        """Return the pages that are free, and how many the release counts."""
+        free = [page for g, pool in enumerate(self.pools) for page in self._free(g, pool)]
+        return {"free": free, "num_free": sum(pool.available_size() // self.page for pool in self.pools)}
+
+    def of_node(self, node) -> list[list]:
+        """Return what a node of the tree has on the host, of each group: its slots, and how often they are locked."""
+        return [self._held(g, node.component_data[kind]) for g, kind in enumerate(self.memory.components)]
+
+    @property
+    def tier(self) -> dict:
+        """What this is to the kit."""
+        return {"blocks": sum(self.sizes)}
+
+    def locks(self) -> list[tuple]:
+        """Return each copy that holds a lock: a name, the node, and whether its lock has let go of the window."""
+        stores, loads = self.cache.ongoing_write_through.values(), self.cache.ongoing_load_back.values()
+        found = [("store", each.node_id, each.lock_params) for each in stores]
+        found += [("load", each.node_id, each.lock_params) for each in loads]
+        return [(f"{what} {node}", node, False) for what, node, params in found if params is not None]
+
+    def anchors(self) -> list[tuple[str, int]]:
+        """Return each load that holds a node on the host."""
+        return [(f"load {each.node_id}", each.node_id) for each in self.cache.ongoing_load_back.values()]
+
+    def unsettled(self) -> set[int]:
+        """Return the nodes that a store to the host is under way for, by the release's own books."""
+        return {node for each in self.cache.ongoing_write_through.values() for node in each.publish_node_ids}
+
+    def _held(self, g: int, data) -> list:
+        slots = [] if data.host_value is None else (data.host_value + self._first(g) * self.page).tolist()
+        return [slots, data.host_lock_ref]
+
+    def _first(self, g: int) -> int:
+        return sum(self.sizes[:g])
+
+    def _free(self, g: int, pool: _Pool) -> list[int]:
+        slots = torch.cat([pool.free_slots, *pool.release_slots]).tolist()
+        return [page + self._first(g) for page in sorted({slot // self.page for slot in slots})]
+
+    def pairs_of(self, transfer) -> list[tuple[int, int]]:
+        """Return the pages that a transfer moves: of the device and of the host."""
+        g = self.pools.index(transfer.host_pool)
+        device = transfer.device_indices.tolist()
+        host = transfer.host_indices.tolist()
+        first = self.memory.pages if g else 0
+        slots = zip(device, host, strict=True)
+        return list(dict.fromkeys((a // self.page + first, b // self.page + self._first(g)) for a, b in slots))
+
+
+def attach(cache, params, memory: Memory, tell: Callable, *, pages: int, window_pages: int, policy: str) -> Host:
+    """Give a tree its host tier, as a server does that is started with one."""
+    host = _Strategy.host = Host(memory, pages, window_pages, policy)
+    cache.init_hicache(SimpleNamespace(file_storage_path=None), params)
+    host.cache, host.controller = cache, cache.cache_controller
+    host.transfers = host.controller.l2_transfer_engine = _Transfers(tell, host.pairs_of)
+    return host

@@ -1,0 +1,47 @@
+"""The state of a tree and of what it stands on, as the kit is told it: of every level that has one."""
+
+from collections.abc import Callable
+
+from sglang_memory import Memory
+from sglang_reading import Keys, cached_of, nodes_of, on_host, parts_of
+
+__all__ = ["shown"]
+
+
+def shown(cache, memory: Memory, keys: Keys, tenant: Callable, held: list[tuple], host=None) -> tuple[dict, dict]:
+    """Return the pools of all tiers, and the tree.
+
+    ``tenant`` says whose the names of a node are; ``held`` has who holds something: a name, the release's record of
+    what, and its lock (None: it has none).
+    """
+    pools: dict[str, dict] = {"device": memory.free()}
+    tree: dict = {
+        "own": {r: memory.own(kv) for r, kv, _ in held},
+        "evictable": cache.full_evictable_size(),
+        "protected": cache.full_protected_size(),
+        "parts": parts_of(cache, memory),
+    }
+    if host is not None:
+        pools["host"] = host.pool()
+    if cache._tree_core_backend == "python":
+        _show_nodes(cache, memory, keys, tenant, held, host, pools, tree)
+    else:
+        tree["slots"] = memory.slots_of(cache)
+    return pools, tree
+
+
+def _show_nodes(cache, memory, keys, tenant, held, host, pools: dict, tree: dict) -> None:
+    """Add what the nodes show: themselves, what is cached by them, and at which of them locks stand."""
+    nodes, places = nodes_of(cache.tree_core, memory, host)
+    kinds = [group["kind"] for group in memory.world["groups"]]
+    locks = {r: (places.get(lock.node, -2), lock.swa_released) for r, _, lock in held if lock is not None}
+    if host is not None:
+        locks |= {name: (places.get(node, -2), released) for name, node, released in host.locks()}
+        tree["anchors"] = {name: places.get(node, -2) for name, node in host.anchors()}
+        unsettled = {places.get(node) for node in host.unsettled()}
+        pools["host"]["cached"] = cached_of(nodes, keys, memory.page, kinds, on_host, unsettled)
+    tree["locks"] = {r: place for r, (place, _) in locks.items()}
+    for part in tree["parts"]:
+        part["locks"] = {r: place for r, (place, released) in locks.items() if not released}
+    tree["nodes"] = [[at, tenant(names), *rest] for at, names, *rest in nodes]
+    pools["device"]["cached"] = cached_of(nodes, keys, memory.page, kinds)

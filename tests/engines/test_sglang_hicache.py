@@ -1,0 +1,113 @@
+"""SGLang's host tier: what its level tells of a release, and that oracles see the release broken in one way."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from kvproof.engines.catalog import ENGINES
+from kvproof.engines.sglang.levels import hicache
+from kvproof.engines.verdicts import close, verdict
+from kvproof.judge.record import Answer, Case
+from kvproof.judge.violation import Verdict
+
+from .test_sglang_scheduler import NEWEST, Op, add, broken, effects, rounds
+
+SETUP = {"page": 4, "pages": 8, "host_pages": 12}
+BACK = {**SETUP, "write": "write_back"}
+STORED: Op = ("copies", {"stores": 9})
+FIRST = [add([1, 20]), *rounds(0), STORED, *rounds(0)]
+"""A request leaves five pages, and they are on the host."""
+PUSHED = [*FIRST, add([2, 24]), *rounds(0)]
+"""Another one takes their place on the device."""
+BEHIND = [*PUSHED, STORED, *rounds(0), add([1, 20], [2, 3], most=2), *rounds(0)]
+"""A third one begins with them."""
+
+
+def judged(case: Case) -> tuple[Verdict | None, Answer]:
+    cases = ENGINES["sglang"].cases("hicache")
+    assert cases is not None
+    found, told = verdict(broken(), case, cases.more_oracles)
+    assert told.refused is None, told.refused
+    return found, told
+
+
+def answer(setup: dict[str, Any], *ops: Op) -> Answer:
+    """What the release does, which breaks no rule."""
+    found, told = judged(close(Case("hicache", setup, list(ops))))
+    assert found is None, found.violation
+    return told
+
+
+def pairs(told: Answer, number: int) -> list[list[Any]]:
+    return next(where for n, phase, where in effects(told, "copy") if n == number and phase == "begin")
+
+
+def test_what_is_checked_in_is_stored_and_locked_until_it_is() -> None:
+    told = answer(SETUP, add([1, 20]), *rounds(0, 0), STORED, *rounds(0))
+    assert pairs(told, 1) == [["device", 1 + n, "host", n] for n in range(5)]
+    held, free = told.steps[2].state, told.steps[4].state
+    assert held is not None
+    assert free is not None
+    assert held.tree is not None
+    assert list(held.tree.locks.values()) == [0]
+    assert held.pools["host"].cached == []
+    assert [key for key, _, _ in free.pools["host"].cached or ()] == [0, 1, 2, 3, 4]
+
+
+def test_what_was_given_up_is_loaded_before_the_pass_that_reads_it() -> None:
+    told = answer(SETUP, *BEHIND)
+    assert pairs(told, 3) == [["host", n, "device", 1 + n] for n in range(5)]
+    kinds = [effect[0] for effect in told.steps[-3].effects]
+    assert kinds.index("copy") < kinds.index("compute")
+    assert effects(told, "found", "r002")[0][2] == 20
+
+
+def test_written_back_is_what_must_go() -> None:
+    told = answer(BACK, add([1, 20]), *rounds(0, 0), add([2, 24]), *rounds(0))
+    assert not any(effect[0] == "copy" for step in told.steps[:4] for effect in step.effects)
+    assert [effect[:3] for effect in told.steps[4].effects[:3] if effect[0] == "copy"] == [
+        ["copy", 1, "begin"],
+        ["copy", 1, "end"],
+    ]
+
+
+FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
+    "early ack": (SETUP, [add([1, 20]), *rounds(0)], ("P6", "content of a cached block")),
+    "no wait": (SETUP, BEHIND, ("P6", "a lookup handed out")),
+    "host leak": ({**SETUP, "host_pages": 6}, [*PUSHED, STORED, *rounds(0)], ("R2", "a page that is nobody's")),
+    "crossed copies": (SETUP, FIRST, ("P6", "content of a cached block")),
+    "forgotten copy": (SETUP, PUSHED, ("R10", "a node that is nowhere")),
+    "lost load": (SETUP, BEHIND, ("L2", "locked for ever")),
+    "lost anchor": (SETUP, BEHIND, ("R3", "locks on the host")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(fault: str) -> None:
+    setup, ops, expected = FAULTS[fault]
+    assert judged(close(Case("hicache", setup, ops)))[0] is None
+    found, _ = judged(close(Case("hicache", {**setup, "fault": fault}, ops)))
+    assert found is not None
+    assert (found.violation.rule, found.violation.oracle) == expected, found.violation
+
+
+@pytest.mark.parametrize("setup", [{**SETUP, "host_pages": 0}, {**SETUP, "states": 3}, {**SETUP, "write": "never"}])
+def test_a_setup_that_no_server_would_start_with_is_refused(setup: dict[str, Any]) -> None:
+    assert broken().run(Case("hicache", setup, [])).answer.refused is not None
+
+
+@pytest.mark.parametrize("profile", hicache.profiles(NEWEST))
+def test_generated_calls_break_no_rule(profile: str) -> None:
+
+    @settings(
+        max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(st.data())
+    def silent(data: st.DataObject) -> None:
+        found, _ = judged(close(data.draw(hicache.profiles(NEWEST)[profile])))
+        assert found is None, found.violation
+
+    silent()
