@@ -1,23 +1,23 @@
 """Does the kit find the faults that released versions of vLLM are known to have? Prints the table of docs/findings.md.
 
     kvproof engines install vllm==0.17.1 vllm==0.19.0 ...          # once: the releases of FAULTS
-    python benchmarks/released_faults.py OUT                       # two minutes a release; OUT keeps reports and traces
+    python -m benchmarks.released_faults OUT                      # two minutes a release; OUT keeps reports and traces
 
-Each release is fuzzed once, at the default settings. No rule, sequence or seed is written for a fault: FAULTS only
-says how to
-recognise it afterwards, by the rule that it breaks. A finding counts as the fault when its trace shows the same on
-the release that has it and nothing of the kind on the first release that is said to be without it.
+Each release is fuzzed once, at the default settings. No rule, sequence or seed is written for a fault: what stands in
+benchmarks/faults/vllm.toml only says how to recognise it afterwards, by the rule that it breaks. A finding counts as
+the fault when its trace shows the same on the release that has it and nothing of the kind on the first release that is
+said to be without it.
 """
 
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from benchmarks.faults.manifest import FOLDER, Fault, read_engine
 from kvproof.checkers.trace import read_trace
 from kvproof.cli.engine_fuzzing import Result, fuzz_engine
 from kvproof.cli.engine_replay import outcome_on
@@ -31,34 +31,10 @@ SECONDS = 120.0
 """What ``kvproof fuzz`` takes when nothing is said."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A known fault: a release that has it, one that has not, and the rules that it may be seen to break."""
+FAULTS = [fault for fault in read_engine(FOLDER / "vllm.toml").fault if fault.code]
 
-    name: str
-    present: str
-    absent: str | None
-    rules: frozenset[str]
-    words: str = ""
-    """What the finding's text or key must hold besides."""
-
-
-FAULTS = (
-    Fault("B1", "0.20.2", "0.24.0", frozenset({"P8", "H8"})),
-    Fault("B2", "0.24.0", "0.26.0", frozenset({"D7"})),
-    Fault("B3", "0.17.1", "0.19.0", frozenset({"O12"})),
-    Fault("B4", "0.30.0", "0.32.0", frozenset({"O12"})),
-    Fault("B5", "0.30.0", "0.32.0", frozenset({"P13"})),
-    Fault("B6", "0.19.0", "0.20.2", frozenset({"L1"})),
-    Fault("B7", "0.22.1", "0.24.0", frozenset({"finish", "preempt", "trim"})),
-    Fault("B8", "0.20.2", "0.22.1", frozenset({"O3"})),
-    Fault("B9", "0.28.0", "0.30.0", frozenset({"O12"})),
-    Fault("B10", "0.28.0", "0.30.0", frozenset({"O9"})),
-    Fault("B12", "0.22.1", "0.24.0", frozenset({"L2"}), "offloading"),
-    Fault("B13", "0.26.0", "0.28.0", frozenset({"L2"}), "offloading"),
-    Fault("B14", "0.22.1", "0.24.0", frozenset({"L1"}), "remote"),
-    Fault("B15", "0.33.0", None, frozenset({"P12"}), "cached, not reported"),
-)
+_OF_LOCKSTEP = frozenset({"finish", "preempt", "trim"})
+"""The operations that a fault of level ``pool`` may differ after: beside machine P a finding names no rule."""
 
 
 def main() -> None:
@@ -70,7 +46,7 @@ def main() -> None:
     parser.add_argument("--only", help="releases, separated by commas; default: all of FAULTS")
     given = parser.parse_args()
     folder: Path = given.folder
-    releases = sorted({fault.present for fault in FAULTS}, key=lambda v: [int(part) for part in v.split(".")])
+    releases = sorted({fault.release for fault in FAULTS}, key=lambda v: [int(part) for part in v.split(".")])
     for release in given.only.split(",") if given.only else releases:
         if not (folder / f"{release}.json").exists():
             _fuzz(folder, release, given.seconds, given.seed)
@@ -91,7 +67,7 @@ def _fuzz(folder: Path, release: str, seconds: float, seed: int) -> Result:
 
 
 def _row(folder: Path, fault: Fault) -> str:
-    path = folder / f"{fault.present}.json"
+    path = folder / f"{fault.release}.json"
     report = json.loads(path.read_text()) if path.exists() else {"findings": []}
     tried = 0
     for finding in sorted(_fitting(report, fault), key=lambda f: f.get("seconds", 0.0)):
@@ -100,22 +76,23 @@ def _row(folder: Path, fault: Fault) -> str:
             found = f"{finding['rule']}, {finding['oracle']}"
             seconds = f"{finding['seconds']:.0f}" if "seconds" in finding else "under 10"
             return (
-                f"| {fault.name} | {fault.present} | {found} | {finding.get('level', 'pool')} | "
+                f"| {fault.code} | {fault.release} | {found} | {finding.get('level', 'pool')} | "
                 f"{seconds} | {finding['steps']} | {without} |"
             )
     why = f"not found ({tried} findings of its rules are something else)" if tried else "not found"
-    return f"| {fault.name} | {fault.present} | {why} | | | | |"
+    return f"| {fault.code} | {fault.release} | {why} | | | | |"
 
 
 def _fitting(report: dict[str, Any], fault: Fault) -> Iterator[dict[str, Any]]:
+    rules = _OF_LOCKSTEP if fault.level == "pool" else fault.rules
     for finding in report["findings"]:
-        if finding["rule"] in fault.rules and fault.words in json.dumps([finding.get("key"), finding.get("text")]):
+        if finding["rule"] in rules and fault.words in json.dumps([finding.get("key"), finding.get("text")]):
             yield finding
 
 
 def _without(folder: Path, fault: Fault, finding: dict[str, Any]) -> str | None:
     """What the finding's trace does on the release without the fault; None when it shows the same there."""
-    if fault.absent is None:
+    if not fault.absent:
         return "(no such release yet)"
     kept = folder / "trace.jsonl"
     kept.write_text(finding["trace"])

@@ -23,7 +23,7 @@ TEXTS = [
     path
     for folder in ("kvproof", "spec", "refimpl", "kernels", "docs", "tests", "benchmarks")
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.suffix in (".py", ".md") and "__pycache__" not in path.parts
+    if path.suffix in (".py", ".md", ".toml") and "__pycache__" not in path.parts
 ] + [ROOT / "README.md", ROOT / "ARCHITECTURE.md"]
 CODE = re.compile(rf"\b[{''.join(SUBJECTS)}]\d{{1,2}}\b")
 

@@ -20,7 +20,7 @@ class HostPart:
 
     def wrong(self, state: State, tree: TreeState, nodes: Sequence[TreeNode], ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the host's part of a tree after a step."""
-        if self._host is None or not any(node.host for node in nodes):
+        if self._host is None or self._host not in state.pools:
             return
         yield from _whole(nodes)
         yield from _reachable(nodes)
@@ -31,7 +31,7 @@ class HostPart:
     def _places(self, state: State, nodes: Sequence[TreeNode]) -> Iterator[Violation]:
         """R2: each page of the host is free, or one node's."""
         assert self._host is not None
-        free = state.pools[self._host].free if self._host in state.pools else None
+        free = state.pools[self._host].free
         if free is None:
             return
         places = Counter(free)

@@ -100,8 +100,8 @@ def on_device(node: list) -> list[list[int]]:
 
 
 def on_host(node: list) -> list[list[int]]:
-    """Return what it has on the host."""
-    return [slots for slots, _ in node[6]]
+    """Return what it has on the host; a window alone is none that a lookup finds there."""
+    return [slots if node[6][0][0] else [] for slots, _ in node[6]]
 
 
 def cached_of(nodes: list[list], keys: Keys, page: int, kinds: list[str], of=on_device, but=()) -> list[list]:
