@@ -25,6 +25,7 @@ ADAPTERS = Path(__file__).parents[2] / "kvproof/engines/sglang/worker"
 Op = tuple[str, dict[str, Any]]
 ROOM = {"page": 2, "pages": 12}
 WINDOW = {**ROOM, "window": 3, "window_pages": 8}
+STATES = {"page": 1, "pages": 20, "states": 9}
 OPEN: Op = ("open", {})
 ABORT: Op = ("abort", {"i": 0})
 
@@ -170,6 +171,13 @@ def test_a_prefix_is_found_where_its_window_is() -> None:
     assert effects(told, "found", "r001") == [["r001", [[1, 2], [13, 14]], 4]]
 
 
+def test_a_state_is_copied_from_the_tree_before_the_pass_that_goes_on_from_it() -> None:
+    told = answer(STATES, add([1, 5], most=3), *rounds(0, 0, 0), add([1, 7]), *rounds(0))
+    # Numbers 21 to 29 are states: 23 is the tree's at the end of five tokens.
+    assert effects(told, "copied") == [[[["device", 22, "device", 23]]], [[["device", 23, "device", 24]]]]
+    assert effects(told, "state", "r001") == [["r001", 1, 24, [[24, 7]]]]
+
+
 FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
     "no release": ([add([1, 5], most=2), *rounds(1, 1, 1)], ("L2", "exception")),
     "no unlock": ([add([1, 5], most=2), *rounds(1, 1, 1)], ("R3", "lock_ref and locks")),
@@ -178,6 +186,7 @@ FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
     "lost abort": ([add([1, 5], most=3), ("abort", {"i": 0}), *rounds(1)], ("R7", "an abort that is lost")),
     "never admits": ([add([1, 5], most=3), *rounds(1)], ("L1", "requests that never end")),
     "early window": ([add([1, 5], most=9), *rounds(*[1] * 9)], ("P6", "a forward pass read")),
+    "uncopied state": ([add([1, 5]), *rounds(1), add([1, 7]), *rounds(1)], ("P6", "a state was taken")),
     "kept window": ([add([1, 5], most=9), *rounds(*[1] * 9)], ("R2", "a page that is nobody's")),
     "stale row": ([add([1, 5], most=3), *rounds(1, 1)], ("P6", "a forward pass read")),
 }
@@ -186,7 +195,7 @@ FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_seen(fault: str) -> None:
     ops, expected = FAULTS[fault]
-    setup = WINDOW if "window" in fault else ROOM
+    setup = WINDOW if "window" in fault else STATES if "state" in fault else ROOM
     assert judged(close(Case("scheduler", setup, ops)))[0] is None
     found, _ = judged(close(Case("scheduler", {**setup, "fault": fault}, ops)))
     assert found is not None
@@ -199,6 +208,7 @@ def test_a_planted_fault_is_seen(fault: str) -> None:
         {"page": 2, "pages": 3},
         {"page": 2, "pages": 8, "chunk": 3},
         {**ROOM, "states": 3},
+        {"page": 1, "pages": 12, "states": 3, "overlap": True},
         {**ROOM, "window": 4, "window_pages": 3},
     ],
 )

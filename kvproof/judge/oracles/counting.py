@@ -51,10 +51,11 @@ class CountingOracle:
 
 def queue_faults(tier: str, pool: PoolState, null: int | None) -> Iterator[Violation]:
     """P2 to P4: no count is negative; free is who has no holder, once, and never the null block."""
-    negative = [b for b, count in enumerate(pool.ref or ()) if count < 0 and b != null]
-    if negative:
-        text = f"ref_cnt of block {negative[0]} ({tier}) is negative"
-        yield Violation("P2", "negative ref_cnt", text, (tier,), (of_block(tier, negative[0]),))
+    for block, count in enumerate(pool.ref or ()):
+        if count < 0 and block != null:
+            text = f"ref_cnt of block {block} ({tier}) is negative"
+            yield Violation("P2", "negative ref_cnt", text, (tier,), (of_block(tier, block),))
+            break
     if pool.free is None:
         return
     free = set(pool.free)
@@ -65,14 +66,16 @@ def queue_faults(tier: str, pool: PoolState, null: int | None) -> Iterator[Viola
     if pool.num_free not in (None, len(pool.free)):
         text = f"the free queue ({tier}) holds {len(pool.free)} blocks, its counter says {pool.num_free}"
         yield Violation("P3", "counter of the free queue", text, (tier,))
-    if null in free:
-        text = f"the null block stands in the free queue ({tier})"
-        yield Violation("P4", "null block queued", text, (tier,), (of_block(tier, null),))
     for block, count in enumerate(pool.ref or ()):
         if block != null and (count == 0) != (block in free):
             where = "in" if block in free else "not in"
             text = f"block {block} ({tier}) has ref_cnt {count} and is {where} the free queue"
             yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where), (of_block(tier, block),))
+    if null is None:
+        return
+    if null in free:
+        text = f"the null block stands in the free queue ({tier})"
+        yield Violation("P4", "null block queued", text, (tier,), (of_block(tier, null),))
 
 
 def holder_faults(

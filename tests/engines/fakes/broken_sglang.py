@@ -88,6 +88,13 @@ def _kept_window(scheduler) -> None:
     _patch(scheduler.token_to_kv_pool_allocator, "free_swa_segment", lambda _slots, **_how: None)
 
 
+def _uncopied_state(scheduler) -> None:
+    """A request goes on from a state that was never copied to it."""
+    rows = scheduler.req_to_token_pool
+    if hasattr(rows, "copy_mamba_state"):
+        _patch(rows, "copy_mamba_state", lambda _source, _target: None)
+
+
 def _early_ack(scheduler) -> None:
     """A store to the host counts as done when it is submitted."""
     cache = scheduler.tree_cache
@@ -180,6 +187,7 @@ _FAULTS = {
         _stale_row,
         _early_window,
         _kept_window,
+        _uncopied_state,
         _early_ack,
         _no_wait,
         _host_leak,

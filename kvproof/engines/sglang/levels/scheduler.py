@@ -54,6 +54,10 @@ def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
         "windows retracts": _cases(setups(**WINDOW, **tight, overlap=st.booleans()), _LONG),
         "windows conversations": _cases(setups(**WINDOW, **tight, overlap=st.booleans()), _QUIET),
         "windows rust": _cases(setups(**WINDOW, **tight, overlap=st.booleans(), core=st.just("rust")), _PAUSED),
+        "states": _cases(setups(**_STATES)),
+        "states chunks": _cases(setups(**_STATES, chunk=st.integers(1, 6), mixed=st.booleans()), _PAUSED),
+        "states retracts": _cases(setups(**_STATES, conservative=st.sampled_from([0.05, 0.3, 1.0])), _LONG),
+        "windows and states": _cases(setups(**WINDOW | _STATES, chunk=st.integers(1, 6)), _PAUSED),
         "all": _cases(
             setups(
                 **chunk,
@@ -94,6 +98,7 @@ def traits(_release: str) -> Traits:
             option("pages that are sorted", "sort", False),
             option("KV events", "events", False),
             option("window", "window", 0),
+            option("states", "states", 0),
             option("window of a prefix given up", "release", False),
             option("order of the queue", "order", "fcfs"),
             option("scheduling by priority", "priority", False),
@@ -114,6 +119,7 @@ def traits(_release: str) -> Traits:
             "window": tuple(range(1, 9)),
             "window_pages": tuple(range(3, 25)),
             "window_interval": (1, 2, 4),
+            "states": (3, 6, 9, 12),
         },
         drained=lambda _case: [("round", {"tokens": [0]})],
     )
@@ -150,6 +156,15 @@ WINDOW: dict[str, st.SearchStrategy[Any]] = {
     "release": st.booleans(),
     "events": st.booleans(),
 }
+
+
+_STATES: dict[str, st.SearchStrategy[Any]] = {
+    "states": st.sampled_from([3, 6, 9, 12]),
+    "page": st.just(1),
+    "pages": st.integers(10, 30),
+    "events": st.booleans(),
+}
+"""Without a second buffer a page has one token, and no two passes overlap."""
 
 
 def setups(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:

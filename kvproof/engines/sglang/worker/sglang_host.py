@@ -112,7 +112,7 @@ class _Pool(HostKVCache):
     def __init__(self, pages: int, page: int) -> None:
         super().__init__(
             dtype=torch.uint8,
-            device_capacity_tokens=pages * page,
+            device_capacity_tokens=(pages - 1) * page,  # A release makes it one page larger.
             size_per_token=1,
             start_layer=0,
             end_layer=1,
@@ -123,7 +123,6 @@ class _Pool(HostKVCache):
             pin_memory=False,
             device="cpu",
             is_dummy=True,
-            host_token_capacity=pages * page,
         )
         self.layer_num = 1
 

@@ -52,6 +52,9 @@ class Model:
         """Tell what is computed, and return what each row samples."""
         if self.host is not None and batch.hicache_consumer_index >= 0:
             self.host.wait(batch.hicache_consumer_index)
+        memory = self.memory
+        if batch.mamba_cow_src_indices is not None:
+            memory.rows.copy_mamba_state(batch.mamba_cow_src_indices, batch.mamba_cow_dst_indices)
         ends, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
         counts = list(batch.extend_lens) if batch.forward_mode.is_extend() else [1] * len(ends)
         tokens, slots = batch.input_ids.tolist(), batch.out_cache_loc
@@ -61,15 +64,19 @@ class Model:
             run, tokens = tokens[:count], tokens[count:]
             written, slots = slots[:count], slots[count:]
             # It attends to what the row has of the tokens before, and writes where it is told to.
-            before = self.memory.rows.req_to_token[row, :start].long()
+            before = memory.rows.req_to_token[row, :start].long()
+            states = [memory.own_states(req.kv)] if memory.states else []
             if not req.admitted:
                 req.admitted = True
                 limit = len(req.origin_input_ids) + len(req.output_ids) - 1
                 if req.session is None:
                     self._tell("lookup", req.rid, start, 0, limit)
-                self._tell("found", req.rid, self.memory.attended(before), start)
-            for g, table in enumerate(self.memory.attended(torch.cat([before, written.long()]))):
+                self._tell("found", req.rid, memory.attended(before) + states, start)
+            tables = memory.attended(torch.cat([before, written.long()])) + states
+            for g, table in enumerate(tables):
                 self._tell("table", req.rid, g, 0, table)
+            for own in states:
+                self._tell("state", req.rid, len(tables) - 1, own[0] if start else None, [[own[0], end]])
             self._tell("compute", req.rid, start, run)
             launched.append((req, req.retraction_count, end))
         sampled = torch.tensor([self._sampled(at) for at in range(len(ends))], dtype=torch.int64)

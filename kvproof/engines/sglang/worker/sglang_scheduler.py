@@ -33,6 +33,7 @@ _USUAL = {
     "sort": False, "events": False, "overlap": False, "chunk": 0, "mixed": False, "order": "fcfs", "priority": False,
     "threshold": 0, "rows": 8, "budget": 64, "policy": "lru", "queue": None, "most": None, "interval": 0,
     "conservative": 1.0, "core": "python", "window": 0, "window_pages": None, "window_interval": 1, "release": False,
+    "states": 0,
 }  # fmt: skip
 """Options of a setup, beside ``page`` and ``pages``."""
 
@@ -59,11 +60,16 @@ class Options:
         self.window_pages = self.window_pages or self.pages
         if self.window and not self.window + self.page < self.window_pages * self.page <= self.pages * self.page:
             raise Refused("the window's pool is larger than a window and a page, and no larger than the other")
+        if self.states and self.overlap:
+            raise Refused("states without a second buffer are for passes that do not overlap")
 
     @property
     def memory(self) -> dict:
         """What allocators and rows are made of (`Memory`)."""
-        named = {name: getattr(self, name) for name in ("page", "pages", "sort", "window", "window_pages", "release")}
+        named = {
+            name: getattr(self, name)
+            for name in ("page", "pages", "sort", "window", "window_pages", "release", "states")
+        }
         return named | {"interval": self.window_interval}
 
     @property
@@ -117,6 +123,7 @@ class SchedulerLevel(Level):
         self.served = Served(options, self.model, self.outbox, self)
         self.model.memory = self.memory = self.served.memory
         self.model.host = self.served.host
+        self.memory.watch(lambda pairs: self.tell("copied", pairs))
         recorder = KVCacheEventRecorder(
             enabled=self.events, page_size=self.page, lora_names=self.served.kv_event_lora_names
         )
@@ -144,6 +151,10 @@ class SchedulerLevel(Level):
         """Return the state of tree, allocator and rows."""
         served, held = self.served, self._held()
         pools, tree = shown(served.tree_cache, self.memory, self.keys, self._tenant, held, served.host)
+        for x in self.clients.values():
+            # Who waits for a row may have been given a state already.
+            if x.req is not None and not x.ended and not x.holds:
+                tree["own"].setdefault(x.r, self.memory.own_states(x.req.kv))
         return {
             "pools": pools,
             "tables": {r: self.memory.tables(kv) for r, kv, _ in held},

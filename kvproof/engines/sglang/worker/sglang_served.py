@@ -15,7 +15,7 @@ from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_context, get_parallel
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from sglang_drift import make_requests
-from sglang_memory import Memory
+from sglang_memory import STATES_PER_ROW, Memory
 
 __all__ = ["Served", "Told", "configure"]
 
@@ -160,7 +160,7 @@ class Served(release.Scheduler):
         capacity = options.page * options.pages
         self.max_total_num_tokens = capacity
         self.max_prefill_tokens = release.get_schedule().max_prefill_tokens
-        self.max_running_requests = options.rows
+        self.max_running_requests = min(options.rows, options.states // STATES_PER_ROW or options.rows)
         self.max_queued_requests = release.get_schedule().max_queued_requests
         self.max_req_len = min(options.context, capacity) - 1
         self.max_req_input_len = self.max_req_len - _BESIDE_A_PROMPT
@@ -177,10 +177,10 @@ class Served(release.Scheduler):
         self._war_barrier_enabled = False
 
     def _make_cache(self, options) -> None:
-        """What `build_kv_cache` makes of a model with full attention, and with a sliding window besides."""
+        """What `build_kv_cache` makes of a model with full attention, and with a sliding window or states besides."""
         self.init_kv_event_lora_names()
         self.memory = memory = Memory(options.memory, options.rows, options.context + 4)
-        self.is_hybrid_swa, self.is_hybrid_ssm = bool(memory.window), False
+        self.is_hybrid_swa, self.is_hybrid_ssm = bool(memory.window), bool(memory.states)
         self.sliding_window_size = memory.window or None
         self.full_tokens_per_layer = memory.page * memory.pages if memory.window else None
         self.swa_tokens_per_layer = memory.page * memory.window_pages if memory.window else None
