@@ -1,4 +1,5 @@
-"""LMCache's backend of chunks: what its level tells, and that each oracle sees the release broken in one way."""
+"""LMCache's engine and its backend of chunks: what their levels tell, and that each oracle sees the release broken in
+one way."""
 
 import atexit
 from functools import cache
@@ -23,6 +24,8 @@ ADAPTERS = Path(__file__).parents[2] / "kvproof/engines/lmcache/worker"
 
 Op = tuple[str, dict[str, Any]]
 PLAIN: dict[str, Any] = {"policy": "LRU", "units": 8, "sizes": [4, 4, 4]}
+WHOLE: dict[str, Any] = {"policy": "LRU", "units": 8}
+"""Of the level `engine`: a setup without `sizes` is one of it."""
 
 
 @cache
@@ -36,17 +39,22 @@ def broken() -> Session:
     return made
 
 
-def level() -> Cases:
-    found = ENGINES["lmcache"].cases("offload")
+def level(name: str) -> Cases:
+    found = ENGINES["lmcache"].cases(name)
     assert found is not None
     return found
 
 
 def fault(setup: dict[str, Any], *ops: Op) -> tuple[tuple[str, str] | None, Answer]:
     """The rule that the closed case breaks, and what noticed."""
-    found, told = verdict(broken(), close(Case("offload", setup, list(ops))), level().more_oracles)
+    name = "offload" if "sizes" in setup else "engine"
+    found, told = verdict(broken(), close(Case(name, setup, list(ops))), level(name).more_oracles)
     assert told.refused is None, told.refused
     return (None if found is None else (found.violation.rule, found.violation.oracle)), told
+
+
+def arrive(*runs: tuple[int, int], **more: int) -> Op:
+    return "arrive", {"runs": [list(run) for run in runs], **more}
 
 
 def store(*keys: int, **more: int) -> Op:
@@ -74,13 +82,33 @@ FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_broken_release_is_noticed_and_a_sound_one_is_not(name: str) -> None:
-    ops, rule = FAULTS[name]
-    found, told = fault(PLAIN, *ops)
+BEGIN: Op = ("begin", {})
+LAYER: Op = ("layer", {})
+FINISH: Op = ("finish", {})
+SERVED = [arrive((1, 9)), BEGIN, FINISH]
+
+OF_THE_ENGINE: dict[str, tuple[list[Op], tuple[str, str]]] = {
+    "evicts what is pinned": (
+        [*SERVED, arrive((2, 4)), arrive((1, 9)), BEGIN, FINISH], ("O12", "evicts a pinned entry")
+    ),
+    "evicts nothing": ([*SERVED, arrive((2, 5)), BEGIN, FINISH], ("O12", "refused with enough evictable")),
+    "finds nothing": ([*SERVED, arrive((1, 9))], ("P5", "a lookup finds what is there")),
+    "never undone": ([*SERVED, arrive((1, 9)), ("abort", {"which": 0})], ("P2", "ref_cnt and holders")),
+    "clears nothing": ([*SERVED, ("clear", {"runs": [[1, 4]]})], ("P11", "what is cleared is gone")),
+    "any prefix": ([arrive((1, 4), (2, 4)), arrive((2, 4))], ("P13", "one key, two contents")),
+    "the wrong way round": ([*SERVED, arrive((1, 9)), BEGIN, FINISH], ("P6", "a forward pass read")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("setup", "name"), [(PLAIN, name) for name in FAULTS] + [(WHOLE, name) for name in OF_THE_ENGINE]
+)
+def test_a_broken_release_is_noticed_and_a_sound_one_is_not(setup: dict[str, Any], name: str) -> None:
+    ops, rule = (FAULTS if setup is PLAIN else OF_THE_ENGINE)[name]
+    found, told = fault(setup, *ops)
     assert found is None
     assert not any(step.error for step in told.steps)
-    assert fault({**PLAIN, "fault": name}, *ops)[0] == rule
+    assert fault({**setup, "fault": name}, *ops)[0] == rule
 
 
 FINDINGS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
@@ -98,6 +126,26 @@ FINDINGS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
         PLAIN, [store(0), lookup(0), ("remove", {"keys": [0]}), store(0), lookup(0), UNPIN],
         ("P2", "ref_cnt and holders"),
     ),
+    "finding L-a": (
+        {**WHOLE, "layers": 1}, [*SERVED, ("clear", {"runs": [[1, 4]]})], ("P11", "what is cleared is gone")
+    ),
+    "finding L-b": (
+        {**WHOLE, "layers": 1}, [*SERVED, arrive((1, 5)), arrive((1, 5)), BEGIN, FINISH],
+        ("P2", "ref_cnt and holders"),
+    ),
+    "finding L-c": (
+        {**WHOLE, "layers": 1}, [*SERVED, arrive((1, 5)), arrive((2, 8)), arrive((1, 5))], ("L2", "exception")
+    ),
+    "finding L-d": ({**WHOLE, "layers": 2}, [arrive((1, 4)), BEGIN, LAYER, LAYER, arrive((1, 4))],
+        ("P2", "ref_cnt and holders"),
+    ),
+    "finding L-e": ({**WHOLE, "layers": 1}, [("freeze", {"on": 1}), arrive((1, 4))], ("L2", "exception")),
+    "finding L-f": (
+        {**WHOLE, "prefetch": True}, [*SERVED, arrive((1, 5)), BEGIN, FINISH], ("P2", "negative ref_cnt")
+    ),
+    "finding L-g": (
+        {**WHOLE, "prefetch": True}, [*SERVED, arrive((1, 9), skip=4), BEGIN], ("P2", "ref_cnt and holders")
+    ),
 }  # fmt: skip
 
 
@@ -107,15 +155,23 @@ def test_what_was_found_is_found(name: str) -> None:
     assert fault(setup, *ops)[0] == rule
 
 
-def test_chunks_without_what_is_known_are_silent() -> None:
-    made = level().traits
+@pytest.mark.parametrize(
+    ("name", "traits"),
+    [
+        ("offload", {"layers", "pages", "MRU", "FIFO", "interleaved stores", "short chunks"}),
+        ("engine", {"short chunks", "MRU", "FIFO", "LFU", "freeze", "clear", "abort", "computed here",
+                    "several requests in a pass"}),
+    ],
+)  # fmt: skip
+def test_chunks_without_what_is_known_are_silent(name: str, traits: set[str]) -> None:
+    made = level(name).traits
     assert made is not None
-    traits, families = made(NEWEST), level().profiles(NEWEST)
+    known, families = made(NEWEST), level(name).profiles(NEWEST)
 
-    @settings(max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(st.one_of(*families.values()))
     def silent(case: Case) -> None:
-        case = traits.only(case, {"layers", "pages", "MRU", "FIFO", "interleaved stores", "short chunks"})
+        case = known.only(case, traits)
         assert fault(case.setup, *case.ops)[0] is None
 
     broken()
@@ -123,12 +179,16 @@ def test_chunks_without_what_is_known_are_silent() -> None:
 
 
 def test_what_the_release_or_the_adapter_does_not_know_is_refused() -> None:
-    for more, why in (
-        ({"colour": 1}, "no option colour"),
-        ({"policy": "ARC"}, "policy is one of"),
-        ({"sizes": [5]}, "a chunk has 1 to 4 tokens"),
-        ({"fault": "drifted"}, "LocalCPUBackend.remove takes self, key, not"),
+    for setup, more, why in (
+        (PLAIN, {"colour": 1}, "no option colour"),
+        (PLAIN, {"policy": "ARC"}, "policy is one of"),
+        (PLAIN, {"sizes": [5]}, "a chunk has 1 to 4 tokens"),
+        (PLAIN, {"fault": "drifted"}, "LocalCPUBackend.remove takes self, key, not"),
+        (WHOLE, {"colour": 1}, "no option colour"),
+        (WHOLE, {"layers": 1, "prefetch": True}, "is not prefetched"),
+        (WHOLE, {"fault": "drifted engine"}, "LMCacheEngine.lookup_unpin takes self, request, not"),
     ):
-        told = broken().run(Case("offload", {**PLAIN, **more}, [])).answer
+        name = "offload" if setup is PLAIN else "engine"
+        told = broken().run(Case(name, {**setup, **more}, [])).answer
         assert told.refused is not None
         assert why in told.refused

@@ -1,4 +1,4 @@
-"""LMCache, as the kit knows it (`kvproof.engines.engine`): its backend of chunks in CPU memory."""
+"""LMCache, as the kit knows it (`kvproof.engines.engine`): its engine, and its backend of chunks in CPU memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 VARIABLES: Final = ("LMCACHE_", "HF_")
 WORKER: Final = Path(__file__).with_name("worker") / "lmcache_engine.py"
 
-LEVELS: Final = ("offload",)
+LEVELS: Final = ("engine", "offload")
 
 
 def environment(cache: Path) -> dict[str, str]:
@@ -37,6 +37,9 @@ def environment(cache: Path) -> dict[str, str]:
 def cases(level: str) -> Cases | None:
     """Return what a level is hunted with."""
     from ..cases import Cases
-    from .levels import offload
+    from .levels import engine, offload
 
-    return {"offload": Cases(offload.profiles, offload.more_oracles, offload.traits)}.get(level)
+    return {
+        "engine": Cases(engine.profiles, engine.more_oracles, engine.traits),
+        "offload": Cases(offload.profiles, offload.more_oracles, offload.traits),
+    }.get(level)

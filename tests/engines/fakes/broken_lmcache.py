@@ -6,12 +6,14 @@ import sys
 sys.path.insert(2, os.environ["KVPROOF_TEST_ADAPTERS"])
 
 import lmcache_engine
-import lmcache_setup
 from level import Refused
+from lmcache.v1.cache_engine import LMCacheEngine
 from lmcache.v1.memory_allocators.tensor_memory_allocator import TensorMemoryAllocator
 from lmcache.v1.memory_management import AddressManager, TensorMemoryObj
 from lmcache.v1.storage_backend.cache_policy.lru import LRUCachePolicy
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
+from lmcache.v1.storage_backend.storage_manager import StorageManager
+from lmcache.v1.token_database import ChunkedTokenDatabase
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -51,6 +53,20 @@ def _finds_none(self, key, pin: bool = False) -> bool:
     return False
 
 
+def _any_prefix(self, token_chunks):
+    for chunk in token_chunks:
+        yield self._hash_tokens(chunk, None)
+
+
+def _the_wrong_way_round(self, keys: list, location: str | None = None) -> list:
+    return _get(self, keys, location)[::-1]
+
+
+def _clears_nothing(self, tokens=None, locations=None, request_configs=None) -> int:
+    return 0
+
+
+_get = StorageManager.batched_get
 _free, _allocate = AddressManager.free, AddressManager.allocate
 
 FAULTS = {
@@ -62,6 +78,11 @@ FAULTS = {
     "half is lost": (AddressManager, "free", _frees_less),
     "one place for all": (AddressManager, "allocate", _one_address),
     "finds nothing": (LocalCPUBackend, "contains", _finds_none),
+    "never undone": (LMCacheEngine, "lookup_unpin", lambda self, lookup_id: None),
+    "clears nothing": (LMCacheEngine, "clear", _clears_nothing),
+    "any prefix": (ChunkedTokenDatabase, "_prefix_hash", _any_prefix),
+    "the wrong way round": (StorageManager, "batched_get", _the_wrong_way_round),
+    "drifted engine": (LMCacheEngine, "lookup_unpin", lambda self, request: None),
     "drifted": (LocalCPUBackend, "remove", lambda self, key: None),
     "never freed": (TensorMemoryAllocator, "free", lambda self, obj, kind=None: None),
 }
@@ -73,7 +94,8 @@ def _broken(level: str):
         sound = {name: value for name, value in setup.items() if name != "fault"}
         for owner, name, right in _RIGHT:
             setattr(owner, name, right)
-        lmcache_setup._problem.cache_clear()
+        for module in filter(None, map(sys.modules.get, ("lmcache_setup", "lmcache_served"))):
+            module._problem.cache_clear()
         if "fault" in setup:
             owner, name, wrong = FAULTS[setup["fault"]]
             setattr(owner, name, wrong)

@@ -12,9 +12,12 @@ def version() -> str:
     return importlib.metadata.version("lmcache")
 
 
-LEVELS = {"offload": Later("lmcache_offload", "OffloadLevel")}
+LEVELS = {
+    "engine": Later("lmcache_requests", "EngineLevel"),
+    "offload": Later("lmcache_offload", "OffloadLevel"),
+}
 
 
 def prepare(level: str) -> None:
     """Import what a level needs, and make one: what torch sets up at first use is set up then."""
-    LEVELS[level]({"policy": "LRU", "units": 8, "sizes": [4, 4]})
+    LEVELS[level]({"policy": "LRU", "units": 8} | ({"sizes": [4, 4]} if level == "offload" else {}))

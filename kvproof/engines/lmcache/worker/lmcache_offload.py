@@ -5,38 +5,24 @@ touch it; whoever looked up gets what was found, reads it, and unpins it. Keys a
 that they name.
 """
 
-from level import Level
-from lmcache_memory import POSITIONS, Memory
+from lmcache_chunks import ChunkLevel
 from lmcache_setup import CHUNK, Options, made, named
 
 __all__ = ["OffloadLevel"]
 
-TIER = "host"
 
-
-class OffloadLevel(Level):
+class OffloadLevel(ChunkLevel):
     """A backend, and who stores, looks up and reads. ``setup``: see `Options`."""
 
     def __init__(self, setup: dict) -> None:
-        super().__init__()
-        self._options = options = Options(setup)
-        self._backend = made(options)
-        self._memory = Memory(options, self._backend)
+        options = Options(setup)
+        super().__init__(options, made(options))
         self._stores: list[tuple[list[int], list[list]]] = []
         """Keys, and per layer (or once) the objects that are not put yet."""
         self._lookups: list[list[tuple[int, object, object]]] = []
         """Key, the release's key, and the object that was pinned; None when a removal took the pin."""
         self._loads: list[list] = []
         self._names = 0
-        self._passes = 0
-        self._told: dict = {}
-        self.world = {
-            "groups": [{"kind": "full", "block": 1}] * options.groups,
-            # The device's memory is its engine's.
-            "tiers": {"device": {"blocks": 0}, TIER: {"blocks": options.units}},
-            "hash_block": 1,
-            "exact": True,
-        }
 
     # ------------------------------------------------------------------------------------------------ operations
 
@@ -59,7 +45,7 @@ class OffloadLevel(Level):
             self._stores.append((taken, [list(row) for row in zip(*objects, strict=True)]))
             while not args.get("later") and self._stores and self._stores[-1][0] is taken:
                 self._put(self._stores[-1])
-        self._tell_contents()
+        self.tell_contents()
         return {"taken": taken, "refused": refused}
 
     def op_put(self, args: dict):
@@ -69,7 +55,7 @@ class OffloadLevel(Level):
         store = self._stores[args.pop("which") % len(self._stores)]
         args["keys"] = store[0]
         self._put(store)
-        self._tell_contents()
+        self.tell_contents()
         return None
 
     def op_lookup(self, args: dict):
@@ -139,7 +125,7 @@ class OffloadLevel(Level):
             self.op_loaded({"which": 0})
         while self._lookups:
             self._unpin(0)
-        self._tell_contents()
+        self.tell_contents()
         return {"left": 0, "pending": 0, "steps": steps}
 
     def op_reset(self, args: dict):
@@ -155,21 +141,12 @@ class OffloadLevel(Level):
         held = [obj for _, rows in self._stores for row in rows for obj in row]
         held += [obj for load in self._loads for obj in load]
         held += [obj for lookup in self._lookups for _, _, obj in lookup if obj is not None]
-        ref, free, number = self._memory.state(held)
-        cached = []
-        for part, obj in self._backend.hot_cache.items():
-            k, units = part.chunk_hash - 1, self._memory.units(obj)
-            size, first = self._options.sizes[k], getattr(part, "layer_id", 0)
-            cached += [
-                [k * CHUNK + i, first + n, [units[n * size + i]]]
-                for n in range(self._options.tensors)
-                for i in range(size)
-            ]
-        return {
-            "pools": {TIER: {"ref": ref, "free": free, "num_free": number, "cached": cached}},
-            "holds": {TIER: [unit for obj in held for unit in self._memory.units(obj)]},
-            "pending": len(self._stores) + len(self._loads),
-        }
+        return {**self.pool(held), "pending": len(self._stores) + len(self._loads)}
+
+    def place(self, part) -> tuple[int, int]:
+        """The number of a key, and the tokens of its chunk."""
+        k = part.chunk_hash - 1
+        return k, self._options.sizes[k]
 
     # --------------------------------------------------------------------------------------------------- helpers
 
@@ -238,42 +215,26 @@ class OffloadLevel(Level):
 
     # ---------------------------------------------------------------------------------------------------- telling
 
-    def _request(self, k: int) -> str:
-        """A request of a chunk's tokens runs; its keys name the chunk's tokens."""
+    def _request(self, k: int) -> tuple[str, list[int]]:
+        """A request of a chunk's tokens runs; its keys name the chunk's tokens. Its name, and its pass's stamps."""
         size = self._options.sizes[k]
         self._names += 1
         r = f"r{self._names}"
         self.tell("request", r, {"tokens": [k] * size})
         self.tell("keys", r, 0, list(range(k * CHUNK, k * CHUNK + size)))
-        self.tell("ran", r, self._passes, 0, [k] * size, None)
-        self._passes += 1
-        return r
+        return r, self.ran(r, 0, [k] * size)
 
     def _fill(self, k: int, objects: list) -> None:
         """A forward pass computes a chunk, and it is copied into its objects."""
-        stamps = [self._passes * POSITIONS + i for i in range(self._options.sizes[k])]
-        self.tell("end", self._request(k), "finished")
+        r, stamps = self._request(k)
+        self.tell("end", r, "finished")
         for layer, obj in enumerate(objects):
             self._memory.write(obj, stamps, layer)
 
     def _tell_read(self, k: int, objects: list) -> None:
         """A forward pass reads what was got for a chunk."""
-        r = self._request(k)
+        r, _ = self._request(k)
         stamps = [row for layer, obj in enumerate(objects) for row in self._memory.read(obj, layer)]
         for g, row in enumerate(stamps):
             self.tell("read", r, g, row)
         self.tell("end", r, "finished")
-
-    def _tell_contents(self) -> None:
-        """Tell what the cached objects hold, where it is not what was told last."""
-        now = {}
-        for part, obj in self._backend.hot_cache.items():
-            size, layer, units = self._options.sizes[part.chunk_hash - 1], getattr(part, "layer_id", 0), None
-            if obj.is_valid():
-                units = self._memory.units(obj)
-                for n, row in enumerate(self._memory.read(obj, layer)):
-                    now |= {units[n * size + i]: [layer + n, [stamp]] for i, stamp in enumerate(row)}
-        changed = [[unit, *held] for unit, held in now.items() if self._told.get(unit) != held]
-        self._told = now
-        if changed:
-            self.tell("holds", TIER, changed)

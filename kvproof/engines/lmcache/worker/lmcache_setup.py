@@ -12,7 +12,7 @@ from lmcache.v1.memory_management import MemoryFormat, TensorMemoryObj
 from lmcache.v1.pin_monitor import PinMonitor
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
-__all__ = ["CHUNK", "UNIT", "Options", "made", "named"]
+__all__ = ["CHUNK", "POLICIES", "UNIT", "Options", "made", "named", "start_nothing"]
 
 UNIT = 32
 """Bytes that a token takes in a tensor: a key and a value of four numbers each. It is what memory is aligned to."""
@@ -20,7 +20,7 @@ UNIT = 32
 CHUNK = 4
 """Tokens of a whole chunk."""
 
-_POLICIES = ("LRU", "LFU", "FIFO", "MRU")
+POLICIES = ("LRU", "LFU", "FIFO", "MRU")
 
 
 class Options:
@@ -41,8 +41,8 @@ class Options:
         self.paged: bool = bool(setup.get("paged"))
         page = CHUNK * self.tensors if self.paged else 1
         self.units: int = setup["units"] // page * page
-        if self.policy not in _POLICIES or self.units < 1 or not self.sizes:
-            raise Refused(f"policy is one of {', '.join(_POLICIES)}; units and sizes must be there")
+        if self.policy not in POLICIES or self.units < 1 or not self.sizes:
+            raise Refused(f"policy is one of {', '.join(POLICIES)}; units and sizes must be there")
         if any(not 1 <= size <= CHUNK for size in self.sizes):
             raise Refused(f"a chunk has 1 to {CHUNK} tokens")
         if self.layers and self.tensors > 1:
@@ -76,7 +76,7 @@ def made(options: Options) -> LocalCPUBackend:
     if problem is not None:
         raise Refused(f"this release is not known to the adapter: {problem}")
     config = _config(options.policy, bool(options.layers))
-    PinMonitor.start_monitoring = _start_nothing
+    PinMonitor.start_monitoring = start_nothing
     PinMonitor._instance = None
     PinMonitor.GetOrCreate(config)
     size = options.units * UNIT
@@ -94,7 +94,7 @@ def made(options: Options) -> LocalCPUBackend:
     return LocalCPUBackend(config, None, "cpu", None, allocator)
 
 
-def _start_nothing(self) -> None:
+def start_nothing(self) -> None:
     """Start no thread that looks after pins by the clock: none gets that old here."""
 
 

@@ -1,0 +1,96 @@
+"""Cases for the level ``engine`` of LMCache: requests that share prefixes, in passes of a server, on a few chunks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ....judge.oracles.chunk_engine import ChunkEngineOracle
+from ....judge.record import Case, World
+from ...cases import Op
+from ...traits import Traits, argument, operation, option
+
+__all__ = ["more_oracles", "profiles", "traits"]
+
+_WIDTH = 5
+"""Bytes of an operation: which, and four that its arguments are made of."""
+
+
+def more_oracles(_case: Case) -> Callable[[World], list[Any]]:
+    """Return what makes the oracles of this level's own: what is found, left out, evicted and cleared."""
+    return lambda world: [ChunkEngineOracle(world)]
+
+
+def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases, by name."""
+    return {
+        "chunks": _cases(),
+        "short chunks": _cases(partial=st.just(True)),
+        "layers": _cases(layers=st.integers(1, 3), partial=st.booleans()),
+        "prefetch": _cases(prefetch=st.just(True), partial=st.booleans()),
+    }
+
+
+def traits(_release: str) -> Traits:
+    """What cases may have that a fault needs."""
+    return Traits(
+        (
+            option("layers", "layers"),
+            option("prefetch", "prefetch"),
+            option("short chunks", "partial"),
+            option("LFU", "policy", "LRU", has=lambda policy: policy == "LFU"),
+            option("MRU", "policy", "LRU", has=lambda policy: policy == "MRU"),
+            option("FIFO", "policy", "LRU", has=lambda policy: policy == "FIFO"),
+            operation("freeze", "freeze"),
+            argument("clear of tokens", "clear", "runs"),
+            operation("clear", "clear"),
+            operation("abort", "abort"),
+            argument("several requests in a pass", "begin", "count"),
+            argument("computed here", "arrive", "skip"),
+        ),
+        numbers={"units": (8, 12, 16, 24, 32, 48)},
+    )
+
+
+def _cases(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Case]:
+    usual: dict[str, st.SearchStrategy[Any]] = {
+        "policy": st.sampled_from(["LRU", "LFU", "FIFO", "MRU"]),
+        "units": st.sampled_from([8, 12, 16, 24, 32, 48]),
+    }
+    setups = st.fixed_dictionaries(usual | more)
+    return st.builds(_case, setups, st.binary(min_size=_WIDTH * 4, max_size=_WIDTH * 40))
+
+
+def _case(setup: dict[str, Any], play: bytes) -> Case:
+    ends = range(_WIDTH, len(play) + 1, _WIDTH)
+    return Case("engine", setup, [_PLAYS[play[end - _WIDTH] % len(_PLAYS)](*play[end - 4 : end]) for end in ends])
+
+
+def _prompt(a: int, b: int, c: int) -> dict[str, Any]:
+    """A part of an earlier prompt, and one or two runs of equal tokens."""
+    runs = [(a % 3, 1 + a // 3 % 9)] + ([(b % 3, b // 3 % 5)] if b % 2 else [])
+    return {"runs": runs} | ({"like": c % 8, "keep": 4 * (1 + c // 8 % 3) + c // 32 % 2} if c % 3 else {})
+
+
+def _arrive(a: int, b: int, c: int, d: int) -> Op:
+    return "arrive", _prompt(a, b, c) | ({"skip": 1 + d // 4 % 8} if d % 4 == 0 else {}) | (
+        {"later": 1} if d % 7 == 0 else {}
+    )
+
+
+def _clear(a: int, b: int, c: int, d: int) -> Op:
+    return "clear", _prompt(a, b, c) if d % 2 else {}
+
+
+_OFTEN: list[tuple[int, Callable[[int, int, int, int], Op]]] = [
+    (24, _arrive),
+    (14, lambda a, _b, _c, _d: ("begin", {"count": a % 3} if a % 3 else {})),
+    (10, lambda _a, _b, _c, _d: ("layer", {})),
+    (14, lambda _a, _b, _c, _d: ("finish", {})),
+    (3, lambda a, _b, _c, _d: ("abort", {"which": a % 4})),
+    (3, _clear),
+    (2, lambda _a, _b, _c, _d: ("pump", {})),
+    (1, lambda a, _b, _c, _d: ("freeze", {"on": a % 2})),
+    (1, lambda _a, _b, _c, _d: ("drain", {})),
+]
+_PLAYS = [play for times, play in _OFTEN for _ in range(times)]
