@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from packaging.version import Version
 
 if TYPE_CHECKING:
     from .cases import Cases
 
-__all__ = ["Engine", "Recipe"]
+__all__ = ["SAME", "Engine", "Recipe"]
+
+SAME: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONHASHSEED": "0",
+    "CUDA_VISIBLE_DEVICES": "",
+    "OMP_NUM_THREADS": "1",
+}
+"""Environment variables with which a Python engine is the same in every run: off the network, without a GPU, with the
+hashes that it had before."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ ADAPTERS = Path(__file__).parents[2] / "kvproof/engines/lmcache/worker"
 Op = tuple[str, dict[str, Any]]
 PLAIN: dict[str, Any] = {"policy": "LRU", "units": 8, "sizes": [4, 4, 4]}
 WHOLE: dict[str, Any] = {"policy": "LRU", "units": 8}
-"""Of the level `engine`: a setup without `sizes` is one of it."""
+L1: dict[str, Any] = {"policy": "LRU", "units": 12, "ratio": 1.0}
 
 
 @cache
@@ -45,9 +45,14 @@ def level(name: str) -> Cases:
     return found
 
 
+def level_of(setup: dict[str, Any]) -> str:
+    """The level that takes a setup: each has one option that the others do not know."""
+    return "offload" if "sizes" in setup else "l1" if "ratio" in setup else "engine"
+
+
 def fault(setup: dict[str, Any], *ops: Op) -> tuple[tuple[str, str] | None, Answer]:
     """The rule that the closed case breaks, and what noticed."""
-    name = "offload" if "sizes" in setup else "engine"
+    name = level_of(setup)
     found, told = verdict(broken(), close(Case(name, setup, list(ops))), level(name).more_oracles)
     assert told.refused is None, told.refused
     return (None if found is None else (found.violation.rule, found.violation.oracle)), told
@@ -100,11 +105,25 @@ OF_THE_ENGINE: dict[str, tuple[list[Op], tuple[str, str]]] = {
 }  # fmt: skip
 
 
+DONE: Op = ("finish", {"which": 0})
+READ: Op = ("read", {"which": 0})
+EVICT: Op = ("evict", {})
+
+OF_L1: dict[str, tuple[list[Op], tuple[str, str]]] = {
+    "never given back": ([store(0), DONE, ("delete", {"keys": [0]})], ("P2", "ref_cnt and holders")),
+    "never done": ([store(0), DONE, lookup(0), READ], ("P2", "ref_cnt and holders")),
+    "deletes what is read": ([store(0), DONE, lookup(0), ("delete", {"keys": [0]})], ("P2", "ref_cnt and holders")),
+    "takes nothing": ([store(0), DONE, EVICT], ("O12", "evicts nothing though it could")),
+    "leaves all": ([store(0), DONE, ("clear", {})], ("P11", "what is cleared is gone")),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("setup", "name"), [(PLAIN, name) for name in FAULTS] + [(WHOLE, name) for name in OF_THE_ENGINE]
+    ("setup", "name"),
+    [(PLAIN, name) for name in FAULTS] + [(WHOLE, name) for name in OF_THE_ENGINE] + [(L1, name) for name in OF_L1],
 )
 def test_a_broken_release_is_noticed_and_a_sound_one_is_not(setup: dict[str, Any], name: str) -> None:
-    ops, rule = (FAULTS if setup is PLAIN else OF_THE_ENGINE)[name]
+    ops, rule = {"offload": FAULTS, "engine": OF_THE_ENGINE, "l1": OF_L1}[level_of(setup)][name]
     found, told = fault(setup, *ops)
     assert found is None
     assert not any(step.error for step in told.steps)
@@ -124,6 +143,12 @@ FINDINGS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "finding 36": ({**PLAIN, "tensors": 2, "paged": True, "sizes": [2]}, [store(0)], ("L2", "exception")),
     "finding 37": (
         PLAIN, [store(0), lookup(0), ("remove", {"keys": [0]}), store(0), lookup(0), UNPIN],
+        ("P2", "ref_cnt and holders"),
+    ),
+    "finding 37, by requests": (
+        WHOLE,
+        [*SERVED, arrive((1, 5)), ("clear", {"runs": [[1, 4]]}), arrive((1, 6)), ("begin", {"first": 1}), FINISH,
+         arrive((1, 5)), BEGIN],
         ("P2", "ref_cnt and holders"),
     ),
     "finding L-a": (
@@ -146,6 +171,24 @@ FINDINGS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "finding L-g": (
         {**WHOLE, "prefetch": True}, [*SERVED, arrive((1, 9), skip=4), BEGIN], ("P2", "ref_cnt and holders")
     ),
+    "finding L-h": (
+        L1, [("prefetch", {"keys": [0]}), store(0), DONE, DONE, READ], ("P5", "an entry is lost")
+    ),
+    "finding L-i": (
+        {**L1, "ratio": 0.2},
+        [("prefetch", {"keys": [0]}), store(0), ("finish", {"which": 1}), store(1), ("finish", {"which": 1}), EVICT],
+        ("O12", "evicts nothing though it could"),
+    ),
+    "finding L-j": (
+        L1, [("prefetch", {"keys": [0]}), store(0), DONE, READ, ("tick", {"hundreds": 6}), EVICT],
+        ("O12", "evicts nothing though it could"),
+    ),
+    "finding L-j, cleared": (
+        L1,
+        [("prefetch", {"keys": [0]}), store(0), ("finish", {"which": 1}), ("clear", {}), ("tick", {"hundreds": 6}),
+         EVICT],
+        ("O12", "evicts nothing though it could"),
+    ),
 }  # fmt: skip
 
 
@@ -160,7 +203,9 @@ def test_what_was_found_is_found(name: str) -> None:
     [
         ("offload", {"layers", "pages", "MRU", "FIFO", "interleaved stores", "short chunks"}),
         ("engine", {"short chunks", "MRU", "FIFO", "LFU", "freeze", "clear", "abort", "computed here",
-                    "several requests in a pass"}),
+                    "several requests in a pass", "out of turn"}),
+        ("l1", {"ARC", "failed write", "several readers", "readers", "crash", "clear", "delete", "touch",
+                "eviction"}),
     ],
 )  # fmt: skip
 def test_chunks_without_what_is_known_are_silent(name: str, traits: set[str]) -> None:
@@ -186,9 +231,10 @@ def test_what_the_release_or_the_adapter_does_not_know_is_refused() -> None:
         (PLAIN, {"fault": "drifted"}, "LocalCPUBackend.remove takes self, key, not"),
         (WHOLE, {"colour": 1}, "no option colour"),
         (WHOLE, {"layers": 1, "prefetch": True}, "is not prefetched"),
+        (L1, {"colour": 1}, "no option colour"),
+        (L1, {"fault": "drifted memory"}, "L1Manager.is_key_evictable takes self, k, not"),
         (WHOLE, {"fault": "drifted engine"}, "LMCacheEngine.lookup_unpin takes self, request, not"),
     ):
-        name = "offload" if setup is PLAIN else "engine"
-        told = broken().run(Case(name, {**setup, **more}, [])).answer
+        told = broken().run(Case(level_of(setup), {**setup, **more}, [])).answer
         assert told.refused is not None
         assert why in told.refused

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..engine import SAME
 from .releases import DISTRIBUTIONS, MODULES, OLDEST, RUNTIME, TORCH, recipes
 
 if TYPE_CHECKING:
@@ -18,28 +19,26 @@ __all__ = [
 VARIABLES: Final = ("LMCACHE_", "HF_")
 WORKER: Final = Path(__file__).with_name("worker") / "lmcache_engine.py"
 
-LEVELS: Final = ("engine", "offload")
+LEVELS: Final = ("engine", "l1", "offload")
 
 
 def environment(cache: Path) -> dict[str, str]:
     """Return what keeps LMCache the same in every run, off the network and silent."""
     return {
+        **SAME,
         "LMCACHE_LOG_LEVEL": "CRITICAL",
         "LMCACHE_TRACK_USAGE": "false",
-        "HF_HUB_OFFLINE": "1",
         "HF_HOME": str(cache),
-        "PYTHONHASHSEED": "0",
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
     }
 
 
 def cases(level: str) -> Cases | None:
     """Return what a level is hunted with."""
     from ..cases import Cases
-    from .levels import engine, offload
+    from .levels import engine, l1, offload
 
     return {
         "engine": Cases(engine.profiles, engine.more_oracles, engine.traits),
+        "l1": Cases(l1.profiles, l1.more_oracles, l1.traits),
         "offload": Cases(offload.profiles, offload.more_oracles, offload.traits),
     }.get(level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..engine import SAME
 from .releases import DISTRIBUTIONS, MODULES, OLDEST, RUNTIME, TORCH, recipes
 
 if TYPE_CHECKING:
@@ -24,12 +25,9 @@ LEVELS: Final = ("scheduler", "hicache", "tree", "allocator")
 def environment(cache: Path) -> dict[str, str]:
     """Return what keeps SGLang the same in every run, off the network and silent."""
     return {
-        "HF_HUB_OFFLINE": "1",
-        "PYTHONHASHSEED": "0",
+        **SAME,
         "SGLANG_RUST_BUILD_MODE": "never",  # The wheel has its compiled parts.
         "TORCH_EXTENSIONS_DIR": str(cache / "extensions"),  # What it would compile; not in the user's own cache.
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..engine import SAME
 from .releases import DISTRIBUTIONS, MODULES, OLDEST, RUNTIME, TORCH, recipes
 
 if TYPE_CHECKING:
@@ -24,12 +25,9 @@ LEVELS: Final = ("scheduler", "manager", "pool")
 def environment(cache: Path) -> dict[str, str]:
     """Return what keeps Transformers the same in every run, off the network and silent."""
     return {
-        "HF_HUB_OFFLINE": "1",
+        **SAME,
         "HF_HOME": str(cache),  # Not the user's own: nothing there is ever needed.
-        "PYTHONHASHSEED": "0",  # Cancellations are kept in a set of names.
         "TRANSFORMERS_VERBOSITY": "critical",
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
     }
 
 

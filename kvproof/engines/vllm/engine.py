@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..engine import SAME
 from .releases import DISTRIBUTIONS, MODULES, OLDEST, RUNTIME, TORCH, recipes
 
 if TYPE_CHECKING:
@@ -25,13 +26,10 @@ LEVELS: Final = ("scheduler", "manager", "offload", "pool")
 def environment(cache: Path) -> dict[str, str]:
     """Return what keeps vLLM the same in every run, off the network and silent."""
     return {
-        "HF_HUB_OFFLINE": "1",
-        "PYTHONHASHSEED": "0",  # Or the root hash of prefixes is random.
+        **SAME,
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CACHE_ROOT": str(cache),  # What it learns of its models; not in the user's own cache.
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
     }
 
 

@@ -8,6 +8,10 @@ sys.path.insert(2, os.environ["KVPROOF_TEST_ADAPTERS"])
 import lmcache_engine
 from level import Refused
 from lmcache.v1.cache_engine import LMCacheEngine
+from lmcache.v1.distributed.error import L1Error
+from lmcache.v1.distributed.eviction_policy.lru import LRUEvictionPolicy
+from lmcache.v1.distributed.l1_manager import L1Manager
+from lmcache.v1.distributed.memory_manager import L1MemoryManager
 from lmcache.v1.memory_allocators.tensor_memory_allocator import TensorMemoryAllocator
 from lmcache.v1.memory_management import AddressManager, TensorMemoryObj
 from lmcache.v1.storage_backend.cache_policy.lru import LRUCachePolicy
@@ -66,7 +70,11 @@ def _clears_nothing(self, tokens=None, locations=None, request_configs=None) -> 
     return 0
 
 
-_get = StorageManager.batched_get
+def _deletes_all(self, keys: list, force: bool = False) -> dict:
+    return _delete(self, keys, force=True)
+
+
+_get, _delete = StorageManager.batched_get, L1Manager.delete
 _free, _allocate = AddressManager.free, AddressManager.allocate
 
 FAULTS = {
@@ -82,6 +90,12 @@ FAULTS = {
     "clears nothing": (LMCacheEngine, "clear", _clears_nothing),
     "any prefix": (ChunkedTokenDatabase, "_prefix_hash", _any_prefix),
     "the wrong way round": (StorageManager, "batched_get", _the_wrong_way_round),
+    "never given back": (L1MemoryManager, "free", lambda self, objects: L1Error.SUCCESS),
+    "never done": (L1Manager, "finish_read", lambda self, keys, read_locks=1: dict.fromkeys(keys, L1Error.SUCCESS)),
+    "deletes what is read": (L1Manager, "delete", _deletes_all),
+    "takes nothing": (LRUEvictionPolicy, "get_eviction_actions", lambda self, *args, **more: []),
+    "leaves all": (L1Manager, "clear", lambda self, force=False: None),
+    "drifted memory": (L1Manager, "is_key_evictable", lambda self, k: True),
     "drifted engine": (LMCacheEngine, "lookup_unpin", lambda self, request: None),
     "drifted": (LocalCPUBackend, "remove", lambda self, key: None),
     "never freed": (TensorMemoryAllocator, "free", lambda self, obj, kind=None: None),
@@ -94,7 +108,7 @@ def _broken(level: str):
         sound = {name: value for name, value in setup.items() if name != "fault"}
         for owner, name, right in _RIGHT:
             setattr(owner, name, right)
-        for module in filter(None, map(sys.modules.get, ("lmcache_setup", "lmcache_served"))):
+        for module in filter(None, map(sys.modules.get, ("lmcache_setup", "lmcache_served", "lmcache_l1_setup"))):
             module._problem.cache_clear()
         if "fault" in setup:
             owner, name, wrong = FAULTS[setup["fault"]]

@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 from ....judge.oracles.chunk_engine import ChunkEngineOracle
 from ....judge.record import Case, World
 from ...cases import Op
+from ...plays import drawn, weighted
 from ...traits import Traits, argument, operation, option
 
 __all__ = ["more_oracles", "profiles", "traits"]
-
-_WIDTH = 5
-"""Bytes of an operation: which, and four that its arguments are made of."""
 
 
 def more_oracles(_case: Case) -> Callable[[World], list[Any]]:
@@ -46,6 +44,7 @@ def traits(_release: str) -> Traits:
             operation("clear", "clear"),
             operation("abort", "abort"),
             argument("several requests in a pass", "begin", "count"),
+            argument("out of turn", "begin", "first"),
             argument("computed here", "arrive", "skip"),
         ),
         numbers={"units": (8, 12, 16, 24, 32, 48)},
@@ -57,13 +56,7 @@ def _cases(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Case]:
         "policy": st.sampled_from(["LRU", "LFU", "FIFO", "MRU"]),
         "units": st.sampled_from([8, 12, 16, 24, 32, 48]),
     }
-    setups = st.fixed_dictionaries(usual | more)
-    return st.builds(_case, setups, st.binary(min_size=_WIDTH * 4, max_size=_WIDTH * 40))
-
-
-def _case(setup: dict[str, Any], play: bytes) -> Case:
-    ends = range(_WIDTH, len(play) + 1, _WIDTH)
-    return Case("engine", setup, [_PLAYS[play[end - _WIDTH] % len(_PLAYS)](*play[end - 4 : end]) for end in ends])
+    return drawn("engine", st.fixed_dictionaries(usual | more), _PLAYS, most=40)
 
 
 def _prompt(a: int, b: int, c: int) -> dict[str, Any]:
@@ -78,13 +71,17 @@ def _arrive(a: int, b: int, c: int, d: int) -> Op:
     )
 
 
+def _begin(a: int, b: int, _c: int, _d: int) -> Op:
+    return "begin", ({"count": a % 3} if a % 3 else {}) | ({"first": b % 4} if b % 16 < 4 and b % 4 else {})
+
+
 def _clear(a: int, b: int, c: int, d: int) -> Op:
     return "clear", _prompt(a, b, c) if d % 2 else {}
 
 
-_OFTEN: list[tuple[int, Callable[[int, int, int, int], Op]]] = [
+_PLAYS = weighted(
     (24, _arrive),
-    (14, lambda a, _b, _c, _d: ("begin", {"count": a % 3} if a % 3 else {})),
+    (14, _begin),
     (10, lambda _a, _b, _c, _d: ("layer", {})),
     (14, lambda _a, _b, _c, _d: ("finish", {})),
     (3, lambda a, _b, _c, _d: ("abort", {"which": a % 4})),
@@ -92,5 +89,4 @@ _OFTEN: list[tuple[int, Callable[[int, int, int, int], Op]]] = [
     (2, lambda _a, _b, _c, _d: ("pump", {})),
     (1, lambda a, _b, _c, _d: ("freeze", {"on": a % 2})),
     (1, lambda _a, _b, _c, _d: ("drain", {})),
-]
-_PLAYS = [play for times, play in _OFTEN for _ in range(times)]
+)

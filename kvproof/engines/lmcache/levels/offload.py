@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from ....judge.oracles.chunk_backend import ChunkBackendOracle
 from ....judge.record import Case, World
 from ...cases import Op
+from ...plays import drawn, weighted
 from ...traits import Traits, argument, operation, option
 
 __all__ = ["more_oracles", "profiles", "traits"]
 
 _KEYS = 6
-_WIDTH = 4
-"""Bytes of an operation: which, and three that its arguments are made of."""
 
 
 def more_oracles(_case: Case) -> Callable[[World], list[Any]]:
@@ -61,13 +60,7 @@ def _cases(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Case]:
             st.just([4] * _KEYS), st.lists(st.sampled_from([4, 4, 3, 2, 1]), min_size=_KEYS, max_size=_KEYS)
         ),
     }
-    setups = st.fixed_dictionaries(usual | more)
-    return st.builds(_case, setups, st.binary(min_size=_WIDTH * 4, max_size=_WIDTH * 40))
-
-
-def _case(setup: dict[str, Any], play: bytes) -> Case:
-    ends = range(_WIDTH, len(play) + 1, _WIDTH)
-    return Case("offload", setup, [_PLAYS[play[end - _WIDTH] % len(_PLAYS)](*play[end - 3 : end]) for end in ends])
+    return drawn("offload", st.fixed_dictionaries(usual | more), _PLAYS, most=40)
 
 
 def _some(a: int, b: int) -> dict[str, Any]:
@@ -75,23 +68,22 @@ def _some(a: int, b: int) -> dict[str, Any]:
     return {"keys": [(a + n) % _KEYS for n in range(1 + b % 3)]}
 
 
-def _store(a: int, b: int, c: int) -> Op:
+def _store(a: int, b: int, c: int, _d: int) -> Op:
     return "store", _some(a, b) | ({"later": 1} if c % 4 == 0 else {})
 
 
-def _lookup(a: int, b: int, c: int) -> Op:
+def _lookup(a: int, b: int, c: int, _d: int) -> Op:
     return "lookup", _some(a, b) | ({"remove": 1} if c % 32 == 0 else {})
 
 
-_OFTEN: list[tuple[int, Callable[[int, int, int], Op]]] = [
+_PLAYS = weighted(
     (24, _store),
-    (12, lambda a, _b, _c: ("put", {"which": a % 4})),
+    (12, lambda a, _b, _c, _d: ("put", {"which": a % 4})),
     (16, _lookup),
-    (8, lambda a, _b, _c: ("load", {"which": a % 4})),
-    (8, lambda a, _b, _c: ("loaded", {"which": a % 4})),
-    (10, lambda a, _b, _c: ("unpin", {"which": a % 4})),
-    (3, lambda a, b, _c: ("remove", _some(a, b))),
-    (2, lambda _a, _b, _c: ("clear", {})),
-    (1, lambda _a, _b, _c: ("drain", {})),
-]
-_PLAYS = [play for times, play in _OFTEN for _ in range(times)]
+    (8, lambda a, _b, _c, _d: ("load", {"which": a % 4})),
+    (8, lambda a, _b, _c, _d: ("loaded", {"which": a % 4})),
+    (10, lambda a, _b, _c, _d: ("unpin", {"which": a % 4})),
+    (3, lambda a, b, _c, _d: ("remove", _some(a, b))),
+    (2, lambda _a, _b, _c, _d: ("clear", {})),
+    (1, lambda _a, _b, _c, _d: ("drain", {})),
+)

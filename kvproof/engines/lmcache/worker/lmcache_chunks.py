@@ -45,18 +45,22 @@ class ChunkLevel(Level):
     def pool(self, held: list) -> dict:
         """The state of the backend's memory; ``held``: who holds an object, by the calls that were made."""
         ref, free, number = self._memory.state(held)
-        cached = []
+        return {
+            "pools": {TIER: {"ref": ref, "free": free, "num_free": number, "cached": self.cached()}},
+            "holds": {TIER: [unit for obj in held for unit in self._memory.units(obj)]},
+        }
+
+    def cached(self) -> list[list]:
+        """What is cached, as a state has it."""
+        found = []
         for part, obj in self._backend.hot_cache.items():
             (n, size), first, units = self.place(part), getattr(part, "layer_id", 0), self._memory.units(obj)
-            cached += [
+            found += [
                 [n * CHUNK + i, first + g, [units[g * size + i]]]
                 for g in range(self._options.tensors)
                 for i in range(size)
             ]
-        return {
-            "pools": {TIER: {"ref": ref, "free": free, "num_free": number, "cached": cached}},
-            "holds": {TIER: [unit for obj in held for unit in self._memory.units(obj)]},
-        }
+        return found
 
     def tell_contents(self) -> None:
         """Tell what the cached objects hold, where it is not what was told last."""

@@ -14,6 +14,7 @@ def version() -> str:
 
 LEVELS = {
     "engine": Later("lmcache_requests", "EngineLevel"),
+    "l1": Later("lmcache_l1", "L1Level"),
     "offload": Later("lmcache_offload", "OffloadLevel"),
 }
 

@@ -94,10 +94,12 @@ class EngineLevel(ChunkLevel):
         return None
 
     def op_begin(self, args: dict):
-        """A pass begins: what was found of some requests is loaded, and the rest is computed."""
+        """A pass begins: what was found of some requests, in turn or not, is loaded, and the rest is computed."""
         ready = [request for request in self._waiting if request.hits is not None]
         if self._pass or not ready:
             return self.SKIPPED
+        first = args.get("first", 0) % len(ready)
+        ready = ready[first:] + ready[:first]
         self._pass, self._layer = ready[: 1 + args.get("count", 0) % 3], 0
         self._waiting = [request for request in self._waiting if request not in self._pass]
         args["requests"] = [request.name for request in self._pass]
