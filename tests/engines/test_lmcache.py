@@ -110,7 +110,7 @@ READ: Op = ("read", {"which": 0})
 EVICT: Op = ("evict", {})
 
 OF_L1: dict[str, tuple[list[Op], tuple[str, str]]] = {
-    "never given back": ([store(0), DONE, ("delete", {"keys": [0]})], ("P2", "ref_cnt and holders")),
+    "never given back": ([store(0), DONE, ("delete", {"keys": [0]})], ("P3", "counter of the free queue")),
     "never done": ([store(0), DONE, lookup(0), READ], ("P2", "ref_cnt and holders")),
     "deletes what is read": ([store(0), DONE, lookup(0), ("delete", {"keys": [0]})], ("P2", "ref_cnt and holders")),
     "takes nothing": ([store(0), DONE, EVICT], ("O12", "evicts nothing though it could")),
