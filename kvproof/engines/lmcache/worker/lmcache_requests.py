@@ -5,6 +5,8 @@ each request is computed behind it, and is stored; layer by layer, where chunks 
 another thread of the server may look up, clear, freeze.
 """
 
+from itertools import takewhile
+
 import torch
 from lmcache_chunks import ChunkLevel
 from lmcache_served import Options, made, run
@@ -274,7 +276,9 @@ class EngineLevel(ChunkLevel):
     def _begin_loading(self, request: _Request, mask: torch.Tensor) -> int:
         """Begin to load layers; the first one is on its way then."""
         parts = self._parts(request, int(len(mask) - mask.sum()), request.hits)
-        request.loading = [list(row) for row in zip(*parts, strict=True)]
+        # A load ends at the first chunk that is gone.
+        there = list(takewhile(lambda chunk: chunk[0] in self._backend.hot_cache, parts))
+        request.loading = [[chunk[layer] for chunk in there] for layer in range(self._options.layers)]
         request.retriever = self._engine.retrieve_layer(
             request.tokens[: request.hits], mask, kvcaches=request, slot_mapping=None, sync=True
         )
