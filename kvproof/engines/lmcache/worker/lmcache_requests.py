@@ -5,6 +5,7 @@ each request is computed behind it, and is stored; layer by layer, where chunks 
 another thread of the server may look up, clear, freeze.
 """
 
+from collections import Counter
 from itertools import takewhile
 
 import torch
@@ -287,8 +288,7 @@ class EngineLevel(ChunkLevel):
         return request.hits
 
     def _next_of_load(self, request: _Request) -> None:
-        """The load goes on. Each layer is taken once it is asked for; all are let go of after the last one, and their
-        pins with the end of the load."""
+        """The load goes on. Each layer is taken once it is asked for; all are let go of after the last one."""
         next(request.retriever)
         run(self._engine.storage_manager.loop)
         request.round += 1
@@ -298,8 +298,17 @@ class EngineLevel(ChunkLevel):
         elif request.round == self._options.layers + 1:
             request.held = []
         else:
-            loaded = {part for row in request.loading for part in row}
-            request.pins = [(part, obj) for part, obj in request.pins if part not in loaded]
+            self._end_load(request)
+
+    def _end_load(self, request: _Request) -> None:
+        """A load may let go of its lookup's pins or leave that to `lookup_unpin`; another's it may not."""
+        loaded = {part for row in request.loading for part in row}
+        pins = Counter(id(obj) for other in (*self._waiting, *self._pass) for _, obj in other.pins)
+        request.pins = [
+            (part, obj)
+            for part, obj in request.pins
+            if part not in loaded or obj is None or obj.meta.pin_count >= pins[id(obj)]
+        ]
 
     def _go_on(self) -> dict:
         """A layer: as `wait_for_layer_load` and `save_kv_layer` of the connector do."""
