@@ -51,7 +51,7 @@ class HostPart:
     def _under_copy(self, state: State, ghost: Ghost) -> Iterator[Violation]:
         """R10: what an unfinished copy reads or writes is free on neither tier."""
         free = {tier: set(pool.free or ()) for tier, pool in state.pools.items()}
-        for copy in ghost.copies.values():
+        for copy in ghost.copies.under_way.values():
             if copy.void:
                 continue
             for source_tier, source, tier, unit in copy.pairs:
