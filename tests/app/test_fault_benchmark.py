@@ -39,7 +39,7 @@ def planted_in(file: str) -> set[str]:
         and "FAULTS" in ast.unparse(node.targets[0])
     ]
     if tables:
-        return {key.value for key in tables[0].keys if isinstance(key, ast.Constant)}
+        return {str(key.value) for key in tables[0].keys if isinstance(key, ast.Constant)}
     names = [node.name for node in ast.walk(text) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     # Where each is a function by its own name, that is what it is called.
     return {*names, *(name.removeprefix("_").replace("_", " ") for name in names if name.startswith("_"))}

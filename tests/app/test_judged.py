@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from benchmarks.judged import checks, reached, table
 from kvproof.engines.catalog import ENGINES
@@ -14,7 +15,7 @@ DATA = json.loads((ROOT / "benchmarks/data/judged.json").read_text())
 WORLD = World([Group("full", 2)], {"device": Tier(3, 0)}, 2)
 
 
-def told(**pool: list[int]) -> Answer:
+def told(**pool: Any) -> Answer:
     """A run of one operation, whose state shows so much of the pool."""
     return Answer(
         1, WORLD, [Step("drain", {}, result={"left": 0, "pending": 0}, state=State({"device": PoolState(**pool)}))]
