@@ -151,39 +151,39 @@ FINDINGS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
          arrive((1, 5)), BEGIN],
         ("P2", "ref_cnt and holders"),
     ),
-    "finding L-a": (
+    "finding 42": (
         {**WHOLE, "layers": 1}, [*SERVED, ("clear", {"runs": [[1, 4]]})], ("P11", "what is cleared is gone")
     ),
-    "finding L-b": (
+    "finding 43": (
         {**WHOLE, "layers": 1}, [*SERVED, arrive((1, 5)), arrive((1, 5)), BEGIN, FINISH],
         ("P2", "ref_cnt and holders"),
     ),
-    "finding L-c": (
+    "finding 44": (
         {**WHOLE, "layers": 1}, [*SERVED, arrive((1, 5)), arrive((2, 8)), arrive((1, 5))], ("L2", "exception")
     ),
-    "finding L-d": ({**WHOLE, "layers": 2}, [arrive((1, 4)), BEGIN, LAYER, LAYER, arrive((1, 4))],
+    "finding 45": ({**WHOLE, "layers": 2}, [arrive((1, 4)), BEGIN, LAYER, LAYER, arrive((1, 4))],
         ("P2", "ref_cnt and holders"),
     ),
-    "finding L-e": ({**WHOLE, "layers": 1}, [("freeze", {"on": 1}), arrive((1, 4))], ("L2", "exception")),
-    "finding L-f": (
+    "finding 46": ({**WHOLE, "layers": 1}, [("freeze", {"on": 1}), arrive((1, 4))], ("L2", "exception")),
+    "finding 47": (
         {**WHOLE, "prefetch": True}, [*SERVED, arrive((1, 5)), BEGIN, FINISH], ("P2", "negative ref_cnt")
     ),
-    "finding L-g": (
+    "finding 48": (
         {**WHOLE, "prefetch": True}, [*SERVED, arrive((1, 9), skip=4), BEGIN], ("P2", "ref_cnt and holders")
     ),
-    "finding L-h": (
+    "finding 49": (
         L1, [("prefetch", {"keys": [0]}), store(0), DONE, DONE, READ], ("P5", "an entry is lost")
     ),
-    "finding L-i": (
+    "finding 50": (
         {**L1, "ratio": 0.2},
         [("prefetch", {"keys": [0]}), store(0), ("finish", {"which": 1}), store(1), ("finish", {"which": 1}), EVICT],
         ("O12", "evicts nothing though it could"),
     ),
-    "finding L-j": (
+    "finding 51": (
         L1, [("prefetch", {"keys": [0]}), store(0), DONE, READ, ("tick", {"hundreds": 6}), EVICT],
         ("O12", "evicts nothing though it could"),
     ),
-    "finding L-j, cleared": (
+    "finding 51, cleared": (
         L1,
         [("prefetch", {"keys": [0]}), store(0), ("finish", {"which": 1}), ("clear", {}), ("tick", {"hundreds": 6}),
          EVICT],
