@@ -70,7 +70,10 @@ def test_an_entry_names_what_there_is(engine: str, fault: Fault) -> None:
 )
 def test_what_is_planted_there_is_all_here(file: str) -> None:
     here = {fault.planted.partition(":")[2] for _, fault in ENTRIES if fault.planted.startswith(f"tests/{file}:")}
-    assert planted_in(f"tests/{file}") - here == {"drifted"}  # Of a release that is refused.
+    missing = planted_in(f"tests/{file}") - here
+    assert {
+        name for name in missing if not name.startswith("drifted")
+    } == set()  # Those are of releases that are refused.
 
 
 def test_what_was_found_in_releases_is_all_here() -> None:
