@@ -8,6 +8,7 @@ same property stands, facts of these names are shown first (`hints.py`).
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -130,11 +131,11 @@ class Deciding:
 
     def decide(self, ladder: Sequence[Attempt] = LADDER) -> None:
         """Try to prove every goal, by the ladder."""
+        if self.proofs is not None:
+            self._recall(self.proofs)
         if self.solver == "cvc5":
             self._ask_cvc5()
             return
-        if self.proofs is not None:
-            self._recall(self.proofs)
         self._as_sketched()
         for _ in self.at_first():
             pass
@@ -165,12 +166,15 @@ class Deciding:
         return known
 
     def _recall(self, proofs: Proofs) -> None:
-        """What follows here as it followed before: the same goal, with the same facts at hand."""
+        """What follows here as it followed before: the same goal, with the same facts at hand.
+
+        Some of it is asked again all the same, as if nothing were known.
+        """
         for decision in self.decisions:
             started = time.process_time()
             for core in proofs.cores(self._digest(decision.goal)):
                 facts = self._at_hand(decision.goal, core)
-                if facts is not None and self._is_believed(decision.goal, facts):
+                if facts is not None and random.random() >= SAMPLE:
                     decision.is_proved, decision.core, decision.is_recalled = True, facts, True
                     self.hints.learn(decision.goal, facts)
                     break
@@ -186,13 +190,6 @@ class Deciding:
             found.append(fact)
         return found
 
-    @staticmethod
-    def _is_believed(goal: Goal, facts: Sequence[Fact]) -> bool:
-        """Some of what is recalled is asked again."""
-        if random.random() >= SAMPLE:
-            return True
-        return ask(Question([f.formula for f in facts], goal.formula), Way(depth=6), seconds=1.0) is not None
-
     def _as_sketched(self) -> None:
         """What follows as it followed once."""
         for decision, sketch in zip(self.decisions, self.sketches, strict=False):
@@ -202,8 +199,11 @@ class Deciding:
     def follow(self, decision: Decision, sketch: Sketch) -> None:
         """Ask for one goal with the facts, and in the way, that a sketch names."""
         started = time.process_time()
-        facts = [f for label in sketch.needs for f in self.slices.labelled(decision.goal, label)]
-        self._ask([decision], facts, WAYS[sketch.way], started)
+        self._ask([decision], self._sketched(decision.goal, sketch), WAYS[sketch.way], started)
+
+    def _sketched(self, goal: Goal, sketch: Sketch) -> list[Fact]:
+        """The facts that a sketch names, of those that are known where the goal stands."""
+        return [f for label in sketch.needs for f in self.slices.labelled(goal, label)]
 
     def be_patient(self, decision: Decision) -> None:
         """Ask for one goal in many ways, with time of its own for it."""
@@ -272,14 +272,22 @@ class Deciding:
         return Question([f.formula for f in facts], goal.formula, goal.branches)
 
     def _ask_cvc5(self) -> None:
-        """Every goal, with few facts and with all of them."""
-        for decision in self.decisions:
+        """Every goal: with what its proof by Z3 needed, where that is known, with few facts, and with all of them."""
+        for decision, sketch in itertools.zip_longest(self.decisions, self.sketches):
+            if sketch is not None:
+                self._ask_cvc5_of(decision, self._sketched(decision.goal, sketch))
             for level in (0, 1, 2, NEARBY, EVERYTHING):
                 if decision.is_proved or decision.seconds >= self.seconds:
                     break
-                started = time.process_time()
-                facts = self.slices.facts([decision.goal], level)
-                question = Question([f.formula for f in facts], decision.goal.formula)
-                left = self.seconds - decision.seconds
-                decision.is_proved = is_trivial(question.goal) or ask_cvc5(question, seconds=left)
-                decision.seconds += time.process_time() - started
+                self._ask_cvc5_of(decision, self.slices.facts([decision.goal], level))
+
+    def _ask_cvc5_of(self, decision: Decision, facts: Sequence[Fact]) -> None:
+        """Whether the goal follows from these facts, in cvc5's opinion."""
+        if decision.is_proved:
+            return
+        started = time.process_time()
+        question = Question([f.formula for f in facts], decision.goal.formula)
+        left = self.seconds - decision.seconds
+        decision.is_proved = is_trivial(question.goal) or ask_cvc5(question, seconds=left)
+        decision.core = [*facts] if decision.is_proved else None
+        decision.seconds += time.process_time() - started

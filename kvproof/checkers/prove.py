@@ -94,10 +94,10 @@ def prove(
 class How:
     """How is proved.
 
-    ``timeout`` bounds one obligation, in seconds of computing; ``proofs`` is what was proved before (none: what is
-    proved now serves within this run only). ``perturbed`` gives Z3 other random seeds and other numbers of terms, by
-    which it breaks ties: no verdict may depend on them (`benchmarks/prove_stability.py`). ``sketching``: sketches that
-    are there are left aside, and new ones made (`sketches.py`).
+    ``timeout`` bounds one obligation, in seconds of computing; ``proofs`` is what Z3 has proved before (none: what is
+    proved now serves within this run only; so does what cvc5 proves). ``perturbed`` gives Z3 other random seeds and
+    other numbers of terms, by which it breaks ties: no verdict may depend on them (`benchmarks/prove_stability.py`).
+    ``sketching``: sketches that are there are left aside, and new ones made (`sketches.py`).
     """
 
     solver: Solver = "z3"
@@ -122,7 +122,9 @@ def prove_machines(
     ``apart``: then an interruption ends it at once. (Here Python may lose it, in a destructor of a formula.)
     """
     with tempfile.TemporaryDirectory() as folder, heap_at_rest():
-        proofs = how.proofs or (Proofs(Path(folder, "proofs.sqlite")) if how.solver == "z3" else None)
+        # What Z3 has proved is no opinion of cvc5's.
+        kept = how.proofs if how.solver == "z3" else None
+        proofs = kept or Proofs(Path(folder, "proofs.sqlite"))
         work = _Work([*machines], replace(how, proofs=proofs), only)
         reports = [_begun(Model.of(machine)) for machine in machines]
         tasks = [(number, place) for number in range(len(machines)) for place in work.places(number)]

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import z3
 
-from kvproof.checkers import deciding, records
+from kvproof.checkers import deciding, records, vacuity
 from kvproof.checkers import proofs as proofs_module
 from kvproof.checkers import prove as prove_module
 from kvproof.checkers.obligations import COROLLARIES, INITIALLY, problems_of
 from kvproof.checkers.proofs import Proofs, StoreError, digest_of, place_digest
-from kvproof.checkers.prove import ProveReport, prove
+from kvproof.checkers.prove import How, ProveReport, prove, prove_machines
 from kvproof.checkers.records import Record
+from kvproof.checkers.solvers import Question, Way, ask
 from kvproof.cli import main as cli
 from kvproof.harness.machines import find_machine
 from kvproof.machine import (
@@ -51,7 +52,7 @@ SHARE = "SAMPLE"
 
 def sampled(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     """So much of what is found is asked again."""
-    for module in (records, deciding):
+    for module in (records, deciding, vacuity):
         monkeypatch.setattr(module, SHARE, share)
 
 
@@ -117,6 +118,15 @@ def test_what_z3_proved_is_not_believed_of_cvc5(proofs: Proofs) -> None:
     report = prove(shelf(), proofs=proofs, jobs=1, solver="cvc5")
     assert report.recalled == 0
     assert report.holds
+
+
+def test_what_cvc5_proved_of_one_machine_it_is_not_asked_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a run: from run to run nothing of it is kept."""
+    pytest.importorskip("cvc5")
+    first, second = prove_machines([shelf(), shelf(added=1)], How(solver="cvc5"), jobs=1)
+    assert first.holds
+    assert first.recalled == 0
+    assert second.recalled > 0
 
 
 # ------------------------------------------------------------------------------------------------ something has changed
@@ -426,19 +436,17 @@ def test_some_of_what_is_found_is_asked_again(
     drawn = iter([0.4, 0.6] * 1000)
     for module in (records, deciding):
         monkeypatch.setattr(module.random, "random", lambda: next(drawn))
-    checked: list[bool] = []
-    believed = deciding.Deciding._is_believed
+    questions: list[Question] = []
 
-    def noted(*given: Any) -> bool:
-        checked.append(believed(*given))
-        return checked[-1]
+    def noted(question: Question, way: Way, **more: Any) -> tuple[int, ...] | None:
+        questions.append(question)
+        return ask(question, way, **more)
 
-    monkeypatch.setattr(deciding.Deciding, "_is_believed", staticmethod(noted))
+    monkeypatch.setattr(deciding, "ask", noted)
     report = again(shelf(), proofs)
     assert report.holds
     assert 0 < len(asked) < len(PLACES)
-    assert checked
-    assert all(checked)
+    assert questions
     assert 0 < report.recalled < len(report.obligations)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvproof.checkers import deciding, records
+from kvproof.checkers import deciding, records, vacuity
 from kvproof.checkers.counterexample import Counterexample, Search
 from kvproof.checkers.deciding import QUICK, Deciding
 from kvproof.checkers.obligations import problems_of
@@ -107,7 +107,7 @@ def recalled(machine: type[Machine], place: str, proofs: Proofs) -> set[str]:
 @pytest.fixture(autouse=True)
 def nothing_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found in the store is believed: by chance some of it is asked again."""
-    for module in (records, deciding):
+    for module in (records, deciding, vacuity):
         monkeypatch.setattr(module, "SAMPLE", 0.0)
 
 
