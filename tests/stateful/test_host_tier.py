@@ -33,7 +33,7 @@ def test_a_right_host_tier_stays_silent(kind: type[BlockManager]) -> None:
     fuzzed = fuzz_manager(kind, examples=120, seconds=60)
     assert fuzzed.broken == {}
     assert fuzzed.report.activity.external_tokens
-    mirror = {f"M{n}" for n in range(1, 5)}
+    mirror = {f"M{n}" for n in range(1, 7)}
     asynchronous = {"O9"}
     assert {*fuzzed.unjudged} == {"P4"} | (mirror if kind is example.TestOffload else asynchronous)
 
