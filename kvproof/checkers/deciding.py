@@ -196,10 +196,10 @@ class Deciding:
             if sketch is not None and not decision.is_proved:
                 self.follow(decision, sketch)
 
-    def follow(self, decision: Decision, sketch: Sketch) -> None:
+    def follow(self, decision: Decision, sketch: Sketch, seed: int = 0) -> None:
         """Ask for one goal with the facts, and in the way, that a sketch names."""
         started = time.process_time()
-        self._ask([decision], self._sketched(decision.goal, sketch), WAYS[sketch.way], started)
+        self._ask([decision], self._sketched(decision.goal, sketch), replace(WAYS[sketch.way], seed=seed), started)
 
     def _sketched(self, goal: Goal, sketch: Sketch) -> list[Fact]:
         """The facts that a sketch names, of those that are known where the goal stands."""

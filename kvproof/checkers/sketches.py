@@ -12,7 +12,6 @@ that extends another uses that one's too. They are parsed and bounded as everyth
 from __future__ import annotations
 
 import inspect
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import msgspec
 
 from ..machine import Machine
 from ..machine.execution import Goal
+from .slices import without_lines
 from .solvers import Way
 
 __all__ = ["WAYS", "Sketch", "SketchError", "Sketches", "file_for", "named"]
@@ -48,7 +48,7 @@ class SketchError(Exception):
 
 
 class Sketch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a goal was proved: the labels of the facts that it needed, and the way (an index into `WAYS`)."""
+    """How a goal was proved: the labels of the facts that it needed (without lines), and the way (as in `WAYS`)."""
 
     needs: tuple[str, ...]
     way: Annotated[int, msgspec.Meta(ge=0, lt=len(WAYS))] = 0
@@ -77,24 +77,18 @@ class Sketches:
     def at(self, place: str, goals: Iterable[Goal]) -> Iterator[Sketch | None]:
         """The sketch of each goal of a place, in their order."""
         for name, number in named(goals):
-            yield next((s for written in self.files if (s := _nth(written, place, name, number)) is not None), None)
-
-
-def _nth(written: Written, place: str, name: str, number: int) -> Sketch | None:
-    found = written.get(place, {}).get(name, ())
-    return found[number] if number < len(found) else None
+            # The nearest machine that says anything of the name: a base's loops need not be this one's.
+            found: Sequence[Sketch | None] = next((w[place][name] for w in self.files if name in w.get(place, {})), ())
+            yield found[number] if number < len(found) else None
 
 
 def named(goals: Iterable[Goal]) -> Iterator[tuple[str, int]]:
-    """The name of each goal without the lines of files, which change with every edit; and which of that name it is."""
+    """The name of each goal, without the lines of files; and which of that name it is."""
     seen: Counter[str] = Counter()
     for goal in goals:
-        name = _LINE.sub("", goal.name)
+        name = without_lines(goal.name)
         yield name, seen[name]
         seen[name] += 1
-
-
-_LINE = re.compile(r" at [^\s:]+\.py:\d+")
 
 
 def file_for(machine: type[Machine]) -> Path | None:

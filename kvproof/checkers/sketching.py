@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 from .deciding import Deciding, Decision
 from .sketches import WAYS, Sketch, named
+from .slices import without_lines
 
 __all__ = ["sketched"]
 
 SLOW = 0.02
 """Seconds from which on even what was proved at the first try is worth a sketch."""
+
+SEEDS = (0, 1, 2, 3)
+"""A way has to do with all of these: what is found by luck is not found again."""
 
 SWIFT = 0.006
 """Seconds that are fast enough: no other way is looked for."""
@@ -31,7 +35,7 @@ def _sketch(deciding: Deciding, decision: Decision) -> Sketch | None:
     """What was needed, in the way in which it is proved soonest; None: in no way sooner than without."""
     if not decision.is_proved or decision.core is None:
         return None
-    needs = tuple(sorted({fact.label for fact in decision.core}))
+    needs = tuple(sorted({without_lines(fact.label) for fact in decision.core}))
     best: tuple[float, Sketch] | None = None
     for seconds, sketch in _tried(deciding, decision, needs):
         if best is None or seconds < best[0]:
@@ -42,9 +46,12 @@ def _sketch(deciding: Deciding, decision: Decision) -> Sketch | None:
 
 
 def _tried(deciding: Deciding, decision: Decision, needs: tuple[str, ...]) -> Iterator[tuple[float, Sketch]]:
-    """In which ways the goal follows from this, and in what time."""
+    """In which ways the goal follows from this, whatever the seed; and the longest time that it took."""
     for way in range(len(WAYS)):
-        trial = Decision(decision.goal)
-        deciding.follow(trial, Sketch(needs, way))
-        if trial.is_proved:
-            yield trial.seconds, Sketch(needs, way)
+        trials = [Decision(decision.goal) for _ in SEEDS]
+        for trial, seed in zip(trials, SEEDS, strict=True):
+            deciding.follow(trial, Sketch(needs, way), seed)
+            if not trial.is_proved:
+                break
+        else:
+            yield max(trial.seconds for trial in trials), Sketch(needs, way)

@@ -7,6 +7,7 @@ hardly ever lost.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence, Set
 
@@ -14,7 +15,7 @@ from ..machine.execution import Goal
 from ..machine.knowledge import Fact
 from .obligations import Problems
 
-__all__ = ["EVERYTHING", "FARTHER", "NEARBY", "Slices"]
+__all__ = ["EVERYTHING", "FARTHER", "NEARBY", "Slices", "without_lines"]
 
 FARTHER = 3
 """The level at which two steps are gone over what was learned on the way."""
@@ -53,13 +54,13 @@ class Slices:
         return facts
 
     def labelled(self, goal: Goal, label: str) -> list[Fact]:
-        """What is known under this label where the goal stands."""
+        """What is known under this label where the goal stands, whatever line the label names."""
         labels = self._labels.get(id(goal.context))
         if labels is None:
             labels = self._labels[id(goal.context)] = {}
             for fact in self.known(goal):
-                labels.setdefault(fact.label, []).append(fact)
-        return [*labels.get(label, ()), *self.problems.ends_in(frozenset([label]))]
+                labels.setdefault(without_lines(fact.label), []).append(fact)
+        return [*labels.get(without_lines(label), ()), *self.problems.ends_in(frozenset([label]))]
 
     def facts(self, goals: Sequence[Goal], level: int, lemmas: Sequence[Fact] = ()) -> list[Fact]:
         """What is shown, for these goals, which stand in one context, of what is known there and of the lemmas."""
@@ -114,6 +115,14 @@ class Slices:
         names = wanted - self._parameters
         near = wanted.union(*[f.symbols for f in known if f.about & names])
         return [f for f in known if f.about & names or f.symbols <= near or (f.subjects and f.subjects <= near)]
+
+
+def without_lines(text: str) -> str:
+    """A name without the lines of files, which change with every edit."""
+    return _LINE.sub("", text)
+
+
+_LINE = re.compile(r" at [^\s:]+\.py:\d+")
 
 
 def _wanted(goals: Sequence[Goal]) -> frozenset[str]:
