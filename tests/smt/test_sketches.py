@@ -21,37 +21,24 @@ from kvproof.machine import Machine, Model
 from kvproof.machine.universe import Unbounded
 from tests.app.hostile import refusal, run
 
-MACHINE = '''
-from kvproof.machine import Bool, Machine, Map, Sort, action, invariant
+MACHINE = """
+from tests.smt.test_hints import Doubtful as Base
 
 
-class Thing(Sort): ...
+class Doubtful(Base):
+    pass
+"""
+
+MENDED = """
+from kvproof.machine import action
+from tests.smt.test_hints import Doubtful as Base, Thing
 
 
-class Doubtful(Machine):
-    """`kept` follows from `low`; `free` from nothing."""
-
-    low: Map[Bool] = Map(Thing, to=Bool)
-    kept: Map[Bool] = Map(Thing, to=Bool)
-    free: Map[Bool] = Map(Thing, to=Bool)
-
-    @invariant("H1")
-    def kept_is_low(self, t: Thing) -> Bool:
-        return ~self.kept[t] | self.low[t]
-
-    @invariant("H2")
-    def nothing_is_free(self, t: Thing) -> Bool:
-        return ~self.free[t]
-
-    @action("H1")
-    def keep(self, t: Thing) -> None:
-        self.require(self.low[t])
-        self.kept[t] = True
-
+class Doubtful(Base):
     @action("H2")
     def let_go(self, t: Thing) -> None:
-        self.free[t] = self.kept[t]
-'''
+        self.free[t] = False
+"""
 
 
 @pytest.fixture
@@ -157,7 +144,7 @@ def test_a_sketch_shows_what_it_names_and_no_more(monkeypatch: pytest.MonkeyPatc
 
 def test_the_command_writes_and_removes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "doubtful.py"
-    file.write_text(MACHINE.replace("self.free[t] = self.kept[t]", "self.free[t] = False"))
+    file.write_text(MENDED)
     stale = tmp_path / "sketches" / "Doubtful.json"
     stale.parent.mkdir()
     stale.write_text("not JSON")
