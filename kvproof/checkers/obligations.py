@@ -124,6 +124,8 @@ def initially(model: Model, universe: Unbounded) -> Problems:
     state = symbolic.first()
     context = Context(None, of_first_state(symbolic, state))
     goals = [g for prop in model.inductive for g in _claims(symbolic, prop, state, context)]
+    # What the machine says of its first state is asked of that state: its values have to be values before.
+    context = Context(None, of_first_state(symbolic, state, promised=False))
     for name, (keys, term) in model.inits.items():
         line, symbols = (model.maps | model.queues)[name].line, symbolic.symbols(term, state)
         if name in model.maps and (fitting := _first_value_fits(symbolic, name, keys, term, state)) is not True:

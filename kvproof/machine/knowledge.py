@@ -202,12 +202,12 @@ def rested(symbolic: Symbolic, state: Snapshot, moment: str) -> list[tuple[str, 
     return facts
 
 
-def of_first_state(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
-    """Everything that is known of a first state."""
-    return [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state)]
+def of_first_state(symbolic: Symbolic, state: Snapshot, *, promised: bool = True) -> list[Fact]:
+    """Everything that is known of a first state; without ``promised``, not what the machine says of it itself."""
+    return [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state, promised=promised)]
 
 
-def first_values(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
+def first_values(symbolic: Symbolic, state: Snapshot, *, promised: bool = True) -> list[Fact]:
     """What is known of the first state.
 
     That first values have their types is known where their texts say so; of others it has to be proved.
@@ -232,7 +232,7 @@ def first_values(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
             return symbolic.universe.quantify("forall", kinds, start)
 
         facts.append(Fact(f"{name} at first", has.symbols | symbolic.symbols(term, state), build))
-    for prop in model.of_kind("initially"):
+    for prop in model.of_kind("initially") if promised else ():
         facts += _claims(symbolic, prop, state, "")
     return [*facts, *counting(symbolic, state, ""), *same_members(symbolic, state)]
 

@@ -23,6 +23,7 @@ from kvproof.machine import (
     exists,
     forall,
     implies,
+    initially,
     invariant,
     ite,
     none,
@@ -627,6 +628,40 @@ class PositiveWeights(Machine):
     @step("X", of="add")
     def all_of_it_counts(self, before: PositiveWeights, b: Block, n: Int) -> Bool:
         return self.total.value == before.total.value + n
+
+
+@false("(initially)")
+class SaysThatItFits(Base):
+    """A first value has to be an element: what the machine says of its first state is asked of that state only."""
+
+    limit = Param(to=Int)
+    at = Scalar(to=Place, init=lambda m: m.limit.value)
+
+    @initially("X")
+    def it_fits(self) -> Bool:
+        return self.limit.value >= 0
+
+    @action("X")
+    def stay(self) -> None:
+        self.at.value = self.at.value
+
+
+@true
+class IsAssumedToFit(Base):
+    limit = Param(to=Int)
+    at = Scalar(to=Place, init=lambda m: m.limit.value)
+
+    @assume("X")
+    def it_fits(self) -> Bool:
+        return self.limit.value == 0
+
+    @action("X")
+    def stay(self) -> None:
+        self.at.value = self.at.value
+
+    @invariant("X")
+    def it_stays(self) -> Bool:
+        return self.at.value == 0
 
 
 @false("two_are_one")
