@@ -14,7 +14,17 @@ from functools import partial
 from ..machine.execution import Goal, Run
 from ..machine.fitting import may_be_none, may_misfit
 from ..machine.formulas import Formula, limplies, lnot
-from ..machine.knowledge import Context, Fact, background, counting, invariants, of_first_state, of_parameters, rested
+from ..machine.knowledge import (
+    Context,
+    Fact,
+    background,
+    counting,
+    invariants,
+    of_first_values,
+    of_parameters,
+    rested,
+    said_of_first_state,
+)
 from ..machine.knowledge import typing as types_of
 from ..machine.mistakes import Line
 from ..machine.model import Model, Property
@@ -122,16 +132,16 @@ def initially(model: Model, universe: Unbounded) -> Problems:
     """The first state satisfies the inductive invariants, and first values are what their types say."""
     symbolic = Symbolic(model, universe)
     state = symbolic.first()
-    context = Context(None, of_first_state(symbolic, state))
+    # What the machine says of its first state is said of a state: its values have to be values before.
+    values = Context(None, of_first_values(symbolic, state))
+    context = Context(values, said_of_first_state(symbolic, state))
     goals = [g for prop in model.inductive for g in _claims(symbolic, prop, state, context)]
-    # What the machine says of its first state is asked of that state: its values have to be values before.
-    context = Context(None, of_first_state(symbolic, state, promised=False))
     for name, (keys, term) in model.inits.items():
         line, symbols = (model.maps | model.queues)[name].line, symbolic.symbols(term, state)
         if name in model.maps and (fitting := _first_value_fits(symbolic, name, keys, term, state)) is not True:
-            goals.append(_goal(f"the first value of {name} is one", "", context, line, fitting, symbols))
+            goals.append(_goal(f"the first value of {name} is one", "", values, line, fitting, symbols))
         if (formula := have_values(symbolic, [term], keys, state)) is not True:
-            goals.append(_goal(f"the first value of {name} has a value", "", context, line, formula, symbols))
+            goals.append(_goal(f"the first value of {name} has a value", "", values, line, formula, symbols))
     return Problems(symbolic, goals, state)
 
 

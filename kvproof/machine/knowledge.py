@@ -27,11 +27,12 @@ __all__ = [
     "bounded",
     "compared",
     "counting",
-    "first_values",
     "invariants",
     "of_first_state",
+    "of_first_values",
     "of_parameters",
     "rested",
+    "said_of_first_state",
     "same_members",
     "typing",
 ]
@@ -202,13 +203,23 @@ def rested(symbolic: Symbolic, state: Snapshot, moment: str) -> list[tuple[str, 
     return facts
 
 
-def of_first_state(symbolic: Symbolic, state: Snapshot, *, promised: bool = True) -> list[Fact]:
-    """Everything that is known of a first state; without ``promised``, not what the machine says of it itself."""
-    return [*background(symbolic), *of_parameters(symbolic), *first_values(symbolic, state, promised=promised)]
+def of_first_state(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
+    """Everything that is known of a first state."""
+    return [*of_first_values(symbolic, state), *said_of_first_state(symbolic, state)]
 
 
-def first_values(symbolic: Symbolic, state: Snapshot, *, promised: bool = True) -> list[Fact]:
-    """What is known of the first state.
+def of_first_values(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
+    """What is known of first values, before the machine says more of the state that they are."""
+    return [*background(symbolic), *of_parameters(symbolic), *_first_values(symbolic, state)]
+
+
+def said_of_first_state(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
+    """What the machine says of its first state."""
+    return [f for prop in symbolic.model.of_kind("initially") for f in _claims(symbolic, prop, state, "")]
+
+
+def _first_values(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
+    """What is known of the values themselves.
 
     That first values have their types is known where their texts say so; of others it has to be proved.
     """
@@ -232,8 +243,6 @@ def first_values(symbolic: Symbolic, state: Snapshot, *, promised: bool = True) 
             return symbolic.universe.quantify("forall", kinds, start)
 
         facts.append(Fact(f"{name} at first", has.symbols | symbolic.symbols(term, state), build))
-    for prop in model.of_kind("initially") if promised else ():
-        facts += _claims(symbolic, prop, state, "")
     return [*facts, *counting(symbolic, state, ""), *same_members(symbolic, state)]
 
 

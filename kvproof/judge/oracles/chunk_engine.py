@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from ..ghost import Ghost
-from ..record import Step, World
+from ..record import State, Step, World
 from ..violation import Violation
-from .chunk_backend import Chunk, chunks, evicted, parted
+from .chunks import Chunk, ChunkOracle, evicted, parted
 
 __all__ = ["ChunkEngineOracle"]
 
@@ -13,19 +12,17 @@ _ENDING = ("layer", "finish", "drain", "clear", "reset")
 """Operations after which chunks may be gone."""
 
 
-class ChunkEngineOracle:
+class ChunkEngineOracle(ChunkOracle):
     """Judges a run of the level ``engine`` of LMCache, by the state before each operation and the one after it."""
 
     def __init__(self, world: World) -> None:
+        super().__init__()
         self._groups = len(world.groups)
-        self._before: dict[int, Chunk] = {}
 
-    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+    def judged(
+        self, step: Step, state: State, before: dict[int, Chunk], after: dict[int, Chunk]
+    ) -> Iterator[Violation]:
         """Yield what is wrong with an answer and with what has gone."""
-        if step.error is not None or step.state is None or step.skipped:
-            return
-        before, after = self._before, chunks(step.state)
-        self._before = after
         if step.op == "arrive":
             yield from self._found(step, before)
         elif step.op == "clear":
@@ -37,7 +34,7 @@ class ChunkEngineOracle:
         gone = [] if step.op in _ENDING else sorted(before.keys() - after.keys())
         if gone:
             yield Violation("P5", "an entry is lost", f"chunk {gone[0]} was there, and is gone after {step.op}")
-        if not step.state.running:
+        if not state.running:
             yield from parted(after, self._groups)
 
     def _found(self, step: Step, before: dict[int, Chunk]) -> Iterator[Violation]:

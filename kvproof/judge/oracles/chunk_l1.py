@@ -6,10 +6,9 @@ there is something, and that what was stored is there until it is taken away, is
 
 from collections.abc import Iterator
 
-from ..ghost import Ghost
-from ..record import Step, World
+from ..record import State, Step, World
 from ..violation import Violation
-from .chunk_backend import Chunk, chunks
+from .chunks import Chunk, ChunkOracle
 
 __all__ = ["ChunkL1Oracle"]
 
@@ -17,20 +16,18 @@ _ENDING = ("evict", "delete", "clear", "reset")
 """Operations after which what was stored may be gone."""
 
 
-class ChunkL1Oracle:
+class ChunkL1Oracle(ChunkOracle):
     """Judges a run of the level ``l1`` of LMCache, by the state before each operation and the one after it."""
 
     def __init__(self, _world: World) -> None:
-        self._before: dict[int, Chunk] = {}
+        super().__init__()
         self._stored: set[int] = set()
         """Keys whose store has succeeded, and that nobody has taken away since."""
 
-    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+    def judged(
+        self, step: Step, _state: State, before: dict[int, Chunk], after: dict[int, Chunk]
+    ) -> Iterator[Violation]:
         """Yield what is wrong with an answer and with what has gone."""
-        if step.error is not None or step.state is None or step.skipped:
-            return
-        before, after = self._before, chunks(step.state)
-        self._before = after
         if step.op == "lookup":
             yield from self._found(step, before)
         elif step.op == "evict":
