@@ -12,7 +12,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 from ..machine.execution import Goal
 from ..machine.formulas import land
@@ -94,6 +94,8 @@ class Decision:
     """What became of a goal. ``seconds`` is the time that this process computed for it."""
 
     goal: Goal
+    sketch: Sketch | None = None
+    """How it was proved once, where that is known."""
     is_proved: bool = False
     seconds: float = 0.0
     core: list[Fact] | None = None
@@ -118,15 +120,16 @@ class Deciding:
     """What was needed elsewhere, by name."""
     perturbed: int = 0
     """Changes the seeds of all attempts."""
-    sketches: Sequence[Sketch | None] = ()
+    sketches: InitVar[Sequence[Sketch | None]] = ()
     """How each goal was proved once, where that is known."""
     decisions: list[Decision] = field(init=False)
     slices: Slices = field(init=False)
     _digests: dict[Goal | Fact, str] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, sketches: Sequence[Sketch | None]) -> None:
         """Begin with nothing decided."""
-        self.decisions = [Decision(goal) for goal in self.problems.goals]
+        paired = itertools.zip_longest(self.problems.goals, sketches)
+        self.decisions = [Decision(goal, sketch) for goal, sketch in paired]
         self.slices = Slices(self.problems)
 
     def decide(self, ladder: Sequence[Attempt] = LADDER) -> None:
@@ -192,14 +195,16 @@ class Deciding:
 
     def _as_sketched(self) -> None:
         """What follows as it followed once."""
-        for decision, sketch in zip(self.decisions, self.sketches, strict=False):
-            if sketch is not None and not decision.is_proved:
-                self.follow(decision, sketch)
+        for decision in self.decisions:
+            if not decision.is_proved:
+                self.follow(decision)
 
-    def follow(self, decision: Decision, sketch: Sketch, seed: int = 0) -> None:
-        """Ask for one goal with the facts, and in the way, that a sketch names."""
-        started = time.process_time()
-        self._ask([decision], self._sketched(decision.goal, sketch), replace(WAYS[sketch.way], seed=seed), started)
+    def follow(self, decision: Decision, seed: int = 0) -> None:
+        """Ask for one goal with the facts, and in the way, that its sketch names; where it has none, do nothing."""
+        if decision.sketch is not None:
+            started = time.process_time()
+            way = replace(WAYS[decision.sketch.way], seed=seed)
+            self._ask([decision], self._sketched(decision.goal, decision.sketch), way, started)
 
     def _sketched(self, goal: Goal, sketch: Sketch) -> list[Fact]:
         """The facts that a sketch names, of those that are known where the goal stands."""
@@ -273,9 +278,9 @@ class Deciding:
 
     def _ask_cvc5(self) -> None:
         """Every goal: with what its proof by Z3 needed, where that is known, with few facts, and with all of them."""
-        for decision, sketch in itertools.zip_longest(self.decisions, self.sketches):
-            if sketch is not None:
-                self._ask_cvc5_of(decision, self._sketched(decision.goal, sketch))
+        for decision in self.decisions:
+            if decision.sketch is not None:
+                self._ask_cvc5_of(decision, self._sketched(decision.goal, decision.sketch))
             for level in (0, 1, 2, NEARBY, EVERYTHING):
                 if decision.is_proved or decision.seconds >= self.seconds:
                     break

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 import z3
@@ -120,12 +119,16 @@ def prove_machines(
 
     ``jobs`` is the number of processes (the default: one for each core). A single one is this one, unless it is to be
     ``apart``: then an interruption ends it at once. (Here Python may lose it, in a destructor of a formula.)
+
+    Raises:
+        SketchError: a file beside a machine holds no sketches.
     """
     with tempfile.TemporaryDirectory() as folder, heap_at_rest():
         # What Z3 has proved is no opinion of cvc5's.
         kept = how.proofs if how.solver == "z3" else None
         proofs = kept or Proofs(Path(folder, "proofs.sqlite"))
-        work = _Work([*machines], replace(how, proofs=proofs), only)
+        sketches = [Sketches() if how.sketching else Sketches.of(machine) for machine in machines]
+        work = _Work([*machines], replace(how, proofs=proofs), only, sketches)
         reports = [_begun(Model.of(machine)) for machine in machines]
         tasks = [(number, place) for number in range(len(machines)) for place in work.places(number)]
         asked: set[tuple[int, str, str]] = set()
@@ -175,6 +178,7 @@ class _Work:
     machines: list[type[Machine]]
     how: How
     only: Collection[str] | None
+    sketches: list[Sketches]
     hints: Hints = field(default_factory=Hints)
     """What proofs needed so far, in this process."""
 
@@ -244,8 +248,8 @@ def _asked(model: Model, number: int, place: str, work: _Work) -> _Found:
     z3.z3.Z3_DEBUG = False  # the Python layer's own type checks; the encoder's types make them superfluous
     ballast = [z3.Int(f"ballast {i}") for i in range(how.perturbed * 997 % 10_007)]
     problems = problems_of(model, place, Unbounded(model))
-    known = () if how.sketching else [*_sketches(work.machines[number]).at(place, problems.goals)]
-    deciding = Deciding(problems, how.solver, how.timeout, how.proofs, work.hints, how.perturbed, known)
+    sketches = [*work.sketches[number].at(place, problems.goals)]
+    deciding = Deciding(problems, how.solver, how.timeout, how.proofs, work.hints, how.perturbed, sketches)
     deciding.decide()
     obligations = _judged(model, place, deciding)
     deciding.keep()
@@ -259,11 +263,6 @@ def _asked(model: Model, number: int, place: str, work: _Work) -> _Found:
     found = _Found(number, place, obligations, [p.name for _, p in deciding.problems.untouched], recalled=recalled)
     found.sketches = sketched(deciding) if how.sketching else {}
     return found
-
-
-@cache
-def _sketches(machine: type[Machine]) -> Sketches:
-    return Sketches.of(machine)
 
 
 LEADS = 5

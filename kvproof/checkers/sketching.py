@@ -48,10 +48,12 @@ def _sketch(deciding: Deciding, decision: Decision) -> Sketch | None:
 def _tried(deciding: Deciding, decision: Decision, needs: tuple[str, ...]) -> Iterator[tuple[float, Sketch]]:
     """In which ways the goal follows from this, whatever the seed; and the longest time that it took."""
     for way in range(len(WAYS)):
-        trials = [Decision(decision.goal) for _ in SEEDS]
-        for trial, seed in zip(trials, SEEDS, strict=True):
-            deciding.follow(trial, Sketch(needs, way), seed)
+        sketch, slowest = Sketch(needs, way), 0.0
+        for seed in SEEDS:
+            trial = Decision(decision.goal, sketch)
+            deciding.follow(trial, seed)
             if not trial.is_proved:
                 break
+            slowest = max(slowest, trial.seconds)
         else:
-            yield max(trial.seconds for trial in trials), Sketch(needs, way)
+            yield slowest, sketch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -72,6 +73,11 @@ REFUTED = {
 
 INSTALLED: Registry[object] = Registry("kvproof.machines", {})
 """Machines of packages that are installed beside the kit."""
+
+
+def find_machines(names: Sequence[str]) -> list[type[Machine]]:
+    """Return the machines of these names, as `find_machine` does; all known ones if there are none."""
+    return [find_machine(name) for name in names or KNOWN]
 
 
 def find_machine(name: str) -> type[Machine]:

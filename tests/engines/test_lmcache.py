@@ -1,9 +1,7 @@
 """LMCache's engine and its backend of chunks: what their levels tell, and that each oracle sees the release broken in
 one way."""
 
-import atexit
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +10,13 @@ from hypothesis import strategies as st
 
 from kvproof.engines.cases import Cases
 from kvproof.engines.catalog import ENGINES
-from kvproof.engines.session import Limits, Session
+from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
 
-from .installed import engine
-from .toys import FAKES
+from .installed import broken_session
 
 NEWEST = "0.5.6"
-ADAPTERS = Path(__file__).parents[2] / "kvproof/engines/lmcache/worker"
 
 Op = tuple[str, dict[str, Any]]
 PLAIN: dict[str, Any] = {"policy": "LRU", "units": 8, "sizes": [4, 4, 4]}
@@ -30,13 +26,8 @@ L1: dict[str, Any] = {"policy": "LRU", "units": 12, "ratio": 1.0}
 
 @cache
 def broken() -> Session:
-    """A session with the release, broken as a setup says: not at all where it says nothing."""
-    build = engine(NEWEST, "lmcache")
-    environment = {**build.environment(), "KVPROOF_TEST_ADAPTERS": str(ADAPTERS)}
-    limits = Limits(start=300, operation=20, answer=120)
-    made = Session.around(FAKES / "broken_lmcache.py", build.python, environment, limits)
-    atexit.register(made.close)
-    return made
+    """The release, broken as a setup says: not at all where it says nothing."""
+    return broken_session(NEWEST, "lmcache")
 
 
 def level(name: str) -> Cases:

@@ -6,14 +6,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.catalog import ENGINES
 from kvproof.engines.sglang.levels import hicache
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
-from kvproof.judge.violation import Verdict
 
 from .installed import session
-from .test_sglang_scheduler import NEWEST, Op, add, broken, effects, rounds
+from .test_sglang_scheduler import NEWEST, Op, add, broken, effects, judged, rounds
 
 SETUP = {"page": 4, "pages": 8, "host_pages": 12}
 BACK = {**SETUP, "write": "write_back"}
@@ -24,14 +22,6 @@ PUSHED = [*FIRST, add([2, 24]), *rounds(0)]
 """Another one takes their place on the device."""
 BEHIND = [*PUSHED, STORED, *rounds(0), add([1, 20], [2, 3], most=2), *rounds(0)]
 """A third one begins with them."""
-
-
-def judged(case: Case) -> tuple[Verdict | None, Answer]:
-    cases = ENGINES["sglang"].cases("hicache")
-    assert cases is not None
-    found, told = verdict(broken(), case, cases.more_oracles)
-    assert told.refused is None, told.refused
-    return found, told
 
 
 def answer(setup: dict[str, Any], *ops: Op) -> Answer:

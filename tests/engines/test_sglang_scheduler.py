@@ -1,8 +1,6 @@
 """SGLang's scheduler: what its level tells of a release, and that oracles see the release broken in one way."""
 
-import atexit
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +8,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kvproof.engines.catalog import ENGINES
-from kvproof.engines.session import Limits, Session
+from kvproof.engines.session import Session
 from kvproof.engines.sglang.levels import scheduler
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
 from kvproof.judge.violation import Verdict
 
-from .installed import engine, session
-from .toys import FAKES
+from .installed import broken_session, session
 
 NEWEST = "0.5.23"
-ADAPTERS = Path(__file__).parents[2] / "kvproof/engines/sglang/worker"
 
 Op = tuple[str, dict[str, Any]]
 ROOM = {"page": 2, "pages": 12}
@@ -32,17 +28,12 @@ ABORT: Op = ("abort", {"i": 0})
 
 @cache
 def broken() -> Session:
-    """A session with the release, broken as a setup says: not at all where it says nothing."""
-    build = engine(NEWEST, "sglang")
-    environment = {**build.environment(), "KVPROOF_TEST_ADAPTERS": str(ADAPTERS)}
-    limits = Limits(start=300, operation=20, answer=120)
-    made = Session.around(FAKES / "broken_sglang.py", build.python, environment, limits, ["scheduler"])
-    atexit.register(made.close)
-    return made
+    """The release, broken as a setup says: not at all where it says nothing."""
+    return broken_session(NEWEST, "sglang", ["scheduler"])
 
 
 def judged(case: Case) -> tuple[Verdict | None, Answer]:
-    cases = ENGINES["sglang"].cases("scheduler")
+    cases = ENGINES["sglang"].cases(case.level)
     assert cases is not None
     found, told = verdict(broken(), case, cases.more_oracles)
     assert told.refused is None, told.refused

@@ -1,8 +1,6 @@
 """Transformers' continuous batching: what its levels tell, and that each oracle sees the release broken in one way."""
 
-import atexit
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,15 +9,13 @@ from hypothesis import strategies as st
 
 from kvproof.engines.cases import Cases
 from kvproof.engines.catalog import ENGINES
-from kvproof.engines.session import Limits, Session
+from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
 
-from .installed import engine
-from .toys import FAKES
+from .installed import broken_session
 
 NEWEST = "5.23.0"
-ADAPTERS = Path(__file__).parents[2] / "kvproof/engines/transformers/worker"
 
 Op = tuple[str, dict[str, Any]]
 FULL = {"layers": ["full"], "page": 4, "blocks": 6}
@@ -28,13 +24,8 @@ HYBRID = {"layers": ["full", "window", "window"], "page": 4, "blocks": 6, "windo
 
 @cache
 def broken() -> Session:
-    """A session with the release, broken as a setup says: not at all where it says nothing."""
-    build = engine(NEWEST, "transformers")
-    environment = {**build.environment(), "KVPROOF_TEST_ADAPTERS": str(ADAPTERS)}
-    limits = Limits(start=300, operation=20, answer=120)
-    made = Session.around(FAKES / "broken_transformers.py", build.python, environment, limits)
-    atexit.register(made.close)
-    return made
+    """The release, broken as a setup says: not at all where it says nothing."""
+    return broken_session(NEWEST, "transformers")
 
 
 def of(level: str) -> Cases:

@@ -103,19 +103,17 @@ def test_sketches_are_written_beside_the_machine_and_make_proofs_short(tmp_path:
     (report,) = prove_machines([machine], How(sketching=True), jobs=1, only=["finish"])
     assert report.holds
     assert report.sketches["finish"]
-    found = {name: s for name, s in report.sketches["finish"].items() if any(s)}
-    goals = {name for name, _ in named(problems_of(Model.of(machine), "finish", Unbounded(Model.of(machine))).goals)}
-    assert found.keys() <= goals
+    model = Model.of(machine)
+    goals = problems_of(model, "finish", Unbounded(model)).goals
+    assert {name for name, s in report.sketches["finish"].items() if any(s)} <= {name for name, _ in named(goals)}
 
     def tries(sketches: Sequence[Sketch | None]) -> int:
-        model = Model.of(machine)
         work = Deciding(problems_of(model, "finish", Unbounded(model)), "z3", 10.0, sketches=sketches)
         work.decide()
         assert all(d.is_proved for d in work.decisions)
         return sum(d.tries for d in work.decisions)
 
-    problems = problems_of(Model.of(machine), "finish", Unbounded(Model.of(machine)))
-    with_them = tries([*Sketches([report.sketches]).at("finish", problems.goals)])
+    with_them = tries([*Sketches([report.sketches]).at("finish", goals)])
     assert with_them < tries(())
 
 
@@ -134,9 +132,8 @@ def test_a_sketch_shows_what_it_names_and_no_more(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(deciding, "ask", noted)
     work = Deciding(problems, "z3", 10.0, sketches=sketches)
-    for decision, sketch in zip(work.decisions, sketches, strict=True):
-        if sketch is not None:
-            work.follow(decision, sketch)
+    for decision in work.decisions:
+        work.follow(decision)
     assert len(shown) > 20, "the walk of a lookup has sketches"
     assert max(shown) < 60
     assert sum(d.is_proved for d in work.decisions) > 0.9 * len(shown)

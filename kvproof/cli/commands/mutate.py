@@ -78,10 +78,10 @@ def _of_machines(
     advance: Callable[[int, int, str], None],
 ) -> "list[Judged]":
     from ...checkers.mutation.running import How, judge_mutants
-    from ...harness.machines import KNOWN, find_machine
+    from ...harness.machines import find_machines
     from ...harness.scopes import smallest_scope
 
-    machines = [find_machine(name) for name in names or list(KNOWN)]
+    machines = find_machines(names)
     return judge_mutants(machines, How(by, sample, seed, smallest_scope, record, jobs, advance))
 
 

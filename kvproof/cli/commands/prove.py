@@ -82,11 +82,11 @@ def prove_all(
     Raises:
         UsageError: a machine, the solver or the store of proofs cannot be used.
     """
-    from ...harness.machines import KNOWN, find_machine
-
     if solver == "cvc5" and importlib.util.find_spec("cvc5") is None:
         raise UsageError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'")
-    machines = [find_machine(name) for name in names or list(KNOWN)]
+    from ...harness.machines import find_machines
+
+    machines = find_machines(names)
     from ...checkers.proofs import Proofs, StoreError
     from ...checkers.prove import How, prove_machines
     from ...checkers.sketches import SketchError
@@ -106,10 +106,10 @@ def _write_sketches(output: Output, names: list[str], reports: "list[ProveReport
     """Write the sketches of each machine's proofs; those of a machine that needs none go."""
     from ...checkers.sketches import as_text, file_for
     from ...checkers.trace import write_atomically
-    from ...harness.machines import KNOWN, find_machine
+    from ...harness.machines import find_machines
 
-    for name, report in zip(names or list(KNOWN), reports, strict=True):
-        file = file_for(find_machine(name))
+    for machine, report in zip(find_machines(names), reports, strict=True):
+        file = file_for(machine)
         if file is None:
             continue
         with writing(file):
@@ -124,9 +124,9 @@ def _write_sketches(output: Output, names: list[str], reports: "list[ProveReport
 def _write_obligations(output: Output, names: list[str], folder: Path) -> None:
     """Write what was asked of each machine: what `kvproof export --to smt2` writes."""
     from ...checkers.export import write_obligations
-    from ...harness.machines import KNOWN, find_machine
+    from ...harness.machines import find_machines
 
-    for machine in [find_machine(name) for name in names or list(KNOWN)]:
+    for machine in find_machines(names):
         there = folder / machine.__name__
         try:
             with output.progress(f"writing {there}") as advance:

@@ -10,6 +10,7 @@ from ....judge.record import Case, World
 from ...cases import Op
 from ...plays import drawn, weighted
 from ...traits import Traits, argument, operation, option
+from .backend import POLICIES, UNITS, backend
 
 __all__ = ["more_oracles", "profiles", "traits"]
 
@@ -36,9 +37,7 @@ def traits(_release: str) -> Traits:
             option("layers", "layers"),
             option("prefetch", "prefetch"),
             option("short chunks", "partial"),
-            option("LFU", "policy", "LRU", has=lambda policy: policy == "LFU"),
-            option("MRU", "policy", "LRU", has=lambda policy: policy == "MRU"),
-            option("FIFO", "policy", "LRU", has=lambda policy: policy == "FIFO"),
+            *POLICIES,
             operation("freeze", "freeze"),
             argument("clear of tokens", "clear", "runs"),
             operation("clear", "clear"),
@@ -47,14 +46,13 @@ def traits(_release: str) -> Traits:
             argument("out of turn", "begin", "first"),
             argument("computed here", "arrive", "skip"),
         ),
-        numbers={"units": (8, 12, 16, 24, 32, 48)},
+        numbers={"units": UNITS},
     )
 
 
 def _cases(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Case]:
     usual: dict[str, st.SearchStrategy[Any]] = {
-        "policy": st.sampled_from(["LRU", "LFU", "FIFO", "MRU"]),
-        "units": st.sampled_from([8, 12, 16, 24, 32, 48]),
+        **backend(),
     }
     return drawn("engine", st.fixed_dictionaries(usual | more), _PLAYS, most=40)
 

@@ -10,6 +10,7 @@ from ....judge.record import Case, World
 from ...cases import Op
 from ...plays import drawn, weighted
 from ...traits import Traits, argument, operation, option
+from .backend import POLICIES, UNITS, backend
 
 __all__ = ["more_oracles", "profiles", "traits"]
 
@@ -39,23 +40,20 @@ def traits(_release: str) -> Traits:
             option("layers", "layers"),
             option("pages", "paged"),
             option("several tensors", "tensors", has=lambda count: count > 1),
-            option("LFU", "policy", "LRU", has=lambda policy: policy == "LFU"),
-            option("MRU", "policy", "LRU", has=lambda policy: policy == "MRU"),
-            option("FIFO", "policy", "LRU", has=lambda policy: policy == "FIFO"),
+            *POLICIES,
             option("short chunks", "sizes", [4] * _KEYS, has=lambda sizes: min(sizes) < 4),
             argument("removal between lookup and touch", "lookup", "remove"),
             operation("removal", "remove"),
             operation("clear", "clear"),
             argument("interleaved stores", "store", "later"),
         ),
-        numbers={"units": (8, 12, 16, 24, 32, 48)},
+        numbers={"units": UNITS},
     )
 
 
 def _cases(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Case]:
     usual: dict[str, st.SearchStrategy[Any]] = {
-        "policy": st.sampled_from(["LRU", "LFU", "FIFO", "MRU"]),
-        "units": st.sampled_from([8, 12, 16, 24, 32, 48]),
+        **backend(),
         "sizes": st.one_of(
             st.just([4] * _KEYS), st.lists(st.sampled_from([4, 4, 3, 2, 1]), min_size=_KEYS, max_size=_KEYS)
         ),
