@@ -134,28 +134,48 @@ class Search:
 
     def find(self, goal: str) -> Counterexample | None:
         """The smallest counterexample to the goal of this name, if found in time."""
-        self._until = time.process_time() + self.seconds
+        last = time.process_time() + self.seconds
         doubtful: Counterexample | None = None
-        roots = Scope.roots(self.model)
-        for largest in range(1, LARGEST + 1):
-            sizes = _with_room(self.model, dict.fromkeys(roots, largest))
-            if self._search(goal, sizes) is None:
-                if time.process_time() > self._until:
-                    return doubtful
-                continue
-            for root in roots:  # each sort as small as it can be
-                while sizes[root] > 1 and time.process_time() < self._until:
-                    smaller = sizes | {root: sizes[root] - 1}
-                    if self._search(goal, smaller) is None:
-                        break
-                    sizes = smaller
-            self._until += self.seconds
+        for sizes in self._broken_at(goal, last):
+            self._until = last
+            sizes = self._least(goal, sizes)
+            self._until = last = last + self.seconds
             found = self._search(goal, sizes, small=True)
             if found is not None:
                 doubtful = _replay(self.model, self.place, goal, sizes, *found)
                 if doubtful.replayed:
                     return doubtful
         return doubtful
+
+    def _broken_at(self, goal: str, last: float) -> Iterator[dict[str, int]]:
+        """Sizes at which a state breaks the goal: as many elements of each sort, as long as that is soon known.
+
+        Where it is not, one more element of one sort often shows what one more of each hides among all that could be.
+        """
+        roots = Scope.roots(self.model)
+        for largest in range(1, LARGEST + 1):
+            alike = _with_room(self.model, dict.fromkeys(roots, largest))
+            between = [{r: largest - (r != root) for r in roots} for root in roots] if largest > 1 else []
+            for sizes, share in ((alike, 1 / 8), *((one, 1 / 4) for one in between), (alike, 1 / 2)):
+                now = time.process_time()
+                if now > last:
+                    return
+                self._until = now + (last - now) * share
+                if self._search(goal, sizes) is not None:
+                    yield sizes
+                    break
+                if sizes is alike and time.process_time() <= self._until:
+                    break
+
+    def _least(self, goal: str, sizes: dict[str, int]) -> dict[str, int]:
+        """The sizes with each sort as small as it can be."""
+        for root in Scope.roots(self.model):
+            while sizes[root] > 1 and time.process_time() < self._until:
+                smaller = sizes | {root: sizes[root] - 1}
+                if self._search(goal, smaller) is None:
+                    break
+                sizes = smaller
+        return sizes
 
     def _search(self, goal: str, sizes: dict[str, int], *, small: bool = False) -> tuple[Problems, z3.ModelRef] | None:
         """A model of the failure with these sizes."""
@@ -190,7 +210,7 @@ def _with_room(model: Model, sizes: dict[str, int]) -> dict[str, int]:
 def _can_have_parameters(model: Model, sizes: dict[str, int]) -> bool:
     """Whether the machine's assumptions rule nothing out; where that is not known, a search will tell."""
     solver = z3.Solver()
-    solver.set("timeout", 1000)
+    solver.set("timeout", 300)
     symbolic = Symbolic(model, Finite(model, sizes))
     solver.add(*[f.formula for f in of_parameters(symbolic) if f.formula is not True])
     return bool(solver.check() != z3.unsat)
