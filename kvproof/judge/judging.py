@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
 from .ghost import Ghost
+from .ghost.requests import NotTold
 from .oracles.answers import AnswersOracle
 from .oracles.content import ContentOracle
 from .oracles.counters import CountersOracle
@@ -113,12 +114,14 @@ def faults(answer: Answer, more: Callable[[World], list[Any]] | None = None) -> 
     for number, step in enumerate(answer.steps):
         try:
             found = judge.step(step)
-        except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
-            # What is no effect and no state leads any judge astray. If nothing is wrong with it, the judge is, or the
-            # state was broken before.
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
+            # What is no effect and no state leads any judge astray, and so does what speaks of tokens that were never
+            # told. If nothing is wrong with it, the judge is, or the state was broken before.
             problem = next(problems(answer.world, answer.steps[: number + 1]), None)
             if problem is not None:
                 yield number, [garbage(problem.kind, problem.text)]
+            elif isinstance(error, NotTold):
+                yield number, [garbage("effect", str(error))]
             elif not said:
                 raise
             return

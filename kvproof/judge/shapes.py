@@ -10,7 +10,7 @@ from typing import Any
 from ..untrusted import limits
 from .record import Effect, PoolState, State, Step, TreeState, World
 
-__all__ = ["DIALECT", "Problem", "Reader", "problem_of_dialect", "problem_of_world", "problems"]
+__all__ = ["DIALECT", "EFFECTS", "Problem", "Reader", "problem_of_dialect", "problem_of_world", "problems"]
 
 DIALECT: dict[str, tuple[str, ...]] = {
     "take": ("head",),
@@ -28,7 +28,7 @@ class Problem:
 
     step: int
     kind: str
-    """``effect`` or ``state``."""
+    """``effect``, ``state`` or ``result``."""
     text: str
 
 
@@ -87,7 +87,7 @@ class Reader:
     requests: set[str] = field(default_factory=set)
 
     def step(self, step: Step) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with a step: ``effect`` or ``state``, and a sentence."""
+        """Yield what is wrong with a step: ``effect``, ``state`` or ``result``, and a sentence."""
         for effect in step.effects:
             text = self.problem(effect)
             if text is not None:
@@ -95,10 +95,12 @@ class Reader:
         if step.state is not None:
             for text in _of_state(self.world, step.state):
                 yield "state", text
+        if step.op == "drain" and not step.skipped and step.error is None and not _is_rest(step.result):
+            yield "result", f"drain answered {_short(step.result)}, and must say how many are left and pending"
 
     def problem(self, effect: Effect) -> str | None:
         """What is wrong with an effect; None when nothing is."""
-        kinds = _EFFECTS.get(effect[0]) if effect and isinstance(effect[0], str) else None
+        kinds = EFFECTS.get(effect[0]) if effect and isinstance(effect[0], str) else None
         if kinds is None:
             return "there is no such effect"
         least = sum(not kind.endswith("?") for kind in kinds)
@@ -163,6 +165,11 @@ def _or_list(value: Mapping[str, Any]) -> Any:
     return value.get("items") or []
 
 
+def _is_rest(value: Any) -> bool:
+    """What is left when everything outstanding was completed."""
+    return isinstance(value, dict) and _is_count(value.get("left")) and _is_count(value.get("pending"))
+
+
 def _is_place(world: World, tier: str, unit: Any) -> bool:
     kind = world.tiers[tier]
     return _is_count(unit) and (kind.by_key or not kind.blocks or unit < kind.blocks * kind.split)
@@ -202,7 +209,7 @@ _FIELD_WORDS = {
     "phase": "phase (begin, end, fail)",
 }  # fmt: skip
 
-_EFFECTS: dict[str, tuple[str, ...]] = {
+EFFECTS: dict[str, tuple[str, ...]] = {
     "request": ("name", "what"),
     "append": ("request", "counts"),
     "keys": ("request", "count", "counts"),
@@ -228,6 +235,7 @@ _EFFECTS: dict[str, tuple[str, ...]] = {
     "holds": ("tier", "held"),
     "output": ("request", "count", "count", "count?", "counts", "counts"),
 }
+"""The fields of each effect, in order; with a question mark those that may be left out or null."""
 
 
 def _of_state(world: World, state: State) -> Iterator[str]:

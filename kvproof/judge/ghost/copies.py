@@ -7,6 +7,7 @@ from typing import Any
 from ..record import World
 from ..violation import Violation, of_block, of_request
 from .memory import TORN, Cell, Memory
+from .requests import NotTold
 
 __all__ = ["Copies", "Copy"]
 
@@ -42,9 +43,15 @@ class Copies:
         for (_, _, tier, unit), cell in zip(pairs, kept, strict=True):
             self._memory.put(tier, unit, cell)
 
-    def copy(self, number: Any, phase: str, pairs: Sequence[Sequence[Any]] = ()) -> Iterator[Violation]:
-        """A copy begins, ends, or is given up."""
+    def copy(self, number: Any, phase: str, pairs: Sequence[Sequence[Any]] | None = None) -> Iterator[Violation]:
+        """A copy begins, ends, or is given up.
+
+        Raises:
+            NotTold: it begins, and what it copies is not said.
+        """
         if phase == "begin":
+            if pairs is None:
+                raise NotTold(f"copy {number} begins, and what it copies is not said")
             yield from self._begin(number, [(a, b, c, d) for a, b, c, d in pairs])
         elif (copy := self.under_way.pop(number, None)) is not None:
             self._end(copy, is_whole=phase == "end")

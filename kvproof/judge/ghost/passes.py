@@ -53,7 +53,7 @@ class Passes:
                 if start:
                     yield from self._reads_state(r, g, source, start)
                 for block, n in leaves:
-                    yield from self._write(r, g, block, 0, [line[n]], 1)
+                    yield from self._write(r, g, block, 0, [request.content(r, n)], 1)
                 continue
             table = request.tables[g]
             yield from self._reads(request, r, g, table, start, "a forward pass read")
@@ -66,13 +66,13 @@ class Passes:
 
     def computed_outside(self, r: str, g: int, places: Sequence[tuple[str, int, int, int]]) -> None:
         """What another engine computed of r lies in these places: tier, place, first position, how many."""
-        line, group = self._requests[r].line, self._world.groups[g]
+        request, group = self._requests[r], self._world.groups[g]
         for tier, unit, first, count in places:
             if group.kind == "mamba":
-                self._memory.put(tier, unit, (g, [line[first + count]]))
+                self._memory.put(tier, unit, (g, [request.content(r, first + count)]))
                 continue
             slots: Slots = [None] * group.block
-            slots[first % group.block : first % group.block + count] = line[first + 1 : first + 1 + count]
+            slots[first % group.block : first % group.block + count] = request.line[first + 1 : first + 1 + count]
             self._memory.put(tier, unit, (g, slots))
 
     # ------------------------------------------------------------------------------------------------ reading
@@ -105,7 +105,7 @@ class Passes:
         if not tokens:
             return
         cell = None if block is None else self._memory.cell(self._device, block)
-        expected = self._requests[r].line[tokens]
+        expected = self._requests[r].content(r, tokens)
         if cell is None or cell[0] != g or cell[1] != [expected] or block == self._null:
             text = (
                 f"the state of {r} after {tokens} tokens is taken from block {block} in group {g} (mamba), but it "

@@ -9,7 +9,11 @@ from ..record import World
 from ..violation import Violation, of_key, of_request
 from .contents import Contents
 
-__all__ = ["Pass", "Request", "Requests"]
+__all__ = ["NotTold", "Pass", "Request", "Requests"]
+
+
+class NotTold(ValueError):
+    """What was told builds on what was not, and cannot be followed; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,16 @@ class Request:
     """Per mamba group: where the next forward pass takes the state from, and where it leaves which."""
     in_flight: list[Pass] = field(default_factory=list)
     """Forward passes that the engine was not told the result of."""
+
+    def content(self, r: str, tokens: int) -> int:
+        """The content of its first so many tokens.
+
+        Raises:
+            NotTold: r, as it is called, has not so many.
+        """
+        if tokens >= len(self.line):
+            raise NotTold(f"the first {tokens} tokens of {r} are spoken of, and it has {len(self.line) - 1}")
+        return self.line[tokens]
 
     def item_at(self, position: int) -> tuple[str, int] | None:
         """The multimodal item that covers a position, and where in it."""
@@ -81,11 +95,10 @@ class Requests(dict[str, Request]):
     def has_keys(self, r: str, first: int, keys: Sequence[int]) -> Iterator[Violation]:
         """The engine names the tokens of a request by these keys, from the key of this number on (P13)."""
         request, size = self[r], self._world.hash_block
-        line = request.line
         del request.keys[first:]
         request.keys += [-1] * (first - len(request.keys)) + [*keys]
         for n, key in enumerate(keys, start=first + 1):
-            content = line[n * size]
+            content = request.content(r, n * size)
             known = self.named.setdefault(key, (content, n * size))
             if known[0] != content:
                 text = f"hash key {key} names the first {n * size} tokens of {r} and other KV too"

@@ -34,7 +34,9 @@ class Stamps:
         self._sampled: set[int] = set()
         """Prefixes whose last token was sampled."""
 
-    def ran(self, r: str, number: int, start: int, tokens: Sequence[int], sampled: int | None) -> Iterator[Violation]:
+    def ran(
+        self, r: str, number: int, start: int, tokens: Sequence[int], sampled: int | None = None
+    ) -> Iterator[Violation]:
         """A forward pass, by its number, ran r's positions from ``start`` on with these tokens, and sampled one."""
         line, wrong = self._requests.run(r, start, tokens)
         if wrong is not None:

@@ -59,7 +59,7 @@ class EventsOracle:
             if missing or wrong:  # Said once; from here on the listener knows again what is there.
                 self._learn(tier, cached)
 
-    def _stored(self, tier: str, g: int | None, keys: list[int], parent: int | None) -> Iterator[Violation]:
+    def _stored(self, tier: str, g: int | None, keys: list[int], parent: int | None = None) -> Iterator[Violation]:
         if keys and parent is not None and parent not in self._ever:
             text = f"key {keys[0]} ({tier}) is reported with parent {parent}, which was never reported"
             yield Violation("P12", "parent of a stored block", text, (tier,), (of_key(parent), of_key(keys[0])))

@@ -86,7 +86,7 @@ class RequestsOracle:
 
     def _taken(self, last: State, state: State) -> Iterator[Violation]:
         """P7: what is handed out and was not found is the head of the free queue."""
-        before, after = last.pools[self._device], state.pools[self._device]
+        before, after = _shown(last, self._device), _shown(state, self._device)
         if before.free is None or after.free is None or before.cached is None or after.cached is None:
             return
         gone = set(before.free) - set(after.free)
@@ -100,7 +100,7 @@ class RequestsOracle:
 
     def _freed(self, step: Step, last: State, state: State) -> Iterator[Violation]:
         """P10: where freed blocks go, in the order of the dialect."""
-        order, before, after = self._dialect.get("free"), last.pools[self._device], state.pools[self._device]
+        order, before, after = self._dialect.get("free"), _shown(last, self._device), _shown(state, self._device)
         if order not in ("append", "split") or before.free is None or after.free is None:
             return
         if order == "split" and after.hashes is None:
@@ -117,7 +117,7 @@ class RequestsOracle:
     def _evicted(self, step: Step, state: State) -> Iterator[Violation]:
         """P11: what is evicted is not cached any more."""
         block = step.args.get("block")
-        for k, _, blocks in state.pools[self._device].cached or ():
+        for k, _, blocks in _shown(state, self._device).cached or ():
             if block in blocks:
                 text = f"block {block} is evicted and still cached as key {k}"
                 yield Violation("P11", "evict leaves an entry", text, about=(of_block(self._device, block), of_key(k)))
@@ -144,7 +144,8 @@ class RequestsOracle:
             yield Violation(
                 "M3", "more than the host holds", f"the host has {len(places)} entries, and room for {room}"
             )
-        if step.op == "mirror" and last.pools.get(self._device) not in (None, state.pools[self._device]):
+        shown = last.pools.get(self._device), state.pools.get(self._device)
+        if step.op == "mirror" and None not in shown and shown[0] != shown[1]:
             yield Violation("M2", "mirror changes the device", "mirror changes the device's pool, which it only reads")
         yield from self._reloaded(step, ghost, last, state)
         self._follow(step, ghost, last, state)
@@ -193,7 +194,7 @@ class RequestsOracle:
         for unit, _ in self._brought_back(step):
             self._mirror.use(self._key_at(last, unit))
         if step.op == "mirror":
-            keys, named = _keys_of(state.pools[self._device]), ghost.requests.named
+            keys, named = _keys_of(_shown(state, self._device)), ghost.requests.named
             for r in _names(step):
                 for block in (last.tables.get(r) or [[]])[0]:
                     whole = [k for k in keys.get(block, ()) if k in named and self._whole(named[k][1])]
@@ -211,6 +212,11 @@ class RequestsOracle:
         pool = state.pools.get(self._host)
         entries = [] if pool is None or pool.cached is None else pool.cached
         return next((k for k, _, blocks in entries if unit in blocks), unit)
+
+
+def _shown(state: State, tier: str) -> PoolState:
+    """What a state shows of a tier; one that it leaves out shows nothing."""
+    return state.pools.get(tier) or PoolState()
 
 
 def _names(step: Step) -> list[str]:
