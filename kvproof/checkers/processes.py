@@ -4,11 +4,47 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
-__all__ = ["forked"]
+__all__ = ["Each", "each_here", "each_in", "forked"]
+
+R = TypeVar("R")
+
+
+class Each(Protocol):
+    """Does something with each of many tasks; what is returned comes as it is ready, in any order."""
+
+    def __call__(self, do: Callable[..., R], tasks: Iterable[tuple[Any, ...]]) -> Iterator[R]:
+        """Yield what ``do(work, *task)`` returns."""
+
+
+def each_here(work: object) -> Each:
+    """Each task in this process, one after another."""
+    return lambda do, tasks: (do(work, *task) for task in tasks)
+
+
+@contextmanager
+def each_in(number: int, work: object) -> Iterator[Each]:
+    """Each task in one of so many forked processes, which have the work from this one."""
+    global _work
+    _work = work
+
+    def each(do: Callable[..., R], tasks: Iterable[tuple[Any, ...]]) -> Iterator[R]:
+        for future in as_completed([pool.submit(_do, do, task) for task in tasks]):
+            yield future.result()
+
+    with forked(number) as pool:
+        yield each
+
+
+_work: object = None
+
+
+def _do(do: Callable[..., R], task: tuple[Any, ...]) -> R:
+    return do(_work, *task)
 
 
 @contextmanager

@@ -97,10 +97,17 @@ class Proofs:
         try:
             if self._opened is None or self._opened[0] != os.getpid():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._opened = os.getpid(), sqlite3.connect(self.path, timeout=PATIENCE)
+                self._opened = os.getpid(), _connected(self.path)
             yield self._opened[1]
         except (sqlite3.Error, OSError, msgspec.MsgspecError) as error:
             raise StoreError(f"{self.path} is no store of proofs that can be used ({error}); remove it") from error
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """Open the file. It does not wait for the disk: what a crash of the machine loses is proved once more."""
+    db = sqlite3.connect(path, timeout=PATIENCE)
+    db.execute("PRAGMA synchronous=NORMAL")
+    return db
 
 
 @cache

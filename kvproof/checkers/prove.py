@@ -11,8 +11,8 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from .heap import heap_at_rest
 from .hints import Hints
 from .leads import lead
 from .obligations import COROLLARIES, INITIALLY, problems_of
-from .processes import forked
+from .processes import Each, each_here, each_in
 from .proofs import Proofs
 from .records import Obligation, Record
 from .sketches import Sketch, Sketches
@@ -128,47 +128,29 @@ def prove_machines(
         kept = how.proofs if how.solver == "z3" else None
         proofs = kept or Proofs(Path(folder, "proofs.sqlite"))
         sketches = [Sketches() if how.sketching else Sketches.of(machine) for machine in machines]
-        work = _Work([*machines], replace(how, proofs=proofs), only, sketches)
-        reports = [_begun(Model.of(machine)) for machine in machines]
-        tasks = [(number, place) for number in range(len(machines)) for place in work.places(number)]
-        asked: set[tuple[int, str, str]] = set()
-        for done, found in enumerate(_each_place(work, tasks, jobs, apart=apart), 1):
-            report = reports[found.machine]
-            report.obligations += found.obligations
-            report.untouched += len(found.untouched)
-            report.seconds += found.seconds
-            report.recalled += found.recalled
-            report.sketches |= {found.place: found.sketches} if found.sketches else {}
-            asked |= {(found.machine, found.place, o.prop) for o in found.obligations if o.prop}
-            asked |= {(found.machine, found.place, name) for name in found.untouched}
-            if on_progress is not None:
-                on_progress(done, len(tasks), f"{report.machine}.{found.place}")
-    for number, report in enumerate(reports):
-        model = Model.of(machines[number])
-        known = {(place, name) for n, place, name in asked if n == number}
-        report.obligations += _not_asked(model, work.places(number), known)
-        order = {p: i for i, p in enumerate([INITIALLY, *model.actions, COROLLARIES])}
-        report.obligations.sort(key=lambda o: order[o.action])
-    return reports
+        work = _Work([*machines], replace(how, proofs=proofs), kept is not None, only, sketches)
+        with _hands(work, jobs, apart=apart) as each:
+            # A single machine is read here: the processes that prove it are forked later, and have it.
+            read = each if len(machines) > 1 else each_here(work)
+            begun = dict(read(_begin, [(number,) for number in range(len(machines))]))
+            # A mistake in a machine's text is raised here, where it can be told.
+            places = [begun[number] or _begun(work, number) for number in range(len(machines))]
+            tasks = [(number, place) for number, of_machine in enumerate(places) for place in of_machine.left]
+            total = sum(len(of_machine.order) for of_machine in places)
+            for done, found in enumerate(each(_at_place, tasks), 1 + total - len(tasks)):
+                places[found.machine].take(found)
+                if on_progress is not None:
+                    on_progress(done, total, f"{places[found.machine].report.machine}.{found.place}")
+    return [of_machine.whole() for of_machine in places]
 
 
-def _begun(model: Model) -> ProveReport:
-    promised = [p for p in model.properties.values() if p.kind in ("invariant", "step")]
-    left = len(model.of_kind("sometimes"))
-    return ProveReport(model.name, actions=len(model.actions), properties=len(promised), left_to_exploration=left)
-
-
-def _not_asked(model: Model, places: Collection[str], asked: Collection[tuple[str, str]]) -> Iterator[Obligation]:
-    """Whatever the machine promises and nobody has asked for: there must be nothing of that kind."""
-    for place in places:
-        if place == COROLLARIES:
-            due = [p for p in model.of_kind("invariant") if p.derived]
-        else:
-            due = [*model.inductive, *(model.steps_for(place) if place in model.actions else [])]
-        for prop in due:
-            if (place, prop.name) not in asked:
-                note = "it was not asked: an error of the kit, please report it"
-                yield Obligation(place, prop.name, prop.rule, "unknown", 0.0, str(prop.line), note=note, prop=prop.name)
+def _hands(work: _Work, jobs: int | None, *, apart: bool) -> AbstractContextManager[Each]:
+    """Who does the work: several processes where there are several cores."""
+    workers = jobs or os.cpu_count() or 1
+    if (workers < 2 and not apart) or "fork" not in multiprocessing.get_all_start_methods():
+        return nullcontext(each_here(work))
+    # Forked processes share the machines' classes, which need not be importable (a test's own machine).
+    return each_in(workers, work)
 
 
 @dataclass
@@ -177,16 +159,12 @@ class _Work:
 
     machines: list[type[Machine]]
     how: How
+    is_on_record: bool
+    """There is a store that outlives this run: what is proved at a place is kept there as a whole, and recalled."""
     only: Collection[str] | None
     sketches: list[Sketches]
     hints: Hints = field(default_factory=Hints)
     """What proofs needed so far, in this process."""
-
-    def places(self, number: int) -> list[str]:
-        """The places of a machine that are asked; what takes longest comes first."""
-        model = Model.of(self.machines[number])
-        found = [p for p in (*model.actions, INITIALLY, COROLLARIES) if self.only is None or p in self.only]
-        return sorted(found, key=lambda p: -len(model.actions[p].loops) if p in model.actions else 0)
 
 
 @dataclass
@@ -202,43 +180,100 @@ class _Found:
     sketches: dict[str, list[Sketch | None]] = field(default_factory=dict)
 
 
-def _each_place(work: _Work, tasks: list[tuple[int, str]], jobs: int | None, *, apart: bool) -> Iterator[_Found]:
-    """What comes of each place, in several processes where there are several cores."""
-    workers = min(jobs or os.cpu_count() or 1, len(tasks))
-    if (workers < 2 and not apart) or not tasks or "fork" not in multiprocessing.get_all_start_methods():
-        for number, place in tasks:
-            yield _at_place(work, number, place)
-        return
-    # Forked processes share the machines' classes, which need not be importable (a test's own machine), and their text.
-    global _shared
-    _shared = work
-    with forked(workers) as pool:
-        futures = [pool.submit(_at_shared, number, place) for number, place in tasks]
-        for future in as_completed(futures):
-            yield future.result()
+@dataclass
+class _Places:
+    """The places of one machine, and what came of them."""
+
+    report: ProveReport
+    order: list[str]
+    """As the machine's text has them."""
+    left: list[str]
+    """Those that nothing is known of; what takes longest comes first."""
+    came: set[str] = field(default_factory=set)
+
+    def take(self, found: _Found) -> None:
+        """Add what came of a place."""
+        report = self.report
+        report.obligations += found.obligations
+        report.untouched += len(found.untouched)
+        report.seconds += found.seconds
+        report.recalled += found.recalled
+        report.sketches |= {found.place: found.sketches} if found.sketches else {}
+        self.came.add(found.place)
+
+    def whole(self) -> ProveReport:
+        """The report, once everything came."""
+        lost = [_not_asked(place, place, "", "", "") for place in self.order if place not in self.came]
+        self.report.obligations += lost
+        self.report.obligations.sort(key=lambda o: self.order.index(o.action))
+        return self.report
 
 
-_shared: _Work | None = None
+def _begin(work: _Work, number: int) -> tuple[int, _Places | None]:
+    """A machine is read, and what is known of it recalled; None: its text has a mistake."""
+    try:
+        return number, _begun(work, number)
+    except (Exception, SystemExit):
+        return number, None
 
 
-def _at_shared(number: int, place: str) -> _Found:
-    assert _shared is not None
-    return _at_place(_shared, number, place)
+def _begun(work: _Work, number: int) -> _Places:
+    started = time.process_time()
+    model = Model.of(work.machines[number])
+    promised = [p for p in model.properties.values() if p.kind in ("invariant", "step")]
+    left = len(model.of_kind("sometimes"))
+    report = ProveReport(model.name, actions=len(model.actions), properties=len(promised), left_to_exploration=left)
+    order = [p for p in (INITIALLY, *model.actions, COROLLARIES) if work.only is None or p in work.only]
+    places = _Places(report, order, [])
+    for place in order:
+        found = _recalled(work, number, place)
+        if found is None:
+            places.left.append(place)
+        else:
+            places.take(found)
+    places.left.sort(key=lambda p: (-len(model.actions[p].loops) if p in model.actions else 0, p == INITIALLY))
+    report.seconds = time.process_time() - started
+    return places
+
+
+def _recalled(work: _Work, number: int, place: str) -> _Found | None:
+    """What was proved of a place before, where all of it was."""
+    model, how = Model.of(work.machines[number]), work.how
+    if how.proofs is None or not work.is_on_record:
+        return None
+    known = Record.of(model, place, how.solver).recall(how.proofs)
+    if known is None:
+        return None
+    obligations, untouched = known
+    found = _Found(number, place, obligations, untouched, recalled=len(obligations))
+    found.obligations += _missing(model, found)
+    return found
+
+
+def _missing(model: Model, found: _Found) -> list[Obligation]:
+    """Whatever the machine promises at a place and nobody has asked for: there must be nothing of that kind."""
+    place = found.place
+    if place == COROLLARIES:
+        due = [p for p in model.of_kind("invariant") if p.derived]
+    else:
+        due = [*model.inductive, *(model.steps_for(place) if place in model.actions else [])]
+    asked = {o.prop for o in found.obligations}.union(found.untouched)
+    return [_not_asked(place, p.name, p.rule, str(p.line), p.name) for p in due if p.name not in asked]
+
+
+def _not_asked(place: str, goal: str, rule: str, line: str, prop: str) -> Obligation:
+    note = "it was not asked: an error of the kit, please report it"
+    return Obligation(place, goal, rule, "unknown", 0.0, line, note=note, prop=prop)
 
 
 def _at_place(work: _Work, number: int, place: str) -> _Found:
-    """All obligations of one action, of the first state, or of any state: recalled as they are, or asked."""
+    """All obligations of one action, of the first state, or of any state are asked."""
     started = time.process_time()
     model, how = Model.of(work.machines[number]), work.how
-    record = Record.of(model, place, how.solver) if how.proofs is not None else None
-    known = None if record is None or how.proofs is None else record.recall(how.proofs)
-    if known is not None:
-        obligations, untouched = known
-        found = _Found(number, place, obligations, untouched, recalled=len(obligations))
-    else:
-        found = _asked(model, number, place, work)
-        if record is not None and how.proofs is not None and all(o.verdict == "proved" for o in found.obligations):
-            record.keep(how.proofs, found.obligations, found.untouched)
+    found = _asked(model, number, place, work)
+    found.obligations += _missing(model, found)
+    if how.proofs is not None and work.is_on_record and all(o.verdict == "proved" for o in found.obligations):
+        Record.of(model, place, how.solver).keep(how.proofs, found.obligations, found.untouched)
     found.seconds = time.process_time() - started
     return found
 

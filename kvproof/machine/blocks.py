@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 
 from .mistakes import Line, MachineError, caller, is_tool
 from .recorder import Recorder, recorder
-from .source import function_of
+from .source import WITH, does, function_of
 
 __all__ = ["block"]
 
@@ -83,7 +83,7 @@ def _refuse_early_exits(name: str) -> None:
 @cache
 def _early_exits(code: CodeType) -> tuple[tuple[int, str, str], ...]:
     """The exits out of any `with` in one function: line, word, and the block if it goes by its own name."""
-    function = function_of(code)
+    function = function_of(code) if does(code, WITH) else None
     return () if function is None else tuple(_exits(function.body, None, in_loop=False))
 
 

@@ -21,6 +21,9 @@ from .terms import Sort, Term
 
 __all__ = ["Content", "Contents"]
 
+_PLAIN = {str, int, bool, Fraction, type(None)}
+"""Most of what is met, and known by its type at once."""
+
 _ASIDE = {"doc", "of"}
 """Fields that say nothing of what is proved at a place: ``of`` says only at which places a property is asked at all."""
 
@@ -52,7 +55,12 @@ class Content:
         Raises:
             TypeError: it is of a kind that has no text here; nothing is ever left out silently.
         """
-        if isinstance(thing, Line):
+        kind = type(thing)
+        if kind in _PLAIN:
+            self.parts.append(repr(thing))
+        elif isinstance(thing, Term):
+            self._write_once(thing)
+        elif isinstance(thing, Line):
             self.lines.append(thing)
         elif isinstance(thing, str | int | Fraction | None):
             self.parts.append(repr(thing))
@@ -61,15 +69,15 @@ class Content:
         elif isinstance(thing, Map | Queue | Event):
             # A first value is written as the term that it is, with the others.
             said = [(name, value) for name, value in vars(thing).items() if name not in ("init", "heard", "line")]
-            self._write_all(type(thing).__name__, said)
+            self._write_all(kind.__name__, said)
         elif isinstance(thing, dict):
             self._write_all("dict", thing.items())
         elif isinstance(thing, list | tuple):
             self._write_all("list", enumerate(thing))
-        elif isinstance(thing, Term) or (is_dataclass(thing) and not isinstance(thing, type)):
+        elif is_dataclass(thing):
             self._write_once(thing)
         else:
-            raise TypeError(f"a {type(thing).__name__} has no canonical text")
+            raise TypeError(f"a {kind.__name__} has no canonical text")
 
     def _write_once(self, thing: object) -> None:
         """What stands in several places is written at the first of them."""
@@ -97,14 +105,14 @@ class Content:
 
     def _write_term(self, term: Term) -> None:
         said = term.operation
-        values = {name: getattr(said, name) for name in said.__match_args__}
-        match said:  # These have numbers that depend on what was read before.
-            case op.Variable(_, number):
-                values["number"] = self._number(("variable", number))
-            case op.Temporary(number):
-                values["number"] = self._number(("temporary", number))
-            case op.Read(view) if view.startswith("entry:"):
-                values["view"] = f"entry {self._number(('loop', int(view.removeprefix('entry:'))))}"
+        values = dict(zip(said.__match_args__, said.values(), strict=True))
+        # These have numbers that depend on what was read before.
+        if isinstance(said, op.Variable):
+            values["number"] = self._number(("variable", said.number))
+        elif isinstance(said, op.Temporary):
+            values["number"] = self._number(("temporary", said.number))
+        elif isinstance(said, op.Read) and said.view.startswith("entry:"):
+            values["view"] = f"entry {self._number(('loop', int(said.view.removeprefix('entry:'))))}"
         self._write_all(f"{type(said).__name__} {type(term).__name__} {term.is_optional}", values.items())
 
     def _number(self, key: object) -> int:

@@ -11,6 +11,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -215,6 +216,13 @@ def mark_of(machine: type, name: str, member: Any) -> dict[str, Any] | None:
     return above and above | {"line": Line(member.__code__.co_filename, member.__code__.co_firstlineno)}
 
 
+@cache
+def _annotated(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter, Any]]:
+    """The parameters of a function, with what their annotations are: many machines inherit it, and ask each time."""
+    hints = typing.get_type_hints(function)
+    return [(name, declared, hints.get(name)) for name, declared in inspect.signature(function).parameters.items()]
+
+
 def parameters_of(function: Callable[..., Any], name: str, line: Line, *, skip: int = 0) -> dict[str, type[Term]]:
     """The parameters of a method and their sorts, without the first ones.
 
@@ -222,12 +230,11 @@ def parameters_of(function: Callable[..., Any], name: str, line: Line, *, skip: 
         MachineError: one has no sort.
     """
     try:
-        hints = typing.get_type_hints(function)
+        parameters = _annotated(function)[skip:]
     except NameError as error:
         raise MachineError(f"unknown sort in the parameters of {name}: {error}", line) from None
     kinds: dict[str, type[Term]] = {}
-    for parameter, declared in list(inspect.signature(function).parameters.items())[skip:]:
-        kind = hints.get(parameter)
+    for parameter, declared, kind in parameters:
         if declared.kind not in (declared.POSITIONAL_ONLY, declared.POSITIONAL_OR_KEYWORD):
             raise MachineError(
                 f"parameter {parameter} of {name} is {declared.kind.description}: name each by itself", line

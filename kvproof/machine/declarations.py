@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -13,6 +12,7 @@ from . import operations as op
 from .mistakes import Line, MachineError, caller, is_tool
 from .program import Assign, Emit, Push, Remove
 from .recorder import Recorder, is_kind, recorder
+from .source import parameters
 from .terms import Bool, Index, Int, Optional_, Real, Sort, Term, as_number, as_term, has_type, none
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ class Event(Declaration):
         self.heard = heard
         self.machine: Machine | None = None
         wanted = 1 + len(self.kinds)
-        if heard is not None and (given := len(inspect.signature(heard).parameters)) != wanted:
+        if heard is not None and (given := len(parameters(heard))) != wanted:
             raise MachineError(f"`heard` takes the machine and {len(self.kinds)} arguments, not {given - 1}")
 
     def __get__(self, instance: Machine | None, owner: type | None = None) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ from .declarations import Count, Event, Map, Queue, Sum
 from .mistakes import Line, MachineError
 from .model import CountOf, Model
 from .recorder import recording, variable
+from .source import parameters
 from .terms import (
     Bool,
     Int,
@@ -115,7 +115,7 @@ def _init(
 
 
 def _count(model: Model, name: str, count: Count) -> CountOf:
-    names = list(inspect.signature(count.where).parameters)[1:]
+    names = parameters(count.where)[1:]
     kinds = (*count.over, *count.kinds)
     if len(names) != len(kinds):
         raise MachineError(

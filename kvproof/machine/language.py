@@ -20,7 +20,6 @@ they do is recorded as statements (`program.py`) and formulas (`terms.py`), whic
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar, overload
@@ -34,6 +33,7 @@ from .fitting import is_surely
 from .mistakes import MachineError, caller
 from .program import Each, Let, Loop, Require, When
 from .recorder import fresh, recorder, recording, variable
+from .source import parameters
 from .terms import TRUE, Bool, Index, Int, Term, as_bool, as_int, as_term, has_type
 from .traversal import inlined
 
@@ -72,7 +72,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _quantify(quantifier: type[op.Quantified], kinds: tuple[type[Term], ...], body: Callable[..., Bool]) -> Bool:
     element_kinds(kinds, "a quantifier runs over sorts")
-    names = list(inspect.signature(body).parameters)
+    names = parameters(body)
     if len(names) != len(kinds):
         raise MachineError(
             f"the function under {quantifier.__name__.lower()} takes {len(names)} arguments for {len(kinds)} sorts"

@@ -11,7 +11,7 @@ from typing import Any
 from .classbody import MARK, MachineType
 from .declarations import Declaration
 from .mistakes import Line, MachineError
-from .source import class_at, function_of
+from .source import IS, class_at, does, function_of
 
 __all__ = ["members_of"]
 
@@ -84,7 +84,7 @@ def _check_class(base: type) -> None:
 @cache
 def _decided(code: CodeType) -> tuple[tuple[int, str], ...]:
     """Where a function asks by `is` whether something that it reads of a machine is none."""
-    function = function_of(code)
+    function = function_of(code) if does(code, IS) else None
     return tuple(
         (node.lineno, ast.unparse(node))
         for node in (() if function is None else ast.walk(function))

@@ -39,6 +39,7 @@ from .language import Machine, can, exists
 from .mistakes import Line, MachineError, caller
 from .model import Model, Promised, Property
 from .recorder import Recorder, is_kind, recording, variable
+from .source import parameters
 from .terms import TRUE, Bool, Int, Term, as_bool, as_int, as_term, has_type, name_of
 
 __all__ = ["Promise", "Steps", "SuchAs", "eventually", "promise", "properties_of", "steps", "such_as"]
@@ -88,7 +89,7 @@ def steps(act: Callable[..., object], *args: object, where: Callable[..., Bool] 
     if len(kinds) != len(args):
         raise MachineError(f"{name} takes {len(kinds)} arguments ({', '.join(kinds)}), not {len(args)}")
     given = tuple(_argument(a, f"{p} of {name}", kind) for a, (p, kind) in zip(args, kinds.items(), strict=True))
-    if where is not None and (wanted := len(inspect.signature(where).parameters)) != len(kinds):
+    if where is not None and (wanted := len(parameters(where))) != len(kinds):
         raise MachineError(f"`where` takes what {name} takes, {len(kinds)} arguments, not {wanted}")
     return Steps(name, given, where, kinds, caller())
 

@@ -6,7 +6,7 @@ A mistake is a `MachineError` that names the action or property, and the line.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -84,11 +84,7 @@ def read(machine: type[Machine]) -> Model:
         for act in prop.of:
             if act not in model.actions:
                 raise MachineError(f"{prop.name} speaks of an action {act} that the machine does not have", prop.line)
-    checked: set[int] = set()
-    for term, line in _terms(model):
-        for part in unseen(term, checked):
-            _check_part(model, part, line)
-    _drop_unused_sizes(model)
+    _drop_unused_sizes(model, _check_parts(model))
     return model
 
 
@@ -204,6 +200,18 @@ def _terms(model: Model) -> Iterator[tuple[Term, Line]]:
                 yield from ((term, s.line) for term in (*s.facts.values(), s.going))
 
 
+def _check_parts(model: Model) -> set[str]:
+    """Look at every part of every term once; returned are the queues of which the size is asked."""
+    seen: set[int] = set()
+    sized: set[str] = set()
+    for term, line in _terms(model):
+        for part in unseen(term, seen):
+            _check_part(model, part, line)
+            if isinstance(read := part.operation, op.Size):
+                sized.add(read.name)
+    return sized
+
+
 def _check_part(model: Model, part: Term, line: Line) -> None:
     """What a term reads is part of this machine, and its sorts are known, wherever they are named."""
     match part.operation:
@@ -217,13 +225,10 @@ def _check_part(model: Model, part: Term, line: Line) -> None:
             check_sorts(model, [type(part)], line)
 
 
-def _drop_unused_sizes(model: Model) -> None:
+def _drop_unused_sizes(model: Model, sized: Container[str]) -> None:
     """The size of a queue is a count like any other, and costs as much: it is kept only where it is asked for."""
-    seen: set[int] = set()
-    said = [part.operation for term, _ in _terms(model) for part in unseen(term, seen)]
-    asked = {f"{read.name}.size" for read in said if isinstance(read, op.Size)}
     for name in model.queues:
-        if f"{name}.size" not in asked:
+        if name not in sized:
             del model.counts[f"{name}.size"]
 
 

@@ -98,16 +98,16 @@ class Recorder:
 
     def _check(self, term: Term, bound: frozenset[int], line: Line | None) -> None:
         """``bound``: what the quantifiers around the term bind."""
-        match term.operation:
-            case op.Forall(binders, body) | op.Exists(binders, body):
-                self._check(body, bound.union(map(number_of, binders)), line)
-            case op.Temporary(number):
-                self._check_home(term, number, bound, "was read", line)
-            case op.Variable(_, number):
-                self._check_home(term, number, bound, "has its meaning", line)
-            case _:
-                for part in parts(term):
-                    self._check(part, bound, line)
+        operation = term.operation
+        if isinstance(operation, op.Temporary):
+            self._check_home(term, operation.number, bound, "was read", line)
+        elif isinstance(operation, op.Variable):
+            self._check_home(term, operation.number, bound, "has its meaning", line)
+        elif isinstance(operation, op.Forall | op.Exists):
+            self._check(operation.body, bound.union(map(number_of, operation.binders)), line)
+        else:
+            for part in parts(term):
+                self._check(part, bound, line)
 
     def _check_home(self, term: Term, number: int, bound: frozenset[int], comes: str, line: Line | None) -> None:
         if number not in bound and not self._is_open(number):

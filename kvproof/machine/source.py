@@ -3,11 +3,40 @@
 from __future__ import annotations
 
 import ast
+import dis
+import inspect
 import linecache
+from collections.abc import Callable, Iterator
 from functools import cache
-from types import CodeType
+from types import CodeType, FunctionType
+from typing import Any
 
-__all__ = ["class_at", "function_of"]
+__all__ = ["IS", "WITH", "class_at", "does", "function_of", "parameters"]
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of a function's parameters, as `inspect.signature` has them, which takes its time for each."""
+    if type(function) is FunctionType and not vars(function):
+        code = function.__code__
+        if not code.co_kwonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+            return [*code.co_varnames[: code.co_argcount]]
+    return list(inspect.signature(function).parameters)
+
+
+IS = ("IS_OP", "IF_NONE", "IF_NOT_NONE")
+WITH = ("WITH_EXCEPT_START",)
+
+
+@cache
+def does(code: CodeType, words: tuple[str, ...]) -> bool:
+    """Whether one of its instructions, or of those of a function inside it, ends with one of these words.
+
+    This is asked before the source is: to parse a file takes longer than all that is looked for in it.
+    """
+    wanted = {number for name, number in dis.opmap.items() if name.endswith(words)}
+    if not wanted.isdisjoint(code.co_code[::2]):
+        return True
+    return any(does(inside, words) for inside in code.co_consts if isinstance(inside, CodeType))
 
 
 def function_of(code: CodeType) -> ast.FunctionDef | None:
@@ -28,8 +57,18 @@ def class_at(file: str, name: str, line: int) -> ast.ClassDef | None:
 def _functions(file: str) -> dict[int, ast.FunctionDef]:
     """By the line on which they begin, decorators included."""
     tree = _tree(file)
-    found = [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    found = () if tree is None else _defined(tree)
     return {min([n.lineno, *(d.lineno for d in n.decorator_list)]): n for n in found}
+
+
+def _defined(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """All definitions of functions: statements stand in statements, and in cases and handlers of these."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inside = getattr(tree, name, None)
+        for node in inside if isinstance(inside, list) else ():
+            if isinstance(node, ast.FunctionDef):
+                yield node
+            yield from _defined(node)
 
 
 @cache

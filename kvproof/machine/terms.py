@@ -419,6 +419,8 @@ def same_type(a: Term, b: Term) -> bool:
 
 def has_type(term: Term, kind: type[Term]) -> bool:
     """Whether a term may be compared with something of this type, or stored in its place."""
+    if isinstance(term, Sort) and issubclass(kind, Sort):
+        return isinstance(term, kind) or issubclass(kind, type(term))
     return same_type(term, kind(op.Variable("", 0)))
 
 

@@ -14,13 +14,15 @@ __all__ = ["clauses", "inlined", "numbers", "parts", "rebuilt", "seen_in", "subs
 T = TypeVar("T", bound=Term)
 
 
-def parts(term: Term) -> Iterator[Term]:
+def parts(term: Term) -> list[Term]:
     """The terms directly below this one, in the order of the operation's fields; of quantifiers their binders too."""
+    found: list[Term] = []
     for value in term.operation.values():
         if isinstance(value, Term):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            yield from value
+            found += value
+    return found
 
 
 def walk(term: Term) -> Iterator[Term]:
@@ -28,7 +30,7 @@ def walk(term: Term) -> Iterator[Term]:
     below = [term]
     while below:
         yield (one := below.pop())
-        below.extend(reversed([*parts(one)]))
+        below.extend(reversed(parts(one)))
 
 
 def unseen(term: Term, seen: set[int]) -> Iterator[Term]:
@@ -39,7 +41,7 @@ def unseen(term: Term, seen: set[int]) -> Iterator[Term]:
         if id(one) not in seen:
             seen.add(id(one))
             yield one
-            below.extend(reversed([*parts(one)]))
+            below.extend(reversed(parts(one)))
 
 
 def numbers(term: Term) -> set[int]:
