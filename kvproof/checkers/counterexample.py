@@ -2,8 +2,7 @@
 
 A proof that fails says nothing yet. So the search is done again where everything can be written out: one, two, three
 elements of each sort. What is found is a whole state in which every inductive invariant holds; it is made as small and
-as empty as possible, and then run in the concrete interpreter, which has no part in the encoding: a fault of the
-encoder cannot pass for a finding.
+as empty as possible, and then run in the concrete interpreter (`shown.py`).
 
 The state need not be reachable (`explore` tells); it shows what the invariants do not rule out.
 """
@@ -11,75 +10,30 @@ The state need not be reachable (`explore` tells); it shows what the invariants 
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import z3
 
-from ..machine.concrete import Concrete, IllFormed, State, Violation
 from ..machine.declarations import Map
 from ..machine.execution import Goal
 from ..machine.formulas import Formula, integer, leq, lnot, lor
 from ..machine.knowledge import of_parameters
 from ..machine.model import Model
 from ..machine.scope import NONE, Scope, ScopeError
-from ..machine.symbolic import Snapshot, Symbolic
-from ..machine.terms import Index, Term, name_of
+from ..machine.symbolic import Symbolic
+from ..machine.terms import Index
 from ..machine.universe import Finite
-from .obligations import COROLLARIES, INITIALLY, Problems, problems_of
+from .obligations import Problems, problems_of
+from .shown import Counterexample, replayed
 from .solvers import decided
-from .states import names_of, side_by_side
-from .trace import Operation, Trace
 
-__all__ = ["Counterexample", "Search", "read_state"]
+__all__ = ["Search"]
 
 LARGEST = 4
 """Elements per sort at which the search gives up."""
-
-
-@dataclass
-class Counterexample:
-    """A step that breaks a property: the states around it, and what the concrete interpreter says."""
-
-    machine: str
-    action: str
-    goal: str
-    rule: str
-    sizes: dict[str, int]
-    params: dict[str, Any]
-    args: dict[str, int | bool]
-    before: dict[str, Any]
-    after: dict[str, Any] | None
-    broken: str
-    replayed: bool
-    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def trace(self) -> Trace:
-        """The step as a trace that `replay` runs."""
-        operations = (
-            [] if self.action in (INITIALLY, COROLLARIES) else [Operation(op=self.action, args=dict(self.args))]
-        )
-        note = f"breaks {self.goal} ({self.broken})"
-        return Trace(self.machine, "machine", operations, self.sizes, self.params, note=note, initial=self.before)
-
-    def render(self) -> str:
-        """The step for people: what differs from an empty state, before and after side by side, changes marked."""
-        call = f"{self.action}({', '.join(f'{k}={v}' for k, v in self.args.items())})"
-        lines = [f"{self.machine}.{call} breaks {self.rule} {self.goal}".replace("  ", " "), f"  {self.broken}"]
-        if not self.replayed:
-            lines.append("  The concrete interpreter does not see this: an error of the kit, please report it.")
-        return "\n".join([*lines, *self.table()])
-
-    def table(self, first: str = "before", last: str = "after") -> list[str]:
-        """What differs from an empty state, in two states side by side, changes marked."""
-        after = self.before if self.after is None else self.after
-        return side_by_side(self.names, self.params, self.before, after, (first, last))
 
 
 LARGEST_NUMBER = 8
@@ -119,7 +73,7 @@ class Search:
             said = goal.formula
             wrong = not said if isinstance(said, bool) else z3.is_false(found.eval(said, model_completion=True))
             with suppress(ScopeError):  # a parameter is greater than what there is
-                if wrong and _replay(self.model, self.place, goal.name, sizes, problems, found).replayed:
+                if wrong and replayed(self.model, self.place, goal.name, sizes, problems, found).replayed:
                     return goal.name
         return None
 
@@ -142,7 +96,7 @@ class Search:
             self._until = last = last + self.seconds
             found = self._search(goal, sizes, small=True)
             if found is not None:
-                doubtful = _replay(self.model, self.place, goal, sizes, *found)
+                doubtful = replayed(self.model, self.place, goal, sizes, *found)
                 if doubtful.replayed:
                     return doubtful
         return doubtful
@@ -268,179 +222,3 @@ def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
                 solver.add(wish)
                 break
     return best
-
-
-# ----------------------------------------------------------------------------------------- reading and running it
-
-
-def _number(found: z3.ModelRef, formula: Formula) -> int | bool | Fraction:
-    """The value of a formula; an algebraic number, which no machine can hold, as a fraction close by."""
-    if isinstance(formula, bool):
-        return formula
-    value = found.eval(formula, model_completion=True)
-    if z3.is_bool(value):
-        return bool(z3.is_true(value))
-    if z3.is_int(value):
-        return int(value.as_long())
-    return Fraction(str(value.as_fraction() if z3.is_rational_value(value) else value.approx(20).as_fraction()))
-
-
-def read_state(symbolic: Symbolic, snapshot: Snapshot, found: z3.ModelRef) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters, and a state of a model, as plain data."""
-    model, universe = symbolic.model, symbolic.universe
-    assert isinstance(universe, Finite)
-
-    def table(kinds: tuple[type[Term], ...], function: Any, is_optional: bool, keys: tuple[Formula, ...] = ()) -> Any:
-        if len(keys) < len(kinds):
-            return [table(kinds, function, is_optional, (*keys, e)) for e in universe.elements(kinds[len(keys)])]
-        value = _number(found, function(*keys))
-        if isinstance(value, Fraction):
-            return int(value) if value.denominator == 1 else str(value)
-        return None if is_optional and value == -1 and not isinstance(value, bool) else value
-
-    def order(name: str, kinds: tuple[type[Term], ...], of: type[Term], keys: tuple[Formula, ...] = ()) -> Any:
-        if len(keys) < len(kinds):
-            return [order(name, kinds, of, (*keys, e)) for e in universe.elements(kinds[len(keys)])]
-        has, rank = snapshot.functions[f"{name}.has"], snapshot.functions[f"{name}.rank"]
-        members = [e for e in universe.elements(of) if _number(found, has(*keys, e))]
-        return [_number(found, e) for e in sorted(members, key=lambda e: _number(found, rank(*keys, e)))]
-
-    params = {n: table(m.kinds, symbolic.params[n], m.is_optional) for n, m in model.params.items()}
-    state: dict[str, Any] = {
-        n: table(m.kinds, snapshot.functions[n], m.is_optional)
-        for n, m in model.maps.items()
-        if not m.is_param and not m.scratch
-    }
-    state |= {n: order(n, q.kinds, q.of) for n, q in model.queues.items()}
-    return params, state
-
-
-def _replay(
-    model: Model, place: str, goal: str, sizes: dict[str, int], problems: Problems, found: z3.ModelRef
-) -> Counterexample:
-    """Run the step in the concrete interpreter and say what it breaks there."""
-    params, before = read_state(problems.symbolic, problems.before, found)
-    args = [int(_number(found, a)) for a in problems.args]
-    numbers = [x for v in (*params.values(), *before.values(), args) for x in _integers(v)]
-    sizes = sizes | {"Int": max([8, *(2 * abs(n) for n in numbers)])}
-    scope = Scope(model, sizes, params)
-    concrete = Concrete(model, scope, strict=True)
-    seen = _seen(concrete, place, tuple(args), before, goal)
-    prop = None if seen.prop is None else model.properties[seen.prop]
-    shown = (
-        {}
-        if place in (INITIALLY, COROLLARIES)
-        else dict(zip(map(name_of, model.actions[place].params), args, strict=True))
-    )
-    return Counterexample(
-        model.name,
-        place,
-        _subject(goal) if prop is None else prop.name,
-        "" if prop is None else prop.rule,
-        scope.sizes,
-        params,
-        shown,
-        before,
-        None if seen.after is None else concrete.describe(seen.after),
-        seen.broken or "the concrete interpreter finds nothing wrong",
-        bool(seen.broken) and seen.is_legal,
-        names_of(model),
-    )
-
-
-@dataclass
-class _Seen:
-    """What the concrete interpreter sees."""
-
-    broken: str = ""
-    prop: str | None = None
-    """The property that is broken, where it is one."""
-    after: State | None = None
-    is_legal: bool = True
-    """In the state before, every invariant and assumption holds."""
-
-
-def _subject(goal: str) -> str:
-    """The property, fact or value that a goal is about."""
-    return goal.split(": ")[-1].split(" (")[0]
-
-
-def _seen(concrete: Concrete, place: str, args: tuple[int, ...], before: dict[str, Any], goal: str) -> _Seen:
-    """Go there, and look."""
-    try:
-        state = concrete.state(before)
-    except IllFormed as error:
-        return _Seen(f"ill-formed: {error}") if place == INITIALLY else _Seen()
-    try:
-        wrong = concrete.violations(state, "assume")
-        if place != INITIALLY:
-            wrong += [v for v in concrete.violations(state) if not v.prop.derived]
-    except IllFormed as error:  # Some property of the state has no value.
-        return _Seen(f"ill-formed: {error}", after=state if place == INITIALLY else None)
-    if place in (INITIALLY, COROLLARIES):
-        seen = _broken(state, [v for v in concrete.violations(state) if v.prop.name == _subject(goal)])
-    else:
-        seen = _step(concrete, state, place, args, goal)
-    seen.is_legal = not wrong
-    return seen
-
-
-def _step(concrete: Concrete, state: State, place: str, args: tuple[int, ...], goal: str) -> _Seen:
-    """Make the step, whole and, where the goal stands in a loop, in part."""
-    name = _subject(goal)
-    stops = _stops(concrete.model, place, goal)
-    try:
-        if not concrete.is_enabled(state, place, args):
-            return _Seen()
-    except IllFormed as error:
-        return _Seen(f"ill-formed: {error}")
-    for stop in (None, *stops):
-        after = concrete.copy(state)
-        try:
-            outcome = concrete.apply(after, place, args, stop=stop)
-            broken = concrete.violations(after)
-            if stop is None:
-                broken += concrete.step_violations(state, after, place, args, outcome.result)
-        except IllFormed as error:
-            return _Seen(f"ill-formed: {error}", after=after)
-        except ScopeError:
-            continue
-        where = "" if stop is None else f", after {stop[1]} rounds of its loop"
-        named = [v for v in broken if v.prop.name == name]
-        if named:
-            return _broken(after, named, where)
-        if name in outcome.broken_facts:
-            return _Seen(f"{name}: this does not hold{where}", after=after)
-        if stop is None and goal.endswith("is back at its first value") and not _rests(concrete, after, name):
-            return _Seen(goal, after=after)
-    return _Seen()
-
-
-def _rests(concrete: Concrete, state: State, goal: str) -> bool:
-    """The scratch map of which the goal speaks has its first values."""
-    name = goal.split(" ")[0]
-    return bool(state.__dict__[name] == concrete.initial().__dict__[name])
-
-
-def _stops(model: Model, place: str, goal: str) -> list[tuple[int, int]]:
-    """Where to stop within the loop that the goal speaks of: before the first rounds, and after them."""
-    for number, loop in enumerate(model.actions[place].loops):
-        if f"loop at {loop.line}: " in goal:
-            return [(number, rounds) for rounds in range(LARGEST + 1)]
-    return []
-
-
-def _broken(state: State, broken: list[Violation], where: str = "") -> _Seen:
-    if not broken:
-        return _Seen(after=state)
-    return _Seen("; ".join(map(str, broken)) + where, broken[0].prop.name, state)
-
-
-def _integers(value: Any) -> Iterator[int]:
-    if isinstance(value, list):
-        for v in value:
-            yield from _integers(v)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        yield value
-    elif isinstance(value, str):
-        yield math.ceil(Fraction(value))

@@ -17,9 +17,9 @@ from ..machine.model import RESULT, Model
 from ..machine.scope import Scope
 from ..machine.terms import name_of, number_of
 from ..machine.universe import Finite
-from .counterexample import Counterexample, read_state
 from .deciding import QUICK, Deciding, Decision
 from .obligations import problems_of
+from .shown import Counterexample, read_state
 from .solvers import Question, ask
 from .states import names_of
 

@@ -20,7 +20,7 @@ import z3
 
 from ..machine import Machine, Model
 from ..machine.universe import Unbounded
-from .counterexample import Counterexample, Search
+from .counterexample import Search
 from .deciding import Deciding, Decision
 from .heap import heap_at_rest
 from .hints import Hints
@@ -29,6 +29,7 @@ from .obligations import COROLLARIES, INITIALLY, problems_of
 from .processes import Each, each_here, each_in
 from .proofs import Proofs
 from .records import Obligation, Record
+from .shown import Counterexample
 from .sketches import Sketch, Sketches
 from .sketching import sketched
 from .solvers import Solver, Verdict

@@ -12,8 +12,8 @@ import msgspec
 
 from ..machine import Model
 from ..machine.canonical import Contents
-from .counterexample import Counterexample
 from .proofs import SAMPLE, Proofs, place_digest
+from .shown import Counterexample
 from .solvers import Verdict
 
 __all__ = ["Obligation", "Record"]

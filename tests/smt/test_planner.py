@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from kvproof.checkers.counterexample import Counterexample, Search
+from kvproof.checkers.counterexample import Search
 from kvproof.checkers.obligations import of_action
 from kvproof.checkers.prove import prove
+from kvproof.checkers.shown import Counterexample
 from kvproof.machine import Machine, Model
 from kvproof.machine.universe import Unbounded
 from kvproof.spec.hybrid.planner import Chunks, Planner, ProposedPlanner, Tokens

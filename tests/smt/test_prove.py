@@ -13,11 +13,12 @@ import z3
 
 from kvproof.checkers import deciding
 from kvproof.checkers import prove as prove_module
-from kvproof.checkers.counterexample import Counterexample, Search
+from kvproof.checkers.counterexample import Search
 from kvproof.checkers.deciding import TOGETHER, Attempt, Deciding
 from kvproof.checkers.export import write_obligations
 from kvproof.checkers.obligations import COROLLARIES, INITIALLY, Problems, problems_of
 from kvproof.checkers.prove import prove
+from kvproof.checkers.shown import Counterexample
 from kvproof.checkers.slices import EVERYTHING, Slices
 from kvproof.checkers.solvers import BRANCHES, Question, Way, ask, ask_cvc5, to_smt2
 from kvproof.machine import (

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from kvproof.checkers import deciding, records, vacuity
-from kvproof.checkers.counterexample import Counterexample, Search
+from kvproof.checkers.counterexample import Search
 from kvproof.checkers.deciding import QUICK, Deciding
 from kvproof.checkers.obligations import problems_of
 from kvproof.checkers.proofs import Proofs
 from kvproof.checkers.prove import How, ProveReport, prove, prove_machines
+from kvproof.checkers.shown import Counterexample
 from kvproof.machine import (
     Bool,
     Int,
