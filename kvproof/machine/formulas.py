@@ -18,6 +18,7 @@ __all__ = [
     "Function",
     "Keyed",
     "add",
+    "address",
     "has_quantifier",
     "integer",
     "key_of",
@@ -47,6 +48,12 @@ _REF = _CONTEXT.ref()
 
 def _truth(ast: Any) -> z3.BoolRef:
     return z3.BoolRef(ast, _CONTEXT)
+
+
+def address(a: z3.ExprRef) -> int:
+    """Where Z3 has a formula: as long as it is alive, the same for the same text only."""
+    found: int = a.ast.value
+    return found
 
 
 def _operands(parts: Sequence[Formula]) -> Any:
@@ -93,7 +100,7 @@ def lif(c: Formula, a: Formula, b: Formula) -> Formula:
         return lor(c, b) if a else land(lnot(c), b)
     if isinstance(b, bool):
         return lor(lnot(c), a) if b else land(c, a)
-    if a.eq(b):
+    if address(a) == address(b):
         return a
     return _like(a, z3core.Z3_mk_ite(_REF, c.ast, a.ast, b.ast))
 
@@ -112,7 +119,7 @@ def leq(a: Formula, b: Formula) -> Formula:
             return a == b
         plain, other = (a, b) if isinstance(a, bool) else (b, a)
         return other if plain else lnot(other)
-    if a.eq(b):
+    if address(a) == address(b):
         return True
     if isinstance(a, z3.IntNumRef) and isinstance(b, z3.IntNumRef):
         return bool(_value(a) == _value(b))
@@ -174,7 +181,7 @@ def sub(a: Formula, b: Formula) -> Formula:
 
 def key_of(keys: Iterable[Formula]) -> tuple[Any, ...]:
     """What makes two argument tuples the same text."""
-    return tuple(k if isinstance(k, bool) else k.get_id() for k in keys)
+    return tuple(k if isinstance(k, bool) else address(k) for k in keys)
 
 
 class Function:
@@ -216,7 +223,7 @@ def replaced(formula: Formula, pairs: Sequence[tuple[Formula, Formula]]) -> Form
 
 def occurs(part: Formula, formula: Formula) -> bool:
     """Whether the part stands somewhere in the formula."""
-    return any(p.eq(part) for p in _parts(formula))
+    return any(address(p) == address(part) for p in _parts(formula))
 
 
 def has_quantifier(formula: Formula) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import z3
 
-from .formulas import Formula, Function, Keyed, integer, land, leq, less, lif, limplies, lnot, lor
+from .formulas import Formula, Function, Keyed, address, integer, land, leq, less, lif, limplies, lnot, lor
 from .mistakes import MachineError
 from .model import Model
 from .scope import NONE
@@ -155,13 +155,13 @@ class Unbounded:
         for key in keys:
             if isinstance(key, bool):
                 continue
-            known = self._binders_in.get(key.get_id())
+            known = self._binders_in.get(address(key))
             if known is None:
                 if key.num_args():
                     return  # names a binder through an interpreted function: no pattern for the solver
                 continue
             named |= known[1]
-        self._binders_in[application.get_id()] = application, named
+        self._binders_in[address(application)] = application, named
         self._log.append(application)
 
     def quantify(
@@ -173,14 +173,14 @@ class Unbounded:
         belongs = self.is_value if of_values else self.is_element
         binders = [self._binder(i, k) for i, k in enumerate(kinds)]
         for b in binders:
-            self._binders_in[b.get_id()] = b, frozenset([b.get_id()])
-        own = frozenset(b.get_id() for b in binders)
+            self._binders_in[address(b)] = b, frozenset([address(b)])
+        own = frozenset(address(b) for b in binders)
         start = len(self._log)
         self._depth += 1
         inside = land(*[belongs(k, b) for k, b in zip(kinds, binders, strict=True)])
         inner = body(*binders)
         self._depth -= 1
-        applied = [(a, self._binders_in[a.get_id()][1]) for a in self._log[start:]]
+        applied = [(a, self._binders_in[address(a)][1]) for a in self._log[start:]]
         del self._log[start:]
         self._log += [a for a, named in applied if self._depth and not own & named]
         if op == "exists":
@@ -216,7 +216,7 @@ def _patterns(
     Each application that names all binders is one. Where none does, all binders by applications of one function are, as
     when two elements stand in one queue. Left to itself, Z3 picks one pattern, which need not be of what occurs.
     """
-    found = {a.get_id(): (a, named) for a, named in applied if named}
+    found = {address(a): (a, named) for a, named in applied if named}
     alone = [a for a, named in found.values() if named == own]
     if alone:
         return list(alone)
