@@ -1,13 +1,18 @@
 """The benchmark of faults: its manifests are well-formed, name what there is, and some are found."""
 
 import ast
+import re
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.faults.manifest import Fault, ManifestError, read_all, read_engine
 from benchmarks.faults.run import Measured, found_in_reference, read_results, table
 from kvproof.checkers.trace import read_trace
+from kvproof.cli.findings import violation_of
 from kvproof.engines.catalog import ENGINES
 from kvproof.spec.faults import FAULTS
 from kvproof.spec.rules import RULES
@@ -62,6 +67,43 @@ def test_an_entry_names_what_there_is(engine: str, fault: Fault) -> None:
         trace = read_trace(ROOT / fault.trace)
         assert trace.level == fault.level
         assert trace.subject.partition("==")[0] == engine
+
+
+def findings() -> dict[str, set[str]]:
+    """The headlines of the findings that are told, each with the traces that it is told with."""
+    page = " ".join((ROOT / "docs/findings.md").read_text().split())
+    told = re.split(r"(?= \*\*(?:[0-9]+\. )?[^*]+\*\* ·)| #{1,4} ", page)
+    heads = ((re.match(r" \*\*(?:[0-9]+\. )?([^*]+)\*\*", part), part) for part in told)
+    return {head[1]: set(re.findall(r"\]\((findings/[^)]+)\)", part)) for head, part in heads if head}
+
+
+def tells_another(fault: Fault) -> bool:
+    """Whether a fault is told by the headline of a finding that it is no trace of."""
+    traces = findings().get(fault.symptom.removesuffix("."))
+    return traces is not None and fault.trace.removeprefix("docs/") not in traces
+
+
+FOUND = [fault for _, fault in ENTRIES if fault.trace.startswith("docs/findings/")]
+
+
+@pytest.mark.parametrize("fault", FOUND, ids=lambda fault: fault.id)
+def test_what_was_found_has_its_own_rule_and_words(fault: Fault) -> None:
+    shown = violation_of(read_trace(ROOT / fault.trace))
+    assert shown is not None
+    assert shown.rule in fault.rules
+    assert not tells_another(fault)
+
+
+def test_the_words_of_another_finding_are_noticed() -> None:
+    by_headline = [fault for fault in FOUND if fault.symptom.removesuffix(".") in findings()]
+    assert len(by_headline) > 30
+    for one, other in pairwise(by_headline):
+        assert tells_another(replace(one, symptom=other.symptom))
+
+
+def test_no_two_faults_of_a_level_are_told_in_the_same_words() -> None:
+    told = Counter((engine, fault.level, fault.symptom) for engine, fault in ENTRIES)
+    assert [words for words, times in told.items() if times > 1] == []
 
 
 @pytest.mark.parametrize(
