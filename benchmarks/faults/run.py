@@ -119,17 +119,15 @@ def _measured(engine: Engine, faults: list[Fault], seconds: float, number: int) 
         return
     if engine.engine not in ENGINES:
         return
-    sessions: dict[tuple[str, str], Session] = {}
+    sessions: dict[tuple[str, str, str], Session] = {}
     try:
         for fault in faults:
             cases = ENGINES[engine.engine].cases(fault.level)
             if cases is None:
                 continue
-            planted = fault.planted.partition(":")[0]
+            wanted = (fault.release, fault.planted.partition(":")[0], fault.level)
             try:
-                session = sessions.setdefault(
-                    (fault.release, planted), _session(engine.engine, fault.release, planted, fault.level)
-                )
+                session = sessions.get(wanted) or sessions.setdefault(wanted, _session(engine.engine, *wanted))
             except StoreError as error:
                 print(error)
                 continue

@@ -2,6 +2,7 @@
 one way."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +11,16 @@ from hypothesis import strategies as st
 
 from kvproof.engines.cases import Cases
 from kvproof.engines.catalog import ENGINES
+from kvproof.engines.known import Listed, read_known
 from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
+from kvproof.judge.violation import Violation
 
 from .installed import broken_session
 
 NEWEST = "0.5.6"
+DOCS = Path(__file__).parents[2] / "docs"
 
 Op = tuple[str, dict[str, Any]]
 PLAIN: dict[str, Any] = {"policy": "LRU", "units": 8, "sizes": [4, 4, 4]}
@@ -187,6 +191,24 @@ FINDINGS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
 def test_what_was_found_is_found(name: str) -> None:
     setup, ops, rule = FINDINGS[name]
     assert fault(setup, *ops)[0] == rule
+
+
+def told_of(setup: dict[str, Any], *ops: Op) -> list[Violation]:
+    """What the first step that is wrong breaks."""
+    found, _ = verdict(broken(), close(Case(level_of(setup), setup, list(ops))), level("engine").more_oracles)
+    assert found is not None
+    return [found.violation, *found.also]
+
+
+def test_what_is_known_of_prefetching_hides_nothing_else() -> None:
+    listed = Listed(read_known(DOCS / "known.toml"), "lmcache", NEWEST)
+    prefetch = {**WHOLE, "prefetch": True}
+    seen = told_of(prefetch, *FINDINGS["finding 47"][1])
+    assert {violation.rule for violation in seen} == {"P2", "P3"}
+    assert all(listed.why(violation, "engine", {"prefetch"}) for violation in seen)
+    (beside, *_) = told_of({**prefetch, "fault": "crosses what is prefetched"}, *SERVED, arrive((1, 9)), BEGIN)
+    assert (beside.rule, beside.oracle) == ("P6", "a forward pass read")
+    assert listed.why(beside, "engine", {"prefetch"}) is None
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,12 @@ def _the_wrong_way_round(self, keys: list, location: str | None = None) -> list:
     return _get(self, keys, location)[::-1]
 
 
+def _crosses_prefetched(self, *args, **more):
+    chunks, size = _prefetched(self, *args, **more)
+    objects = [obj for _, obj, _, _ in chunks]
+    return [(key, obj, start, end) for (key, _, start, end), obj in zip(chunks, objects[::-1], strict=True)], size
+
+
 def _clears_nothing(self, tokens=None, locations=None, request_configs=None) -> int:
     return 0
 
@@ -74,6 +80,7 @@ def _deletes_all(self, keys: list, force: bool = False) -> dict:
     return _delete(self, keys, force=True)
 
 
+_prefetched = LMCacheEngine._async_process_tokens_internal
 _get, _delete = StorageManager.batched_get, L1Manager.delete
 _free, _allocate = AddressManager.free, AddressManager.allocate
 
@@ -90,6 +97,7 @@ FAULTS = {
     "clears nothing": (LMCacheEngine, "clear", _clears_nothing),
     "any prefix": (ChunkedTokenDatabase, "_prefix_hash", _any_prefix),
     "the wrong way round": (StorageManager, "batched_get", _the_wrong_way_round),
+    "crosses what is prefetched": (LMCacheEngine, "_async_process_tokens_internal", _crosses_prefetched),
     "never given back": (L1MemoryManager, "free", lambda self, objects: L1Error.SUCCESS),
     "never done": (L1Manager, "finish_read", lambda self, keys, read_locks=1: dict.fromkeys(keys, L1Error.SUCCESS)),
     "deletes what is read": (L1Manager, "delete", _deletes_all),
