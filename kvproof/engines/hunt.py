@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from ..judge.record import Answer, Case
 from ..judge.sight import Sight
+from ..judge.violation import HARMLESS
 from .causes import Causes
 from .collecting import Collector, Ground, Memory
 from .known import Listed
-from .report import HuntReport
+from .report import Finding, HuntReport
 from .schedule import Schedule
 from .sorting import Share, Sorter
 from .traits import Traits
@@ -155,14 +156,21 @@ def hunt_levels(
             if all(passed(report) >= until for report in reports.values()):
                 break
     for finding in causes.findings:
-        why = None if listed is None else listed.why(finding.violation, finding.case.level, finding.needs)
         if finding.case.level in reports:
-            reports[finding.case.level].findings.append(replace(finding, expected=why))
+            told = finding if listed is None else replace(finding, expected=_why_expected(finding, listed))
+            reports[finding.case.level].findings.append(told)
     for report in reports.values():
         report.seconds = time.monotonic() - began
         report.unsorted += sorter.unsorted(collector, report.level)
     memory.learned |= {(ground.level, profile): what for (ground, profile), what in schedule.learned.items()}
     return [*reports.values()]
+
+
+def _why_expected(finding: Finding, listed: Listed) -> str | None:
+    """Why a finding is no news, or None. What one step breaks at once has one cause, whichever of it is on the list;
+    but what leaves the engine's blocks as they are is no cause of what does not."""
+    shows = (finding.violation, *(each for each in finding.verdict.also if each.rule not in HARMLESS))
+    return next(filter(None, (listed.why(each, finding.case.level, finding.needs) for each in shows)), None)
 
 
 def _by_turns(levels: Sequence[Sequence[T]]) -> Iterator[T]:

@@ -89,6 +89,16 @@ def test_known_findings_are_told_apart(session: Session) -> None:
     assert all(reason is None for rule, reason in expected.items() if rule != "P13")
 
 
+@pytest.mark.parametrize(("needs", "is_news"), [([], False), (["mamba"], True)])
+def test_what_the_same_step_breaks_is_known_with_it(session: Session, needs: list[str], is_news: bool) -> None:
+    entry = Known("fake", "L2", "a leak", "https://example.org/2", oracle="blocks held for ever", needs=needs)
+    listed, leaking = Listed([entry], "fake", "1.0"), {"toy": cases(fault="leak")}
+    report = hunt(judged_in(session), "fake==1.0", "toy", leaking, seconds=60, examples=100, listed=listed)
+    (leak,) = report.findings
+    assert (leak.violation.rule, {violation.rule for violation in leak.verdict.also}) == ("P2", {"L2"})
+    assert (leak.expected is None) == is_news
+
+
 def test_a_known_finding_is_one_of_its_releases_and_its_rule_only() -> None:
     violation = Violation("P13", "one key, two contents", "...", ("a", "b"))
     assert KNOWN.fits("fake", "1.5", violation, "toy")
