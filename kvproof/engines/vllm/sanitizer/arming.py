@@ -32,8 +32,6 @@ HASH: Final = re.compile(r"""b'(?:[^'\\]|\\.)*'|b"(?:[^"\\]|\\.)*\"""")
 MARK: Final = "_kvproof_watch"
 """The attribute of a pool or manager that has its watch."""
 
-_NONE: Final[dict[str, Any]] = {}
-
 
 class Subject(NamedTuple):
     """A class of the engine that is watched."""
@@ -121,30 +119,32 @@ def _attach(module: ModuleType, subject: Subject, settings: Settings) -> None:
 
 def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]:
     """A method that does what it did, and is seen."""
-    before, after, parameters = method.before, method.after, method.parameters
+    before, after, short, parameters = method.before, method.after, method.short, method.parameters
     count = len(parameters)
-    usual = {name: each.default for name, each in inspect.signature(original).parameters.items()}
+    signature = inspect.signature(original).parameters
+    usual = {name: each.default for name, each in signature.items() if each.default is not inspect.Parameter.empty}
 
     @functools.wraps(original)
     def watched(pool: Any, *args: Any, **kwargs: Any) -> Any:
         watch = pool.__dict__.get(MARK)
         if watch is None or not watch.alive:
             return original(pool, *args, **kwargs)
-        given, rest = args, kwargs
-        if len(args) < count:
-            given = args + tuple([kwargs[name] if name in kwargs else usual[name] for name in parameters[len(args) :]])
-            if any(each is inspect.Parameter.empty for each in given):
-                return original(pool, *args, **kwargs)  # It has its own words for that.
-            rest = kwargs if len(kwargs) > len(given) - len(args) else _NONE
-            if rest:
-                rest = {name: value for name, value in kwargs.items() if name not in parameters}
+        given = args
         try:
-            given, seen = before(pool, given)
+            if len(args) < count:
+                named = parameters[len(args) :]
+                given = args + tuple([kwargs[name] if name in kwargs else usual[name] for name in named])
+        except KeyError:
+            return original(pool, *args, **kwargs)  # It has its own words for what it lacks.
+        try:
+            instead, seen = before(pool, given)
         except Exception as error:
             _gave_up(watch, error)
             return original(pool, *args, **kwargs)
+        if instead is not given:
+            args, kwargs = instead, {name: value for name, value in kwargs.items() if name not in parameters}
         try:
-            answer = original(pool, *given, **rest)
+            answer = original(pool, *args, **kwargs)
         except Exception as error:
             saw(watch, pool, seen, None, _words(error))
             raise
@@ -153,7 +153,8 @@ def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]
 
     def saw(watch: Watch | ChunkWatch, pool: Any, seen: Any, answer: Any, error: str) -> None:
         try:
-            watch.saw(pool, after(pool, watch.steps, seen, answer, error))
+            brief = None if error else short(pool, watch.steps, seen, answer)
+            watch.saw(pool, after(pool, watch.steps, seen, answer, error) if brief is None else brief)
         except ViolationError:
             raise
         except Exception as fault:

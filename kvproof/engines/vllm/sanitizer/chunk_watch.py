@@ -49,7 +49,7 @@ class ChunkWatch:
             ViolationError: a rule is broken, and the engine is to be stopped.
         """
         call = ChunkCall(*fields)
-        self._ring.add(fields, 12 + 5 * len(call.keys) + 8 * len(call.evicted))
+        full = self._ring.add(fields, 12 + 5 * len(call.keys) + 8 * len(call.evicted))
         verdict = judge_chunk_call(self._books, call)
         if verdict is not None:
             state = chunk_state(manager)
@@ -57,7 +57,7 @@ class ChunkWatch:
             self._begin(manager, state)
             self._stop(verdict)
             return
-        if self._ring.full or (self._settings.every and self._since >= self._settings.every):
+        if full or (self._settings.every and self._since >= self._settings.every):
             state = chunk_state(manager)
             verdicts = tuple(judge_chunks(self._books, state))
             if verdicts:

@@ -2,7 +2,7 @@
 
 Of each method that is watched one function looks before the call: it returns the arguments that the method is to be
 called with, and what it saw. Another looks after the call, and makes of both the fields of a `Call`, in their order: a
-plain tuple, which costs a third of the time. They are written for speed: most calls are of one block.
+plain tuple, which costs a third of the time. Of most calls that need not be done (`short_way`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from typing import Any, Final, NamedTuple
 
 from ..worker.vllm_reading import hash_keys
 from .judging import AT_BLOCK, AT_BOTH, IN_MAP, NOWHERE
+from .short_way import Brief, free_as_due, register_as_due, take_as_due, touch_as_due
 
 __all__ = ["METHODS", "Method"]
 
 Arguments = tuple[Any, ...]
 Fields = tuple[Any, ...]
 """The fields of a `Call`, in their order."""
+
+
+def _never(_pool: Any, _step: int, _seen: Any, _answer: Any) -> None:
+    """There is no short way for a call."""
 
 
 class Method(NamedTuple):
@@ -31,50 +36,40 @@ class Method(NamedTuple):
     """The names of its first parameters, in every release that is known."""
     always: bool = True
     """Whether every release that is known has it."""
+    short: Callable[[Any, int, Any, Any], Brief | None] = _never
+    """Given the same as ``after`` of a call that raised nothing: what is kept of it if it is as due."""
 
 
 def _before_take(pool: Any, args: Arguments) -> tuple[Arguments, Any]:
     wanted, queue = args[0], pool.free_block_queue
     free = queue.num_free_blocks
     head = _head(queue, wanted) if wanted <= free else []
-    former = _keys(pool, head) if pool.enable_caching else None
-    return args, (wanted, free, _ids(head), _counts(head), former)
+    several = bool(getattr(pool, "cached_block_hashes_by_block", None))
+    keys = [hash_keys(pool, block) for block in head] if several else [block._block_hash for block in head]
+    return args, (wanted, free, head, _counts(head), keys, several)
 
 
 def _after_take(pool: Any, step: int, seen: Any, result: Any, error: str) -> Fields:
-    wanted, free, head, before, former = seen
+    wanted, free, head, before, keys, several = seen
+    former = keys if several else [key if key is None else (key,) for key in keys]
     blocks = [] if error else result
-    ids = _ids(blocks)
-    places = _places(pool, blocks, former) if former is not None and not error else ()
+    ids, counts, queued = _ids(blocks), _counts(blocks), _queued(blocks)
+    places = () if error else _places(pool, blocks, former)
     null = "the null block was handed out" if pool.null_block.block_id in ids else ""
     counter = (free, pool.free_block_queue.num_free_blocks)
-    return (
-        "take",
-        step,
-        ids,
-        before,
-        _counts(blocks),
-        (),
-        _queued(blocks),
-        places,
-        counter,
-        wanted,
-        head,
-        null,
-        True,
-        error,
-    )
+    return ("take", step, ids, before, counts, (), queued, places, counter, wanted, _ids(head), null, True, error)
 
 
 def _before_holders(pool: Any, args: Arguments) -> tuple[Arguments, Any]:
     """For touch and free; what they are given may be an iterator."""
-    given = list(args[0])
-    blocks = [block for block in given if not block.is_null]
+    if not isinstance(args[0], (list, tuple)):
+        args = (list(args[0]), *args[1:])
+    blocks = [block for block in args[0] if not block.is_null]
     if blocks and getattr(blocks[0], "pool", None) is not None:
         # One call may give back blocks of several pools: each hears of its own.
         blocks = [block for block in blocks if block.pool is pool]
     free = pool.free_block_queue.num_free_blocks
-    return (given, *args[1:]), (blocks, free, _ids(blocks), _counts(blocks), _queued(blocks))
+    return args, (blocks, free, _ids(blocks), _counts(blocks), _queued(blocks))
 
 
 def _after_touch(pool: Any, step: int, seen: Any, _result: Any, error: str) -> Fields:
@@ -87,22 +82,8 @@ def _after_touch(pool: Any, step: int, seen: Any, _result: Any, error: str) -> F
 def _after_free(pool: Any, step: int, seen: Any, _result: Any, error: str) -> Fields:
     blocks, free, ids, before, was = seen
     counter = (free, pool.free_block_queue.num_free_blocks)
-    return (
-        "free",
-        step,
-        ids,
-        before,
-        _counts(blocks),
-        was,
-        _queued(blocks),
-        (),
-        counter,
-        0,
-        (),
-        _null(pool),
-        True,
-        error,
-    )
+    counts, queued = _counts(blocks), _queued(blocks)
+    return ("free", step, ids, before, counts, was, queued, (), counter, 0, (), _null(pool), True, error)
 
 
 def _before_register(_pool: Any, args: Arguments) -> tuple[Arguments, Any]:
@@ -151,15 +132,18 @@ def _after_reset(pool: Any, step: int, free: Any, result: Any, error: str) -> Fi
 
 
 METHODS: Final = {
-    "get_new_blocks": Method(_before_take, _after_take, ("num_blocks",)),
-    "touch": Method(_before_holders, _after_touch, ("blocks",)),
-    "free_blocks": Method(_before_holders, _after_free, ("ordered_blocks",)),
+    "get_new_blocks": Method(_before_take, _after_take, ("num_blocks",), short=take_as_due),
+    "touch": Method(_before_holders, _after_touch, ("blocks",), short=touch_as_due),
+    "free_blocks": Method(_before_holders, _after_free, ("ordered_blocks",), short=free_as_due),
     "cache_full_blocks": Method(
-        _before_register, _after_naming, ("request", "blocks", "num_cached_blocks", "num_full_blocks")
+        _before_register,
+        _after_naming,
+        ("request", "blocks", "num_cached_blocks", "num_full_blocks"),
+        short=register_as_due,
     ),
     "evict_blocks": Method(_before_evict, _after_evict, ("block_ids",)),
     "reset_prefix_cache": Method(_before_reset, _after_reset, ()),
-    "unpin_blocks": Method(_before_holders, _after_free, ("blocks", "on_reuse"), always=False),
+    "unpin_blocks": Method(_before_holders, _after_free, ("blocks", "on_reuse"), always=False, short=free_as_due),
     "cache_partial_block": Method(_before_register_one, _after_naming, ("request", "block"), always=False),
     "move_block_hashes": Method(_before_move, _after_naming, ("src_block", "dst_block"), always=False),
 }

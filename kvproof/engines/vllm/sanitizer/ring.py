@@ -26,17 +26,13 @@ class Ring:
         self._fresh: list[tuple[Any, ...]] = []
         self._weight = 0
 
-    def add(self, fields: tuple[Any, ...], weight: int) -> None:
-        """Keep a call that takes up about so many numbers."""
+    def add(self, fields: tuple[Any, ...], weight: int) -> bool:
+        """Keep a call that takes up about so many numbers; return whether it is full, and is to begin anew."""
         self._fresh.append(fields)
         self._weight += weight
         if len(self._fresh) >= PACKED_AT_ONCE:
             self._packed.append(dumps(self._fresh))
             self._fresh = []
-
-    @property
-    def full(self) -> bool:
-        """Whether it holds what it may: it is to begin anew."""
         return self._weight > MOST_WEIGHT
 
     def calls(self) -> Iterator[tuple[Any, ...]]:

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from ..worker.vllm_reading import deferred, raw_state, tables
 from .incident import Incident
-from .judging import Call, Verdict, as_due, judge_call, judge_state
+from .judging import Call, Verdict, judge_call, judge_state
 from .ring import Ring
 from .settings import Settings
+from .short_way import called
 
 __all__ = ["ViolationError", "Watch"]
 
@@ -17,6 +18,7 @@ MOST_BLOCKS: Final = 100_000
 """In larger pools states are checked, but not kept."""
 MOST_INCIDENTS: Final = 10
 """A pool whose bookkeeping is wrong breaks rule after rule; the first ones say why."""
+_ALL: Final = len(Call._fields)
 
 
 class ViolationError(RuntimeError):
@@ -40,15 +42,15 @@ class Watch:
         self._told: set[tuple[str, str]] = set()
 
     def saw(self, pool: Any, fields: tuple[Any, ...]) -> None:
-        """Take note of a call, given as the fields of a `Call`, and judge it.
+        """Take note of a call, and judge it; ``fields`` are those of a `Call`, or what is kept of one that is as due.
 
         Raises:
             ViolationError: it breaks a rule, and the engine is to be stopped.
         """
-        self._ring.add(fields, 12 + 5 * len(fields[2]))
-        if not as_due(fields) and (verdict := judge_call(Call(*fields))) is not None:
+        full = self._ring.add(fields, 12 + 5 * len(fields[2]))
+        if len(fields) == _ALL and (verdict := judge_call(Call(*fields))) is not None:
             self._report(pool, verdict, {}, (), False, by_call=True)
-        if self._ring.full:
+        if full:
             # Within a step the tables may lag behind the pool: its holders are left out.
             self._check(pool, {}, (), False)
 
@@ -107,7 +109,7 @@ class Watch:
                 verdict=verdict,
                 also=also,
                 start=self._start,
-                calls=[Call(*fields) for fields in self._ring.calls()],
+                calls=list(map(called, self._ring.calls())),
                 state=raw_state(pool) if self._kept else None,
                 tables=of_requests,
                 holds=list(holds),
