@@ -352,11 +352,9 @@ class Checker:
         for key in event.block_hashes:
             end = start + size
             content = hash((parent, tokens[start:end]))
-            if further:
-                content = hash((content, next(further)))
-            known = young.get(key)
-            if known is None:
-                known = young[key] = old.get(key, content) if old else content
+            if further and (more := next(further)):
+                content = hash((content, more))
+            known = young.setdefault(key, old.get(key, content) if old else content)
             if known != content:
                 self._two_contents(key, parent)
             parent, start = key, end
@@ -419,11 +417,12 @@ class Checker:
 
 
 def _further_keys(event: Stored) -> Iterator[Any] | None:
-    """Block by block, what a hash depends on beside its parent and its tokens."""
-    if event.extra_keys is None and event.lora_name is None and event.lora_id is None:
+    """Block by block, what a hash depends on beside its parent and its tokens; None where that is nothing for all."""
+    adapter, keys = event.lora_name or event.lora_id, event.extra_keys
+    if adapter is None and (keys is None or not any(keys)):
         return None
-    adapter = event.lora_name or event.lora_id
-    return ((adapter, frozen(more) or None) for more in chain(event.extra_keys or (), repeat(None)))
+    further = (frozen(more) or None for more in chain(keys or (), repeat(None)))
+    return further if adapter is None else ((adapter, more) for more in further)
 
 
 def shown(key: Hash) -> str:

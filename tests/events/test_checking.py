@@ -7,6 +7,7 @@ from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kvproof.events.checking import Checker, Dialect
@@ -244,6 +245,19 @@ def test_a_clear_takes_all_media_of_its_rank_or_the_one_that_it_names() -> None:
     assert one([block(1), host, Cleared(), *removals]) == [("E2", "removed without stored")]
     assert one([block(1), host, Cleared("CPU"), removals[0]]) == []
     assert one([block(1), host, Cleared("CPU"), removals[1]]) == [("E2", "removed without stored")]
+
+
+def test_a_block_that_has_no_further_keys_has_none_however_that_is_written() -> None:
+    """vLLM 0.33 writes a list with nothing for each block, others nothing at all, and one block may have keys alone."""
+    tokens = tuple(range(8))
+    both = Stored([1, 2], None, tokens, 4, extra_keys=[["image"], None])
+    second = [Stored([2], 1, tokens[4:], 4, extra_keys=keys) for keys in (None, [None], [[]])]
+    assert one([both, *second]) == []
+    assert one([both, Stored([1], None, tokens[:4], 4, extra_keys=[["image"]])]) == []
+    for other in (None, [None], [["another"]]):
+        assert one([both, Stored([1], None, tokens[:4], 4, extra_keys=other)]) == [("E3", "two contents")]
+    for adapter in ({"lora_id": 0}, {"lora_name": "a"}):
+        assert one([both, msgspec.structs.replace(second[0], **adapter)]) == [("E3", "two contents")]
 
 
 def test_what_was_before_the_listener_came_is_not_judged_until_a_clear() -> None:
