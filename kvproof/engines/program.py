@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,9 @@ class Limits:
 
 _WATCH = 0.5
 """Seconds between two looks at the memory of a program that does not limit it itself."""
+
+_ENDING = 5.0
+"""Seconds that a program may take to end that says nothing more."""
 
 _PATIENCE = 10
 """A program on a busy machine has so many times as long to answer, as long as it waits for a processor."""
@@ -170,12 +173,20 @@ class Program:
         return f": {one_line(lines[-1].strip(), 300)}" if lines else ""
 
     def _gone(self) -> Failure:
-        try:
-            status = self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
+        status = self._ended(_ENDING)
+        if status is None:
+            looks = self._patience(time.monotonic() + _PATIENCE * _ENDING, _ENDING)
+            status = next((status for _ in looks if (status := self._ended(_WATCH)) is not None), None)
+        if status is None:
             return Failure("crash", "the worker closed its output and went on running")
         how = f"signal {-status}" if status < 0 else f"status {status}"
         return Failure("crash", f"the worker ended with {how}{self.last_words()}")
+
+    def _ended(self, seconds: float) -> int | None:
+        """The status that it ends with within so many seconds, if it does."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=seconds)
+        return None
 
     # --------------------------------------------------------------------------------------------------- limits
 
@@ -186,18 +197,23 @@ class Program:
                 if selector.select(min(left, _WATCH) if self.watched else left):
                     return
                 self.watch_memory()
-            # On a busy machine everything takes long: what waits for a processor has some time more, of its own, and no
-            # less than the worker itself needs to see that an operation hangs.
-            began, latest = self._computing()[0], deadline + _PATIENCE * self.limits.answer
+            # No less than the worker itself needs to see that an operation hangs.
             most = max(self.limits.answer / 4, 2 * self.limits.operation)
-            while time.monotonic() < latest:
-                computed, runnable = self._computing()
-                if not runnable or computed - began > most:
-                    break
+            for _ in self._patience(deadline + _PATIENCE * self.limits.answer, most):
                 if selector.select(_WATCH):
                     return
                 self.watch_memory()
             raise Lost(Failure("hang", "the worker has not answered in time"))
+
+    def _patience(self, latest: float, most: float) -> Iterator[None]:
+        """Look again and again, until a moment, for as long as it waits for a processor: on a busy machine everything
+        takes long. What it computes meanwhile, at most so many seconds, is its own."""
+        began = self._computing()[0]
+        while time.monotonic() < latest:
+            computed, runnable = self._computing()
+            if not runnable or computed - began > most:
+                return
+            yield
 
     def _computing(self) -> tuple[float, bool]:
         """Seconds that the program and what it started have computed, and whether one of them could go on; where the

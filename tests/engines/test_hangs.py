@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kvproof.engines.hunt import hunt
+from kvproof.engines.program import Lost, Program
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.verdicts import judged_in, verdict
 from kvproof.judge.record import Case
@@ -45,6 +46,31 @@ def asked(session: Session, op: str, **args: Any) -> tuple[str | None, float]:
     began = time.monotonic()
     found, _ = verdict(session, Case("toy", {}, [(op, args)]))
     return None if found is None else found.violation.oracle, time.monotonic() - began
+
+
+def ending(how: str) -> str:
+    """What is said of a program that closes its output and then does something."""
+    text = f"import os, sys, time; os.close(1); {how}; os._exit(3)"
+    program = Program([sys.executable, "-c", text], os.environ, Limits(), folder=None, watched=False)
+    try:
+        with pytest.raises(Lost) as lost:
+            program.line(60)
+        return lost.value.failure.text
+    finally:
+        program.end()
+
+
+@pytest.mark.usefixtures("_busy")
+def test_a_program_that_is_slow_to_end_on_a_busy_machine_is_waited_for() -> None:
+    began = time.monotonic()
+    said = ending("[None for _ in iter(lambda: time.process_time() < 2.5, False)]")
+    assert time.monotonic() - began > 5, "by the clock it would have gone on running"
+    assert said == "the worker ended with status 3"
+
+
+def test_a_program_that_closes_its_output_and_sleeps_or_computes_on_goes_on_running() -> None:
+    assert ending("time.sleep(60)") == "the worker closed its output and went on running"
+    assert ending("[None for _ in iter(int, 1)]") == "the worker closed its output and went on running"
 
 
 @pytest.mark.usefixtures("_busy")

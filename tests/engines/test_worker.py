@@ -97,6 +97,7 @@ def test_what_an_engine_prints_is_not_taken_for_an_answer(session: Session) -> N
     ("op", "kind", "words"),
     [
         (("crash", {}), "crash", "signal 11"),
+        (("killed", {}), "crash", "signal 9"),
         (("exit", {}), "crash", "status 3"),
         (("swallow", {}), "hang", "not answered in time"),
         (("garbage", {}), "garbage", "garbage"),

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from types import FrameType
 from typing import IO, Any, Protocol
 
@@ -127,7 +128,8 @@ def _stay_fresh() -> None:
             return
         _, status = os.waitpid(copy, 0)
         if os.WIFSIGNALED(status):
-            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+            with suppress(OSError):  # SIGKILL, by which a system ends whom it has no memory for, cannot be set.
+                signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
             os.kill(os.getpid(), os.WTERMSIG(status))
         if os.WEXITSTATUS(status) != _FRESH:
             os._exit(os.WEXITSTATUS(status))

@@ -334,6 +334,10 @@ class ToyLevel(Level):
     def op_crash(self, args: dict):
         os.kill(os.getpid(), signal.SIGSEGV)
 
+    def op_killed(self, args: dict):
+        """Be ended as a system ends whom it has no memory for."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def op_exit(self, args: dict):
         os._exit(3)
 
