@@ -1,5 +1,6 @@
 """One finding for each cause: what is one, what is two, what is none."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -253,6 +254,23 @@ def test_a_step_shorter_than_drafts_is_what_a_fault_may_need() -> None:
     cases = [Case("scheduler", {**setup, "spec": 3, "drafter": drafter}, []) for drafter in (0, 1, 2)]
     assert ["steps shorter than drafts" in traits.of(case) for case in cases] == [False, True, False]
     assert traits.avoiding(cases[1], "steps shorter than drafts").setup["budget"] == 12
+
+
+def test_a_fault_of_the_smallest_pool_is_told_from_one_of_loads_in_a_larger_pool() -> None:
+    traits = vllm.of_scheduler("0.22.1")
+    setup = {"groups": [{"kind": "full", "block": 4}], "budget": 8, "max_len": 16, "chunked": True, "spare": -1}
+    smallest = Case("scheduler", setup, [("step", {})])
+    assert traits.of(smallest) == {"smallest pool"}
+    assert traits.avoiding(smallest, "smallest pool").setup["spare"] == 0
+    assert len(told(found({"smallest pool"}), found({"tokens from elsewhere"}))) == 2
+    loads = Case("scheduler", {**setup, "spare": 1, "connector": {"kind": "remote"}}, [("step", {})] * 3)
+
+    def halts(case: Case) -> Verdict | None:
+        verdict = found(set()).verdict
+        return verdict if case.setup["spare"] < 0 or "connector" in case.setup else None
+
+    reduction = Reduction(loads, found(set()).verdict, halts, traits, time.monotonic() + 60)
+    assert not reduction.doubt(frozenset(), 0), "no variation leads from one to the other"
 
 
 def test_what_comes_behind_a_harmless_fault_is_no_consequence_of_it() -> None:

@@ -33,7 +33,7 @@ def connectors(release: str, groups: list[Setup]) -> st.SearchStrategy[Setup]:
     """
     known = Version(release)
     alone = _alone(known, groups)
-    found = [st.builds(_with_workers, one, st.integers(1, 3)) for one in alone.values()]
+    found = [st.builds(_with_workers, one, st.sampled_from([1, 1, 1, 2, 3])) for one in alone.values()]
     if len(alone) > 1 and (known >= _HYBRID or _plain(groups)):
         found.append(st.builds(_with_workers, _several(alone), st.integers(1, 2)))
     if not found:
@@ -52,8 +52,8 @@ def with_connectors(release: str, setups: st.SearchStrategy[Setup]) -> st.Search
 
 
 def complete(_setup: Setup, play: bytes) -> Op:
-    """A copy ends: the oldest of a stream, all of a stream, or badly where that can be."""
-    return "complete", {"pick": play[0] % 6, "how": (0, 0, 0, 1, 2)[play[1] % 5]}
+    """A copy ends: the oldest of a stream, all of a stream, all there are, or badly where that can be."""
+    return "complete", {"pick": play[0] % 6, "how": (0, 0, 0, 1, 2, 3, 3)[play[1] % 7]}
 
 
 def reset(_setup: Setup, play: bytes) -> Op:
@@ -74,14 +74,19 @@ MORE: list[tuple[int, Play]] = [(16, complete), (1, reset)]
 """What is done to a scheduler with a connector beside the usual, and how often."""
 
 
-# Setups
+# Setups. Most options are plain in most cases: a fault needs few of them, and others stand in its way.
+
+_FEW = st.sampled_from([1, 2, 2, 3, 3, 4, 4, 5, 6, 8, 11])
+"""Blocks of a host tier: mostly fewer than one request fills."""
 
 
 def _alone(known: Version, groups: list[Setup]) -> dict[str, st.SearchStrategy[Setup]]:
     """The connectors for these groups, each by itself and without workers."""
     found = {}
     if known >= _SIMPLE and any(group["kind"] == "full" for group in groups):
-        found["simple"] = _options(kind=st.just("simple"), blocks=st.integers(2, 12), lazy=st.integers(0, 1))
+        # One of its blocks is the null block.
+        blocks = _FEW.map(lambda few: few + 1)
+        found["simple"] = _options(kind=st.just("simple"), blocks=blocks, lazy=st.integers(0, 1))
     if known >= _HYBRID or _plain(groups):
         found["offloading"] = _offloading(known, groups)
     kinds = {group["kind"] for group in groups}
@@ -95,13 +100,13 @@ def _alone(known: Version, groups: list[Setup]) -> dict[str, st.SearchStrategy[S
 def _offloading(known: Version, groups: list[Setup]) -> st.SearchStrategy[Setup]:
     options: dict[str, Choice] = {
         "kind": st.just("offloading"),
-        "blocks": st.integers(1, 10),
+        "blocks": _FEW,
         "policy": st.sampled_from(["lru", "arc"]),
     }
     if len({group["block"] for group in groups}) == 1:
         options["factor"] = st.sampled_from([1, 1, 2, 3])
     if known >= _THRESHOLD:
-        options["threshold"] = st.sampled_from([0, 0, 2])
+        options["threshold"] = st.sampled_from([0, 0, 0, 2])
     if known >= _PROMPT_ONLY:
         options["prompt_only"] = st.integers(0, 1)
     if known >= _SYNCHRONOUS:

@@ -58,9 +58,14 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         found["fine hashes"] = _setups(known, _hybrid(), hash_block=st.sampled_from([1, 2]))
         found["mamba fine hashes"] = _mambas(known, "align", hash_block=st.sampled_from([1, 2]))
     room = _setups(known, st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24))
-    made = {name: cases(setups) for name, setups in found.items()} | {"again": cases(room, often=_AGAIN)}
+    made = {name: cases(setups) for name, setups in found.items()}
+    made |= {"again": cases(room, often=_AGAIN), "resets": cases(found["plain"], often=_RESETS)}
+    connected = {name: with_connectors(release, setups) for name, setups in _connected(known).items()}
+    made |= {f"{name} connector": cases(setups, MORE) for name, setups in connected.items()}
     return made | {
-        f"{name} connector": cases(with_connectors(release, s), MORE) for name, s in _connected(known).items()
+        "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
+        "resets connector": cases(connected["pressure"], MORE, often=_RESETS),
+        "crowd connector": cases(connected["pressure"], MORE, often=_CROWD),
     }
 
 
@@ -240,6 +245,12 @@ def _add_again(setup: Setup, play: bytes) -> Op:
     return "add", {"tokens": tokens, "max_tokens": 1 + play[3] % 4}
 
 
+def _add_long(setup: Setup, play: bytes) -> Op:
+    """A prompt that takes more than half of what a request may have."""
+    length = setup["max_len"] - 1
+    return _add(setup, bytes((play[0], length // 2 + play[1] % (length - length // 2), *play[2:])))
+
+
 def _step(setup: Setup, play: bytes) -> Op:
     """A step; an abort that comes while the model runs is rare."""
     args = {"token": play[0] % 6, "ready": play[1] & 1}
@@ -259,3 +270,7 @@ _OFTEN: list[tuple[int, Play]] = [
 ]
 _AGAIN: list[tuple[int, Play]] = [(30, _step), (16, _add_again), (1, _OFTEN[2][1])]
 """The same prompts again and again: they must be found."""
+_RESETS: list[tuple[int, Play]] = [*_OFTEN[:3], (6, _OFTEN[3][1])]
+"""Caches are emptied at every odd moment: half the times with requests running."""
+_CROWD: list[tuple[int, Play]] = [(12, _step), (16, _add_long), (2, _OFTEN[2][1])]
+"""Many requests at once, with long prompts: what one of them holds another one waits for."""

@@ -187,6 +187,7 @@ def of_scheduler(release: str) -> Traits:
             option("asynchronous scheduling", "asynchronous", plain=False),
             option("priorities", "priority", plain=False),
             option("fine hashes", "hash_block"),
+            option("smallest pool", "spare", plain=0, has=lambda spare: spare < 0),
             option("watermark", "watermark", 0, added=10),
             option("admission without reserve", "reserve", plain=True, added=False),
             option("long prefills limited", "long_prefill", 0, added=3),

@@ -74,12 +74,15 @@ class Transfers:
         return ended
 
     def complete(self, pick: int, how: int) -> dict | None:
-        """End the oldest copy of a stream (``how`` 0), or all of it (1), or let the oldest fail if it may (2).
+        """End the oldest copy of a stream (``how`` 0), or all of it (1), or let the oldest fail if it may (2), or end
+        all copies of all streams (3).
 
         None when nothing is under way.
         """
         if not self._streams:
             return None
+        if how == 3:
+            return {"ended": [name for key in sorted(self._streams) for name in self.end(self._streams[key][-1])]}
         key = sorted(self._streams)[pick % len(self._streams)]
         stream, failed = self._streams[key], how == 2 and key[0] in self.fallible
         ended = self.end(stream[-1 if how == 1 else 0], failed)
