@@ -189,6 +189,30 @@ class AlignedSplit(Machine):
         could = ~before.loading[r] & (budget >= self.block.value) & (before.start(r) < self.total[r])
         return implies(could, self.start(r) > before.start(r))
 
+    @step("H7", of="schedule")
+    def a_step_takes_all_that_it_may(self, before: AlignedSplit, r: Request, budget: Tokens) -> Bool:
+        """As many blocks as its budget reaches, up to the last whole one; behind that, as many tokens."""
+        reach, last, b = before.start(r) + budget, self.last(r), self.block.value
+        comes_next = (self.start(r) // b + 1) * b
+        to_a_block = comes_next > ite(reach < last, reach, last)
+        to_the_end = self.start(r) == ite(reach < self.total[r], reach, self.total[r])
+        return implies(~before.loading[r], ite(before.start(r) < last, to_a_block, to_the_end))
+
+    @step("H7", unless=("begin_load", "end_load"))
+    def loads_begin_and_end_by_themselves(self, before: AlignedSplit, r: Request) -> Bool:
+        """No step and no block changes what was loaded."""
+        return (self.external[r] == before.external[r]) & iff(self.loading[r], before.loading[r])
+
+    @step("H7", unless="schedule")
+    def only_steps_compute(self, before: AlignedSplit, r: Request) -> Bool:
+        """What is loaded is not computed as well."""
+        return self.computed[r] == before.computed[r]
+
+    @step("H7", unless="grow")
+    def blocks_are_taken_when_they_are_wanted(self, before: AlignedSplit, r: Request) -> Bool:
+        """And stay."""
+        return self.held[r] == before.held[r]
+
     @step("H7", of="grow")
     def only_what_is_missing_is_taken(self, before: AlignedSplit, r: Request, demand: Tokens) -> Bool:
         """What is demanded is there; what is held is not taken again, and nothing is given back."""

@@ -275,13 +275,14 @@ class FileStore(Machine):
 
     @step("H9", of="write")
     def what_is_written_is_there(self, before: FileStore, h: Hash, p: Page, q: Page) -> Bool:
-        """For the process; of the other pages nothing changes."""
-        return iff(self.written[h, q], before.written[h, q] | (q == p))
+        """For the process; of the other pages nothing changes, nor does the disk."""
+        return iff(self.written[h, q], before.written[h, q] | (q == p)) & iff(self.on_disk[h, q], before.on_disk[h, q])
 
     @step("H9", of="write_back")
     def a_page_comes_to_the_disk_by_itself(self, before: FileStore, h: Hash, p: Page, q: Page) -> Bool:
-        """Once it is written; whatever became of the others."""
-        return before.written[h, p] & iff(self.on_disk[h, q], before.on_disk[h, q] | (q == p))
+        """Once it is written; whatever became of the others. The process sees what it saw."""
+        comes = iff(self.on_disk[h, q], before.on_disk[h, q] | (q == p))
+        return all_of(before.written[h, p], comes, iff(self.written[h, q], before.written[h, q]))
 
     @step("H9", of="rename")
     def a_file_that_is_whole_gets_its_name(self, before: FileStore, h: Hash, p: Page) -> Bool:
@@ -326,14 +327,15 @@ class FileStore(Machine):
     @step("H9", of="damage")
     def what_is_damaged_is_so_everywhere(self, before: FileStore, h: Hash, p: Page, q: Page) -> Bool:
         """In the cache and on the disk; the other pages are what they were. Nobody promised this file any more."""
-        is_lost = ~self.written[h, p] & ~self.on_disk[h, p] & ~self.found[h, p]
+        is_lost = all_of(~self.written[h, p], ~self.on_disk[h, p], ~self.found[h, p])
+        is_named = iff(self.final_on_disk[h], before.final_on_disk[h])
         is_kept = all_of(
             iff(self.written[h, q], before.written[h, q]),
             iff(self.on_disk[h, q], before.on_disk[h, q]),
             iff(self.found[h, q], before.found[h, q]),
         )
         is_known = all_of(before.final[h], self.damaged[h], self.found_damaged[h], ~self.stored[h])
-        return is_lost & is_known & implies(q != p, is_kept)
+        return all_of(is_lost, is_named, is_known, implies(q != p, is_kept))
 
     @step("H9", of="crash")
     def a_crash_loses_nothing_that_was_stored(self, before: FileStore, h: Hash) -> Bool:
@@ -352,10 +354,16 @@ class FileStore(Machine):
             iff(self.written[h, p], before.found[h, p]) & iff(self.on_disk[h, p], before.found[h, p]),
         )
 
-    @step("H9", unless="crash")
-    def files_have_nothing_to_do_with_each_other(self, before: FileStore, g: Hash, h: Hash) -> Bool:
-        """Where one changes, the others stay as they are."""
-        return implies((g != h) & ~self._is_as_it_was(before, g), self._is_as_it_was(before, h))
+    @step(
+        "H9",
+        of=(
+            *("create", "write", "write_back", "write_back_names", "rename"),
+            *("sync_directory", "load", "evict", "damage"),
+        ),
+    )
+    def files_have_nothing_to_do_with_each_other(self, before: FileStore, h: Hash, g: Hash) -> Bool:
+        """Whatever happens to one, the others stay as they are."""
+        return implies(g != h, self._is_as_it_was(before, g))
 
     def _is_as_it_was(self, before: FileStore, h: Hash) -> Bool:
         """Names, promises, and every page."""
@@ -400,6 +408,11 @@ class FileStore(Machine):
     def what_would_be_found_stays(self, before: FileStore, h: Hash) -> Bool:
         """Until names are brought to the disk again; a file that is removed may come back until then."""
         return self._is_found_as_before(before, h)
+
+    @step("H9", unless=("load", "evict", "damage", "crash"))
+    def what_is_damaged_stays_so(self, before: FileStore, h: Hash) -> Bool:
+        """Until the file is gone."""
+        return iff(self.damaged[h], before.damaged[h])
 
     @step("H9", unless=("sync_directory", "load", "evict", "damage"))
     def promises_stay(self, before: FileStore, h: Hash) -> Bool:

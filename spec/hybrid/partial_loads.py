@@ -221,6 +221,22 @@ class PartialLoads(Connectors):
         """As of connectors."""
         return super().pins_come_and_go_with_loads(before, c, h)
 
+    @step(
+        "H5",
+        of=(
+            *("wait", "miss", "choose", "look_again", "decline"),
+            *("begin_load", "finish_load", "finish_in_part", "expire", "leave"),
+        ),
+    )
+    def only_who_acts_goes_on(self, before: Self, r: Request, q: Request) -> Bool:
+        """As of connectors."""
+        return super().only_who_acts_goes_on(before, r, q)
+
+    @step("H5, H6", unless=("decline", "finish_load", "finish_in_part", "expire", "leave"))
+    def a_stay_may_have_a_load(self, before: Self, r: Request) -> Bool:
+        """As of connectors."""
+        return super().a_stay_may_have_a_load(before, r)
+
     @step("H5", of=("resolve", "store", "report_late", "hear"))
     def requests_wait_meanwhile(self, before: Self, q: Request) -> Bool:
         """As of connectors; a piece that comes ends no load by itself."""

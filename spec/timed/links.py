@@ -11,6 +11,8 @@ moves to a moment, or to the earliest deadline, never past one; what is due is c
 
 from __future__ import annotations
 
+from typing import Self
+
 from ...machine import (
     Bool,
     Count,
@@ -325,6 +327,46 @@ class Links(Machine):
     def time_stands_still(self, before: Links) -> Bool:
         """Whatever begins or ends."""
         return self.now.value == before.now.value
+
+    @step("G3", unless="start")
+    def nothing_else_begins(self, before: Self) -> Bool:
+        """The next id is given to who begins."""
+        return self.issued.value == before.issued.value
+
+    @step("G3", of="start")
+    def who_begins_takes_the_next_id(self, before: Self, t: Transfer) -> Bool:
+        """And the one behind it is the next."""
+        return (t == before.issued.value) & (self.issued.value == before.issued.value + 1)
+
+    @step("G2, G3")
+    def who_begins_does_so_now(self, before: Self, t: Transfer) -> Bool:
+        """With all its bytes before it, where copies take time."""
+        begins = self.moving[t] & ~before.moving[t]
+        size = ite(self.bandwidth[self.link[t]] > 0, self.size[t], 0)
+        return implies(begins, (self.begun[t] == before.now.value) & (self.left(t) == size))
+
+    @step("G3", unless="complete")
+    def nothing_else_ends(self, before: Self, t: Transfer) -> Bool:
+        """Time may move up to a deadline; what is due then is completed by itself."""
+        return implies(before.moving[t], self.moving[t])
+
+    @step("G2, G3")
+    def what_a_transfer_is_it_stays(self, before: Self, t: Transfer) -> Bool:
+        """Its link, its bytes and its beginning are known when it begins, its end when it ends; neither changes."""
+        begins, ends = self.moving[t] & ~before.moving[t], before.moving[t] & ~self.moving[t]
+        is_same = all_of(
+            self.link[t] == before.link[t],
+            self.size[t] == before.size[t],
+            self.begun[t] == before.begun[t],
+            self.mark[t] == before.mark[t],
+        )
+        return (begins | is_same) & (ends | (self.ended[t] == before.ended[t]))
+
+    @step("G2")
+    def nothing_moves_while_time_stands(self, before: Self, x: Link) -> Bool:
+        """Who shares a link has received what it had; an idle link forgets that."""
+        stands = (self.now.value == before.now.value) & (self.active[x] > 0)
+        return implies(stands, self.given[x] == before.given[x])
 
     @step("G2", of=("advance", "advance_to_deadline"))
     def a_link_is_shared_fairly(self, before: Links, t: Transfer) -> Bool:

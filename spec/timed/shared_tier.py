@@ -10,6 +10,8 @@ what anybody does is never of the past.
 
 from __future__ import annotations
 
+from typing import Self
+
 from ...machine import (
     Bool,
     Map,
@@ -173,10 +175,26 @@ class SharedTier(Links):
     # -------------------------------------------------------------------------------- steps
 
     @step("G8", of="store")
-    def a_store_begins_at_its_workers_time(self, before: SharedTier, w: Worker, h: Hash, t: Transfer, x: Link) -> Bool:
-        """Not later, because the tier was ahead, and not earlier; and it is of what was asked for."""
-        is_right = all_of(self.stores[t] == h, self.size[t] == self.bytes[t], self.link[t] == x)
+    def a_store_begins_at_its_workers_time(
+        self, before: SharedTier, w: Worker, h: Hash, t: Transfer, x: Link, u: Transfer
+    ) -> Bool:
+        """Not later, because the tier was ahead, and not earlier; and it is of what was asked for.
+
+        Other transfers bring what they brought.
+        """
+        is_other = implies(u != t, self.stores[u] == before.stores[u])
+        is_right = all_of(self.stores[t] == h, self.size[t] == self.bytes[t], self.link[t] == x, is_other)
         return is_right & (self.begun[t] == before.clock[w])
+
+    @step("G3", unless=("start", "store"))
+    def nothing_else_begins(self, before: Self) -> Bool:
+        """As on any link; here stores begin copies."""
+        return super().nothing_else_begins(before)
+
+    @step("G3", of=("start", "store"))
+    def who_begins_takes_the_next_id(self, before: Self, t: Transfer) -> Bool:
+        """As on any link."""
+        return super().who_begins_takes_the_next_id(before, t)
 
     @step("G8", of="work")
     def a_worker_goes_on_by_itself(self, before: SharedTier, w: Worker, m: Moment, v: Worker) -> Bool:

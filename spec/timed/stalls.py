@@ -206,11 +206,14 @@ class Stalls(Links):
         return is_inside & (self.free.value == before.free.value - self.need[r]) & (self.free.value >= 0)
 
     @step("G1", of="leave")
-    def who_leaves_frees_nothing_yet(self, before: Self, r: Request, t: Transfer, x: Link) -> Bool:
-        """Its slots go with the copy, on its link."""
+    def who_leaves_frees_nothing_yet(self, before: Self, r: Request, t: Transfer, x: Link, u: Transfer) -> Bool:
+        """Its slots go with the copy, on its link; other copies hold what they hold."""
         is_gone = before.running[r] & ~self.running[r] & ~self.waiting[r]
         is_copied = all_of(self.moving[t], self.link[t] == x, self.size[t] == self.bytes[t])
-        return all_of(is_gone, is_copied, self.carried[t] == self.need[r], self.free.value == before.free.value)
+        is_other = implies(u != t, self.carried[u] == before.carried[u])
+        return all_of(
+            is_gone, is_copied, self.carried[t] == self.need[r], is_other, self.free.value == before.free.value
+        )
 
     @step("G1", of="complete")
     def what_was_copied_is_free(self, before: Self, t: Transfer, u: Transfer) -> Bool:
@@ -241,6 +244,16 @@ class Stalls(Links):
         """Whoever comes or goes."""
         stays = iff(self.waiting[q], before.waiting[q]) & iff(self.running[q], before.running[q])
         return implies(q != r, stays)
+
+    @step("G3", unless=("start", "leave"))
+    def nothing_else_begins(self, before: Self) -> Bool:
+        """As on any link; here who leaves begins a copy."""
+        return super().nothing_else_begins(before)
+
+    @step("G3", of=("start", "leave"))
+    def who_begins_takes_the_next_id(self, before: Self, t: Transfer) -> Bool:
+        """As on any link."""
+        return super().who_begins_takes_the_next_id(before, t)
 
     @step("G1", of="stall")
     def a_stall_is_counted(self, before: Self, t: Transfer) -> Bool:

@@ -18,12 +18,27 @@ class ConnectorsSteps(ConnectorsActions, abstract=True):
     """What each action is for, and what it leaves alone."""
 
     @step("H5, O5", of="resolve")
-    def an_answer_is_kept_until_it_is_used(self, before: Self, c: Connector, r: Request, n: Tokens) -> Bool:
-        """A store answers a lookup once; if it has something it keeps that."""
+    def an_answer_is_kept_until_it_is_used(
+        self, before: Self, c: Connector, r: Request, n: Tokens, d: Connector, q: Request
+    ) -> Bool:
+        """A store answers a lookup once; if it has something it keeps that. Every other answer is what it was."""
         is_asked = (c < self.count.value) & ~before.resolved[c, r]
+        is_known = (d != c) | (q != r)
+        is_same = iff(self.resolved[d, q], before.resolved[d, q]) & (self.answer[d, q] == before.answer[d, q])
         return all_of(
-            is_asked, self.resolved[c, r], self.answer[c, r] == n, iff(self.holds[c, r], n > 0), before.may_look_up(r)
+            all_of(is_asked, before.may_look_up(r), implies(is_known, is_same)),
+            all_of(self.resolved[c, r], self.answer[c, r] == n, iff(self.holds[c, r], n > 0)),
         )
+
+    @step("H5", unless="resolve")
+    def nobody_answers_unasked(self, before: Self, c: Connector, r: Request) -> Bool:
+        """Only a store changes what it has for a request."""
+        return (self.answer[c, r] == before.answer[c, r]) & implies(self.resolved[c, r], before.resolved[c, r])
+
+    @step("H5", of=("miss", "choose", "look_again", "decline", "begin_load", "leave"))
+    def others_have_their_answers(self, before: Self, r: Request, q: Request, c: Connector) -> Bool:
+        """What is used up is of the request that is answered, and of no other."""
+        return implies((q != r) & before.resolved[c, q], self.resolved[c, q])
 
     @step("H5", unless=("miss", "choose", "look_again", "decline", "begin_load", "leave"))
     def answers_are_used_by_lookups(self, before: Self, c: Connector, r: Request) -> Bool:
@@ -40,6 +55,17 @@ class ConnectorsSteps(ConnectorsActions, abstract=True):
     def requests_go_on_by_themselves(self, before: Self, r: Request, q: Request) -> Bool:
         """Where something changes for one, all is as it was for every other."""
         return implies((r != q) & ~self._is_as_it_was(before, r), self._is_as_it_was(before, q))
+
+    @step(
+        "H5",
+        of=(
+            *("wait", "miss", "choose", "look_again", "decline"),
+            *("begin_load", "finish_load", "expire", "leave"),
+        ),
+    )
+    def only_who_acts_goes_on(self, before: Self, r: Request, q: Request) -> Bool:
+        """Whoever does something does it to itself."""
+        return implies(q != r, self._is_as_it_was(before, q))
 
     @step("H5", of=("resolve", "store", "report_late"))
     def requests_wait_meanwhile(self, before: Self, q: Request) -> Bool:
@@ -65,6 +91,36 @@ class ConnectorsSteps(ConnectorsActions, abstract=True):
             self.job[r] == before.job[r],
             self.deadline[r] == before.deadline[r],
         )
+
+    @step("H5", unless=("wait", "miss", "choose", "leave"))
+    def nobody_else_comes_or_goes(self, before: Self, r: Request) -> Bool:
+        """A stay begins with a lookup, and ends when the request leaves."""
+        return iff(self.inside[r], before.inside[r])
+
+    @step("H5, P15", unless=("miss", "choose", "leave"))
+    def a_stay_is_counted_by_lookups(self, before: Self, r: Request) -> Bool:
+        """Once one is answered; and until it ends."""
+        return iff(self.counted[r], before.counted[r])
+
+    @step("H5, H6", unless="begin_load")
+    def a_load_keeps_its_number(self, before: Self, r: Request) -> Bool:
+        """And its deadline, also when it is over."""
+        return (self.job[r] == before.job[r]) & (self.deadline[r] == before.deadline[r])
+
+    @step("H5, H6", unless=("decline", "finish_load", "expire", "leave"))
+    def a_stay_may_have_a_load(self, before: Self, r: Request) -> Bool:
+        """Until it had one, or does without."""
+        return iff(self.over[r], before.over[r])
+
+    @step("H5", unless="store")
+    def what_stores_keep_they_keep(self, before: Self, c: Connector, h: Hash) -> Bool:
+        """Lookups and loads neither add nor remove anything."""
+        return iff(self.kept[c, h], before.kept[c, h])
+
+    @step("H6", unless=("begin_load", "expire"))
+    def time_stands_still(self, before: Self) -> Bool:
+        """Loads begin at some moment, and are given up at another."""
+        return self.now.value == before.now.value
 
     @step("H5", of="wait")
     def only_who_has_no_answer_waits(self, before: Self, r: Request, c: Connector) -> Bool:
@@ -200,6 +256,11 @@ class ConnectorsSteps(ConnectorsActions, abstract=True):
             implies((d != c) | ~is_first, self.hits[d] == before.hits[d]),
             implies((d != c) | ~is_first, self.hit_tokens[d] == before.hit_tokens[d]),
         )
+
+    @step("H5, P15", of="miss")
+    def a_miss_is_no_hit(self, before: Self, c: Connector) -> Bool:
+        """Of any store."""
+        return (self.hits[c] == before.hits[c]) & (self.hit_tokens[c] == before.hit_tokens[c])
 
     @step("H5, P15", unless=("choose", "miss"))
     def only_lookups_count(self, before: Self, c: Connector) -> Bool:

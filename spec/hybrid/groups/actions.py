@@ -114,13 +114,15 @@ class GroupsActions(GroupsState, abstract=True):
 
     @action("H4, O11")
     def load(self, r: Request, n: Int) -> None:
-        """Tokens behind the computed ones are promised by a connector."""
+        """Tokens behind the computed ones are promised by a connector. Nothing of them has come yet."""
         self.require(self.seeking.value == none)
         self.require(self.running[r])
         self.require(self.external[r] == 0)
         self.require(n > 0)
         self.external[r] = n
         self.has_loaded[r] = True
+        with self.each(Group) as g:
+            self.reached[g, r] = self.computed[r]
 
     @action("H4, H9")
     def report(self, g: Group, r: Request, t: Tokens) -> None:

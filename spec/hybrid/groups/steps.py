@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from ....machine import Bool, Int, all_of, forall, iff, implies, none, step
+from ....machine import Bool, Int, all_of, forall, iff, implies, ite, none, step
 from ...hybrid.planner import Group, Tokens
-from ...pool import Position, Request
+from ...pool import Block, Position, Request
 from .actions import GroupsActions
 
 __all__ = ["GroupsSteps"]
@@ -41,28 +41,106 @@ class GroupsSteps(GroupsActions, abstract=True):
 
     @step("H4", of="hit")
     def a_hit_is_the_longest(self, before: Self, r: Request, t: Tokens) -> Bool:
-        """Nothing longer would have served all groups."""
-        return implies(before.is_common(r, t), t <= self.computed[r])
+        """Nothing longer would have served all groups. The lookup has ended."""
+        return (self.seeking.value == none) & implies(before.is_common(r, t), t <= self.computed[r])
+
+    @step("H4", unless=("seek", "hit"))
+    def a_lookup_goes_on(self, before: Self) -> Bool:
+        """Until all groups agree."""
+        return self.seeking.value == before.seeking.value
+
+    @step("H4", unless=("seek", "shorten"))
+    def a_candidate_stays(self, before: Self) -> Bool:
+        """Only groups shorten it."""
+        return self.candidate.value == before.candidate.value
 
     @step("H4", of="shorten")
-    def a_group_only_shortens(self, before: Self, r: Request, g: Group) -> Bool:
+    def a_group_only_shortens(self, before: Self, r: Request, g: Group, t: Tokens) -> Bool:
         """If it cannot use the whole candidate, that becomes shorter: the search ends."""
         could = before.is_boundary[before.candidate.value] & before.is_served(g, r, before.candidate.value)
         return all_of(
-            self.candidate.value <= before.candidate.value,
+            (self.candidate.value == t) & (t <= before.candidate.value),
             implies(~could, self.candidate.value < before.candidate.value),
         )
 
     @step("P7, P9", of=("allocate", "drop", "leave", "hit"))
     def nobody_loses_a_block(self, before: Self, r: Request, q: Request, g: Group, i: Position) -> Bool:
-        """What other requests hold they keep."""
+        """What other requests hold they keep, and they get nothing."""
         b = before.table[g, q, i]
-        return implies((q != r) & (b != none), (self.table[g, q, i] == b) & ~self.free[b])
+        is_kept = implies(b != none, ~self.free[b])
+        return implies(q != r, (self.table[g, q, i] == b) & is_kept)
 
-    @step("H4, O11", unless="seek")
+    @step("P2, P9", unless=("hit", "allocate", "drop", "leave"))
+    def nothing_else_changes_a_table(self, before: Self, g: Group, r: Request, i: Position) -> Bool:
+        """Neither lookups that go on nor loads take blocks, or give them back."""
+        return self.table[g, r, i] == before.table[g, r, i]
+
+    @step("P7, H8", of="allocate")
+    def a_free_block_is_taken(
+        self, before: Self, g: Group, r: Request, i: Position, b: Block, x: Group, j: Position, c: Block
+    ) -> Bool:
+        """It stands where it is wanted, and nowhere else, without a name; other blocks can be found as before."""
+        is_here = (x == g) & (j == i)
+        return all_of(
+            before.free[b] & (before.table[g, r, i] == none),
+            self.table[x, r, j] == ite(is_here, b, before.table[x, r, j]),
+            self.hash[c] == ite(c == b, none, before.hash[c]),
+        )
+
+    @step("P5", of="register")
+    def what_is_registered_can_be_found(self, before: Self, g: Group, r: Request, i: Position, b: Block) -> Bool:
+        """Under the name of its place; it had none. Other blocks can be found as before."""
+        is_here = before.table[g, r, i] == b
+        return all_of(
+            implies(is_here, (before.hash[b] == none) & (self.hash[b] == self.name[g, r, i])),
+            implies(~is_here, self.hash[b] == before.hash[b]),
+        )
+
+    @step("P5, P11", unless=("allocate", "register"))
+    def nothing_else_gives_or_takes_a_hash(self, before: Self, b: Block) -> Bool:
+        """Above all a block that is given back can still be found."""
+        return self.hash[b] == before.hash[b]
+
+    @step("P9", of="drop")
+    def one_entry_is_dropped(self, before: Self, g: Group, r: Request, i: Position, x: Group, j: Position) -> Bool:
+        """The one that is named; the block is free if nobody else holds it."""
+        is_here = (x == g) & (j == i)
+        b = before.table[g, r, i]
+        is_free = implies(b != none, iff(self.free[b], ~self.is_held(b)))
+        return is_free & (self.table[x, r, j] == ite(is_here, none, before.table[x, r, j]))
+
+    @step(
+        "H4, O11",
+        of=("shorten", "hit", "allocate", "register", "drop", "leave", "load", "report", "settle"),
+    )
     def requests_go_on_by_themselves(self, before: Self, r: Request, q: Request) -> Bool:
-        """Where something changes for one, all is as it was for every other."""
-        return implies((r != q) & ~self._is_as_it_was(before, r), self._is_as_it_was(before, q))
+        """Whatever happens to one, all is as it was for every other."""
+        return implies(q != r, self._is_as_it_was(before, q))
+
+    @step("H4", unless=("seek", "leave"))
+    def nobody_else_comes_or_goes(self, before: Self, r: Request) -> Bool:
+        """A request stays inside, or outside."""
+        return iff(self.running[r], before.running[r])
+
+    @step("H4, O11", unless=("hit", "settle", "leave"))
+    def computed_tokens_count(self, before: Self, r: Request) -> Bool:
+        """Until it is settled that fewer are there."""
+        return self.computed[r] == before.computed[r]
+
+    @step("H4, O11", unless=("hit", "load", "settle", "leave"))
+    def promised_tokens_count(self, before: Self, r: Request) -> Bool:
+        """Until what has come is settled."""
+        return self.external[r] == before.external[r]
+
+    @step("H4, O11", unless=("load", "settle", "leave"))
+    def what_came_is_settled_once(self, before: Self, r: Request) -> Bool:
+        """After each load."""
+        return iff(self.has_loaded[r], before.has_loaded[r])
+
+    @step("H4, H9", unless=("load", "report"))
+    def only_groups_tell_what_came(self, before: Self, g: Group, r: Request) -> Bool:
+        """Each for itself."""
+        return self.reached[g, r] == before.reached[g, r]
 
     @step("H4", of="seek")
     def only_one_enters(self, before: Self, r: Request, q: Request) -> Bool:
@@ -105,9 +183,10 @@ class GroupsSteps(GroupsActions, abstract=True):
         return implies(is_reached, u <= self.computed[r] + self.external[r])
 
     @step("H4", of="load")
-    def what_is_promised_counts(self, before: Self, r: Request, n: Int) -> Bool:
-        """Behind what is computed; until it is settled what has come."""
-        return all_of(self.external[r] == n, n > 0, before.external[r] == 0, self.has_loaded[r])
+    def what_is_promised_counts(self, before: Self, r: Request, n: Int, g: Group) -> Bool:
+        """Behind what is computed; until it is settled what has come. What came of an earlier load says nothing."""
+        is_promised = all_of(self.external[r] == n, n > 0, before.external[r] == 0, self.has_loaded[r])
+        return is_promised & (self.reached[g, r] == before.computed[r])
 
     @step("P9", of="leave")
     def nothing_is_left(self, before: Self, r: Request, g: Group, i: Position) -> Bool:

@@ -133,6 +133,12 @@ class TimedTiersFacts(TimedTiersState, abstract=True):
                     all_of(entry.cargo[t].has(b), self.holds[b] == entry.holds[b], self.fetch[b] == entry.fetch[b]),
                 ),
             ),
+            "who is not aboard has what it had": forall(
+                Block,
+                lambda b: implies(
+                    ~entry.cargo[t].has(b), (self.holds[b] == entry.holds[b]) & (self.fetch[b] == entry.fetch[b])
+                ),
+            ),
             "what came up can be found": forall(
                 Block,
                 Hash,
@@ -161,6 +167,21 @@ class TimedTiersFacts(TimedTiersState, abstract=True):
                 Block, Block, self._keep_their_place(entry.cargo[t], self.cargo[t])
             ),
             "the host's queue is in order": forall(Hash, Hash, self._keep_their_place(entry.host, self.host)),
+            "what is read no more joins in the cargo's order": forall(
+                Block,
+                Hash,
+                Hash,
+                lambda c, g, h: implies(
+                    all_of(
+                        has_landed(c) & (entry.fetch[c] == h) & self.host.has(g) & self.host.has(h),
+                        ~entry.host.has(g) & (entry.serves[t] != none),
+                        forall(
+                            Block, lambda b: implies(has_landed(b) & (entry.fetch[b] == g), entry.cargo[t].before(b, c))
+                        ),
+                    ),
+                    self.host.before(g, h),
+                ),
+            ),
             "it gives up what was not used for longest": forall(
                 Hash,
                 Hash,

@@ -124,6 +124,16 @@ class TimedTiersSteps(TimedTiersActions, abstract=True):
         """The request for which it began, or none."""
         return self.serves[t] == before.serves[t]
 
+    @step("G3", unless=("start", "ship", "swap_in"))
+    def nothing_else_begins(self, before: Self) -> Bool:
+        """As on any link; here batches and swap-ins begin copies."""
+        return super().nothing_else_begins(before)
+
+    @step("G3", of=("start", "ship", "swap_in"))
+    def who_begins_takes_the_next_id(self, before: Self, t: Transfer) -> Bool:
+        """As on any link."""
+        return super().who_begins_takes_the_next_id(before, t)
+
     @step("G4", of="ship")
     def a_batch_is_one_transfer(self, before: Self, t: Transfer, b: Block, c: Block) -> Bool:
         """All of it, in order, with its bytes, on the way down; and no more than a batch."""
@@ -175,10 +185,14 @@ class TimedTiersSteps(TimedTiersActions, abstract=True):
         )
 
     @step("G5", of="swap_in")
-    def a_request_waits_for_its_own(self, before: Self, r: Request, t: Transfer, q: Request) -> Bool:
-        """It did not wait before; others wait for what they did."""
-        is_other = implies(q != r, self.waits[q] == before.waits[q])
-        return all_of(before.waits[r] == none, self.serves[t] == r, is_other)
+    def a_request_waits_for_its_own(self, before: Self, r: Request, t: Transfer, q: Request, u: Transfer) -> Bool:
+        """It did not wait before; others wait for what they did, and nobody is told that it may go on."""
+        are_others = all_of(
+            implies(q != r, self.waits[q] == before.waits[q]),
+            implies(u != t, self.serves[u] == before.serves[u]),
+            self.promotions.total == before.promotions.total,
+        )
+        return all_of(before.waits[r] == none, self.serves[t] == r, are_others)
 
     @step("G4, G5, G6", of="complete")
     def what_was_shipped_lands(self, before: Self, t: Transfer, b: Block, h: Hash) -> Bool:
@@ -207,5 +221,5 @@ class TimedTiersSteps(TimedTiersActions, abstract=True):
         return all_of(
             implies(before.serves[t] != none, told == 1) & implies(before.serves[t] == none, told == 0),
             implies(before.waits[r] == t, (self.waits[r] == none) & (told == 1)),
-            implies((before.waits[r] != none) & (before.waits[r] != t), self.waits[r] == before.waits[r]),
+            implies(before.waits[r] != t, self.waits[r] == before.waits[r]),
         )

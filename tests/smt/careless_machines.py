@@ -1,0 +1,173 @@
+"""Machines that do what an action is for, and something beside it that nobody asked for; or less than it could have.
+
+No invariant is broken by a lookup that makes another request forget its answers. Each class here does one such thing;
+the properties of steps that say what an action leaves alone refute it.
+"""
+
+from __future__ import annotations
+
+from kvproof.machine import Int, ite, none
+from kvproof.spec.hybrid.aligned_split import AlignedSplit
+from kvproof.spec.hybrid.connectors import Connector, Connectors
+from kvproof.spec.hybrid.file_store import FileStore
+from kvproof.spec.hybrid.groups import Groups
+from kvproof.spec.hybrid.planner import Group, Tokens
+from kvproof.spec.pool import Block, Hash, Position, Request
+from kvproof.spec.timed.links import Links, Transfer
+
+# ------------------------------------------------------------------------------------------------ G
+
+
+class ForgetsWhatItMoved(Links):
+    """Of a transfer that is over nobody knows how large it was."""
+
+    def _complete(self, t: Transfer) -> None:
+        super()._complete(t)
+        self.size[t] = 0
+
+
+# ------------------------------------------------------------------------------------------------ H: groups
+
+
+class AllocatesNothing(Groups):
+    """A free block stays free."""
+
+    def allocate(self, g: Group, r: Request, i: Position, b: Block) -> None:
+        """Nothing is taken."""
+        self.require(self.seeking.value == none)
+        self.require(self.running[r])
+        self.require(self.free[b])
+        self.require(self.table[g, r, i] == none)
+
+
+class RegistersNothing(Groups):
+    """A full block cannot be found."""
+
+    def register(self, g: Group, r: Request, i: Position) -> None:
+        """Nothing is named."""
+        self.require(self.seeking.value == none)
+        self.require(self.table[g, r, i] != none)
+        self.require(self.hash[self.table[g, r, i]] == none)
+        self.require(self.cached[self.name[g, r, i]] == none)
+
+
+class DropsNothing(Groups):
+    """What is not needed any more is held."""
+
+    def drop(self, g: Group, r: Request, i: Position) -> None:
+        """Nothing is given back."""
+        self.require(self.seeking.value == none)
+        self.require(self.table[g, r, i] != none)
+
+
+class ForgetsEverything(Groups):
+    """After a request has left, nothing can be found of any."""
+
+    def leave(self, r: Request) -> None:
+        """The cache is empty."""
+        super().leave(r)
+        with self.each(Block) as b:
+            self.hash[b] = none
+        with self.each(Hash) as h:
+            self.cached[h] = none
+
+
+class CountsAnEarlierLoad(Groups):
+    """What came of one load counts as come of the next."""
+
+    def load(self, r: Request, n: Int) -> None:
+        """What groups told stays told."""
+        self.require(self.seeking.value == none)
+        self.require(self.running[r])
+        self.require(self.external[r] == 0)
+        self.require(n > 0)
+        self.external[r] = n
+        self.has_loaded[r] = True
+
+
+# ------------------------------------------------------------------------------------------------ H: the others
+
+
+class EverybodyWaits(Connectors):
+    """Where one request waits for an answer, all are inside."""
+
+    def wait(self, r: Request) -> None:
+        """Everybody is."""
+        super().wait(r)
+        with self.each(Request) as q:
+            self.inside[q] = True
+
+
+class CountsAStayTwice(Connectors):
+    """Who declines is counted anew."""
+
+    def decline(self, r: Request) -> None:
+        """It does without."""
+        super().decline(r)
+        self.counted[r] = False
+
+
+class LeavesNothingBehind(Connectors):
+    """Who leaves empties all stores."""
+
+    def leave(self, r: Request) -> None:
+        """Nothing is kept."""
+        super().leave(r)
+        with self.each(Connector, Hash) as (c, h):
+            self.kept[c, h] = False
+
+
+class UsesUpAllAnswers(Connectors):
+    """Where one request misses, every store looks anew for everybody."""
+
+    def _drop_answers(self, r: Request) -> None:
+        super()._drop_answers(r)
+        with self.each(Connector, Request) as (c, q):
+            self.resolved[c, q] = False
+            self.holds[c, q] = self.chosen[q] == c
+
+
+class TakesOneBlockAtATime(AlignedSplit):
+    """However large the budget."""
+
+    def end(self, r: Request, budget: Int) -> Int:
+        """Of the block at hand, at most."""
+        block = self.block.value
+        return super().end(r, ite(budget < block, budget, block))
+
+
+class LosesItsBlocks(AlignedSplit):
+    """A load that begins takes the request's blocks away."""
+
+    def begin_load(self, r: Request, n: Tokens) -> None:
+        """It has none."""
+        super().begin_load(r, n)
+        self.held[r] = 0
+
+
+class BreaksEveryPromise(FileStore):
+    """Where one file is evicted, nothing is said to be stored."""
+
+    def evict(self, h: Hash) -> None:
+        """A file makes room."""
+        super().evict(h)
+        with self.each(Hash) as g:
+            self.stored[g] = False
+
+
+CARELESS = [
+    (ForgetsWhatItMoved, "complete", "what_a_transfer_is_it_stays"),
+    (AllocatesNothing, "allocate", "a_free_block_is_taken"),
+    (RegistersNothing, "register", "what_is_registered_can_be_found"),
+    (DropsNothing, "drop", "one_entry_is_dropped"),
+    (ForgetsEverything, "leave", "nothing_else_gives_or_takes_a_hash"),
+    (CountsAnEarlierLoad, "load", "what_is_promised_counts"),
+    (EverybodyWaits, "wait", "only_who_acts_goes_on"),
+    (CountsAStayTwice, "decline", "a_stay_is_counted_by_lookups"),
+    (LeavesNothingBehind, "leave", "what_stores_keep_they_keep"),
+    (UsesUpAllAnswers, "miss", "others_have_their_answers"),
+    (TakesOneBlockAtATime, "schedule", "a_step_takes_all_that_it_may"),
+    (LosesItsBlocks, "begin_load", "blocks_are_taken_when_they_are_wanted"),
+    (BreaksEveryPromise, "evict", "files_have_nothing_to_do_with_each_other"),
+]
+"""The machine, the action that does something beside its job, and the property that says so."""
