@@ -42,7 +42,7 @@ class GroupsSteps(GroupsActions, abstract=True):
     @step("H4", of="hit")
     def a_hit_is_the_longest(self, before: Self, r: Request, t: Tokens) -> Bool:
         """Nothing longer would have served all groups. The lookup has ended."""
-        return (self.seeking.value == none) & implies(before.is_common(r, t), t <= self.computed[r])
+        return all_of(self.seeking.value == none, implies(before.is_common(r, t), t <= self.computed[r]))
 
     @step("H4", unless=("seek", "hit"))
     def a_lookup_goes_on(self, before: Self) -> Bool:
@@ -107,7 +107,7 @@ class GroupsSteps(GroupsActions, abstract=True):
         is_here = (x == g) & (j == i)
         b = before.table[g, r, i]
         is_free = implies(b != none, iff(self.free[b], ~self.is_held(b)))
-        return is_free & (self.table[x, r, j] == ite(is_here, none, before.table[x, r, j]))
+        return all_of(is_free, self.table[x, r, j] == ite(is_here, none, before.table[x, r, j]))
 
     @step(
         "H4, O11",
