@@ -6,8 +6,6 @@ The machines' own proofs are in ``tests/smt``; the implementation's own tests in
 import functools
 import json
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +33,7 @@ from kvproof.spec.timed.shared_tier import SharedTier
 from kvproof.spec.timed.timed_tiers import TimedTiers
 
 from . import timed_mutants
+from .scripts import ran, ran_alone
 from .timed_mutants import do, links, no, shared, tiers
 
 # As the scripts that findings come with load them.
@@ -215,24 +214,16 @@ def test_the_fuzzer_notices(name: str) -> None:
 def test_a_finding_is_a_script_and_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "FreesWhatIsStillCopied"
     found, level = finding(name), MUTANTS[name].kind.level
-    assert _run(found.script, tmp_path).returncode == 1
+    assert ran_alone(found.script, tmp_path)[0] == 1
     target = LEVELS[level].target
     sound = found.script.replace(f"mutants[{name!r}]", target.__name__)
     sound = sound.replace("import runpy\n", f"from {target.__module__} import {target.__name__}\nimport runpy\n")
-    repaired = _run(sound, tmp_path)
-    assert repaired.returncode == 0, repaired.stderr
+    status, said = ran(sound, tmp_path)
+    assert status == 0, said
     write_trace(tmp_path / "trace.jsonl", found.trace)
     assert cli.run(["replay", str(tmp_path / "trace.jsonl"), "--target", "refimpl"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert f"operations on {LEVELS[level].model.name} and refimpl: nothing is wrong" in shown
-
-
-def _run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    file = folder / "failure.py"
-    file.write_text(script, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0 or "AssertionError" in done.stderr, done.stderr
-    return done
 
 
 def test_the_levels_are_known_by_name(capsys: pytest.CaptureFixture[str]) -> None:
