@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -85,18 +85,24 @@ def compile_spin(text: str, folder: Path, *flags: str, defines: Sequence[str] = 
 def run_spin(text: str, folder: Path, *, shortest: bool = False) -> Run:
     """Visit every state; ``shortest``: breadth first, so that the way to what is broken is short."""
     pan = compile_spin(text, folder, *(["-DBFS"] if shortest else []))
+    run = _visited(pan, folder)
+    if "errors: 0" in run.output:
+        return run
+    replayed = _run(["spin", "-t", "model.pml"], folder, may_fail=True)
+    broken = _found(r"BROKEN (.*)", replayed)
+    return replace(run, broken=broken, steps=re.findall(r"STEP (.*)", replayed))
+
+
+def _visited(pan: Path, folder: Path) -> Run:
+    """What a verifier counts."""
     output = _run([str(pan), *ROOM], folder)
     assert "max search depth too small" not in output
     states, matched = (int(_found(rf"(\d+) states, {what}", output)) for what in ("stored", "matched"))
-    if "errors: 0" in output:
-        return Run(states, matched, output=output)
-    replayed = _run(["spin", "-t", "model.pml"], folder, may_fail=True)
-    broken = _found(r"BROKEN (.*)", replayed)
-    return Run(states, matched, broken, re.findall(r"STEP (.*)", replayed), output)
+    return Run(states, matched, output=output)
 
 
-def spin_edges(setting: Setting, text: str, folder: Path) -> tuple[list[Flat], set[Edge]]:
-    """Every state that Spin reaches, and every step that it takes there."""
+def spin_edges(setting: Setting, text: str, folder: Path) -> tuple[Run, list[Flat], set[Edge]]:
+    """What Spin counts, every state that it reaches, and every step that it takes there."""
     (dump,) = re.findall(r'^    printf\("STATE\\n"\);\n((?:    printf.*\n)+)', text, re.MULTILINE)
     text = re.sub(
         r'(-> printf\("STEP .*?\);)$', lambda m: f'{m[1]} printf("PRE\\n");\n{dump}', text, flags=re.MULTILINE
@@ -104,14 +110,14 @@ def spin_edges(setting: Setting, text: str, folder: Path) -> tuple[list[Flat], s
     text = re.sub(
         r"\n  \}$", lambda _: f';\n    printf("POST\\n");\n{dump}    printf("END\\n")\n  }}', text, flags=re.MULTILINE
     )
-    output = _run([str(compile_spin(text, folder, "-DPRINTF", defines=["DUMP"])), *ROOM], folder)
-    assert "errors: 0" in output, output[-2000:]
+    run = _visited(compile_spin(text, folder, "-DPRINTF", defines=["DUMP"]), folder)
+    assert "errors: 0" in run.output, run.output[-2000:]
     edges = {
         (label, *(next(_flat_states(setting, f"STATE\n{part}")) for part in rest.split("POST\n")))
-        for label, rest in re.findall(r"STEP ([^\n]*)\nPRE\n(.*?)END\n", output, re.DOTALL)
+        for label, rest in re.findall(r"STEP ([^\n]*)\nPRE\n(.*?)END\n", run.output, re.DOTALL)
     }
-    between = re.sub(r"STEP .*?END\n", "", output, flags=re.DOTALL)
-    return list(_flat_states(setting, between)), edges
+    between = re.sub(r"STEP .*?END\n", "", run.output, flags=re.DOTALL)
+    return run, list(_flat_states(setting, between)), edges
 
 
 def _flat_states(setting: Setting, output: str) -> Iterator[Flat]:
