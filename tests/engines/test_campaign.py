@@ -253,7 +253,7 @@ def test_a_campaign_goes_on_after_an_interruption(how: signal.Signals, tmp_path:
     assert left_of(process.pid) == [], "who is not listened to ends"
     assert process.returncode == (130 if how == signal.SIGINT else -how)
     assert seen
-    hasty = ["--minutes", "0.15", "--jobs", "1", "--json", "-"]
+    hasty = ["--minutes", "0.1", "--jobs", "1", "--json", "-"]
     done = subprocess.run([*command[:-4], *hasty, *command[-2:]], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
@@ -267,7 +267,7 @@ def test_a_campaign_goes_on_after_an_interruption(how: signal.Signals, tmp_path:
 @pytest.mark.usefixtures("hasty")
 def test_the_command_hunts_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "folder")
-    assert cli.run(["hunt", WRONG, RIGHT, "--minutes", "0.2", "--jobs", "2", "--into", folder]) == 1
+    assert cli.run(["hunt", WRONG, RIGHT, "--minutes", "0.1", "--jobs", "2", "--into", folder]) == 1
     said = capsys.readouterr()
     assert "new: P6 content of a cached block" in said.err
     assert cli.run(["hunt", "--report", folder, "--json", "-"]) == 1
