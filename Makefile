@@ -3,6 +3,7 @@
 #   PYTHON=...       the interpreter to build .venv with (default: the first one found that is new enough)
 #   TORCH_INDEX=...  a package index that offers the CPU build of torch, where the configured one does not
 #   TRACE=...        real requests for make verify, a block-hash trace
+#   TESTS=...        arguments of pytest for make test, such as the folders to run
 #   CI=true          tests run with the thorough Hypothesis profile, slow tests included
 #   COUNT=... SEED=...  how many random machines `make random-machines` tries the prover on, and from which seed on
 
@@ -35,7 +36,7 @@ verify: $(STAMP)
 	@$(BIN)/kvproof verify --trace $(TRACE)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n auto --dist worksteal $(MARKED)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(MARKED) $(TESTS)
 
 # All tests, each with the most that is ever tried, and what the others go back to found from nothing.
 nightly: $(STAMP)
