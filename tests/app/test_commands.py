@@ -71,7 +71,7 @@ def test_a_heading_says_what_holds_only_where_all_of_it_does(capsys: pytest.Capt
 @pytest.mark.slow
 def test_a_refutation_is_status_1_and_its_trace_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     machine = f"{BROKEN}:EvictKeepsMap"
-    assert cli.run(["prove", machine, "--traces", str(tmp_path), "--timeout", "3"]) == 1
+    assert cli.run(["prove", machine, "--traces", str(tmp_path), "--timeout", "1"]) == 1
     assert "EvictKeepsMap.evict(b=0) breaks P5 the_map_and_the_blocks_agree" in capsys.readouterr().out
     trace = next(p for p in sorted(tmp_path.iterdir()) if "evict" in p.name)
     assert read_trace(trace).subject == "EvictKeepsMap"
