@@ -14,6 +14,7 @@ from .oracles.flight import FlightOracle
 from .oracles.hits import HitsOracle
 from .oracles.stored import StoredOracle
 from .oracles.tree import TreeOracle
+from .oracles.tree_events import TreeEventsOracle
 from .oracles.words import garbage
 from .record import Answer, Error, Step, World
 from .shapes import problem_of_world, problems
@@ -34,6 +35,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     TreeOracle,
     ContentOracle,
     EventsOracle,
+    TreeEventsOracle,
     FlightOracle,
     StoredOracle,
     AnswersOracle,

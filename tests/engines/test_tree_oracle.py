@@ -16,6 +16,7 @@ from kvproof.engines.sglang.levels.tree import profiles
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.tree import TreeOracle
+from kvproof.judge.oracles.tree_events import TreeEventsOracle
 from kvproof.judge.record import Case, Group, PoolState, State, Step, Tier, TreeNode, TreePart, TreeState, World
 from kvproof.judge.shapes import problems
 from kvproof.spec.rules import RULES
@@ -120,6 +121,33 @@ def node(parent: int, tokens: list[int], *pages: int, lock: int = 0, tenant: str
 
 def of(*nodes: TreeNode, **more: Any) -> TreeState:
     return TreeState(nodes=list(nodes), **more)
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([("stored", "device", None, [1, 2], None), ("stored", "device", None, [3], 2),
+          ("removed", "device", None, [3]), ("removed", "device", None, [1, 2])], None),
+        ([("stored", "device", None, [1], None), ("stored", "device", None, [2], 1),
+          ("stored", "host", None, [1], None),
+          ("removed", "device", None, [1]), ("removed", "device", None, [2]), ("removed", "host", None, [1])], None),
+        ([("stored", "device", None, [1], None), ("stored", "device", None, [2], 1), ("cleared", "device"),
+          ("stored", "device", None, [1], None), ("removed", "device", None, [1])], None),
+        ([("stored", "device", None, [1], None), ("stored", "device", None, [2], 1), ("removed", "device", None, [1])],
+         "removed before what is behind it"),
+        ([("stored", "device", None, [1, 2], None), ("removed", "device", None, [1])],
+         "removed before what is behind it"),
+        ([("stored", "device", None, [2], 1), ("stored", "device", None, [1], None)], "a page behind none"),
+        ([("stored", "device", None, [1], None), ("removed", "device", None, [1]), ("stored", "device", None, [2], 1)],
+         "a page behind none"),
+    ],
+)  # fmt: skip
+def test_a_listener_never_knows_a_prefix_with_a_hole(events: list[tuple[Any, ...]], said: str | None) -> None:
+    """R8; of an engine without a tree it is no rule."""
+    for tree in (TreeState(), None):
+        step = Step("add", {}, effects=[[*event] for event in events], state=State({}, tree=tree))
+        found = [*TreeEventsOracle(WORLD).step(step, Ghost(WORLD))]
+        assert [(v.rule, v.oracle) for v in found] == ([("R8", said)] if said and tree else [])
 
 
 def test_a_tree_that_is_right_is_told_nothing_of() -> None:

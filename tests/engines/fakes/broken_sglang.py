@@ -175,6 +175,69 @@ def _lost_anchor(scheduler) -> None:
     _patch(core, "inc_host_lock_ref", locked)
 
 
+# As reported of SGLang, and mended in the releases that are driven: planted back (docs/findings.md).
+
+
+def _checked_in_twice(scheduler) -> None:
+    """What a request has checked in counts as its own still, and is checked in again."""
+    check_in = scheduler.tree_cache.checkpoint
+
+    def checked_in(req, **how):
+        check_in(req, **how)
+        req.kv.cache_protected_len = 0
+
+    _patch(scheduler.tree_cache, "checkpoint", checked_in)
+
+
+def _unlocked_twice(scheduler) -> None:
+    """A lock of a request is released twice."""
+    unlock = scheduler.tree_cache.unlock
+    _patch(scheduler.tree_cache, "unlock", lambda lock: (unlock(lock), unlock(lock))[0])
+
+
+def _unlocked_to_the_root(scheduler) -> None:
+    """A lock that is held while a state is made room for is released beyond its window, up to the root."""
+    from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
+
+    release = scheduler.tree_cache.dec_lock_ref
+
+    def released(node, receipt, **how):
+        if not how and ComponentType.SWA in receipt.component_lock_uuids:
+            receipt.component_lock_uuids[ComponentType.SWA] = None
+        return release(node, receipt, **how)
+
+    _patch(scheduler.tree_cache, "dec_lock_ref", released)
+
+
+def _refused_with_a_state(scheduler) -> None:
+    """A request that is matched and then refused keeps the state that it was given, and forgets it."""
+    from sglang.srt.managers.schedule_policy import AddReqResult, PrefillAdder
+
+    add = PrefillAdder.add_one_req
+
+    def added(adder, req, **how):
+        result = add(adder, req, **how)
+        if result != AddReqResult.CONTINUE and req not in adder.can_run_list:
+            req.kv.mamba_pool_idx = None
+        return result
+
+    _patch(PrefillAdder, "add_one_req", added)
+
+
+def _stale_mapping(scheduler) -> None:
+    """Slots that gave up their window still point at what they gave up."""
+    allocator = scheduler.token_to_kv_pool_allocator
+    if hasattr(allocator, "clear_full_to_swa_mapping"):
+        _patch(allocator, "clear_full_to_swa_mapping", lambda _slots: None)
+
+
+def _silent_removal(scheduler) -> None:
+    """What is removed is not reported."""
+    events = getattr(scheduler.tree_cache.tree_core, "kv_events", None)
+    if events is not None:
+        _patch(events, "record_remove", lambda _node, **_where: None)
+
+
 _FAULTS = {
     fault.__name__.removeprefix("_").replace("_", " "): fault
     for fault in (
@@ -196,6 +259,12 @@ _FAULTS = {
         _reclaimed_in_flight,
         _lost_load,
         _lost_anchor,
+        _checked_in_twice,
+        _unlocked_twice,
+        _unlocked_to_the_root,
+        _refused_with_a_state,
+        _stale_mapping,
+        _silent_removal,
     )
 }
 _undo: list = []
