@@ -64,15 +64,23 @@ def _is_manager(obj: object) -> bool:
     return testing is not None and isinstance(obj, type) and issubclass(obj, (testing.BlockManager, testing.PrefixTree))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the tests of the targets that the command line names; what selects tests selects among them too."""
-    items += _of_targets(session, config.getoption("--kvproof"))
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
+    """Add the targets that the command line names to what the session has: counted, selected and run as its files are.
+
+    Raises:
+        pytest.UsageError: one of them is no target.
+    """
+    report = yield
+    if isinstance(collector, pytest.Session) and report.passed:
+        report.result += _of_targets(collector, collector.config.getoption("--kvproof"))
+    return report
 
 
-def _of_targets(session: pytest.Session, targets: list[str]) -> Iterator[pytest.Item]:
+def _of_targets(session: pytest.Session, targets: list[str]) -> Iterator[pytest.Collector]:
     if targets:
-        from .targets import TargetCollector
+        from .targets import TargetCollector, levels_of
 
         for target in dict.fromkeys(targets):
-            yield from TargetCollector.from_parent(session, name=target).collect()
+            levels_of(target)  # What names no target is a mistake of usage, and no test that fails.
+            yield TargetCollector.from_parent(session, name=target)
