@@ -232,6 +232,11 @@ class Calls(Pool):
         """As in P."""
         return super().nothing_else_changes_a_table(before, r, i, s)
 
+    @step("P6, P7", of=("allocate", "skip", "ask_for"))
+    def nothing_is_known_of_what_is_taken(self, before: Self, r: Request, i: Position, s: Slot) -> Bool:
+        """As in P."""
+        return super().nothing_is_known_of_what_is_taken(before, r, i, s)
+
     @step("P5, P11", unless=("allocate", "register", "evict", "reset", "ask_for", "ask_to_reset"))
     def nothing_else_gives_or_takes_a_hash(self, before: Self, b: Block, h: Hash) -> Bool:
         """As in P."""

@@ -75,6 +75,16 @@ class Statistics(Pool):
         """Who was counted stays counted; above all a preempted request, which comes back."""
         return implies(before.counted[r], self.counted[r])
 
+    @step("P15", unless=("hit", "finish"))
+    def nobody_else_is_counted(self, before: Statistics, r: Request) -> Bool:
+        """Lives are counted by lookups, and end with them only."""
+        return iff(self.counted[r], before.counted[r])
+
+    @step("P15", of="hit")
+    def only_who_looks_up_is_counted(self, before: Statistics, r: Request, q: Request) -> Bool:
+        """Other requests have their own first lookups."""
+        return implies(q != r, iff(self.counted[q], before.counted[q]))
+
     @step("P15", of="finish")
     def a_new_life_counts_anew(self, before: Statistics, r: Request, q: Request) -> Bool:
         """A finished request is forgotten, and no other is."""

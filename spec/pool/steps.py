@@ -67,6 +67,11 @@ class PoolSteps(PoolActions, abstract=True):
         """Nor what a request relies on in it."""
         return self._stands_as_before(before, r, i, s)
 
+    @step("P6, P7", of=("allocate", "skip"))
+    def nothing_is_known_of_what_is_taken(self, before: Self, r: Request, i: Position, s: Slot) -> Bool:
+        """A new entry is filed under no hash, and relied on for nothing; what was known of others still is."""
+        return (self.filed[r, i] == before.filed[r, i]) & (self.expects[r, i, s] == before.expects[r, i, s])
+
     # What every action does to content and hashes.
     @step("P6", of="write")
     def a_write_fills_one_slot(

@@ -175,7 +175,6 @@ class TreeSteps(TreeInvariants, abstract=True):
         return all_of(
             (result >= n) | (self.evictable.value == 0),
             result == before.evictable.value - self.evictable.value,
-            self.needless.total == before.needless.total,
         )
 
     @step("R6", of="evict")
@@ -195,6 +194,17 @@ class TreeSteps(TreeInvariants, abstract=True):
     def what_is_evicted_is_freed_once(self, before: Self) -> Bool:
         """And nothing else."""
         return all_of(*facts.freed_by_eviction(self, before).values())
+
+    @step("R6")
+    def no_node_is_evicted_in_vain(self, before: Self) -> Bool:
+        """Whatever happens."""
+        return self.needless.total == before.needless.total
+
+    @step("R3, R6", unless=("look", "hit", "check_in", "leave", "evict"))
+    def nothing_else_counts_as_used(self, before: Self, a: Prefix, b: Prefix) -> Bool:
+        """What can be evicted, and in which order, is as it was."""
+        is_same = iff(self.order.has(a), before.order.has(a))
+        return is_same & iff(self.order.before(a, b), before.order.before(a, b))
 
     # -------------------------------------------------------------------------------- pages of requests
 

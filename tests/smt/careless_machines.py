@@ -6,14 +6,69 @@ the properties of steps that say what an action leaves alone refute it.
 
 from __future__ import annotations
 
-from kvproof.machine import Int, ite, none
+from kvproof.machine import Int, ite, none, when
 from kvproof.spec.hybrid.aligned_split import AlignedSplit
 from kvproof.spec.hybrid.connectors import Connector, Connectors
 from kvproof.spec.hybrid.file_store import FileStore
 from kvproof.spec.hybrid.groups import Groups
 from kvproof.spec.hybrid.planner import Group, Tokens
 from kvproof.spec.pool import Block, Hash, Position, Request
+from kvproof.spec.pool.deferred import Deferred, Pass
+from kvproof.spec.pool.statistics import Statistics
+from kvproof.spec.tiers.mirror import Mirror
+from kvproof.spec.tiers.pin import Pinned
 from kvproof.spec.timed.links import Links, Transfer
+
+# ------------------------------------------------------------------------------------------------ P, M, D
+
+
+class CountsEverybody(Statistics):
+    """After one lookup no other is a first one."""
+
+    def hit(self, r: Request) -> Int:
+        """Look up, and count."""
+        found = super().hit(r)
+        with self.each(Request) as q:
+            self.counted[q] = True
+        return found
+
+
+class ForgetsWhatStepsRead(Deferred):
+    """When one step ends, nobody knows what the others read."""
+
+    def process(self, p: Pass) -> None:
+        """The first is done."""
+        super().process(p)
+        with self.each(Pass, Position) as (q, i):
+            self.sees[q, i] = none
+
+
+class ReadsWhatCameLater(Deferred):
+    """A step that is scheduled makes those before it see the table as it is now."""
+
+    def schedule(self, p: Pass, r: Request) -> None:
+        """All that read for the request see the same."""
+        super().schedule(p, r)
+        with self.each(Pass, Position) as (q, i), when(self.reader[q] == r):
+            self.sees[q, i] = self.table[r, i]
+
+
+class MirrorsWhatItReloads(Mirror):
+    """A reload counts as if something had been mirrored (M8: the thrash rate falls)."""
+
+    def _come_back(self, b: Block, h: Hash) -> None:
+        super()._come_back(b, h)
+        self.mirrored.add(1)
+
+
+class ForgetsTheChain(Pinned):
+    """After a window has moved on, nothing can be registered behind it."""
+
+    def _drop(self, r: Request, m: Int, n: Int) -> None:
+        super()._drop(r, m, n)
+        with self.each(Position) as k, when(self.table[r, k] == self.null.value):
+            self.filed[r, k] = none
+
 
 # ------------------------------------------------------------------------------------------------ G
 
@@ -156,6 +211,11 @@ class BreaksEveryPromise(FileStore):
 
 
 CARELESS = [
+    (CountsEverybody, "hit", "only_who_looks_up_is_counted"),
+    (ForgetsWhatStepsRead, "process", "other_steps_go_on"),
+    (ReadsWhatCameLater, "schedule", "other_steps_go_on"),
+    (MirrorsWhatItReloads, "hit", "a_lookup_mirrors_nothing"),
+    (ForgetsTheChain, "drop", "a_drop_empties_what_the_window_has_passed"),
     (ForgetsWhatItMoved, "complete", "what_a_transfer_is_it_stays"),
     (AllocatesNothing, "allocate", "a_free_block_is_taken"),
     (RegistersNothing, "register", "what_is_registered_can_be_found"),

@@ -47,7 +47,7 @@ class GroupsSteps(GroupsActions, abstract=True):
     @step("H4", unless=("seek", "hit"))
     def a_lookup_goes_on(self, before: Self) -> Bool:
         """Until all groups agree."""
-        return self.seeking.value == before.seeking.value
+        return all_of(self.seeking.value == before.seeking.value)
 
     @step("H4", unless=("seek", "shorten"))
     def a_candidate_stays(self, before: Self) -> Bool:
@@ -99,7 +99,7 @@ class GroupsSteps(GroupsActions, abstract=True):
     @step("P5, P11", unless=("allocate", "register"))
     def nothing_else_gives_or_takes_a_hash(self, before: Self, b: Block) -> Bool:
         """Above all a block that is given back can still be found."""
-        return self.hash[b] == before.hash[b]
+        return all_of(self.hash[b] == before.hash[b])
 
     @step("P9", of="drop")
     def one_entry_is_dropped(self, before: Self, g: Group, r: Request, i: Position, x: Group, j: Position) -> Bool:

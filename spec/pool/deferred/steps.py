@@ -41,6 +41,7 @@ class DeferredSteps(DeferredActions, abstract=True):
         return all_of(
             before.under_way.is_first(p) & ~self.under_way.has(p),
             self.left[q, i] == ite(q == p, none, before.left[q, i]),
+            self.left_length[q] == ite(q == p, 0, before.left_length[q]),
             (self.reader[q] == ite(q == p, none, before.reader[q])),
             (self.keeper[q] == ite(q == p, none, before.keeper[q])),
         )
@@ -59,10 +60,38 @@ class DeferredSteps(DeferredActions, abstract=True):
             & forall(Pass, lambda q: implies(before.under_way.has(q), self.under_way.before(q, p))),
         )
 
+    @step("D7", of=("schedule", "process"))
+    def other_steps_go_on(self, before: Self, p: Pass, q: Pass, o: Pass, i: Position) -> Bool:
+        """They read what they read, for whom they did, and are processed in the same order."""
+        is_same = all_of(
+            iff(self.under_way.has(q), before.under_way.has(q)),
+            iff(self.under_way.before(q, o), before.under_way.before(q, o)),
+            self.reader[q] == before.reader[q],
+            self.sees[q, i] == before.sees[q, i],
+        )
+        return implies((q != p) & (o != p), is_same)
+
+    @step("D7", of="leave")
+    def nobody_reads_for_who_has_left(self, before: Self, r: Request, q: Pass) -> Bool:
+        """And for all others whoever did."""
+        return all_of(self.reader[q] == ite(before.reader[q] == r, none, before.reader[q]))
+
+    @step("P2, D7", of="leave")
+    def other_steps_hold_what_they_held(self, before: Self, r: Request, p: Pass, q: Pass, i: Position) -> Bool:
+        """Only the last that reads the table is given something, as many positions as that had."""
+        is_same = (self.left[q, i] == before.left[q, i]) & (self.left_length[q] == before.left_length[q])
+        return (self.left_length[p] == before.length[r]) & implies(q != p, is_same)
+
+    @step("D7", unless=("schedule", "leave", "process"))
+    def nobody_else_reads(self, before: Self, p: Pass) -> Bool:
+        """A step reads for its request until that leaves."""
+        return all_of(self.reader[p] == before.reader[p])
+
     @step("P2, D7", unless=("leave", "process"))
     def nobody_else_touches_what_waits(self, before: Self, p: Pass, i: Position) -> Bool:
         """What a step holds, and for whom."""
-        return (self.left[p, i] == before.left[p, i]) & (self.keeper[p] == before.keeper[p])
+        is_same = (self.left[p, i] == before.left[p, i]) & (self.left_length[p] == before.left_length[p])
+        return is_same & (self.keeper[p] == before.keeper[p])
 
     @step("D7", unless=("schedule", "process"))
     def no_other_step_begins_or_ends(self, before: Self, p: Pass, q: Pass, i: Position) -> Bool:

@@ -135,7 +135,20 @@ class MirrorSteps(MirrorActions, abstract=True):
             self.reloaded.total - before.reloaded.total <= self.length[r],
         )
 
-    @step("M8", of="mirror")
+    @step("M7, M8", of="mirror")
     def mirror_counts_no_hit(self, before: Self) -> Bool:
-        """Neither a hit nor a query: those are a lookup's."""
-        return (self.queries.total == before.queries.total) & (self.hits.total == before.hits.total)
+        """Neither a hit nor a query, and no reload nor its time: those are a lookup's."""
+        return all_of(
+            (self.queries.total == before.queries.total) & (self.hits.total == before.hits.total),
+            (self.reloaded.total == before.reloaded.total) & (self.latency.total == before.latency.total),
+        )
+
+    @step("M8", of="hit")
+    def a_lookup_mirrors_nothing(self, before: Self) -> Bool:
+        """Nor is anything given up for what it brings back."""
+        return (self.mirrored.total == before.mirrored.total) & (self.dropped.total == before.dropped.total)
+
+    @step("M3", unless="mirror")
+    def what_the_host_keeps_stays(self, before: Self, h: Hash, s: Slot) -> Bool:
+        """Nothing else writes there."""
+        return self.kept[h, s] == before.kept[h, s]

@@ -158,9 +158,27 @@ class PinnedFacts(PinnedState, abstract=True):
         }
 
     def _given_back_in_order(self, entry: Self, r: Request) -> dict[str, Bool]:
-        """As in P; and what is pinned joins the tail of its queue."""
+        """As in P; and what is pinned joins the tail of its queue, in the order given too."""
+
+        def is_new(b: Block) -> Bool:
+            return self.pinned.has(b) & ~entry.pinned.has(b)
+
         return {
             **super()._given_back_in_order(entry, r),
+            "what is pinned stands in the order given": forall(
+                Position,
+                Position,
+                Block,
+                Block,
+                lambda i, j, b, c: implies(
+                    all_of(
+                        is_new(b) & is_new(c),
+                        (j < i) & (entry.table[r, i] == b) & (entry.table[r, j] == c),
+                        forall(Position, lambda k: implies(k < i, entry.table[r, k] != b)),
+                    ),
+                    self.pinned.before(b, c),
+                ),
+            ),
             "who was pinned stays pinned, in the same order": forall(
                 Block,
                 Block,

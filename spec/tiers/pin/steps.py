@@ -66,9 +66,13 @@ class PinnedSteps(PinnedActions, abstract=True):
     def a_drop_empties_what_the_window_has_passed(
         self, before: Self, r: Request, m: Int, q: Request, k: Position, s: Slot
     ) -> Bool:
-        """There the null block stands, and nothing is expected; all other entries are as they were."""
+        """There the null block stands, and nothing is expected; all other entries are as they were.
+
+        Under which hash an entry was filed is known all the same: the next block is registered behind it.
+        """
         is_dropped = (q == r) & self._is_dropped(before, r, m, k)
         return all_of(
+            self.filed[q, k] == before.filed[q, k],
             implies(is_dropped, (self.table[q, k] == self.null.value) & (self.expects[q, k, s] == none)),
             implies(~is_dropped, self._stands_as_before(before, q, k, s)),
         )
@@ -120,6 +124,20 @@ class PinnedSteps(PinnedActions, abstract=True):
                 ),
             ),
         )
+
+    @step("D4", unless="drop")
+    def only_drops_mark(self, before: Self) -> Bool:
+        """No other action picks a block to be pinned."""
+        return self.picked.total == before.picked.total
+
+    @step(
+        "D2, D3",
+        of=("admit", "skip", "write", "register", "schedule", "process"),
+    )
+    def nobody_else_touches_what_is_pinned(self, before: Self, b: Block, c: Block) -> Bool:
+        """Who is pinned stays so, in the same order."""
+        is_same = iff(self.pinned.has(b), before.pinned.has(b))
+        return is_same & iff(self.pinned.before(b, c), before.pinned.before(b, c))
 
     @step("D4, P10", of="drop")
     def dropped_blocks_go_where_they_belong(self, before: Self, r: Request) -> Bool:
