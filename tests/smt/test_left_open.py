@@ -1,0 +1,84 @@
+"""Each action is held to what its text does: nothing else would be proved. What is left open is named here, and why."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import pytest
+
+from kvproof.checkers.left_open import left_open
+from kvproof.harness.machines import find_machine
+from kvproof.machine import Bool, Machine, Model, iff, implies, step
+from kvproof.spec.hybrid.connectors import Job
+from kvproof.spec.hybrid.partial_loads import PartialLoads
+from kvproof.spec.hybrid.planner import Tokens
+from kvproof.spec.pool import Request
+from kvproof.spec.timed.links import Links, Transfer
+
+OPEN: dict[str, set[str]] = {
+    "links": set(),
+    "stalls": set(),
+    "shared-tier": set(),
+    "groups": set(),
+    "connectors": set(),
+    "partial-loads": set(),
+    "aligned-split": set(),
+    "file-store": set(),
+    "pool": {"reported"},
+    "statistics": {"reported"},
+    "deferred": {"reported"},
+    "pin": {"reported", "marked", "picked"},
+    "tree": set(),
+}
+"""By machine, maps and queues of which something may be left open.
+
+``reported`` is what a listener has ever heard of: an invariant says what must be in it, nothing what must not. Of
+``marked`` and ``picked`` a drop may leave one out that it counted, or count one that was marked before.
+"""
+
+AT_ONCE = ("links", "aligned-split", "file-store")
+"""Those that take a second or few."""
+
+
+def opened(machine: type[Machine], actions: tuple[str, ...] = ()) -> dict[str, str]:
+    model = Model.of(machine)
+    return {f"{o.action}: {o.name}": str(o) for a in actions or model.actions for o in left_open(model, a)}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in AT_ONCE else pytest.mark.nightly, id=n) for n in OPEN]
+)
+def test_an_action_does_what_it_says_and_nothing_else(name: str) -> None:
+    found = opened(find_machine(name))
+    assert {k: v for k, v in found.items() if k.split(": ")[1] not in OPEN[name]} == {}
+
+
+class SaysLess(Links):
+    """Of a transfer only the link is promised, not how large it is, nor when it began and ended."""
+
+    @step("G2, G3")
+    def what_a_transfer_is_it_stays(self, before: Self, t: Transfer) -> Bool:
+        """Its link."""
+        begins = self.moving[t] & ~before.moving[t]
+        return begins | (self.link[t] == before.link[t])
+
+
+class SaysNothingOfTheResult(PartialLoads):
+    """Whether somebody waited for a piece is not promised."""
+
+    @step("H5, O7", of="hear")
+    def a_piece_is_heard_once(self, before: Self, j: Job, t: Tokens, ok: Bool, r: Request, result: Bool) -> Bool:
+        """It has come, or it has not."""
+        is_heard = self.told[r, t] & iff(self.came[r, t], ok)
+        return implies(before._awaits(r, j, t), is_heard) & (result | ~result)
+
+
+def test_what_nobody_promises_is_found() -> None:
+    found = opened(SaysLess, ("complete",))
+    assert {"complete: size", "complete: begun", "complete: mark", "complete: ended"} <= set(found)
+    assert "complete: link" not in found
+
+
+def test_a_result_that_nobody_promises_is_found() -> None:
+    assert "hear: result" in opened(SaysNothingOfTheResult, ("hear",))
+    assert "hear: result" not in opened(PartialLoads, ("hear",))
