@@ -7,7 +7,7 @@ changes nothing for suites that do not use it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,7 +65,7 @@ def _is_manager(obj: object) -> bool:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Add the targets that the command line names to what the session has: counted, selected and run as its files are.
 
     Raises:
