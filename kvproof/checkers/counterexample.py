@@ -30,7 +30,7 @@ from .obligations import Problems, problems_of
 from .shown import Counterexample, replayed
 from .solvers import decided
 
-__all__ = ["Search"]
+__all__ = ["Search", "with_room"]
 
 LARGEST = 4
 """Elements per sort at which the search gives up."""
@@ -55,7 +55,7 @@ class Search:
         It is not made small. It is run in the concrete interpreter, and counts only if that sees it too.
         """
         self._until = time.process_time() + self.seconds
-        sizes = _with_room(self.model, dict.fromkeys(Scope.roots(self.model), size))
+        sizes = with_room(self.model, dict.fromkeys(Scope.roots(self.model), size))
         problems = self._problems_of(sizes)
         names = {name.removeprefix("before ") for name in goals}
         together: dict[int, list[Goal]] = {}
@@ -108,7 +108,7 @@ class Search:
         """
         roots = Scope.roots(self.model)
         for largest in range(1, LARGEST + 1):
-            alike = _with_room(self.model, dict.fromkeys(roots, largest))
+            alike = with_room(self.model, dict.fromkeys(roots, largest))
             between = [{r: largest - (r != root) for r in roots} for root in roots] if largest > 1 else []
             for sizes, share in ((alike, 1 / 8), *((one, 1 / 4) for one in between), (alike, 1 / 2)):
                 now = time.process_time()
@@ -152,7 +152,7 @@ class Search:
         return self._problems[key]
 
 
-def _with_room(model: Model, sizes: dict[str, int]) -> dict[str, int]:
+def with_room(model: Model, sizes: dict[str, int]) -> dict[str, int]:
     """The sizes, with one sort as large as its square where the parameters need that: a name for each pair of others.
 
     Otherwise every step from there would be safe, because there is none.

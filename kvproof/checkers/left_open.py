@@ -6,14 +6,17 @@ and so is what is returned; all else is what the text makes of it. Where some ot
 every property of the step, a copy of the machine that does just that would be proved.
 
 All is written out for a few elements of each sort. What is found there is left open at any size; where nothing is
-found, more elements could still show something, and so could two maps that are wrong together.
+found, more elements could still show something, and so could two maps that are wrong together. What is not decided in
+time is said to be.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import z3
 
@@ -25,26 +28,36 @@ from ..machine.scope import Scope
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import name_of, number_of
 from ..machine.universe import Finite
+from .counterexample import with_room
 from .obligations import formulas_of
 
-__all__ = ["LeftOpen", "left_open"]
+__all__ = ["EVERYTHING", "LeftOpen", "left_open"]
 
 ROUNDS = 2
 """As many rounds of a loop are looked at, at most."""
 
 SECONDS = 3.0
-"""For one map or queue; where nothing is found by then, nothing is said."""
+"""For one map or queue."""
+
+
+EVERYTHING = "everything"
+"""Named where no step of an action was found: there is nothing that could be looked at."""
 
 
 @dataclass(frozen=True)
 class LeftOpen:
-    """After an action, an entry of this map or queue, or what it returns, may be something else."""
+    """After an action, an entry of this map or queue, or what it returns, may be something else; None: that was not
+    decided in time."""
 
     action: str
     name: str
-    what: str
+    what: str | None
 
     def __str__(self) -> str:
+        if self.name == EVERYTHING:
+            return f"{self.action}: no step of it was found with so few elements and in this time, so nothing is known"
+        if self.what is None:
+            return f"{self.action}: whether {self.name} is left open was not decided in time"
         return f"{self.action} leaves open {self.name}: {self.what}"
 
 
@@ -60,13 +73,23 @@ class _Entry:
 
 def left_open(model: Model, action: str, *, size: int = 2, seconds: float = SECONDS) -> Iterator[LeftOpen]:
     """What is left open of an action, with so many elements of each sort."""
-    symbolic = Symbolic(model, Finite(model, dict.fromkeys(Scope.roots(model), size)))
+    sizes = with_room(model, dict.fromkeys(Scope.roots(model), size))
+    symbolic = Symbolic(model, Finite(model, sizes))
     looking = _Looking(symbolic, Run(symbolic, model.actions[action], rounds=ROUNDS, judged=False), seconds)
+    if not looking.is_possible():
+        yield LeftOpen(action, EVERYTHING, None)
+        return
     names = [*(n for n, m in model.maps.items() if not m.is_param and not m.scratch), *model.queues]
-    found = ((name, looking.at_state(name)) for name in names)
-    yield from (LeftOpen(action, name, what) for name, what in found if what is not None)
-    if looking.result is not None and (what := looking.at_result()) is not None:
-        yield LeftOpen(action, RESULT, what)
+    asked: list[tuple[str, Callable[[], str | None]]] = [(name, partial(looking.at_state, name)) for name in names]
+    if looking.result is not None:
+        asked.append((RESULT, looking.at_result))
+    for name, ask in asked:
+        with suppress(_NothingElse):
+            yield LeftOpen(action, name, ask())
+
+
+class _NothingElse(Exception):
+    """Only what the text makes of it agrees with all that is promised."""
 
 
 class _Looking:
@@ -76,8 +99,17 @@ class _Looking:
         self.symbolic, self.run, self.seconds = symbolic, run, seconds
         self.result = next(iter(run.points[-1].values), None)
 
+    def is_possible(self) -> bool:
+        """There is a step to look at."""
+        solver = self._solver(formulas_of(self.symbolic, self.run.context.all_facts()))
+        return bool(solver.check() == z3.sat)
+
     def at_state(self, name: str) -> str | None:
-        """How this map or queue might differ; None where nothing is found."""
+        """How this map or queue might differ; None where that is not decided in time.
+
+        Raises:
+            _NothingElse: it may not.
+        """
         symbolic, model = self.symbolic, self.run.model
         other = self.run.now.copy()
         symbolic.forget(other, name, "'")
@@ -92,7 +124,7 @@ class _Looking:
         return self._as_good(facts, self._promises(other, self.result), entries)
 
     def at_result(self) -> str | None:
-        """What else might be returned."""
+        """What else might be returned, likewise."""
         action = self.run.action
         assert action.result is not None
         assert self.result is not None
@@ -114,19 +146,29 @@ class _Looking:
                 yield symbolic.claim(clause, other, {"before": run.before}, dict(env))
 
     def _as_good(self, facts: Iterable[Fact], promises: Iterable[Formula], entries: Sequence[_Entry]) -> str | None:
-        """The first entry that differs where everything else holds."""
+        """The first entry that differs where everything else holds; None where that is not decided in time.
+
+        Raises:
+            _NothingElse: none can.
+        """
         claims = [*promises, lor(*[e.differs for e in entries])]
         wanted = [*formulas_of(self.symbolic, [*self.run.context.all_facts(), *facts]), *claims]
-        solver = z3.Solver()
-        solver.set("timeout", int(1000 * self.seconds))
-        if False in [w for w in wanted if isinstance(w, bool)]:
-            return None
-        solver.add(*[w for w in wanted if w is not True])
-        if solver.check() != z3.sat:
+        solver = self._solver(wanted)
+        answer = solver.check()
+        if answer == z3.unsat:
+            raise _NothingElse
+        if answer != z3.sat:
             return None
         model = solver.model()
         entry = next(e for e in entries if _value(model, e.differs) == "True")
         return f"{entry.called} is {_value(model, entry.made)}, and may as well be {_value(model, entry.other)}"
+
+    def _solver(self, wanted: Iterable[Formula]) -> z3.Solver:
+        solver = z3.Solver()
+        solver.set("timeout", max(1, int(1000 * self.seconds)))
+        solver.set("ctrl_c", False)
+        solver.add(*[z3.BoolVal(w) if isinstance(w, bool) else w for w in wanted])
+        return solver
 
     def _in_map(self, name: str, other: Snapshot) -> Iterator[_Entry]:
         universe = self.symbolic.universe

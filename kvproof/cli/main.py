@@ -27,6 +27,7 @@ from .commands.export import export
 from .commands.fuzz import fuzz
 from .commands.hunt import hunt
 from .commands.init import init
+from .commands.leeway import leeway
 from .commands.mutate import mutate
 from .commands.protocol_check import protocol_check
 from .commands.prove import prove
@@ -52,6 +53,7 @@ for command in (
     prove,
     explore,
     mutate,
+    leeway,
     export,
     init,
     fuzz,

@@ -24,6 +24,7 @@ REPORTS: tuple[type[Report], ...] = (
     machines.Prove,
     machines.Explore,
     machines.Mutate,
+    machines.Leeway,
     machines.Export,
     machines.ExportObligations,
     runs.Fuzz,

@@ -12,9 +12,11 @@ __all__ = [
     "Export",
     "ExportObligations",
     "JudgedMutant",
+    "Leeway",
     "LeftOut",
     "Mutate",
     "Obligation",
+    "Open",
     "Prove",
     "ProvedMachine",
     "Violation",
@@ -220,3 +222,32 @@ class Mutate(Report, frozen=True, kw_only=True, tag="mutate"):
     """Computing time, of all processes."""
     judged: list[JudgedMutant]
     """Each of them."""
+
+
+class Open(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an action could make otherwise, and every promise would be kept."""
+
+    machine: str
+    """The machine."""
+    action: str
+    """The action."""
+    name: str
+    """The map or queue of which an entry may differ after it; ``result``: what it returns.
+
+    Or ``everything``: no step of the action was found.
+    """
+    what: str | None
+    """The entry, what the text makes of it, and what it may as well be; null where that was not decided in time."""
+
+
+class Leeway(Report, frozen=True, kw_only=True, tag="leeway"):
+    """What ``kvproof leeway`` writes."""
+
+    machines: list[str]
+    """Those that were looked at."""
+    size: int
+    """Elements of each sort."""
+    allowed: list[str]
+    """Maps and queues that were said to be left open on purpose."""
+    left_open: list[Open]
+    """What is left open otherwise."""
