@@ -7,7 +7,7 @@ noted there as another way.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..judge.violation import Violation
@@ -46,6 +46,10 @@ class Causes:
         if self.listed is not None:
             found += self.listed.needs_of(violation, level)
         return sorted(dict.fromkeys(found), key=lambda needs: (len(needs), sorted(needs)))
+
+    def explains(self, violation: Violation, level: str, traits: Collection[str]) -> bool:
+        """Whether a known cause shows so and needs nothing but these traits."""
+        return any(needs.issubset(traits) for needs in self.of(violation, level))
 
     def cause_of(self, violation: Violation, needs: frozenset[str]) -> Finding | None:
         """The finding that shows so and needs just that, or else the one that needs least of it."""

@@ -213,12 +213,16 @@ class Collector:
         return case
 
     def _keep(self, report: HuntReport, ground: Ground, profile: str, case: Case, found: Verdict) -> int:
-        """Set a case aside for each of its symptoms; return how many of them are news."""
+        """Set a case aside for each of its symptoms; return how many of them are news, which no known cause explains.
+
+        A known cause shows with ever more traits that it does not need: a family that only meets that brings nothing.
+        """
         traits, news = ground.traits.of(case), 0
         for signature in dict.fromkeys(v.signature for v in _all(found)):
             about = found.about(signature)
             assert about is not None
-            news += (signature, traits) not in self._met
+            if (signature, traits) not in self._met:
+                news += not self._causes.explains(about.violation, ground.level, traits)
             self._met.add((signature, traits))
             kept = self.samples.setdefault((signature, traits), [])
             kept.append(Sample(case, about, traits, ground, profile, time.monotonic(), report.steps))

@@ -139,7 +139,7 @@ class Sorter:
 
     def _explained(self, sample: Sample) -> bool:
         """Whether a known cause shows so and needs nothing that the case lacks."""
-        return any(needs <= sample.traits for needs in self.causes.of(sample.verdict.violation, sample.ground.level))
+        return self.causes.explains(sample.verdict.violation, sample.ground.level, sample.traits)
 
     def _look_at(self, sample: Sample, reduction: Reduction | None) -> None:
         violation, level = sample.verdict.violation, sample.ground.level

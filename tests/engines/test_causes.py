@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from kvproof.cli.findings import file_name
 from kvproof.engines.causes import Causes, merged
+from kvproof.engines.collecting import Collector, Ground, Memory
 from kvproof.engines.driver.traits import of_requests
 from kvproof.engines.hunt import hunt
 from kvproof.engines.reduce import Reduction
-from kvproof.engines.report import Finding
+from kvproof.engines.report import Finding, HuntReport
 from kvproof.engines.schedule import Schedule
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.sorting import GRACE
@@ -197,6 +198,23 @@ def test_families_get_turns_by_what_they_bring() -> None:
     assert turns["rich"] > 120
     assert min(turns.values()) >= 1, "none is given up unseen"
     assert turns["poor"] + turns["dry"] > 2, "none is given up for ever"
+
+
+def brought(causes: Causes) -> float:
+    """What a turn of a family brings, each case of which shows the same symptom."""
+    drawn = st.integers(1, 5).map(lambda steps: Case("top", {}, [("step", {})] * steps))
+    ground = Ground("top", {"family": drawn}, closing=())
+    collector = Collector(
+        lambda _case, _known: (found(set()).verdict, Answer(0)), causes, lambda _report, _until: False,
+        lambda _answer: None, [ground], 0, Memory(), timed=False,
+    )  # fmt: skip
+    return collector.turn(HuntReport("fake==1.0", "top"), ground, "family", 0, 1.0)
+
+
+def test_a_family_that_only_meets_a_known_cause_brings_nothing() -> None:
+    assert brought(Causes([found(set())])) == 0
+    assert brought(Causes([found({"window"})])) > 0, "its cases have no window"
+    assert brought(Causes()) > 0
 
 
 def test_most_of_the_time_is_searched(session: Session) -> None:

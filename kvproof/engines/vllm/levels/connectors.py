@@ -104,7 +104,7 @@ def _offloading(known: Version, groups: list[Setup]) -> st.SearchStrategy[Setup]
         "policy": st.sampled_from(["lru", "arc"]),
     }
     if len({group["block"] for group in groups}) == 1:
-        options["factor"] = st.sampled_from([1, 1, 2, 3])
+        options["factor"] = st.sampled_from([1, 1, 1, 2, 3])
     if known >= _THRESHOLD:
         options["threshold"] = st.sampled_from([0, 0, 0, 2])
     if known >= _PROMPT_ONLY:

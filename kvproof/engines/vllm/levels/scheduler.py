@@ -64,7 +64,8 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     made |= {f"{name} connector": cases(setups, MORE) for name, setups in connected.items()}
     return made | {
         "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
-        "resets connector": cases(connected["pressure"], MORE, often=_RESETS),
+        # What is in flight when all is emptied takes a while to come about.
+        "resets connector": cases(connected["pressure"], MORE, often=_RESETS, most=60),
         "crowd connector": cases(connected["pressure"], MORE, often=_CROWD),
     }
 
@@ -195,11 +196,12 @@ def cases(
     setups: st.SearchStrategy[Setup],
     more: "list[tuple[int, Play]] | None" = None,
     often: "list[tuple[int, Play]] | None" = None,
+    most: int = 30,
 ) -> st.SearchStrategy[Case]:
-    """Return cases of these setups; ``more`` are operations beside the usual ones, ``often`` instead of them, with how
-    often they come."""
+    """Return cases of these setups, with up to so many operations; ``more`` are operations beside the usual ones,
+    ``often`` instead of them, with how often they come."""
     plays = [play for times, play in (often or _OFTEN) + (more or []) for _ in range(times)]
-    sizes = st.integers(3, 30).flatmap(lambda n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n))
+    sizes = st.integers(3, most).flatmap(lambda n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n))
     return st.builds(lambda setup, play: _case(setup, play, plays), setups, sizes)
 
 
@@ -270,7 +272,7 @@ _OFTEN: list[tuple[int, Play]] = [
 ]
 _AGAIN: list[tuple[int, Play]] = [(30, _step), (16, _add_again), (1, _OFTEN[2][1])]
 """The same prompts again and again: they must be found."""
-_RESETS: list[tuple[int, Play]] = [*_OFTEN[:3], (6, _OFTEN[3][1])]
-"""Caches are emptied at every odd moment: half the times with requests running."""
+_RESETS: list[tuple[int, Play]] = [(30, _step), (5, _add), (5, _add_long), (1, _OFTEN[2][1]), (6, _OFTEN[3][1])]
+"""Caches are emptied at every odd moment, half the times with requests running: long ones are in the midst of much."""
 _CROWD: list[tuple[int, Play]] = [(12, _step), (16, _add_long), (2, _OFTEN[2][1])]
 """Many requests at once, with long prompts: what one of them holds another one waits for."""
