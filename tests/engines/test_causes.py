@@ -291,6 +291,19 @@ def test_a_fault_of_the_smallest_pool_is_told_from_one_of_loads_in_a_larger_pool
     assert not reduction.doubt(frozenset(), 0), "no variation leads from one to the other"
 
 
+def test_what_a_crowd_shows_in_a_larger_pool_as_well_does_not_need_the_smallest() -> None:
+    setup = {"groups": [{"kind": "full", "block": 4}], "budget": 8, "max_len": 16, "chunked": True, "spare": -1}
+
+    def crowded(case: Case) -> Verdict | None:
+        adds = sum(op == "add" for op, _ in case.ops)
+        return found(set()).verdict if adds >= 3 + case.setup["spare"] else None
+
+    case = Case("scheduler", setup, [("add", {}), ("add", {}), ("step", {})])
+    reduction = Reduction(case, found(set()).verdict, crowded, vllm.of_scheduler("0.22.1"), time.monotonic() + 60)
+    reduction.strip()
+    assert reduction.needs == frozenset()
+
+
 def test_what_comes_behind_a_harmless_fault_is_no_consequence_of_it() -> None:
     behind_harm = _two("P3", "P6").about(("P6", "second"))
     behind_none = _two("P15", "P6").about(("P6", "second"))
