@@ -193,6 +193,43 @@ def test_a_planted_fault_is_seen(fault: str) -> None:
     assert (found.violation.rule, found.violation.oracle) == expected, found.violation
 
 
+LEAK = ("L2", "exception")  # The release's own check of its books, or of a lock's receipt.
+TIGHT = {"page": 1, "pages": 25, "states": 6}
+BOTH = {"page": 1, "pages": 20, "chunk": 2, "states": 3, "window": 3}
+REPORTED: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
+    "checked in twice": (ROOM, [add([1, 5], most=2), *rounds(1, 1, 1)], ("R2", "a page in two places")),
+    "unlocked twice": (ROOM, [add([1, 5], most=2), *rounds(1, 1, 1)], LEAK),
+    "unlocked to the root": (
+        BOTH,
+        [add([2, 8], [0, 1], keep=1, like=15), add([0, 3], [0, 3], most=6, keep=3, like=4), *rounds(0),
+         add([2, 4], keep=3, like=4), ("pause", {"retract": 1})],
+        LEAK,
+    ),
+    "refused with a state": (
+        TIGHT,
+        [add([2, 1], most=19, keep=2, like=19), add([0, 1], [1, 4], most=18, keep=2, like=17, salt=1),
+         add([1, 2], [0, 4], most=11, keep=1, like=7)],
+        LEAK,
+    ),
+    "stale mapping": (WINDOW, [add([1, 5], most=9), *rounds(*[1] * 9)], ("H8", "one block twice in a request")),
+    "silent removal": (
+        {"page": 3, "pages": 8, "events": True},
+        [add([1, 6], [2, 3], most=5, keep=7, like=14), add([0, 6], [0, 4], most=4, keep=0, like=20)],
+        ("P12", "events and map"),
+    ),
+}  # fmt: skip
+"""As reported of SGLang and mended since, planted back (docs/findings.md)."""
+
+
+@pytest.mark.parametrize("fault", REPORTED)
+def test_what_was_reported_and_mended_is_seen_where_it_comes_back(fault: str) -> None:
+    setup, ops, expected = REPORTED[fault]
+    assert judged(close(Case("scheduler", setup, ops)))[0] is None
+    found, _ = judged(close(Case("scheduler", {**setup, "fault": fault}, ops)))
+    assert found is not None
+    assert (found.violation.rule, found.violation.oracle) == expected, found.violation
+
+
 @pytest.mark.parametrize(
     "setup",
     [

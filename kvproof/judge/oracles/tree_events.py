@@ -2,7 +2,7 @@
 
 What is cached of them is compared at every boundary (`events.py`, P12). Here each event is looked at by itself: a
 parent is reported before its children, and removed after them. A prefix may be on several tiers: it is there as long as
-it is on one.
+it is on one. Trees that are told page by page, with their tokens, are judged in `tree_answers.py`.
 """
 
 from collections.abc import Iterator, Sequence

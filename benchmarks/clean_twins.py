@@ -1,0 +1,160 @@
+"""Is the judge silent where nothing is wrong? Drives clean twins of levels with the same cases and oracles as engines.
+
+    python -m benchmarks.clean_twins benchmarks/data/clean_twins.jsonl --seconds 600     # --only tree,requests
+    python -m benchmarks.clean_twins benchmarks/data/clean_twins.jsonl --table
+
+A twin is right, and what is told of it is a false alarm: the run ends there, prints it, and its status is 1. Of level
+``tree`` it is the reference implementation's tree behind SGLang's operations; of level ``requests`` it is a manager
+with tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's levels judge, of
+a toy with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants one.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from kvproof.engines.cases import MoreOracles, Op
+from kvproof.engines.driver import requests
+from kvproof.engines.driver.command import Driver
+from kvproof.engines.session import Limits, Session
+from kvproof.engines.sglang.levels.tree import profiles as tree_profiles
+from kvproof.engines.verdicts import CLOSING, close, verdict
+from kvproof.judge.record import Case
+from tests.engines.toys import FAKES, cases, toy
+
+__all__ = ["TWINS", "Silence", "Twin", "main", "silence_of"]
+
+EXAMPLE = Path(__file__).parents[1] / "docs/examples/mirror-driver/driver.js"
+LIMITS = Limits(start=60, operation=20, answer=60)
+MANY = 1_000_000
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A session with what is right, and what it is driven with."""
+
+    session: Session
+    families: Mapping[str, st.SearchStrategy[Case]]
+    more: MoreOracles | None = None
+    closing: list[Op] = field(default_factory=lambda: CLOSING)
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """How a run of a twin went."""
+
+    twin: str
+    seconds: float
+    cases: int
+    steps: int
+    refused: int
+    """Cases whose setup the twin does not take."""
+    seed: int
+    told: str = ""
+    """The false alarm; empty where there is none."""
+
+
+class _Over(Exception):
+    """Out of time, or something was told."""
+
+
+def _tree() -> Twin:
+    session = Session.around(FAKES / "tree_engine.py", Path(sys.executable), os.environ, LIMITS, ["tree"])
+    families = tree_profiles("0.5.23")
+    return Twin(session, {name: families[name] for name in ("tokens", "pages", "tight", "events", "again")})
+
+
+def _toy() -> Twin:
+    return Twin(toy(LIMITS), {"toy": cases()})
+
+
+def _requests(*command: str) -> Twin:
+    session = Session.of(Driver(command), LIMITS)
+    able = session.hello.capabilities[requests.LEVEL]
+    return Twin(session, requests.profiles(able), requests.more_oracles, requests.closing(able))
+
+
+TWINS: dict[str, Callable[[], Twin]] = {
+    "tree": _tree,
+    "toy": _toy,
+    "requests": lambda: _requests(sys.executable, str(FAKES / "requests_driver.py")),
+    "requests with a mirror": lambda: _requests(shutil.which("node") or "node", str(EXAMPLE)),
+}
+
+
+def main() -> None:
+    """Run each twin for so long, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="twins, separated by commas; default: all")
+    parser.add_argument("--fault", default="", help="plant this fault, and write nothing down")
+    parser.add_argument("--table", action="store_true", help="run nothing")
+    asked = parser.parse_args()
+    path: Path = asked.results
+    chosen = asked.only.split(",") if asked.only else [*TWINS]
+    told = []
+    for name in [] if asked.table else chosen:
+        silence = silence_of(name, asked.seconds, asked.seed, asked.fault)
+        told += [f"{name}: {silence.told}"] if silence.told else []
+        if not asked.fault:
+            with path.open("ab") as sink:
+                sink.write(msgspec.json.encode(silence) + b"\n")
+    print("\n".join([*table(path), *told]))
+    sys.exit(1 if told else 0)
+
+
+def silence_of(name: str, seconds: float, number: int, fault: str = "") -> Silence:
+    """Drive a twin until something is told of it, or the time is over."""
+    twin = TWINS[name]()
+    counts = {"cases": 0, "steps": 0, "refused": 0}
+    told = ""
+    with twin.session:
+        assert twin.session.hello.levels  # It is ready.
+        began = time.monotonic()
+
+        @seed(number)
+        @settings(
+            max_examples=MANY, deadline=None, database=None, phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        @given(st.one_of(*twin.families.values()))
+        def search(case: Case) -> None:
+            nonlocal told
+            setup = {**case.setup, "fault": fault} if fault else case.setup
+            found, answer = verdict(twin.session, close(Case(case.level, setup, case.ops), twin.closing), twin.more)
+            counts["cases"] += 1
+            counts["steps"] += len(answer.steps)
+            counts["refused"] += answer.refused is not None
+            if found is not None:
+                told = f"{found.violation.rule} ({found.violation.oracle}): {found.violation.text}; {case}"
+            if told or time.monotonic() - began > seconds:
+                raise _Over
+
+        with suppress(_Over):
+            search()
+        return Silence(name, time.monotonic() - began, **counts, seed=number, told=told)
+
+
+def table(path: Path) -> Iterator[str]:
+    """Yield the lines of the table: a run each."""
+    yield "| twin | seconds | cases | steps | not taken | told |"
+    yield "|---|---:|---:|---:|---:|---|"
+    for line in path.read_bytes().splitlines() if path.exists() else []:
+        run = msgspec.json.decode(line, type=Silence)
+        told = run.told or "nothing"
+        yield f"| {run.twin} | {run.seconds:.0f} | {run.cases:,} | {run.steps:,} | {run.refused:,} | {told} |"
+
+
+if __name__ == "__main__":
+    main()
