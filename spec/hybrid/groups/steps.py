@@ -101,7 +101,7 @@ class GroupsSteps(GroupsActions, abstract=True):
         """Above all a block that is given back can still be found."""
         return all_of(self.hash[b] == before.hash[b])
 
-    @step("P9", of="drop")
+    @step("P2, P9", of="drop")
     def one_entry_is_dropped(self, before: Self, g: Group, r: Request, i: Position, x: Group, j: Position) -> Bool:
         """The one that is named; the block is free if nobody else holds it."""
         is_here = (x == g) & (j == i)
