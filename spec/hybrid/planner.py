@@ -247,6 +247,16 @@ class Planner(Machine):
         """Of so many tokens, and of no others."""
         return (self.count[t] == k) & implies(u != t, self.count[u] == before.count[u])
 
+    @step("H2", unless="plan")
+    def prefixes_are_planned_by_themselves(self, before: Planner, j: Chunks) -> Bool:
+        """Who asks for chunks changes no answer of that kind."""
+        return all_of(self.prefix[j] == before.prefix[j])
+
+    @step("H2", unless="measure")
+    def chunks_are_counted_by_themselves(self, before: Planner, u: Tokens) -> Bool:
+        """Nor the other way round."""
+        return all_of(self.count[u] == before.count[u])
+
     @step("H2", of="plan")
     def who_asks_for_a_prefix_is_answered(self, before: Planner, k: Chunks, p: Tokens, j: Chunks) -> Bool:
         """Of so many chunks, and of no others."""

@@ -301,6 +301,11 @@ class Reports(Offload):
         """As in O."""
         return super().stores_go_on(before, c)
 
+    @step("P12", unless=("register", "report_store", "hear_store"))
+    def nothing_else_is_reported(self, before: Self, h: Hash) -> Bool:
+        """As in O."""
+        return super().nothing_else_is_reported(before, h)
+
     @step("O2, O8", unless=("load", "copy_in", "report_load", "fail_load", "fail_abandoned_load", "hear_load"))
     def loads_go_on(self, before: Self, b: Block) -> Bool:
         """As in O."""

@@ -7,7 +7,7 @@ from typing import Self
 from ...machine import Bool, all_of, exists, iff, implies, ite, none, step
 from ..pool import Block, Hash, Position, Request, Slot
 from .actions import OffloadActions
-from .state import HostBlock
+from .state import HostBlock, Worker
 
 __all__ = ["OffloadSteps"]
 
@@ -33,6 +33,59 @@ class OffloadSteps(OffloadActions, abstract=True):
     def what_is_loaded_is_not_registered(self, before: Self, r: Request, i: Position, b: Block) -> Bool:
         """There is nothing yet that a hash could name."""
         return implies(before.table[r, i] == b, before.origin[b] == none)
+
+    @step("P6, P7", of=("allocate", "skip", "load"))
+    def nothing_is_known_of_what_is_taken(self, before: Self, r: Request, i: Position, s: Slot) -> Bool:
+        """As in P; nor is a block relied on before its load has ended."""
+        return super().nothing_is_known_of_what_is_taken(before, r, i, s)
+
+    @step("P12", unless=("register", "report_store"))
+    def nothing_else_is_reported(self, before: Self, h: Hash) -> Bool:
+        """As in P; a store that ends well reports its hash, of the host."""
+        return super().nothing_else_is_reported(before, h)
+
+    @step("P6", unless=("write", "process"))
+    def nothing_else_is_computed(self, before: Self, b: Block) -> Bool:
+        """Steps begin with what they write, and end when they are processed."""
+        return iff(self.computing[b], before.computing[b])
+
+    @step("P6", of="write")
+    def only_what_is_written_is_being_computed(self, before: Self, r: Request, i: Position, b: Block) -> Bool:
+        """Of all other blocks nobody's step begins or ends."""
+        return implies(before.table[r, i] != b, iff(self.computing[b], before.computing[b]))
+
+    @step("P6", of="process")
+    def only_what_is_processed_is_computed(self, before: Self, b: Block, c: Block) -> Bool:
+        """Other steps go on."""
+        return implies(c != b, iff(self.computing[c], before.computing[c]))
+
+    @step("O4, O9", of=("offer", "register"))
+    def others_were_offered_what_they_were(self, before: Self, r: Request, q: Request) -> Bool:
+        """What one request offers, or registers, is nothing of another's."""
+        return implies(q != r, self.offered[q] == before.offered[q])
+
+    @step("O2", of="copy_out")
+    def a_store_goes_on_slot_by_slot(self, before: Self, c: HostBlock, w: Worker) -> Bool:
+        """No part of it is reported by that."""
+        return all_of(
+            (self.source[c] == before.source[c]) & (self.named[c] == before.named[c]),
+            iff(self.store_failed[c], before.store_failed[c]),
+            iff(self.storing[c, w], before.storing[c, w]),
+        )
+
+    @step("O2, O7", of="report_store")
+    def what_was_copied_stays_so(self, before: Self, c: HostBlock, w: Worker, s: Slot) -> Bool:
+        """Until the store ends."""
+        return implies(~before._ends_store(c, w), iff(self.stored_slot[c, s], before.stored_slot[c, s]))
+
+    @step("O2", of="copy_in")
+    def a_load_goes_on_slot_by_slot(self, before: Self, b: Block, w: Worker) -> Bool:
+        """Likewise."""
+        return all_of(
+            (self.origin[b] == before.origin[b]) & (self.wanted[b] == before.wanted[b]),
+            iff(self.load_failed[b], before.load_failed[b]),
+            iff(self.loading[b, w], before.loading[b, w]),
+        )
 
     @step("O4, O9", of="register")
     def what_is_found_anew_is_offered_anew(self, before: Self, r: Request, i: Position) -> Bool:

@@ -102,6 +102,16 @@ class PoolSteps(PoolActions, abstract=True):
             implies(before.cached[h].has(b), self.cached[h].before(b, own)),
         )
 
+    @step("P12", of="register")
+    def what_is_registered_was_reported(self, before: Self, h: Hash, g: Hash) -> Bool:
+        """Some time, by this block or an earlier one; nothing else is."""
+        return iff(self.reported[g], before.reported[g] | (g == h))
+
+    @step("P12", unless="register")
+    def nothing_else_is_reported(self, before: Self, h: Hash) -> Bool:
+        """As stored."""
+        return iff(self.reported[h], before.reported[h])
+
     @step("P5, P6", of="register")
     def a_full_block_is_filed(
         self, before: Self, r: Request, i: Position, h: Hash, q: Request, k: Position, s: Slot

@@ -264,9 +264,10 @@ class Batches(Machine):
 
     @step("M2", of="mirror")
     def a_mirror_pays_what_is_owed(self, before: Self, r: Request, h: Hash, q: Request, g: Hash) -> Bool:
-        """That block, once; and reads the device only."""
+        """That block, once; and reads the device only. No other hash counts as mirrored by it."""
         is_paid = before.owed[r, h] & ~self.owed[r, h] & self.met[h] & self.holds[r, h]
-        return is_paid & implies((q != r) | (g != h), self._is_as_it_was(before, q, g))
+        is_met = implies(g != h, iff(self.met[g], before.met[g]))
+        return all_of(is_paid, is_met, implies((q != r) | (g != h), self._is_as_it_was(before, q, g)))
 
     @step("M2, M5", of=("complete", "reload"))
     def a_block_that_comes_is_owed(self, before: Self, r: Request, h: Hash, q: Request, g: Hash) -> Bool:

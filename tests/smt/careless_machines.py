@@ -12,7 +12,8 @@ from kvproof.spec.hybrid.connectors import Connector, Connectors
 from kvproof.spec.hybrid.file_store import FileStore
 from kvproof.spec.hybrid.groups import Groups
 from kvproof.spec.hybrid.planner import Group, Tokens
-from kvproof.spec.pool import Block, Hash, Position, Request
+from kvproof.spec.offload import HostBlock, Offload
+from kvproof.spec.pool import Block, Hash, Position, Request, Slot
 from kvproof.spec.pool.deferred import Deferred, Pass
 from kvproof.spec.pool.statistics import Statistics
 from kvproof.spec.tiers.mirror import Mirror
@@ -68,6 +69,38 @@ class ForgetsTheChain(Pinned):
         super()._drop(r, m, n)
         with self.each(Position) as k, when(self.table[r, k] == self.null.value):
             self.filed[r, k] = none
+
+
+# ------------------------------------------------------------------------------------------------ O
+
+
+class ForgetsWhoComputes(Offload):
+    """Where a request looks on the host, every step counts as processed: copies may read what is not there yet."""
+
+    def unpin(self, r: Request) -> None:
+        """One block at least counts as computed."""
+        super().unpin(r)
+        with self.each(Block) as b:
+            self.computing[b] = False
+
+
+class FailsWhileItCopies(Offload):
+    """A store of which a slot is copied is a failed one."""
+
+    def copy_out(self, c: HostBlock, s: Slot) -> None:
+        """It is thrown away at its end."""
+        super().copy_out(c, s)
+        self.store_failed[c] = True
+
+
+class OffersForAnother(Offload):
+    """What one request offers counts as offered by all."""
+
+    def offer(self, r: Request) -> None:
+        """The next block."""
+        super().offer(r)
+        with self.each(Request) as q:
+            self.offered[q] = ite(self.lazy.value, self.offered[q], self.length[q])
 
 
 # ------------------------------------------------------------------------------------------------ G
@@ -216,6 +249,9 @@ CARELESS = [
     (ReadsWhatCameLater, "schedule", "other_steps_go_on"),
     (MirrorsWhatItReloads, "hit", "a_lookup_mirrors_nothing"),
     (ForgetsTheChain, "drop", "a_drop_empties_what_the_window_has_passed"),
+    (ForgetsWhoComputes, "unpin", "nothing_else_is_computed"),
+    (FailsWhileItCopies, "copy_out", "a_store_goes_on_slot_by_slot"),
+    (OffersForAnother, "offer", "others_were_offered_what_they_were"),
     (ForgetsWhatItMoved, "complete", "what_a_transfer_is_it_stays"),
     (AllocatesNothing, "allocate", "a_free_block_is_taken"),
     (RegistersNothing, "register", "what_is_registered_can_be_found"),

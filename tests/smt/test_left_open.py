@@ -16,30 +16,39 @@ from kvproof.spec.pool import Block, Request
 from kvproof.spec.timed.links import Links, Transfer
 
 OPEN: dict[str, set[str]] = {
+    "pool": set(),
+    "calls": set(),
+    "statistics": set(),
+    "deferred": set(),
+    "keys": {"tag", "string"},
+    "mirror": {"reported", "kept"},
+    "batches": set(),
+    "pin": {"marked", "picked"},
+    "lazy-walk": set(),
+    "chunks": set(),
     "links": set(),
     "stalls": set(),
+    "timed-tiers": set(),
     "shared-tier": set(),
+    "planner": set(),
     "groups": set(),
+    "aligned-split": set(),
     "connectors": set(),
     "partial-loads": set(),
-    "aligned-split": set(),
     "file-store": set(),
-    "pool": {"reported"},
-    "statistics": {"reported"},
-    "deferred": {"reported"},
-    "pin": {"reported", "marked", "picked"},
     "tree": set(),
 }
 """By machine, maps and queues of which something may be left open.
 
-``reported`` is what a listener has ever heard of: an invariant says what must be in it, nothing what must not. Of
-``marked`` and ``picked`` a drop may leave one out that it counted, or count one that was marked before.
+A ``string`` behind the last of an encoding, and its ``tag``, are read by nobody; so is what is ``kept`` of a hash that
+the host has no longer. What a lookup with a host may have ``reported`` is known where it is found only. Of ``marked``
+and ``picked`` a drop may leave one out that it counted, or count one that was marked before.
 """
 
-UNDECIDED = {"links": {"advance_to_deadline: now"}}
+UNDECIDED = dict.fromkeys(("links", "timed-tiers"), {"advance_to_deadline: now"})
 """Where exact numbers are multiplied, which takes more than the time there is."""
 
-AT_ONCE = ("links", "aligned-split", "file-store")
+AT_ONCE = ("links", "aligned-split", "file-store", "batches", "chunks", "planner")
 """Those that take a second or few."""
 
 

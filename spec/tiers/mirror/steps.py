@@ -148,6 +148,11 @@ class MirrorSteps(MirrorActions, abstract=True):
         """Nor is anything given up for what it brings back."""
         return (self.mirrored.total == before.mirrored.total) & (self.dropped.total == before.dropped.total)
 
+    @step("P12", unless=("hit", "register"))
+    def nothing_else_is_reported(self, before: Self, h: Hash) -> Bool:
+        """As in P; what a lookup brings back can be found again."""
+        return super().nothing_else_is_reported(before, h)
+
     @step("M3", unless="mirror")
     def what_the_host_keeps_stays(self, before: Self, h: Hash, s: Slot) -> Bool:
         """Nothing else writes there."""
