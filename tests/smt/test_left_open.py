@@ -45,7 +45,7 @@ the host has no longer. What a lookup with a host may have ``reported`` is known
 and ``picked`` a drop may leave one out that it counted, or count one that was marked before.
 """
 
-UNDECIDED = dict.fromkeys(("links", "timed-tiers"), {"advance_to_deadline: now"})
+UNDECIDED = {key: {"advance_to_deadline: now"} for key in ("links", "timed-tiers")}
 """Where exact numbers are multiplied, which takes more than the time there is."""
 
 AT_ONCE = ("links", "aligned-split", "file-store", "batches", "chunks", "planner")
