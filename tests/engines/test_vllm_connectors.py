@@ -201,6 +201,27 @@ def test_an_abort_before_the_first_step_is_seen_where_it_stopped_the_engine() ->
     assert judge(run("0.33.0", offloading(), ops)) is None
 
 
+def test_a_request_that_comes_back_before_its_store_is_reported_is_seen_where_it_stopped_the_engine() -> None:
+    """B12: in a host tier smaller than a request the last chunk's store evicts one before it; what comes before that is
+    found and loaded, while the store is in flight. In 0.22 and not in 0.33."""
+    prompt: Op = add([0, 1, 2, 0] * 4, max_tokens=6)
+    ops: list[Op] = [prompt, *[STEP] * 4, complete(how=3), STEP, STEP, ("reset", {"running": 1}), STEP]
+    found = judge(run("0.22.1", offloading(blocks=3), ops, budget=4, max_len=24, reserve=False))
+    assert found is not None
+    assert found[1][0].oracle == "exception"
+    assert found[1][0].text.endswith("in update_state_after_alloc)")
+    assert judge(run("0.33.0", offloading(blocks=3), ops, budget=4, max_len=24, reserve=False)) is None
+
+
+def test_two_loads_that_wait_for_each_other_are_seen_where_they_did() -> None:
+    """B14: only what is loaded is reserved, and two loads leave too little for either request. In 0.22, not in 0.33."""
+    ops: list[Op] = [add([0] * 9, remote=4), add([0] * 5, remote=7), ("drain", {})]
+    found = judge(run("0.22.1", {"kind": "remote"}, ops, spare=1, max_len=12, budget=12))
+    assert found is not None
+    assert found[1][0].oracle == "requests that never end"
+    assert judge(run("0.33.0", {"kind": "remote"}, ops, spare=1, max_len=12, budget=12)) is None
+
+
 RELEASES = ["0.16.0", "0.19.0", "0.22.1", "0.26.0", "0.33.0"]
 GROUPS = [FULL, HYBRID, [{"kind": "full", "block": 4}, {"kind": "window", "block": 8, "window": 3}]]
 
