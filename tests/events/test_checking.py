@@ -6,7 +6,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -252,7 +251,7 @@ def test_a_block_that_has_no_further_keys_has_none_however_that_is_written() -> 
     """vLLM 0.33 writes a list with nothing for each block, others nothing at all, and one block may have keys alone."""
     tokens = tuple(range(8))
     both = Stored([1, 2], None, tokens, 4, extra_keys=[["image"], None])
-    nothing: tuple[list[Any] | None, ...] = (None, [None], [[]])
+    nothing: list[list[object] | None] = [None, [None], [[]]]
     second = [Stored([2], 1, tokens[4:], 4, extra_keys=keys) for keys in nothing]
     assert one([both, *second]) == []
     assert one([both, Stored([1], None, tokens[:4], 4, extra_keys=[["image"]])]) == []

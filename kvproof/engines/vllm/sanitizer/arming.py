@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
+from operator import itemgetter
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -122,7 +123,9 @@ def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]
     before, after, short, parameters = method.before, method.after, method.short, method.parameters
     count = len(parameters)
     signature = inspect.signature(original).parameters
-    usual = {name: each.default for name, each in signature.items() if each.default is not inspect.Parameter.empty}
+    defaults = {name: signature[name].default for name in parameters}
+    usual = {name: value for name, value in defaults.items() if value is not inspect.Parameter.empty}
+    named = itemgetter(*parameters) if count > 1 else None
 
     @functools.wraps(original)
     def watched(pool: Any, *args: Any, **kwargs: Any) -> Any:
@@ -131,9 +134,11 @@ def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]
             return original(pool, *args, **kwargs)
         given = args
         try:
-            if len(args) < count:
-                named = parameters[len(args) :]
-                given = args + tuple([kwargs[name] if name in kwargs else usual[name] for name in named])
+            if named is not None and not args and not usual:
+                given = named(kwargs)
+            elif len(args) < count:
+                lacking = parameters[len(args) :]
+                given = args + tuple([kwargs[name] if name in kwargs else usual[name] for name in lacking])
         except KeyError:
             return original(pool, *args, **kwargs)  # It has its own words for what it lacks.
         try:

@@ -49,7 +49,7 @@ class ChunkWatch:
             ViolationError: a rule is broken, and the engine is to be stopped.
         """
         call = ChunkCall(*fields)
-        full = self._ring.add(fields, 12 + 5 * len(call.keys) + 8 * len(call.evicted))
+        full = self._ring.add(fields)
         verdict = judge_chunk_call(self._books, call)
         if verdict is not None:
             state = chunk_state(manager)
@@ -75,7 +75,7 @@ class ChunkWatch:
         """What comes next begins here, broken or not."""
         self._books = Books(manager._num_chunks, state.entries)
         self._start = self._books.entries() if self._kept else None
-        self._ring, self._since = Ring(), 0
+        self._ring, self._since = Ring(_weight), 0
 
     def _stop(self, verdict: Verdict) -> None:
         if self._settings.stop:
@@ -99,6 +99,12 @@ class ChunkWatch:
         lines = [{**header, "initial": first}, *operations, {"end": True, "operations": len(operations)}]
         said = filed(self._settings, verdict, f"chunk manager {self._number}", f"chunks-{self._number}", lines)
         print(f"kvproof: {said}", file=sys.stderr, flush=True)
+
+
+def _weight(fields: tuple[Any, ...]) -> int:
+    """About how many numbers a call takes up in a trace."""
+    call = ChunkCall(*fields)
+    return 12 + 5 * len(call.keys) + 8 * len(call.evicted)
 
 
 def _operation(call: ChunkCall, numbered: Callable[[Any], int]) -> dict[str, Any]:

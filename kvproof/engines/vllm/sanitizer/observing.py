@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ..worker.vllm_reading import hash_keys
 from .judging import AT_BLOCK, AT_BOTH, IN_MAP, NOWHERE
-from .short_way import Brief, free_as_due, register_as_due, take_as_due, touch_as_due
+from .short_way import Brief, free_as_due, ids_of, register_as_due, take_as_due, touch_as_due
 
 __all__ = ["METHODS", "Method"]
 
@@ -53,11 +53,11 @@ def _after_take(pool: Any, step: int, seen: Any, result: Any, error: str) -> Fie
     wanted, free, head, before, keys, several = seen
     former = keys if several else [key if key is None else (key,) for key in keys]
     blocks = [] if error else result
-    ids, counts, queued = _ids(blocks), _counts(blocks), _queued(blocks)
+    ids, counts, queued = ids_of(blocks), _counts(blocks), _queued(blocks)
     places = () if error else _places(pool, blocks, former)
     null = "the null block was handed out" if pool.null_block.block_id in ids else ""
     counter = (free, pool.free_block_queue.num_free_blocks)
-    return ("take", step, ids, before, counts, (), queued, places, counter, wanted, _ids(head), null, True, error)
+    return ("take", step, ids, before, counts, (), queued, places, counter, wanted, ids_of(head), null, True, error)
 
 
 def _before_holders(pool: Any, args: Arguments) -> tuple[Arguments, Any]:
@@ -69,7 +69,7 @@ def _before_holders(pool: Any, args: Arguments) -> tuple[Arguments, Any]:
         # One call may give back blocks of several pools: each hears of its own.
         blocks = [block for block in blocks if block.pool is pool]
     free = pool.free_block_queue.num_free_blocks
-    return args, (blocks, free, _ids(blocks), _counts(blocks), _queued(blocks))
+    return args, (blocks, free, ids_of(blocks), _counts(blocks), _queued(blocks))
 
 
 def _after_touch(pool: Any, step: int, seen: Any, _result: Any, error: str) -> Fields:
@@ -101,7 +101,7 @@ def _before_move(pool: Any, args: Arguments) -> tuple[Arguments, Any]:
 
 def _after_naming(pool: Any, step: int, seen: Any, _result: Any, error: str) -> Fields:
     op, blocks, former = seen
-    return (op, step, _ids(blocks), (), (), (), (), _places(pool, blocks, former), (0, 0), 0, (), "", True, error)
+    return (op, step, ids_of(blocks), (), (), (), (), _places(pool, blocks, former), (0, 0), 0, (), "", True, error)
 
 
 def _before_evict(pool: Any, args: Arguments) -> tuple[Arguments, Any]:
@@ -113,7 +113,7 @@ def _before_evict(pool: Any, args: Arguments) -> tuple[Arguments, Any]:
 
 def _after_evict(pool: Any, step: int, seen: Any, _result: Any, error: str) -> Fields:
     blocks, former, free, before = seen
-    ids, counts, queued = _ids(blocks), _counts(blocks), _queued(blocks)
+    ids, counts, queued = ids_of(blocks), _counts(blocks), _queued(blocks)
     places = _places(pool, blocks, former)
     counter = (free, pool.free_block_queue.num_free_blocks)
     return ("evict", step, ids, before, counts, (), queued, places, counter, 0, (), "", True, error)
@@ -128,7 +128,7 @@ def _after_reset(pool: Any, step: int, free: Any, result: Any, error: str) -> Fi
     left = [block for block in pool.blocks if hash_keys(pool, block)] if done else []
     places = _places(pool, left) or ((IN_MAP,) if done and pool.cached_block_hash_to_block._cache else ())
     counter = (free, pool.free_block_queue.num_free_blocks)
-    return ("reset", step, _ids(left), (), (), (), (), places, counter, len(pool.blocks), (), "", done, error)
+    return ("reset", step, ids_of(left), (), (), (), (), places, counter, len(pool.blocks), (), "", done, error)
 
 
 METHODS: Final = {
@@ -150,10 +150,6 @@ METHODS: Final = {
 """What is watched, by its name. Lookups are not: what they find is looked at when it is touched."""
 
 
-def _ids(blocks: Sequence[Any]) -> tuple[int, ...]:
-    return (blocks[0].block_id,) if len(blocks) == 1 else tuple([block.block_id for block in blocks])
-
-
 def _counts(blocks: Sequence[Any]) -> tuple[int, ...]:
     return (blocks[0].ref_cnt,) if len(blocks) == 1 else tuple([block.ref_cnt for block in blocks])
 
@@ -167,6 +163,9 @@ def _queued(blocks: Sequence[Any]) -> tuple[bool, ...]:
 
 def _head(queue: Any, n: int) -> list[Any]:
     """The first blocks of the free queue."""
+    if n == 1:
+        first = queue.fake_free_list_head.next_free_block
+        return [first] if first is not None and first is not queue.fake_free_list_tail else []
     found: list[Any] = []
     block, tail = queue.fake_free_list_head.next_free_block, queue.fake_free_list_tail
     while len(found) < n and block is not None and block is not tail:

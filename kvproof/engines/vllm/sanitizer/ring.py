@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from marshal import dumps, loads
 from typing import Any, Final
 
@@ -21,18 +21,21 @@ class Ring:
     busy in the engine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, weigh: Callable[[tuple[Any, ...]], int]) -> None:
+        """Begin with nothing; ``weigh``: about how many numbers a call takes up."""
+        self._weigh = weigh
         self._packed: list[bytes] = []
         self._fresh: list[tuple[Any, ...]] = []
         self._weight = 0
 
-    def add(self, fields: tuple[Any, ...], weight: int) -> bool:
-        """Keep a call that takes up about so many numbers; return whether it is full, and is to begin anew."""
+    def add(self, fields: tuple[Any, ...]) -> bool:
+        """Keep a call; return whether it holds what it may, and is to begin anew."""
         self._fresh.append(fields)
-        self._weight += weight
-        if len(self._fresh) >= PACKED_AT_ONCE:
-            self._packed.append(dumps(self._fresh))
-            self._fresh = []
+        if len(self._fresh) < PACKED_AT_ONCE:
+            return False
+        self._weight += sum(map(self._weigh, self._fresh))
+        self._packed.append(dumps(self._fresh))
+        self._fresh = []
         return self._weight > MOST_WEIGHT
 
     def calls(self) -> Iterator[tuple[Any, ...]]:

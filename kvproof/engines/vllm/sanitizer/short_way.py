@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from .judging import AT_BOTH, NOWHERE, Call
 
-__all__ = ["Brief", "called", "free_as_due", "register_as_due", "take_as_due", "touch_as_due"]
+__all__ = ["Brief", "called", "free_as_due", "ids_of", "register_as_due", "take_as_due", "touch_as_due"]
 
 SEVERAL: Final = "cached_block_hashes_by_block"
 """The attribute of a pool that has the further keys of blocks; some releases have none."""
@@ -58,7 +58,7 @@ def take_as_due(pool: Any, step: int, seen: Any, blocks: Any) -> Brief | None:
             return None
         if block._block_hash is not None or (key is not None and key in cache):
             return None
-    return "take", step, tuple([block.block_id for block in blocks]), (), free
+    return "take", step, ids_of(blocks), (), free
 
 
 def touch_as_due(pool: Any, step: int, seen: Any, _answer: Any) -> Brief | None:
@@ -100,7 +100,12 @@ def register_as_due(pool: Any, step: int, seen: Any, _answer: Any) -> Brief | No
         entry = entry_of(block._block_hash)
         if entry is not block and not (isinstance(entry, dict) and block.block_id in entry):
             return None
-    return "register", step, tuple([block.block_id for block in blocks]), (), 0
+    return "register", step, ids_of(blocks), (), 0
+
+
+def ids_of(blocks: Any) -> tuple[int, ...]:
+    """The numbers of blocks; most calls are of one."""
+    return (blocks[0].block_id,) if len(blocks) == 1 else tuple([block.block_id for block in blocks])
 
 
 def _whole(pool: Any, ids: tuple[int, ...], free: int) -> bool:

@@ -35,7 +35,7 @@ class Watch:
         self._settings = settings
         self._release = release
         self._number = number
-        self._ring = Ring()
+        self._ring = Ring(_weight)
         self._since = 0
         self._kept = len(pool.blocks) <= MOST_BLOCKS
         self._start = raw_state(pool) if self._kept else None
@@ -47,7 +47,7 @@ class Watch:
         Raises:
             ViolationError: it breaks a rule, and the engine is to be stopped.
         """
-        full = self._ring.add(fields, 12 + 5 * len(fields[2]))
+        full = self._ring.add(fields)
         if len(fields) == _ALL and (verdict := judge_call(Call(*fields))) is not None:
             self._report(pool, verdict, {}, (), False, by_call=True)
         if full:
@@ -85,7 +85,7 @@ class Watch:
             self._report(pool, verdicts[0], of_requests, holds, exact, tuple(verdicts[1:]))
         # What comes next begins here, broken or not.
         self._start = state if self._kept else None
-        self._ring, self._since = Ring(), 0
+        self._ring, self._since = Ring(_weight), 0
 
     def _report(
         self,
@@ -119,3 +119,8 @@ class Watch:
             print(f"kvproof: {incident.written()}", file=sys.stderr, flush=True)
         if self._settings.stop:
             raise ViolationError(f"{verdict.rule}: {verdict.text}")
+
+
+def _weight(fields: tuple[Any, ...]) -> int:
+    """About how many numbers a call takes up in a trace: as many for each block."""
+    return 12 + 5 * len(fields[2])
