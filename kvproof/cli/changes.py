@@ -5,7 +5,7 @@ wrong is played on the other too, and only that decides.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..checkers.fuzz import FuzzReport
@@ -14,6 +14,7 @@ from ..engines.driver.command import Driver
 from ..engines.report import Finding, HuntReport
 from ..engines.session import Session, WorkerError
 from ..errors import UsageError
+from .behaviour import Behaviour, compare_behaviour
 from .engine_replay import Outcome, outcome_in
 from .findings import finding_to_json
 from .gaps import Gap, of_hunt
@@ -21,6 +22,9 @@ from .hunting import POOL, Plan, hunt_levels, levels_of, more_oracles
 from .schema import runs as schema
 
 __all__ = ["Change", "Changes", "Fate", "Side", "check_sides", "common_levels"]
+
+_HUNTING = 0.85
+"""The part of the time that goes into hunts; the rest is for what is no fault."""
 
 Fate = Literal["broken", "mended", "both", "unlike"]
 """What the change has to do with a fault: it brings it, it takes it away, neither. ``unlike``: nothing can be said, for
@@ -73,6 +77,8 @@ class Changes:
     base: Side
     head: Side
     changes: list[Change]
+    behaviour: list[Behaviour] = field(default_factory=list)
+    """What is different and no fault, level by level."""
 
     @property
     def gaps(self) -> list[Gap]:
@@ -103,6 +109,7 @@ class Changes:
                 )
                 for change in self.changes
             ],
+            behaviour=[behaviour.to_json() for behaviour in self.behaviour],
             seconds=sum(max((report.seconds for report in side.reports), default=0.0) for side in sides),
             gaps=self.gaps,
         )
@@ -125,13 +132,16 @@ def common_levels(base: Build | Driver, head: Build | Driver, wanted: Iterable[s
 
 
 def check_sides(base: Plan, head: Plan, on_progress: Callable[[str, HuntReport], None]) -> Changes:
-    """Hunt on both sides, and play what was found on each on the other.
+    """Hunt on both sides, play what was found on each on the other, and compare what they do where nothing is wrong.
 
     Raises:
         UsageError: one side cannot be driven.
     """
-    before, after = _hunted("base", base, on_progress), _hunted("head", head, on_progress)
-    return Changes(before, after, [*_once([*_changes(after, before), *_changes(before, after)])])
+    hunts = [replace(plan, seconds=plan.seconds * _HUNTING) for plan in (base, head)]
+    before, after = _hunted("base", hunts[0], on_progress), _hunted("head", hunts[1], on_progress)
+    changes = [*_once([*_changes(after, before), *_changes(before, after)])]
+    seconds = 2 * base.seconds * (1 - _HUNTING)
+    return Changes(before, after, changes, compare_behaviour(base, head, seconds))
 
 
 def _hunted(name: Literal["base", "head"], plan: Plan, on_progress: Callable[[str, HuntReport], None]) -> Side:

@@ -37,8 +37,8 @@ from ..judge.sight import Sight
 from .ending import check_not_ended, heed_the_end
 
 __all__ = [
-    "POOL", "Part", "Plan", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of", "more_oracles",
-    "open_build", "open_target", "opened", "use_cache_of_drawings",
+    "POOL", "Part", "Plan", "grounds", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of",
+    "more_oracles", "open_build", "open_target", "opened", "use_cache_of_drawings",
 ]  # fmt: skip
 
 
@@ -334,6 +334,15 @@ def hunt_in(
         memory=memory,
         on_progress=lambda report, _profile: tell(report),
     )
+
+
+def grounds(plan: Plan, hello: Hello) -> list[Ground]:
+    """What each level of a plan is hunted with, all of its families.
+
+    Raises:
+        UsageError: as `hunt_in`.
+    """
+    return [_ground(plan, Part(plan.levels, plan.seconds, plan.examples), level, hello) for level in plan.levels]
 
 
 def _own_oracles(plan: Plan, case: Case) -> Callable[[Any], list[Any]] | None:

@@ -22,7 +22,7 @@ from .report import HuntReport
 from .traits import Traits
 from .verdicts import CLOSING, Judged, close
 
-__all__ = ["FIRST", "Collector", "Ground", "Memory", "Sample"]
+__all__ = ["DRAWING", "FIRST", "Collector", "Ground", "Memory", "Sample"]
 
 FIRST = "tried first"
 """The family of cases that were not drawn here."""
@@ -147,7 +147,7 @@ class Collector:
 
         # One family's draws depend on nothing but the seed.
         with suppress(_Over):
-            seeded(seed)(settings(_SETTINGS)(given(ground.profiles[profile])(one)))()
+            seeded(seed)(settings(DRAWING)(given(ground.profiles[profile])(one)))()
         seconds = time.monotonic() - began
         report.spent.searched += seconds
         report.profiles[profile] = report.profiles.get(profile, 0) + report.examples - report.refused - taken
@@ -279,7 +279,7 @@ def _count(report: HuntReport, answer: Answer) -> None:
             report.coverage[step.op] = report.coverage.get(step.op, 0) + 1
 
 
-_SETTINGS = settings(
+DRAWING = settings(
     max_examples=_TURN,
     deadline=None,
     database=None,

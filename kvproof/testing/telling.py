@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..judge.history import history
-from ..judge.record import Case, State, Step, TreeState
+from ..judge.record import Answer, Case, State, Step, TreeState
 from ..judge.violation import Verdict
 from ..spec.rules import RULES
 
@@ -39,7 +39,7 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
     rule = RULES.get(violation.rule)
     yield f"  rule {violation.rule}: {rule.sentence if rule is not None else ''}"
     yield f"  setup: {short(case.setup)}"
-    yield from played(case, found)
+    yield from played(case, found.answer, found.at)
     yield from _histories(found)
     yield from _asked(found.answer.steps, found.at)
     yield from _around(found.answer.steps, found.at)
@@ -47,11 +47,10 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
         yield f"  again: {replay_line(target, path)}"
 
 
-def played(case: Case, found: Verdict) -> Iterator[str]:
-    """A line for each operation, up to the one after which it shows."""
-    steps = found.answer.steps
-    for number, (op, asked) in enumerate(case.ops[: found.at + 1]):
-        step = steps[number] if number < len(steps) else None
+def played(case: Case, answer: Answer, at: int) -> Iterator[str]:
+    """A line for each operation, up to this one."""
+    for number, (op, asked) in enumerate(case.ops[: at + 1]):
+        step = answer.steps[number] if number < len(answer.steps) else None
         args = short(asked if step is None else step.args, brackets=False)
         yield f"  {number + 1:3} {op} {args}".rstrip() + _outcome(step)
 

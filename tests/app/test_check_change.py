@@ -10,12 +10,13 @@ from typing import Literal
 import pytest
 
 from kvproof.cli import main as cli
+from kvproof.cli.behaviour import parting
 from kvproof.cli.changes import Change, Changes, Fate, Side, _once
 from kvproof.cli.engine_replay import Outcome
 from kvproof.cli.hunting import Plan
 from kvproof.engines.driver.command import Driver
 from kvproof.engines.report import Finding
-from kvproof.judge.record import Answer, Case
+from kvproof.judge.record import Answer, Case, PoolState, State, Step
 from kvproof.judge.violation import Verdict, Violation
 
 from .test_commands import error_of
@@ -28,6 +29,27 @@ class Deaf(Right):
 
     def evict(self, block):
         pass
+"""
+
+ANOTHER_ORDER = """
+
+class Backwards(Pool):
+    "What was freed last is taken first."
+
+    def give_back(self, block):
+        super().give_back(block)
+        if block.number in self.free:
+            self.free.move_to_end(block.number, last=False)
+
+
+class AnyOrder(Right):
+    "It promises nothing of where blocks go that were freed."
+
+    dialect = {"keep": "all", "take": "head"}
+
+
+class Otherwise(AnyOrder):
+    kind = Backwards
 """
 
 DRIVER = Driver((sys.executable,))
@@ -92,3 +114,37 @@ def test_sides_that_cannot_be_compared_are_told_so(capsys: pytest.CaptureFixture
     assert "name one of requests" in error_of(capsys, *two, "--level", "pool")
     assert "names no engine" in error_of(capsys, "check-change", "--base", driver, "--head", "refimpl")
     assert "--traces" in error_of(capsys, *two, "--traces", "/dev/null/x")
+
+
+def test_what_is_different_and_no_fault_is_told_apart_from_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(suite(tmp_path, MINE + ANOTHER_ORDER))
+    right = "python:test_mine.py:AnyOrder"
+    for head, different in ((right, False), ("python:test_mine.py:Otherwise", True)):
+        options = ["--examples", "60", "--time", "40", "--json", "report.json"]
+        assert cli.run(["check-change", "--base", right, "--head", head, *options]) == 0
+        shown = capsys.readouterr().out
+        report = json.loads(Path("report.json").read_text())
+        assert report["changes"] == []
+        (behaviour,) = report["behaviour"]
+        assert behaviour["cases"] > 10
+        assert bool(behaviour["different"]) == different
+        assert ("the shortest: setup" in shown) == different
+
+
+def answer(*results: object, free: list[int] | None = None) -> Answer:
+    state = State({"device": PoolState(free=free)})
+    return Answer(1, steps=[Step("start", {}, result=result, state=state) for result in results])
+
+
+def test_sides_part_at_the_first_step_that_both_show_and_that_differs() -> None:
+    case = Case("requests", {}, [("start", {}), ("start", {})])
+    assert parting(case, answer(1, 2), answer(1, 2)) is None
+    assert parting(case, answer(1, 2), answer(1, 2, free=[3])) is None
+    found = parting(case, answer(1, 2), answer(1, 3))
+    assert found is not None
+    assert (found.at, found.what, found.base, found.head) == (1, "result", 2, 3)
+    found = parting(case, answer(1, free=[3, 4]), answer(1, free=[4, 3]))
+    assert found is not None
+    assert (found.at, found.what) == (0, "state.pools.device.free")

@@ -12,6 +12,7 @@ from ..written import check_folder, writing
 
 if TYPE_CHECKING:
     from ...engines.report import HuntReport
+    from ..behaviour import Behaviour
     from ..changes import Change, Changes
 
 HEADINGS = {
@@ -21,6 +22,9 @@ HEADINGS = {
     "unlike": "wrong, and the other side says nothing of it",
 }
 """What is told of each fate."""
+
+_KINDS = 3
+"""Of so many kinds of differences a case is shown."""
 
 HUNT_SECONDS = 120.0
 """For both sides together, when nothing else is said."""
@@ -88,6 +92,8 @@ def _show(output: Output, found: "Changes", traces: Path | None) -> None:
         output.line(f"{heading}: {len(changes)}")
         for change in changes:
             _show_one(output, change, traces)
+    for behaviour in found.behaviour:
+        _show_behaviour(output, behaviour)
 
 
 def _show_one(output: Output, change: "Change", traces: Path | None) -> None:
@@ -109,3 +115,18 @@ def _show_one(output: Output, change: "Change", traces: Path | None) -> None:
     for line in told:
         output.line(line)
     output.line(f"  {'base' if side.name == 'head' else 'head'}, the same case: {change.elsewhere.words}")
+
+
+def _show_behaviour(output: Output, behaviour: "Behaviour") -> None:
+    """Say what both sides do differently at a level, and of each kind the shortest case that shows it."""
+    from ..findings import played, short
+
+    different = behaviour.kinds.total()
+    what = f"different and no fault, level {behaviour.level}: {different:,} of {behaviour.cases:,} cases in which "
+    output.line(f"{what}nothing is wrong on either side")
+    for kind, count in behaviour.kinds.most_common(_KINDS):
+        found = behaviour.shortest[kind]
+        output.line(f"  {kind}, in {count:,} of them; the shortest: setup {short(found.case.setup)}")
+        for line in played(found.case, found.answer, found.at):
+            output.line(f"  {line}")
+        output.line(f"    then {kind} is {short(found.base)} on base, {short(found.head)} on head")

@@ -98,7 +98,7 @@ def _show(output: Output, compared: "Compared", traces: Path | None) -> None:
         output.line("")
         output.line(f"they differ: {finding.violation.text}")
         output.line(f"  setup: {short(finding.case.setup)}")
-        for line in played(finding.case, finding.verdict):
+        for line in played(finding.case, finding.verdict.answer, finding.verdict.at):
             output.line(line)
         if traces is None:
             output.line("  --traces DIR writes this case")

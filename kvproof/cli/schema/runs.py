@@ -9,6 +9,7 @@ from ..gaps import Gap
 from . import Report
 
 __all__ = [
+    "BehaviourChange",
     "Bisect",
     "Broken",
     "Changed",
@@ -392,6 +393,17 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """The same, for people."""
 
 
+class BehaviourChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What both sides of a change did in the same cases of a level, in which neither broke a rule."""
+
+    level: str
+    """The level."""
+    cases: int
+    """The cases that were compared."""
+    different: dict[str, int]
+    """In how many of them the sides part, by what differs first."""
+
+
 class CheckChange(Report, frozen=True, kw_only=True, tag="check-change"):
     """What ``kvproof check-change`` writes."""
 
@@ -409,6 +421,8 @@ class CheckChange(Report, frozen=True, kw_only=True, tag="check-change"):
     """Steps of all cases, by side."""
     changes: list[Changed]
     """What is wrong on one side or on both."""
+    behaviour: list[BehaviourChange]
+    """What is different and no fault, by level."""
     seconds: float
     """How long the hunts took."""
     gaps: list[Gap]
