@@ -89,6 +89,20 @@ class Changes:
         """Whether something of that fate is news."""
         return any(change.fate == fate and change.is_news for change in self.changes)
 
+    def shows_otherwise(self, change: Change) -> bool:
+        """Whether the other side of what is broken or mended breaks the same rule in the same way in another case.
+
+        Then the change may have moved a fault, and not made or mended it: with another order of eviction, a block goes
+        at another time, and what was wrong before shows in other cases.
+        """
+        other = self.base if change.side is self.head else self.head
+        shown = (change.finding.case.level, change.finding.violation.rule, change.finding.violation.oracle)
+        return change.fate in ("broken", "mended") and any(
+            (finding.case.level, finding.violation.rule, finding.violation.oracle) == shown
+            for report in other.reports
+            for finding in report.findings
+        )
+
     def to_json(self) -> schema.CheckChange:
         """The same for programs."""
         sides = (self.base, self.head)

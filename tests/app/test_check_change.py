@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ from kvproof.cli.changes import Change, Changes, Fate, Side, _once
 from kvproof.cli.engine_replay import Outcome
 from kvproof.cli.hunting import Plan
 from kvproof.engines.driver.command import Driver
-from kvproof.engines.report import Finding
+from kvproof.engines.report import Finding, HuntReport
 from kvproof.judge.record import Answer, Case, PoolState, State, Step
 from kvproof.judge.violation import Verdict, Violation
 
@@ -87,6 +88,17 @@ def test_what_both_do_wrong_is_told_once_and_what_is_known_is_no_news() -> None:
     side = both.side
     assert Changes(side, side, all_of_them).has("broken")
     assert not Changes(side, side, [change("head", "none", expected="known")]).has("broken")
+
+
+def test_a_fault_that_the_other_side_shows_in_other_cases_may_only_have_moved() -> None:
+    moved = change("head", "none")
+    report = HuntReport("exec:y", "requests", findings=[moved.finding])
+    base = Side("base", moved.side.plan, [report])
+    assert Changes(base, moved.side, [moved]).shows_otherwise(moved)
+    assert not Changes(base, moved.side, [moved]).shows_otherwise(replace(moved, elsewhere=Outcome(DRIVER, "same")))
+    another = change("head", "none", "P7")
+    assert not Changes(base, another.side, [another]).shows_otherwise(another)
+    assert not Changes(Side("base", base.plan, []), moved.side, [moved]).shows_otherwise(moved)
 
 
 def test_a_change_that_mends_one_thing_and_breaks_another(

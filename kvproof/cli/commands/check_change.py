@@ -92,6 +92,11 @@ def _show(output: Output, found: "Changes", traces: Path | None) -> None:
         output.line(f"{heading}: {len(changes)}")
         for change in changes:
             _show_one(output, change, traces)
+            if found.shows_otherwise(change):
+                other = "base" if change.side.name == "head" else "head"
+                output.line(
+                    f"  {other} breaks the rule in the same way in other cases: see whether it is the same fault"
+                )
     for behaviour in found.behaviour:
         _show_behaviour(output, behaviour)
 
