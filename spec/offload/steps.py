@@ -87,6 +87,22 @@ class OffloadSteps(OffloadActions, abstract=True):
             iff(self.loading[b, w], before.loading[b, w]),
         )
 
+    @step("P2, P6, O8", of=("load", "fail_load"))
+    def a_load_is_of_one_table(self, before: Self, r: Request, q: Request, i: Position, s: Slot) -> Bool:
+        """At its end something comes, or goes; all other entries are as they were, and what is relied on in them."""
+        stays = (q != r) | ((i < before.length[r]) & (i < self.length[r]))
+        return implies(stays, self._stands_as_before(before, q, i, s))
+
+    @step("O2", of="load")
+    def a_load_begins_with_nothing(self, before: Self, b: Block, s: Slot) -> Bool:
+        """Of what it will bring no slot has been copied."""
+        return iff(self.loaded_slot[b, s], before.loaded_slot[b, s])
+
+    @step("O2, O7", of="report_load")
+    def what_was_brought_stays_so(self, before: Self, b: Block, w: Worker, s: Slot) -> Bool:
+        """Until the load ends."""
+        return implies(~before._ends_load(b, w), iff(self.loaded_slot[b, s], before.loaded_slot[b, s]))
+
     @step("O4, O9", of="register")
     def what_is_found_anew_is_offered_anew(self, before: Self, r: Request, i: Position) -> Bool:
         """From this block on."""

@@ -93,6 +93,16 @@ class FailsWhileItCopies(Offload):
         self.store_failed[c] = True
 
 
+class LoadsWhatItNeverCopied(Offload):
+    """A load counts as copied when it begins, slot by slot: it ends well, and its blocks hold anything."""
+
+    def load(self, r: Request, n: Int) -> None:
+        """Blocks will come."""
+        super().load(r, n)
+        with self.each(Block, Slot) as (b, s), when(self.origin[b] != none):
+            self.loaded_slot[b, s] = True
+
+
 class OffersForAnother(Offload):
     """What one request offers counts as offered by all."""
 
@@ -251,6 +261,7 @@ CARELESS = [
     (ForgetsTheChain, "drop", "a_drop_empties_what_the_window_has_passed"),
     (ForgetsWhoComputes, "unpin", "nothing_else_is_computed"),
     (FailsWhileItCopies, "copy_out", "a_store_goes_on_slot_by_slot"),
+    (LoadsWhatItNeverCopied, "load", "a_load_begins_with_nothing"),
     (OffersForAnother, "offer", "others_were_offered_what_they_were"),
     (ForgetsWhatItMoved, "complete", "what_a_transfer_is_it_stays"),
     (AllocatesNothing, "allocate", "a_free_block_is_taken"),
