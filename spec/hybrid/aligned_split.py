@@ -191,10 +191,12 @@ class AlignedSplit(Machine):
 
     @step("H7", of="schedule")
     def a_step_takes_all_that_it_may(self, before: AlignedSplit, r: Request, budget: Tokens) -> Bool:
-        """As many blocks as its budget reaches, up to the last whole one; behind that, as many tokens."""
+        """As many blocks as its budget reaches, up to the last whole one: where it stays, no block ends within reach.
+        Behind that, as many tokens."""
         reach, last, b = before.start(r) + budget, self.last(r), self.block.value
-        comes_next = (self.start(r) // b + 1) * b
-        to_a_block = comes_next > ite(reach < last, reach, last)
+        within = ite(reach < last, reach, last)
+        stays = self.start(r) == before.start(r)
+        to_a_block = ite(stays, within // b * b <= before.start(r), within < self.start(r) + b)
         to_the_end = self.start(r) == ite(reach < self.total[r], reach, self.total[r])
         return implies(~before.loading[r], ite(before.start(r) < last, to_a_block, to_the_end))
 
