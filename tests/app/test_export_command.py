@@ -24,7 +24,7 @@ def test_promela_goes_to_standard_output_alone(capsys: pytest.CaptureFixture[str
     captured = capsys.readouterr()
     assert captured.out.startswith("/*\n * FileStore, written by kvproof export")
     assert captured.out.endswith("  od\n}\n")
-    assert "FileStore, promela: 11 invariants and 17 properties of steps are checked" in captured.err
+    assert "FileStore, promela: 11 invariants and 18 properties of steps are checked" in captured.err
 
 
 def test_promela_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +34,7 @@ def test_promela_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "left out" in capsys.readouterr().out
     written = json.loads(report.read_text())
     assert (written["machine"], written["to"], written["files"]) == ("FileStore", "promela", [str(target)])
-    assert (len(written["invariants"]), len(written["steps"]), len(written["left_out"])) == (11, 17, 3)
+    assert (len(written["invariants"]), len(written["steps"]), len(written["left_out"])) == (11, 18, 3)
     assert written["sizes"] == {"Int": 2, "Hash": 1, "Page": 2}
 
 
