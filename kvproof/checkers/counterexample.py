@@ -23,14 +23,14 @@ from ..machine.formulas import Formula, integer, leq, lnot, lor
 from ..machine.knowledge import of_parameters
 from ..machine.model import Model
 from ..machine.scope import NONE, Scope, ScopeError
-from ..machine.symbolic import Symbolic
+from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Index
 from ..machine.universe import Finite
 from .obligations import Problems, problems_of
 from .shown import Counterexample, replayed
 from .solvers import decided
 
-__all__ = ["Search", "with_room"]
+__all__ = ["Search", "with_room", "within"]
 
 LARGEST = 4
 """Elements per sort at which the search gives up."""
@@ -170,33 +170,36 @@ def _can_have_parameters(model: Model, sizes: dict[str, int]) -> bool:
     return bool(solver.check() != z3.unsat)
 
 
-def _cells(problems: Problems) -> Iterator[tuple[Map[Any] | None, Formula]]:
-    """Every entry of the parameters and of the state before, with the map that it stands in; of queues, who is in."""
-    symbolic, model = problems.symbolic, problems.symbolic.model
-    universe = symbolic.universe
+def _cells(symbolic: Symbolic, state: Snapshot) -> Iterator[tuple[Map[Any] | None, Formula]]:
+    """Every entry of the parameters and of the state, with the map that it stands in; of queues, who is in."""
+    model, universe = symbolic.model, symbolic.universe
     assert isinstance(universe, Finite)
     for name, queue in model.queues.items():
         for keys in itertools.product(*[universe.elements(k) for k in (*queue.kinds, queue.of)]):
-            yield None, problems.before.functions[f"{name}.has"](*keys)
+            yield None, state.functions[f"{name}.has"](*keys)
     for name, mapping in model.maps.items():
-        function = symbolic.params[name] if mapping.is_param else problems.before.functions[name]
+        function = symbolic.params[name] if mapping.is_param else state.functions[name]
         for keys in itertools.product(*[universe.elements(k) for k in mapping.kinds]):
             yield mapping, function(*keys)
 
 
-def _within(problems: Problems) -> Iterator[Formula]:
-    """What the state before holds lies within the scope."""
-    universe = problems.symbolic.universe
-    for mapping, value in _cells(problems):
+def within(symbolic: Symbolic, state: Snapshot) -> Iterator[Formula]:
+    """The indices that the parameters and the state hold lie within the scope: of no others anything is said there."""
+    for mapping, value in _cells(symbolic, state):
         if mapping is not None and issubclass(mapping.to, Index):
-            inside = lor(universe.is_element(mapping.to, value), leq(value, integer(NONE)))
+            inside = lor(symbolic.universe.is_element(mapping.to, value), leq(value, integer(NONE)))
             if inside is not True:
                 yield inside
 
 
+def _within(problems: Problems) -> Iterator[Formula]:
+    """So do those of the state before."""
+    return within(problems.symbolic, problems.before)
+
+
 def _small_numbers(problems: Problems) -> Iterator[Formula]:
     """All numbers of the state before, of the parameters and of the arguments are small."""
-    for value in (*[value for _, value in _cells(problems)], *problems.args):
+    for value in (*[value for _, value in _cells(problems.symbolic, problems.before)], *problems.args):
         if isinstance(value, z3.ArithRef):
             yield z3.And(value >= -LARGEST_NUMBER, value <= LARGEST_NUMBER)
 
@@ -204,7 +207,10 @@ def _small_numbers(problems: Problems) -> Iterator[Formula]:
 def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
     """A model in which as many entries as possible have their plainest value, one after the other."""
     best = solver.model()
-    wishes = [(value, mapping is not None and mapping.is_optional) for mapping, value in _cells(problems)]
+    wishes = [
+        (value, mapping is not None and mapping.is_optional)
+        for mapping, value in _cells(problems.symbolic, problems.before)
+    ]
     wishes += [(a, False) for a in problems.args]
     for formula, is_optional in wishes:
         if isinstance(formula, bool):

@@ -24,11 +24,11 @@ from ..machine.execution import Run
 from ..machine.formulas import Formula, land, leq, less, lnot, lor, num
 from ..machine.knowledge import Fact, counting, invariants, rested, typing
 from ..machine.model import RESULT, Model
-from ..machine.scope import Scope
+from ..machine.scope import NONE, Scope
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import name_of, number_of
 from ..machine.universe import Finite
-from .counterexample import with_room
+from .counterexample import with_room, within
 from .obligations import formulas_of
 
 __all__ = ["EVERYTHING", "LeftOpen", "left_open"]
@@ -98,11 +98,12 @@ class _Looking:
     def __init__(self, symbolic: Symbolic, run: Run, seconds: float) -> None:
         self.symbolic, self.run, self.seconds = symbolic, run, seconds
         self.result = next(iter(run.points[-1].values), None)
+        self.steps = [*formulas_of(symbolic, run.context.all_facts()), *within(symbolic, run.before)]
+        """What is known of a step. Indices behind the last one are left out: no promise speaks of them here."""
 
     def is_possible(self) -> bool:
         """There is a step to look at."""
-        solver = self._solver(formulas_of(self.symbolic, self.run.context.all_facts()))
-        return bool(solver.check() == z3.sat)
+        return bool(self._solver(self.steps).check() == z3.sat)
 
     def at_state(self, name: str) -> str | None:
         """How this map or queue might differ; None where that is not decided in time.
@@ -121,7 +122,7 @@ class _Looking:
             *(fact for _, fact in rested(symbolic, other, " else")),
         ]
         entries = [*(self._in_map(name, other) if name in model.maps else self._in_queue(name, other))]
-        return self._as_good(facts, self._promises(other, self.result), entries)
+        return self._as_good(facts, [*self._promises(other, self.result), *within(symbolic, other)], entries)
 
     def at_result(self) -> str | None:
         """What else might be returned, likewise."""
@@ -130,7 +131,9 @@ class _Looking:
         assert self.result is not None
         kind = type(action.result)
         other = self.symbolic.universe.fresh(RESULT, kind)
-        fits = self.symbolic.universe.is_value(kind, other, or_none=action.result.is_optional)
+        fits = self.symbolic.universe.is_element(kind, other)
+        if action.result.is_optional:
+            fits = lor(fits, leq(other, num(NONE)))
         entry = _Entry(RESULT, lnot(leq(self.result, other)), self.result, other)
         return self._as_good([Fact.of(RESULT, frozenset(), fits)], self._promises(self.run.now, other), [entry])
 
@@ -152,7 +155,7 @@ class _Looking:
             _NothingElse: none can.
         """
         claims = [*promises, lor(*[e.differs for e in entries])]
-        wanted = [*formulas_of(self.symbolic, [*self.run.context.all_facts(), *facts]), *claims]
+        wanted = [*self.steps, *formulas_of(self.symbolic, facts), *claims]
         solver = self._solver(wanted)
         answer = solver.check()
         if answer == z3.unsat:
