@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from ..checkers.heap import heap_at_rest
@@ -21,11 +21,11 @@ from ..judge.record import Answer, Case
 from ..judge.violation import Verdict, Violation
 from ..untrusted.text import file_stem
 from .findings import trace_of
-from .gaps import of_comparison
+from .gaps import Gap
 from .hunting import use_cache_of_drawings
 from .schema import runs as schema
 
-__all__ = ["Compared", "Tally", "compare_build", "compare_one", "subject_of", "to_json", "trace_name"]
+__all__ = ["Compared", "Tally", "compare_build", "compare_one", "gaps_of", "subject_of", "to_json", "trace_name"]
 
 DIFFERS = "differs"
 """Stands where a finding has its rule: that both do the same is none of the specification's."""
@@ -193,6 +193,21 @@ def trace_name(target: str, subject: str, finding: Finding) -> str:
     return file_stem("-".join((target.replace("==", "-"), subject, *finding.violation.signature))) + ".jsonl"
 
 
+def gaps_of(compared: Compared) -> Iterator[Gap]:
+    """What a comparison of an engine with the reference implementation did not look at."""
+    report, tally = compared.report, compared.tally
+    if report.findings:
+        return
+    if not report.examples:
+        yield Gap("the comparison", "no case was run in the time that there was", "give it more with --time")
+    elif report.refused == report.examples:
+        why = f"all {report.examples:,} setups were refused, the last because: {report.refusal}"
+        yield Gap("the comparison", why, "name another --profile or release")
+    elif not tally.compared:
+        why = "; ".join(tally.parted) or "no operation did anything"
+        yield Gap("the comparison", f"nothing was compared: {why}", "give it more --time, or another --seed")
+
+
 def to_json(compared: Compared) -> schema.Compare:
     """What came of it, for programs."""
     report, tally = compared.report, compared.tally
@@ -217,5 +232,5 @@ def to_json(compared: Compared) -> schema.Compare:
             for finding in report.findings
         ],
         seconds=report.seconds,
-        gaps=list(of_comparison(compared)),
+        gaps=list(gaps_of(compared)),
     )

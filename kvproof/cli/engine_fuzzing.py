@@ -18,6 +18,7 @@ from .findings import file_name, report_to_json, tell, time_to_json, trace_of
 from .gaps import Gap, of_fuzz, of_hunt
 from .hunting import POOL, Plan, hunt_levels, levels_of
 from .output import Output
+from .refimpl_fuzzing import coverage_of, finding_of, show, trace_names
 from .schema import runs as schema
 from .written import writing
 
@@ -77,8 +78,6 @@ class Result:
 
     def found(self) -> Iterator[tuple[schema.Finding, str]]:
         """All findings for programs, each with the name that its trace has in the folder of ``--traces``."""
-        from .commands.fuzz import finding_of, trace_names
-
         for report in self.reports:
             for finding, told in zip(report.findings, report_to_json(report).findings, strict=True):
                 yield told, file_name(self.target, finding)
@@ -87,8 +86,6 @@ class Result:
 
 
 def _pool_to_json(report: "FuzzReport") -> schema.Level:
-    from .commands.fuzz import coverage_of, finding_of
-
     return schema.Level(
         target=report.target,
         level=report.level,
@@ -174,8 +171,6 @@ def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> No
         for finding in report.findings:
             _show_finding(output, plan, traces, finding)
     if result.pool is not None and result.pool.findings:
-        from .commands.fuzz import show
-
         show(output, result.pool, traces)
 
 

@@ -4,7 +4,7 @@ A trace never chooses what is run, beyond an installed release: commands and int
 """
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,12 +22,13 @@ from ..errors import ExitStatus, UsageError
 from ..judge.record import Case
 from ..judge.violation import HARMLESS, Verdict, Violation
 from .findings import case_of, tell, violation_of
+from .gaps import Gap
 from .hunting import more_oracles, open_target
 from .output import Output
 from .schema import runs as schema
 from .written import writing
 
-__all__ = ["UNDRIVEN", "Outcome", "bisect", "outcome_in", "outcome_on", "replay_engine"]
+__all__ = ["UNDRIVEN", "Outcome", "bisect", "gaps_of", "outcome_in", "outcome_on", "replay_engine"]
 
 
 UNDRIVEN = ("refused", "idle")
@@ -174,3 +175,11 @@ def bisect(
         outcomes.append(outcome_on(build, case, recorded, more_oracles(case.level, build)))
         tell(outcomes[-1])
     return outcomes
+
+
+def gaps_of(outcomes: Sequence[Outcome]) -> Iterator[Gap]:
+    """What a trace over releases did not show: where every release refuses it, or nothing is done."""
+    if any(outcome.kind not in UNDRIVEN for outcome in outcomes):
+        return
+    why = "; ".join(f"{outcome.build.label}: {outcome.why}" for outcome in outcomes)
+    yield Gap("the trace", f"no release drove it ({why})", "name others with --releases")

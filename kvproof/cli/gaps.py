@@ -13,15 +13,11 @@ if TYPE_CHECKING:
     from ..checkers.prove import ProveReport
     from ..engines.driver.conformance import ConformanceReport
     from ..engines.report import HuntReport
-    from .comparing import Compared
-    from .engine_replay import Outcome
 
 __all__ = [
     "Gap",
     "about",
     "conclude",
-    "of_bisect",
-    "of_comparison",
     "of_conformance",
     "of_exploration",
     "of_fuzz",
@@ -155,28 +151,3 @@ def of_conformance(report: "ConformanceReport") -> Iterator[Gap]:
     elif not report.sight.judged:
         missing = "; ".join(sorted(set(report.sight.unjudged.values())))
         yield Gap("the engine", f"no rule can be judged by what the driver tells: {missing}", "let it tell more")
-
-
-def of_comparison(compared: "Compared") -> Iterator[Gap]:
-    """What a comparison of an engine with the reference implementation did not look at."""
-    report, tally = compared.report, compared.tally
-    if report.findings:
-        return
-    if not report.examples:
-        yield Gap("the comparison", "no case was run in the time that there was", "give it more with --time")
-    elif report.refused == report.examples:
-        why = f"all {report.examples:,} setups were refused, the last because: {report.refusal}"
-        yield Gap("the comparison", why, "name another --profile or release")
-    elif not tally.compared:
-        why = "; ".join(tally.parted) or "no operation did anything"
-        yield Gap("the comparison", f"nothing was compared: {why}", "give it more --time, or another --seed")
-
-
-def of_bisect(outcomes: "Sequence[Outcome]") -> Iterator[Gap]:
-    """What a trace over releases did not show: where every release refuses it, or nothing is done."""
-    from .engine_replay import UNDRIVEN
-
-    if any(outcome.kind not in UNDRIVEN for outcome in outcomes):
-        return
-    why = "; ".join(f"{outcome.build.label}: {outcome.why}" for outcome in outcomes)
-    yield Gap("the trace", f"no release drove it ({why})", "name others with --releases")

@@ -12,7 +12,7 @@ import pytest
 from kvproof.checkers.trace import read_trace, write_trace
 from kvproof.cli import gaps
 from kvproof.cli import main as cli
-from kvproof.cli.engine_replay import Outcome
+from kvproof.cli.engine_replay import Outcome, gaps_of
 from kvproof.cli.output import Output
 from kvproof.engines.build import Build
 from kvproof.engines.report import Finding, HuntReport
@@ -186,9 +186,9 @@ def test_a_bisection_that_no_release_drives_is_undecided() -> None:
     def outcome(kind: Literal["refused", "idle", "none"]) -> Outcome:
         return Outcome(Build("vllm", "1.0", Path(sys.executable), ()), kind, why="no such option")
 
-    (gap,) = gaps.of_bisect([outcome("refused"), outcome("idle")])
+    (gap,) = gaps_of([outcome("refused"), outcome("idle")])
     assert gap.why == "no release drove it (vllm==1.0: no such option; vllm==1.0: no such option)"
-    assert list(gaps.of_bisect([outcome("refused"), outcome("none")])) == []
+    assert list(gaps_of([outcome("refused"), outcome("none")])) == []
 
 
 def test_a_trace_with_nothing_to_do_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

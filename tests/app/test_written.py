@@ -44,9 +44,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     from kvproof.cli import output
-    from kvproof.cli.commands import fuzz
 
-    assert fuzz
     for module in (traces, output):
         monkeypatch.setattr(module, "write_atomically", write)
 

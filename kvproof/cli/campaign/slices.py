@@ -107,7 +107,7 @@ def _do(order: Order, session: Session | None, line: Connection, began: float) -
 
 def _beside(order: Order, build: Build, store: Store, tell: Callable[[HuntReport], None], began: float) -> Slice:
     """Let a block pool go beside machine P. Nobody can say what that still brings, other than what was found."""
-    from ..commands.fuzz import finding_of
+    from ..refimpl_fuzzing import finding_of
 
     plan = order.plan
     report = hunt_beside(plan, build, plan.seconds, tell)

@@ -31,10 +31,10 @@ def bisect(
     from ...engines import store
     from ...engines.catalog import driven
     from ...untrusted.text import one_line
-    from ..engine_replay import UNDRIVEN, Outcome
+    from ..engine_replay import UNDRIVEN, Outcome, gaps_of
     from ..engine_replay import bisect as run
     from ..findings import case_of, violation_of
-    from ..gaps import conclude, of_bisect
+    from ..gaps import conclude
 
     recorded = read_trace(trace)
     case, wanted = case_of(recorded, str(trace)), violation_of(recorded)
@@ -67,7 +67,7 @@ def bisect(
     output.tables.print(table)
     # Releases that do not take the setup, or do nothing with it, say nothing about when it changed.
     told = [outcome for outcome in outcomes if outcome.kind not in UNDRIVEN]
-    missing = list(of_bisect(outcomes))
+    missing = list(gaps_of(outcomes))
     changes = [(a, b) for a, b in pairwise(told) if a.kind != b.kind]
     for before, after in changes:
         what = {"same": "shows it", "other": "shows another fault", "none": "does not show it"}

@@ -8,10 +8,10 @@ from msgspec import UNSET
 
 from ...errors import ExitStatus, UsageError
 from .. import gaps
+from .. import refimpl_fuzzing as fuzzing
 from ..options import JsonOption
 from ..output import Output
 from . import explore as exploring
-from . import fuzz as fuzzing
 from . import prove as proving
 
 if TYPE_CHECKING:
