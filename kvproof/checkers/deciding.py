@@ -104,6 +104,8 @@ class Decision:
     """It was proved before."""
     tries: int = 0
     """So often it was asked."""
+    too_little: list[frozenset[Fact]] = field(default_factory=list)
+    """Facts from which it does not follow: Z3 has a model of them without it. No part of them is shown again."""
 
 
 @dataclass
@@ -212,8 +214,11 @@ class Deciding:
 
     def be_patient(self, decision: Decision) -> None:
         """Ask for one goal in many ways, with time of its own for it."""
-        until = decision.seconds + PATIENCE * self.seconds
-        for attempt in PATIENT:
+        self.ask_for(decision, PATIENT, decision.seconds + PATIENCE * self.seconds)
+
+    def ask_for(self, decision: Decision, ladder: Sequence[Attempt], until: float) -> None:
+        """Try to prove one goal, by this ladder, until it has cost so many seconds."""
+        for attempt in ladder:
             self._attempt([decision], attempt, until)
 
     def _groups(self) -> Iterator[list[Decision]]:
@@ -245,8 +250,17 @@ class Deciding:
     def _ask(self, decisions: Sequence[Decision], facts: Sequence[Fact], way: Way, started: float) -> None:
         """Ask whether these goals, which stand in one context, follow from these facts."""
         goals = [d.goal for d in decisions]
+        alone = decisions[0] if len(decisions) == 1 else None
+        if alone is not None and any(not_enough.issuperset(facts) for not_enough in alone.too_little):
+            return
+
+        def has_model() -> None:
+            if alone is not None:
+                alone.too_little.append(frozenset(facts))
+
         question = Question([f.formula for f in facts], land(*[g.formula for g in goals]), goals[0].branches)
-        core = ask(question, replace(way, seed=way.seed + 1000 * self.perturbed), seconds=self.seconds)
+        way = replace(way, seed=way.seed + 1000 * self.perturbed)
+        core = ask(question, way, seconds=self.seconds, on_model=has_model)
         spent = (time.process_time() - started) / len(decisions)
         for d in decisions:
             d.seconds += spent

@@ -74,19 +74,36 @@ def is_trivial(formula: Formula) -> bool:
     return formula is True or (isinstance(formula, z3.ExprRef) and z3.is_true(formula))
 
 
-def ask(question: Question, way: Way, *, seconds: float) -> tuple[int, ...] | None:
+class _HasModel(Exception):
+    """What is known holds somewhere without the goal, in Z3's opinion."""
+
+
+def ask(
+    question: Question, way: Way, *, seconds: float, on_model: Callable[[], None] = lambda: None
+) -> tuple[int, ...] | None:
     """Whether the goal follows, in Z3's opinion: which of what is known was needed; None where that is not known.
 
     A refutation needs a whole state (`counterexample.py`), not a failed proof.
+
+    Args:
+        question: what is asked.
+        way: how.
+        seconds: for one question that Z3 is asked.
+        on_model: called where Z3 has a model in which all that is known holds and the goal does not: from this, or from
+            less, the goal does not follow, however it is asked.
     """
     if is_trivial(question.goal):
         return ()
     if question.goal is False:
         question = replace(question, goal=z3.BoolVal(False))
-    if not way.cases:
-        return _follows(question, way, seconds)
-    branches = _branches(question)
-    return _by_cases(question, branches, way, seconds) if branches else None
+    try:
+        if not way.cases:
+            return _follows(question, way, seconds)
+        branches = _branches(question)
+        return _by_cases(question, branches, way, seconds) if branches else None
+    except _HasModel:
+        on_model()
+        return None
 
 
 def _follows(question: Question, way: Way, seconds: float) -> tuple[int, ...] | None:
@@ -106,7 +123,10 @@ def _follows(question: Question, way: Way, seconds: float) -> tuple[int, ...] | 
         formula = z3.BoolVal(known) if isinstance(known, bool) else known
         z3core.Z3_solver_assert(ref, solver.solver, z3core.Z3_mk_implies(ref, label.ast, formula.ast))
     solver.add(lnot(question.goal))
-    if solver.check(*labels) != z3.unsat:
+    answer = solver.check(*labels)
+    if answer == z3.sat:
+        raise _HasModel
+    if answer != z3.unsat:
         return None
     return tuple(sorted(int(str(label)[len(_LABEL) :]) for label in solver.unsat_core()))
 
@@ -194,7 +214,10 @@ def _branches(question: Question) -> list[Formula]:
 
 
 def _by_cases(question: Question, branches: Sequence[Formula], way: Way, seconds: float) -> tuple[int, ...] | None:
-    """Each of the cases by itself, split only where that is needed: what was needed for all of them together."""
+    """Each of the cases by itself, split only where that is needed: what was needed for all of them together.
+
+    A model of one case is a model of the whole: what decides the branch has in it the truth that it was replaced by.
+    """
     if not branches:
         # It is so small that another way is soon tried: what is lost in one case must not cost all others.
         ways = (replace(way, seed=way.seed + 100 * n, models=n % 2 == 1) for n in range(CASE_TRIES))

@@ -38,8 +38,9 @@ from kvproof.machine import (
     implies,
     invariant,
 )
-from kvproof.machine.execution import Run
+from kvproof.machine.execution import Goal, Run
 from kvproof.machine.formulas import add
+from kvproof.machine.knowledge import Fact
 from kvproof.machine.universe import Unbounded
 from kvproof.spec.pool import Pool
 from kvproof.spec.pool.linked_list import LinkedPool
@@ -483,6 +484,42 @@ def test_an_unprovable_goal_is_unknown_and_never_proved() -> None:
         assert ask(Question([x > 0], False), Way(depth=depth), seconds=1) is None
     assert ask(Question([x > 0, x < 5], x < 10), Way(depth=2), seconds=1) == (1,)
     assert ask(Question([False], x < 10), Way(depth=2), seconds=1) == (0,)
+
+
+def test_what_has_a_model_is_told_from_what_is_not_known() -> None:
+    x, y, branch, f = z3.Int("x"), z3.Int("y"), z3.Bool("branch"), z3.Function("f", z3.IntSort(), z3.IntSort())
+    every = z3.ForAll([x], f(f(x)) >= x)
+
+    def has_model(known: list[z3.BoolRef], goal: z3.BoolRef, **way: Any) -> bool:
+        seen: list[None] = []
+        question = Question(known, goal, branches=(branch,))
+        core = ask(question, Way(depth=2, **way), seconds=1, on_model=lambda: seen.append(None))
+        assert core is None or not seen
+        return bool(seen)
+
+    assert has_model([x > 0], x < 10)
+    assert not has_model([x > 0], x > -1)
+    assert not has_model([every], f(y) < y), "it does not follow, but Z3 does not know all of what is said"
+    assert has_model([y == z3.If(branch, x, -x), x > 0], z3.And(z3.Or(branch, y < 0), y < 9), cases=True)
+
+
+def test_facts_that_have_a_model_are_not_shown_again_and_more_facts_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, questions = z3.Int("x"), list[Question]()
+
+    def noted(question: Question, way: Way, **more: Any) -> tuple[int, ...] | None:
+        questions.append(question)
+        return ask(question, way, **more)
+
+    monkeypatch.setattr(deciding, "ask", noted)
+    model = Model.of(Pool)
+    work = Deciding(problems_of(model, COROLLARIES, Unbounded(model)), "z3", 5.0)
+    other = work.problems.goals[0]
+    decision = deciding.Decision(Goal("x", "", other.context, other.line, lambda: x < 5, frozenset()))
+    one, two, more = [Fact.of(f"{said}", frozenset(), said) for said in (x > 0, x < 9, x < 3)]
+    for facts in ([one, two], [one], [two], [two, one], [one, two, more]):
+        work._ask([decision], facts, Way(depth=2), 0.0)
+    assert len(questions) == 2
+    assert decision.is_proved
 
 
 def test_what_a_proof_needed_is_enough_for_it() -> None:

@@ -41,8 +41,8 @@ class Outcome:
     """Of what is left."""
     note: str = ""
     """Why it was refused, or what is left open."""
-    culprit: Piece | None = None
-    """The statement of which that is open."""
+    culprits: list[Piece] = field(default_factory=list)
+    """The statement of which that is open, and the properties that are too."""
     theorems: list[str] = field(default_factory=list)
     walk: Walk | None = None
 
@@ -56,9 +56,9 @@ def compared(text: MachineText, *, proofs: Proofs | None = None) -> Outcome:
     """Walk and prove a machine, less the statements that cannot be shown to be well-formed."""
     outcome = _once(text, proofs)
     for _ in range(REPAIRS):
-        if outcome.culprit is None or outcome.text is None:
+        if not outcome.culprits or outcome.text is None:
             break
-        repaired = _once(outcome.text.without(outcome.culprit), proofs)
+        repaired = _once(outcome.text.without(*outcome.culprits), proofs)
         if repaired.verdict == "refused":  # what follows needs the statement
             break
         outcome = repaired
@@ -82,10 +82,12 @@ def _shaved(text: MachineText, machine: type[Machine], seen: Walk, proofs: Proof
         if not opened:
             return _all_proved(text, refuted, seen)
         gone = [p for o in opened if (p := _property_of(text, o)) is not None]
-        if not gone:
-            stuck = opened[0]
-            culprit = _statement_of(text, stuck)
-            return Outcome(text.seed, "open", text, note=f"{stuck.place}: {stuck.goal}", walk=seen, culprit=culprit)
+        stuck = next((o for o in opened if _property_of(text, o) is None), None)
+        if stuck is not None:  # with less beside it, it is no better
+            statement = _statement_of(text, stuck)
+            culprits = [] if statement is None else [statement, *gone]
+            note = f"{stuck.place}: {stuck.goal}"
+            return Outcome(text.seed, "open", text, note=note, walk=seen, culprits=culprits)
         names = {p.name for p in gone}
         refuted = {n: v for n, v in refuted.items() if n not in names}
         text = text.without(*gone)

@@ -25,12 +25,13 @@ __all__ = ["Open", "open_goals"]
 SECONDS = 3.0
 """For one goal."""
 
+CHEAP = (LADDER[0],)
+
 ATTEMPTS = (
-    LADDER[0],
     Attempt(EVERYTHING, Way(depth=3, seed=14, relevancy=1, effort=0.1)),
     Attempt(EVERYTHING, Way(depth=2, seed=15, cases=True, effort=0.1), lemmas=True),
 )
-"""Few facts, and all of them: every way in which the prover asks has a part in one of these."""
+"""Few facts, and all of them: every way in which the prover asks has a part in one of these, or is cheap."""
 
 
 @dataclass(frozen=True)
@@ -55,25 +56,34 @@ def open_goals(
     """The obligations that are not proved, one after the other; ``places`` and ``props``: only these.
 
     With ``props`` only what is said of these properties is asked; an empty name stands for the text of the actions.
+    A property that is lost at one place is no theorem, so it is not asked any further.
     ``proofs`` is a store of what was proved before, of this machine or of another.
     """
     z3.z3.Z3_DEBUG = False
-    model = Model.of(machine)
+    model, lost = Model.of(machine), set[str]()
     for place in (INITIALLY, *model.actions, COROLLARIES):
         if places is None or place in places:
-            yield from _open_at(model, place, props, proofs)
+            opened = [*_open_at(model, place, props, lost, proofs)]
+            lost |= {o.prop for o in opened if o.prop}
+            yield from opened
 
 
-def _open_at(model: Model, place: str, props: Collection[str] | None, proofs: Proofs | None) -> Iterator[Open]:
+def _open_at(
+    model: Model, place: str, props: Collection[str] | None, lost: Collection[str], proofs: Proofs | None
+) -> Iterator[Open]:
     problems = problems_of(model, place, Unbounded(model))
-    if props is not None:
-        problems.goals[:] = [g for g in problems.goals if ("" if g.prop is None else g.prop.name) in props]
+    named = [(g, "" if g.prop is None else g.prop.name) for g in problems.goals]
+    problems.goals[:] = [g for g, name in named if name not in lost and (props is None or name in props)]
     deciding = Deciding(problems, "z3", SECONDS, proofs)
-    deciding.decide(ATTEMPTS)
-    deciding.keep()
+    deciding.decide(CHEAP)
+    opened: list[Open] = []
     for decision in deciding.decisions:
-        if not decision.is_proved:
-            yield _described(model, place, decision.goal)
+        described = _described(model, place, decision.goal)
+        if not decision.is_proved and (not described.prop or all(o.prop != described.prop for o in opened)):
+            deciding.ask_for(decision, ATTEMPTS, SECONDS)
+            opened += [] if decision.is_proved else [described]
+    deciding.keep()
+    yield from opened
 
 
 def _described(model: Model, place: str, goal: Goal) -> Open:

@@ -18,7 +18,7 @@ from typing import Any
 from kvproof.checkers.proofs import Proofs
 from kvproof.machine import model, reading  # noqa: F401 - all processes use the text that the first one has read
 
-from .comparing import Outcome, compare, compared
+from .comparing import Outcome, compared
 from .constructs import constructs
 from .machines import MachineText, draw_machine
 from .shrinking import shrunk
@@ -92,19 +92,20 @@ def run_range(first: int, count: int) -> Tally:
 
 
 def _one(seed: int, tally: Tally, proofs: Proofs | None) -> str:
+    text = draw_machine(seed)
     try:
         with _limited(PATIENCE):
-            outcome = compare(seed, proofs=proofs)
+            outcome = compared(text, proofs=proofs)
     except TimeoutError:
         return "left"
     except Exception as error:
-        tally.findings.append(Finding(seed, "crash", _described(error), draw_machine(seed).source))
+        tally.findings.append(Finding(seed, "crash", _described(error), text.source))
         return "crash"
-    _note(outcome, tally)
+    _note(outcome, text.source, tally)
     return outcome.verdict
 
 
-def _note(outcome: Outcome, tally: Tally) -> None:
+def _note(outcome: Outcome, source: str, tally: Tally) -> None:
     seen = outcome.walk
     if seen is None:
         return
@@ -116,8 +117,8 @@ def _note(outcome: Outcome, tally: Tally) -> None:
         assert outcome.text is not None
         tally.findings.append(Finding(int(outcome.seed), "false theorem", what, outcome.text.source))
     for what in seen.disagreements:
-        tally.findings.append(Finding(int(outcome.seed), "disagreement", what, draw_machine(outcome.seed).source))
-    tally.drawn = dict(Counter(tally.drawn) + Counter(constructs(draw_machine(outcome.seed).source)))
+        tally.findings.append(Finding(int(outcome.seed), "disagreement", what, source))
+    tally.drawn = dict(Counter(tally.drawn) + Counter(constructs(source)))
     if outcome.verdict == "proved" and outcome.theorems and outcome.text is not None:
         tally.proved = dict(Counter(tally.proved) + Counter(constructs(outcome.text.source)))
         tally.theorems += len(outcome.theorems)

@@ -251,17 +251,21 @@ SHOWN: dict[str, str] = {
         return self.x.value == before.x.value + n
 """,
     "one_case_is_enough": HEADER
-    + """    x = Scalar(to=Int)
+    # Where nothing is said of all elements, Z3 has a model before the cases are split.
+    + """    x = Map(A, to=Int)
     y = Scalar(to=Bool)
     @action("X")
-    def act(self):
+    def act(self, a: A):
         with when(self.y.value):
-            self.x.value = 1
+            self.x[a] = 1
         with otherwise():
-            self.x.value = 2
+            self.x[a] = 2
+    @invariant("X")
+    def inv(self, a: A) -> Bool:
+        return self.x[a] >= 0
     @step("X", of="act")
-    def st(self, before: "M") -> Bool:
-        return self.x.value == 1
+    def st(self, before: "M", a: A) -> Bool:
+        return self.x[a] == 1
 """,
 }
 """By fault: a machine whose property, or text, is wrong, and that is proved with the fault."""
