@@ -82,9 +82,17 @@ def _refuse_early_exits(name: str) -> None:
 
 @cache
 def _early_exits(code: CodeType) -> tuple[tuple[int, str, str], ...]:
-    """The exits out of any `with` in one function: line, word, and the block if it goes by its own name."""
-    function = function_of(code) if does(code, WITH) else None
-    return () if function is None else tuple(_exits(function.body, None, in_loop=False))
+    """The exits out of any `with`, or out of a `try` that ends one: line, word, and the block by its own name."""
+    if not does(code, WITH):
+        return ()
+    function = function_of(code)
+    if function is None:
+        raise MachineError(
+            f"{code.co_name} opens a block, and its source is not at hand, so that nothing shows whether that is left "
+            "before its end: put the text into a file",
+            Line(code.co_filename, code.co_firstlineno),
+        )
+    return tuple(_exits(function.body, None, in_loop=False))
 
 
 def _exits(body: list[ast.stmt], block: str | None, *, in_loop: bool) -> Iterator[tuple[int, str, str]]:
@@ -99,6 +107,8 @@ def _exits(body: list[ast.stmt], block: str | None, *, in_loop: bool) -> Iterato
         here, loop = block, in_loop or isinstance(node, ast.For | ast.While)
         if isinstance(node, ast.With):
             here, loop = _called(node), False
+        elif isinstance(node, ast.Try) and node.finalbody:
+            here, loop = block or "", loop and block is not None
         for part in ("body", "orelse", "finalbody"):
             yield from _exits(getattr(node, part, []), here, in_loop=loop)
         for branch in (*getattr(node, "handlers", []), *getattr(node, "cases", [])):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Mapping
-from functools import cache
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property, partial, partialmethod
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, TypeVar, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from .declarations import Declaration
 from .mistakes import Line, MachineError, caller
@@ -22,11 +22,26 @@ from .part import Part
 from .recorder import is_kind
 from .terms import RESULT, Real, Term
 
-__all__ = ["Body", "MachineType", "check_override", "is_abstract", "mark", "mark_of", "own_text", "parameters_of"]
+__all__ = [
+    "Body",
+    "MachineType",
+    "check_loose",
+    "check_override",
+    "check_said",
+    "is_abstract",
+    "mark",
+    "mark_of",
+    "note_read",
+    "own_text",
+    "parameters_of",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MARK = "__kvproof__"
+
+MARKED = "__kvproof_marked__"
+"""In the namespace of a class, be it a machine or none: the methods that its body has put under a decorator."""
 
 LANGUAGE = frozenset({"require", "each", "loop", "view"})
 """What every machine has from the language."""
@@ -43,8 +58,6 @@ class Body(dict[str, Any]):
         self.of = name
         self.is_language = is_language
         """It is the body of `Machine` itself."""
-        self.marked: list[FunctionType] = []
-        """The methods under one of the language's decorators, in order."""
         self.taken_out: list[tuple[str, Line]] = []
         """What was deleted again: Python would say NameError of an exception that is raised there."""
 
@@ -57,12 +70,9 @@ class Body(dict[str, Any]):
             )
         if isinstance(value, Declaration):
             self._check_declaration(key, value)
-        elif self._is_language(key) and _is_part(value):
+        elif not self.is_language and _is_language(key) and _is_part(value):
             raise MachineError(f"{key} is part of the language, and no machine can have one of its own")
         super().__setitem__(key, value)
-
-    def _is_language(self, key: str) -> bool:
-        return not self.is_language and (key in LANGUAGE or (key.startswith("__") and key.endswith("__")))
 
     def __delitem__(self, key: str) -> None:
         if _is_part(self.get(key)):
@@ -78,6 +88,11 @@ class Body(dict[str, Any]):
 
 def _name_in(body: Mapping[str, Any], value: Declaration) -> str:
     return next((name for name, other in body.items() if other is value), value.name)
+
+
+def _is_language(key: str) -> bool:
+    """What a machine has from the language, or Python looks for by itself."""
+    return key in LANGUAGE or (key.startswith("__") and key.endswith("__"))
 
 
 def _is_part(value: object) -> bool:
@@ -125,16 +140,39 @@ class MachineType(type):
         if isinstance(body, Body):  # and not made by a call of type(…), with a plain dictionary
             for key, line in body.taken_out:
                 raise MachineError(f"{key} cannot be taken out of {name} again: leave it out", line)
-            for function in body.marked:
-                _check_kept(name, function, body)
+        for function in body.get(MARKED, ()):
+            _check_kept(name, function, body)
         made = super().__new__(cls, name, bases, dict(body), **more)
         _abstract[made] = abstract
         for key, value in body.items():
             check_override(made, key, value)
         return made
 
+    def __setattr__(cls, name: str, value: object) -> None:
+        """What a class says is said by its body; something new may be added until it is read."""
+        cls._check_said(name, vars(cls).get(name) is value)
+        if _is_part(value) and cls in _read:
+            raise MachineError(f"{cls.__name__} has been read, and would not be read again for {name}: say it before")
+        super().__setattr__(name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        cls._check_said(name, False)
+        super().__delattr__(name)
+
+    def _check_said(cls, name: str, is_same: bool) -> None:
+        if _is_part(vars(cls).get(name)) and not is_same:
+            raise MachineError(f"{name} stands in the body of {cls.__name__}, and cannot be taken out of it afterwards")
+
 
 _abstract: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+_read: WeakSet[type] = WeakSet()
+
+
+def note_read(machine: type) -> None:
+    """The text of the machine, and so of all that it extends, is taken down: what would be added later is refused."""
+    _read.update(base for base in machine.__mro__ if isinstance(base, MachineType))
 
 
 def is_abstract(machine: type) -> bool:
@@ -149,7 +187,85 @@ def own_text(machine: type) -> list[type]:
     return [machine, *rest[:whole]]
 
 
-def _check_kept(machine: str, function: FunctionType, body: Body) -> None:
+def check_said(base: type) -> None:
+    """What the body of a class has put under a decorator is still there, and nothing else has such a method inside it.
+
+    Raises:
+        MachineError: something of it would never be read.
+    """
+    said = vars(base)
+    for function in said.get(MARKED, ()):
+        _check_kept(base.__name__, function, said)
+    for name, value in said.items():
+        if name == MARKED:
+            continue
+        function = next(_marked_inside(value), None)
+        if function is not None and value is not function:
+            raise MachineError(
+                f"{function.__name__} is under @{getattr(function, MARK)['name']} and stands inside of {name} in "
+                f"{base.__name__}, where it is never read: let it be a method of the class itself",
+                _line_of(function),
+            )
+        if function is not None and name.startswith("__"):
+            raise MachineError(f"{name} is a name of Python's own: give this method another one", _line_of(function))
+        if not isinstance(base, MachineType) and _is_language(name) and _is_part(value):
+            raise MachineError(
+                f"{name} of {base.__name__} is part of the language, and no machine can have one of its own",
+                _line_of(value) if isinstance(value, FunctionType) else None,
+            )
+
+
+def check_loose(machine: type) -> None:
+    """No method stands beside the classes in the file of a machine, as one does that is not indented as it should be.
+
+    Raises:
+        MachineError: one is in no class, and would never be read.
+    """
+    for module in dict.fromkeys(base.__module__ for base in machine.__mro__):
+        names = vars(sys.modules[module]) if module in sys.modules else {}
+        for value in [*names.values()]:
+            if isinstance(value, FunctionType) and hasattr(value, MARK) and value.__globals__ is names:
+                _check_adopted(value)
+
+
+def _check_adopted(function: FunctionType) -> None:
+    classes = {base for machine in _abstract for base in machine.__mro__}
+    if not any(value is function for base in classes for value in vars(base).values()):
+        kind = getattr(function, MARK)["name"]
+        raise MachineError(
+            f"{function.__name__} is under @{kind} and in no machine: indent it as the other methods are",
+            _line_of(function),
+        )
+
+
+def _marked_inside(value: object, depth: int = 3) -> Iterator[FunctionType]:
+    """The methods under a decorator in a value: itself, or in what is wrapped around it, or that holds it."""
+    if isinstance(value, FunctionType) and hasattr(value, MARK):
+        yield value
+    elif depth:
+        for inside in _held(value):
+            yield from _marked_inside(inside, depth - 1)
+
+
+def _held(value: object) -> Iterable[object]:
+    if isinstance(value, property):
+        return value.fget, value.fset, value.fdel
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    if isinstance(value, type):  # a class inside the class; a machine is read by itself
+        return () if isinstance(value, MachineType) else vars(value).get(MARKED, ())
+    wrappers = (staticmethod, classmethod, partial, partialmethod, cached_property, MethodType)
+    inside = getattr(value, "__func__", None) or getattr(value, "func", None)
+    return (inside,) if isinstance(value, wrappers) else ()
+
+
+def _line_of(function: FunctionType) -> Line:
+    return Line(function.__code__.co_filename, function.__code__.co_firstlineno)
+
+
+def _check_kept(machine: str, function: FunctionType, body: Mapping[str, Any]) -> None:
     """The method is still there, and nothing else is wrapped around it."""
     kept = next((value for value in body.values() if _innermost(value) is function), None)
     kind = getattr(function, MARK)["name"]
@@ -197,14 +313,26 @@ def mark(name: str, kind: str, rule: object, **more: object) -> Callable[[F], F]
             raise MachineError(f"@{name} stands over a plain method, not over {function!r}")
         if hasattr(function, MARK):
             raise MachineError(f"{function.__name__} stands under @{name} and @{getattr(function, MARK)['name']}")
+        if MachineError.where_in:
+            raise MachineError(
+                f"@{name} stands inside another text: {function.__name__} belongs into the body of a class"
+            )
         frame = sys._getframe(1)
         line = Line(frame.f_code.co_filename, frame.f_lineno)
         setattr(function, MARK, {"name": name, "kind": kind, "rule": rule, "line": line, **more})
-        if isinstance(frame.f_locals, Body):
-            frame.f_locals.marked.append(function)
+        body = _body_around(frame)
+        if body is not None:
+            body.setdefault(MARKED, []).append(function)
         return function
 
     return decorate
+
+
+def _body_around(frame: FrameType | None) -> dict[str, Any] | None:
+    """The namespace of the class body that is being run, be it that it has called a function; None: there is none."""
+    while frame is not None and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        frame = frame.f_back
+    return frame.f_locals if frame is not None and "__qualname__" in frame.f_locals else None
 
 
 def mark_of(machine: type, name: str, member: Any) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ they do is recorded as statements (`program.py`) and formulas (`terms.py`), whic
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar, overload
@@ -30,9 +31,9 @@ from .classbody import MachineType, mark, mark_of, parameters_of
 from .connectives import all_of
 from .declarations import Count, Declaration, Event, Map, Param, Queue, Scalar, Sum, Tally, element_kinds
 from .fitting import is_surely
-from .mistakes import MachineError, caller
+from .mistakes import MachineError, caller, is_tool
 from .program import Each, Let, Loop, Require, When
-from .recorder import fresh, recorder, recording, variable
+from .recorder import GOING, NOW, Recorder, fresh, recorder, recording, variable
 from .source import parameters
 from .terms import TRUE, Bool, Index, Int, Term, as_bool, as_int, as_term, has_type
 from .traversal import inlined
@@ -81,6 +82,8 @@ def _quantify(quantifier: type[op.Quantified], kinds: tuple[type[Term], ...], bo
     rec = recorder()
     with rec.quantified(binders):
         inner = as_bool(body(*binders))
+        if rec.of_action:
+            rec.check(inner)
     return rec.let(Bool(quantifier(binders, inner)))
 
 
@@ -135,6 +138,7 @@ def can(act: Callable[..., object], *args: Term | int) -> Bool:
     for parameter, kind, term in zip(kinds, kinds.values(), given, strict=True):
         if not has_type(term, kind):
             raise MachineError(f"{parameter} of {name} is a {kind.__name__}; {term!r} is a {type(term).__name__}")
+    outer.check(*given)
     with recording(name, of_action=True, outer=outer) as rec:
         act(*given)
     # An action is possible for elements only: a value that may be none, or an index behind the last, is none of them.
@@ -144,10 +148,24 @@ def can(act: Callable[..., object], *args: Term | int) -> Bool:
         if not is_surely(term, kind) and kind not in (Int, Bool)
     ]
     if name in rec.instead:
-        return outer.let(all_of(*present, rec.instead[name](given)))
-    condition = all_of(*present, *[s.condition for s in rec.body if isinstance(s, Require)])
+        return outer.let_made(all_of(*present, rec.instead[name](given)))
+    required = all_of(*[s.condition for s in rec.body if isinstance(s, Require)])
+    _check_same(act, given, required)
+    condition = all_of(*present, required)
     # Nothing is written before a requirement: what the action has read for it is read of the state at hand.
-    return outer.let(inlined(condition, rec.home))
+    return outer.let_made(inlined(condition, rec.home))
+
+
+def _check_same(act: Callable[..., object], given: tuple[Term, ...], required: Bool) -> None:
+    """The text of an action requires now what it required when it was taken down."""
+    name = act.__name__
+    recorded = Recorder.recorded.get(name)
+    is_own = getattr(act, "__func__", None) is getattr(type(getattr(act, "__self__", None)), name, None)
+    if recorded is not None and is_own and repr(recorded(given)) != repr(required):
+        raise MachineError(
+            f"{name} requires {required!r} here, and required {recorded(given)!r} when it was read: its text says "
+            "something else each time, so it depends on more than the state"
+        )
 
 
 def _is_an_element(kind: type[Term], term: Term) -> Bool:
@@ -183,7 +201,8 @@ class Machine(metaclass=MachineType):
         raise MissingPartError(f"{type(self).__name__} has no {name}")
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name != "view" and not isinstance(getattr(type(self), name, None), Declaration | property):
+        is_own = name == "view" and is_tool(sys._getframe(1).f_code.co_filename)
+        if not is_own and not isinstance(getattr(type(self), name, None), Declaration | property):
             raise MissingPartError(f"{type(self).__name__} has no {name} that could be written; declare it")
         super().__setattr__(name, value)
 
@@ -200,6 +219,7 @@ class Machine(metaclass=MachineType):
             raise MachineError(
                 "`require` after a write: an action that is not possible changes nothing; require it before"
             )
+        rec.check(as_bool(condition))
         rec.add(Require(as_bool(condition), caller()))
 
     @overload
@@ -244,9 +264,10 @@ class Machine(metaclass=MachineType):
         line, number = caller(), fresh()
         index = variable(Index, "i")
         noted = {} if facts is None else self._noted(facts, index, number)
-        with rec.block("loop") as lets:
+        with rec.block(GOING) as lets:
             rec.belongs_here(index)
             condition = as_bool(going(index)) if going is not None else TRUE
+            rec.check(condition)
         handle = LoopHandle(index, Int(op.Temporary((result := fresh()), index)))
         outer, rec.home[result] = rec.open[-1], fresh()  # it has no value before the loop has ended
         with rec.block("loop") as body:
@@ -260,8 +281,11 @@ class Machine(metaclass=MachineType):
 
     def _noted(self, facts: Callable[[Index, Self], dict[str, Bool]], index: Index, number: int) -> dict[str, Bool]:
         """The facts of a loop, each as one formula over the state and the one before the first round."""
-        with recording(MachineError.where_in, of_action=False, known=[index], outer=recorder()) as rec:
-            noted = facts(index, type(self)(f"entry:{number}"))
+        outer, entry = recorder(), f"entry:{number}"
+        outer.entries.append(entry)
+        views = (NOW, *outer.entries)
+        with recording(MachineError.where_in, of_action=False, known=[index], views=views, outer=outer) as rec:
+            noted = facts(index, type(self)(entry))
             if not isinstance(noted, dict):
                 raise MachineError(f"the facts of a loop are a dict of names and conditions, not {noted!r}")
             formulas = {str(name): as_bool(fact) for name, fact in noted.items()}
@@ -269,7 +293,7 @@ class Machine(metaclass=MachineType):
         return formulas
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, frozen=True)
 class LoopHandle:
     """``index``: the round, counted from 0, inside the loop; ``rounds``: how many there were, after it."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
-from functools import cache
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
-from .classbody import MARK, MachineType
+from .classbody import MachineType, check_said, mark_of
 from .declarations import Declaration
 from .mistakes import Line, MachineError
-from .source import IS, class_at, does, function_of
+from .source import class_at
+from .untold import refuse_untold
 
 __all__ = ["members_of"]
 
@@ -30,6 +31,8 @@ def members_of(machine: type) -> dict[str, Any]:
         for name, member in vars(base).items():
             if name.startswith("__"):
                 continue
+            if not name.isidentifier():
+                raise MachineError(f"{name!r} cannot be a part of {base.__name__}: name it by a plain word")
             if name in members and member is not members[name] and _hides(machine, name, base, owners[name]):
                 raise MachineError(
                     f"{machine.__name__} extends {base.__name__} and {owners[name].__name__}, which both have {name}: "
@@ -46,9 +49,10 @@ def _hides(machine: type, name: str, base: type, other: type) -> bool:
     Of an action that both have extended, by way of ``super()``, that is no loss.
     """
     said = vars(other)[name]
-    if issubclass(base, other) or not (isinstance(said, Declaration) or hasattr(said, MARK)):
+    mark = mark_of(other, name, said) if isinstance(said, FunctionType) else None
+    if issubclass(base, other) or not (isinstance(said, Declaration) or mark):
         return False
-    is_action = getattr(said, MARK, {"kind": ""})["kind"] == "action"
+    is_action = mark is not None and mark["kind"] == "action"
     return not (
         is_action and any(name in vars(c) for c in machine.__mro__ if issubclass(base, c) and issubclass(other, c))
     )
@@ -63,14 +67,10 @@ def _line_of(member: object) -> Line | None:
 
 
 def _check_class(base: type) -> None:
-    """No method replaces another one in a body that the language does not watch, and none asks `is` of a value."""
+    """All that its body says is there, none of it decided by Python, and the second of one name replaces no first."""
+    if base.__module__ in sys.stdlib_module_names:
+        return
     functions = [m for m in vars(base).values() if isinstance(m, FunctionType)]
-    for function in functions:
-        for number, text in _decided(function.__code__):
-            raise MachineError(
-                f"Python decides `{text}` while the machine is read: compare values with == and !=",
-                Line(function.__code__.co_filename, number),
-            )
     own = [f.__code__ for f in functions if f.__qualname__.startswith(f"{base.__qualname__}.")]
     if own and not isinstance(base, MachineType):
         for name, number in _twice(class_at(own[0].co_filename, base.__name__, own[0].co_firstlineno)):
@@ -79,29 +79,15 @@ def _check_class(base: type) -> None:
                 "give one of them another name",
                 Line(own[0].co_filename, number),
             )
+    check_said(base)
+    refuse_untold([*functions, *_asked_by(base)])
 
 
-@cache
-def _decided(code: CodeType) -> tuple[tuple[int, str], ...]:
-    """Where a function asks by `is` whether something that it reads of a machine is none."""
-    function = function_of(code) if does(code, IS) else None
-    return tuple(
-        (node.lineno, ast.unparse(node))
-        for node in (() if function is None else ast.walk(function))
-        if isinstance(node, ast.Compare)
-        and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
-        and _reads_state([node.left, *node.comparators])
-    )
-
-
-def _reads_state(sides: list[ast.expr]) -> bool:
-    """One side is the language's `none`, or an entry of the state, as in ``self.owner[b]`` or ``self.cursor.value``."""
-    return any(
-        (isinstance(side, ast.Name) and side.id == "none")
-        or isinstance(side, ast.Subscript)
-        or (isinstance(side, ast.Attribute) and side.attr == "value")
-        for side in sides
-    )
+def _asked_by(base: type) -> Iterator[FunctionType]:
+    """The functions that its declarations hold: what is counted, how it begins, what a listener does."""
+    for value in vars(base).values():
+        if isinstance(value, Declaration):
+            yield from (said for said in vars(value).values() if isinstance(said, FunctionType))
 
 
 def _twice(body: ast.ClassDef | None) -> Iterator[tuple[str, int]]:

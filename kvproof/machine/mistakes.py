@@ -43,9 +43,14 @@ class MachineError(Exception):
     """A mistake in the text of a machine; the message names the action or property, and the line."""
 
     where_in: ClassVar[str] = ""
+    """The text that is being read; empty where none is."""
+    made: ClassVar[list[MachineError]] = []
+    """Those that were made since that reading began: a text that catches one has been decided by Python."""
 
     def __init__(self, message: str, line: Line | None = None) -> None:
         line = line or caller()
         inside = f" in {MachineError.where_in}" if MachineError.where_in else ""
         super().__init__(f"{line}{inside}: {message}")
         self.line = line
+        if MachineError.where_in:
+            MachineError.made.append(self)

@@ -54,7 +54,10 @@ class Seen:
     """A part as the text of its machine sees it."""
 
     def __init__(self, part: Part, machine: Machine) -> None:
-        self._part, self._machine = part, machine
+        vars(self).update(_part=part, _machine=machine)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise MachineError(f"{self._part.name} has no {name} that could be written so; write an entry of its state")
 
     def keeps(self, rule: Callable[..., Bool], *elements: Term) -> Bool:
         """What an invariant of the part's machine says, said of the part."""
@@ -62,12 +65,28 @@ class Seen:
 
     def __getattr__(self, name: str) -> Any:
         if name in self._part.constants:
-            return types.SimpleNamespace(value=self._part.constants[name])
+            return _Fixed(f"{self._part.name}.{name}", self._part.constants[name])
         own = getattr(type(self._machine), f"{self._part.name}_{name}", None)
         if own is not None:
             return getattr(self._machine, f"{self._part.name}_{name}")
         text = inspect.getattr_static(self._part.machine, name, None)
         return types.MethodType(text, self) if inspect.isfunction(text) else getattr(self._machine, name)
+
+
+class _Fixed:
+    """What has one value in this part, and is written by nobody."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self._name, self._value = name, value
+
+    @property
+    def value(self) -> Any:
+        """The value."""
+        return self._value
+
+    @value.setter
+    def value(self, _: object) -> None:
+        raise MachineError(f"{self._name} has a fixed value here, and is written: declare it, as what it is elsewhere")
 
 
 def check_part(machine: type[Machine], part: Part) -> None:

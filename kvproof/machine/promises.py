@@ -38,7 +38,7 @@ from .connectives import all_of, any_of, implies, ite
 from .language import Machine, can, exists
 from .mistakes import Line, MachineError, caller
 from .model import Model, Promised, Property
-from .recorder import Recorder, is_kind, recording, variable
+from .recorder import NOW, Recorder, is_kind, recording, variable
 from .source import parameters
 from .terms import TRUE, Bool, Int, Term, as_bool, as_int, as_term, has_type, name_of
 
@@ -172,6 +172,8 @@ class _Reading:
         if Int in kinds.values():
             raise MachineError(f"{name} promises something for every integer: declare an index of your own", line)
         self.binders = tuple(variable(kind, n) for n, kind in kinds.items())
+        self.texts: set[str] = set()
+        """What the method says, whatever state it looks at: one text."""
 
     def read(self) -> Iterator[Property | Promised]:
         yield self._promised()
@@ -190,8 +192,8 @@ class _Reading:
         if others:
             yield self._of_step("kept", others, None)
 
-    def _recording(self, *known: Term) -> AbstractContextManager[Recorder]:
-        return recording(f"promise {self.name}", of_action=False, known=[*self.binders, *known])
+    def _recording(self, *known: Term, views: Sequence[str] = (NOW,)) -> AbstractContextManager[Recorder]:
+        return recording(f"promise {self.name}", of_action=False, known=[*self.binders, *known], views=views)
 
     def _said(self, view: str) -> Promise:
         """What the method says of the state, or of that before a step."""
@@ -200,6 +202,12 @@ class _Reading:
             raise MachineError(f"{self.name} returns a promise(goal=…, fair=…, measure=…), not {said!r}", self.line)
         if isinstance(said.goal.operation, op.Constant):
             raise MachineError(f"the goal of {self.name} is plainly {said.goal!r}: it promises nothing", self.line)
+        self.texts.add(_text(said))
+        if len(self.texts) > 1:
+            raise MachineError(
+                f"{self.name} says something else each time its text is run, so it depends on more than the state",
+                self.line,
+            )
         return said
 
     def _promised(self) -> Promised:
@@ -256,11 +264,18 @@ class _Reading:
         name, given = f"{self.name}_{what}", given or {}
         if hasattr(self.model.machine, name):
             raise MachineError(f"{name} is a property of the promise {self.name}: rename the other one", self.line)
-        with self._recording(*given.values()) as rec:
+        views = (NOW, "before") if kind == "step" else (NOW,)
+        with self._recording(*given.values(), views=views) as rec:
             said = formula()
             rec.check(said, line=self.line)
         made = Property(name, kind, self.rule, self.doc, self.binders, said, self.line, of, given, derived)
         return replace(made, promise=self.name, ranks=ranks)
+
+
+def _text(said: Promise) -> str:
+    """What the method says, without the name of the state that it looks at."""
+    taken = [[(step.action, step.args) for step in some] for some in (said.fair, said.only)]
+    return repr((said.goal, said.measure, taken)).replace("before.", "")
 
 
 def _named(some: Sequence[Steps]) -> list[str]:

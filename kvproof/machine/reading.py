@@ -6,7 +6,7 @@ A mistake is a `MachineError` that names the action or property, and the line.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,8 +14,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import operations as op
-from .classbody import check_override, is_abstract, mark_of, parameters_of
+from .classbody import check_loose, check_override, is_abstract, mark_of, note_read, parameters_of
 from .connectives import all_of
+from .declarations import Map
 from .declared import check_sorts, declare, is_fixed
 from .language import Machine
 from .members import members_of
@@ -24,7 +25,7 @@ from .model import RESULT, Action, Model, Promised, Property, written
 from .part import Part, check_part
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Statement, statements, terms
 from .promises import properties_of
-from .recorder import Recorder, recording, variable
+from .recorder import NOW, Recorder, recording, variable
 from .rounds import check_each
 from .terms import (
     TRUE,
@@ -65,6 +66,7 @@ def read(machine: type[Machine]) -> Model:
         actions={},
         properties={},
     )
+    check_loose(machine)
     members = members_of(machine)
     declare(model, members)
     for member in members.values():
@@ -77,14 +79,16 @@ def read(machine: type[Machine]) -> Model:
         if mark["kind"] == "action":
             model.actions[name] = _action(model, name, member, mark)
     _check_listeners(model)
-    for name, (member, mark) in marked.items():
-        if mark["kind"] != "action":
-            _take(model, _said_by(model, name, member, mark))
+    with _recorded(model):
+        for name, (member, mark) in marked.items():
+            if mark["kind"] != "action":
+                _take(model, _said_by(model, name, member, mark))
     for prop in model.properties.values():
         for act in prop.of:
             if act not in model.actions:
                 raise MachineError(f"{prop.name} speaks of an action {act} that the machine does not have", prop.line)
     _drop_unused_sizes(model, _check_parts(model))
+    note_read(machine)
     return model
 
 
@@ -176,6 +180,16 @@ def _instead(action: str, possible: Callable[[tuple[Term, ...]], Bool]) -> Itera
         Recorder.instead = before
 
 
+@contextmanager
+def _recorded(model: Model) -> Iterator[None]:
+    """While this lasts, `can` says of the actions what was taken down of them, or is refused."""
+    before, Recorder.recorded = Recorder.recorded, {n: partial(possible_when, a) for n, a in model.actions.items()}
+    try:
+        yield
+    finally:
+        Recorder.recorded = before
+
+
 def possible_when(action: Action, given: tuple[Term, ...]) -> Bool:
     """When the action is possible with these arguments: what it requires, of the state at hand."""
     read = {s.name: s.value for s in action.body if isinstance(s, Let)}
@@ -217,12 +231,23 @@ def _check_part(model: Model, part: Term, line: Line) -> None:
     match part.operation:
         case op.Read(_, name) if not (name in model.maps or name in model.queues or name in model.counts):
             raise MachineError(f"{name} is read, which is not part of this machine", line)
+        case op.Entry(_, name, keys) if not _is_entry_of(model.maps.get(name), part, keys):
+            raise MachineError(f"{part!r} is read of another machine's {name}, which is not as this one's is", line)
         case op.Within(_, index):
             check_sorts(model, [index], line)
         case op.Forall(binders) | op.Exists(binders):
             check_sorts(model, [type(b) for b in binders], line)
         case _ if type(part) not in (Int, Real, Bool, Index, Term) and part is not none:
             check_sorts(model, [type(part)], line)
+
+
+def _is_entry_of(mapping: Map[Any] | None, part: Term, keys: tuple[Term, ...]) -> bool:
+    """It is what this map holds, and not one of the same name in another machine."""
+    return mapping is not None and (type(part), part.is_optional, len(keys)) == (
+        mapping.to,
+        mapping.is_optional,
+        len(mapping.kinds),
+    )
 
 
 def _drop_unused_sizes(model: Model, sized: Container[str]) -> None:
@@ -257,8 +282,10 @@ def _result(rec: Recorder, value: object, line: Line) -> Term:
 
 def _check_body(model: Model, body: list[Statement]) -> None:
     for s in statements(body):
-        if isinstance(s, Assign | Push | Remove) and s.name not in model.maps and s.name not in model.queues:
-            raise MachineError(f"{s.name} is not part of this machine", s.line)
+        known: Mapping[str, object] = model.events if isinstance(s, Emit) else {**model.maps, **model.queues}
+        name = s.event if isinstance(s, Emit) else s.name if isinstance(s, Assign | Push | Remove) else None
+        if name is not None and name not in known:
+            raise MachineError(f"{name} is not part of this machine", s.line)
         if isinstance(s, Each):
             check_each(model, s)
 
@@ -295,7 +322,8 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
     binders = tuple(v for n, v in variables.items() if n not in given)
     _check_binders(name, binders, line)
     _check_same_binding(model, name, function, given, of, line)
-    with recording(f"{kind} {name}", of_action=False, known=variables.values()) as rec:
+    views = (NOW, "before") if is_step else (NOW,)
+    with recording(f"{kind} {name}", of_action=False, known=variables.values(), views=views) as rec:
         arguments = [model.machine("before")] if is_step else []
         said = function(model.machine(), *arguments, *variables.values())
         if isinstance(said, bool):

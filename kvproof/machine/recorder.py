@@ -15,9 +15,9 @@ from . import operations as op
 from .mistakes import Line, MachineError, caller
 from .program import Let, Statement, When
 from .terms import Bool, Index, Int, Sort, Term, number_of
-from .traversal import parts
+from .traversal import parts, walk
 
-__all__ = ["Recorder", "fresh", "is_kind", "recorder", "recording", "variable"]
+__all__ = ["GOING", "NOW", "Recorder", "fresh", "is_kind", "recorder", "recording", "variable"]
 
 V = TypeVar("V", bound=Term)
 
@@ -33,15 +33,28 @@ _PLAIN = ("when", "otherwise")
 """Blocks that are no methods of a machine."""
 
 
+NOW = "now"
+"""The view of the state at hand."""
+
+GOING = "going"
+"""The block of what says whether a loop goes on."""
+
+ELSEWHERE = "inside a `when`, `each`, `loop` or quantifier, or in another text, and is used outside of it"
+
+
 class Recorder:
     """Takes down what the text of one action or property does."""
 
     current: ClassVar[Recorder | None] = None
     instead: ClassVar[Mapping[str, Callable[[tuple[Term, ...]], Bool]]] = {}
     """For actions of which `can` is to say something else than their texts do: when they are possible."""
+    recorded: ClassVar[Mapping[str, Callable[[tuple[Term, ...]], Bool]]] = {}
+    """When the actions are possible that have been taken down, as `can` has to say it."""
 
-    def __init__(self, *, of_action: bool, outer: Recorder | None = None) -> None:
+    def __init__(self, *, of_action: bool, views: Iterable[str] = (NOW,), outer: Recorder | None = None) -> None:
         self.of_action = of_action
+        self.views = {*views}
+        """The states that the text may look at."""
         self.outer = outer
         """The recorder of the text in whose middle this one runs, such as an action of which loop facts are read."""
         self.blocks: list[list[Statement]] = [[]]
@@ -58,6 +71,12 @@ class Recorder:
         """A block that was left before its end, so that what stands in it was not taken down."""
         self.home: dict[int, int] = {}
         """For variables and temporaries: the block outside of which they have no meaning."""
+        self.unbound: dict[int, tuple[Term, int]] = {}
+        """By identity: what was read inside a quantifier of an action, which is looked at there, and in which block."""
+        self.quantified_ones: dict[int, Term] = {}
+        """By identity: the quantified formulas of an action, in each of which all that is read was read there."""
+        self.entries: list[str] = []
+        """The states before the loops of an action, of which the facts of a loop may speak."""
 
     @property
     def body(self) -> list[Statement]:
@@ -79,9 +98,35 @@ class Recorder:
 
     def let(self, value: V) -> V:
         """Bind a value that was read from the state, unless we are inside a quantifier or a property."""
-        if not self.of_action or self.depth:
+        if not self.of_action:
+            return value
+        if isinstance(value.operation, op.Quantified):
+            self.quantified_ones[id(value)] = value
+        if self.depth:
+            self.unbound[id(value)] = value, self.open[-1]
+            return value
+        if isinstance(read := value.operation, op.Read):
+            self._check_view(value, read, None)
+            self.check(*parts(value))
+        else:
+            self.check(value)
+        return self._bound(value)
+
+    def let_made(self, value: V) -> V:
+        """As `let`, for what the language itself has made of what is read here."""
+        if not self.of_action:
+            return value
+        for one in walk(value):
+            if isinstance(one.operation, op.Quantified):
+                self.quantified_ones[id(one)] = one
+            if isinstance(one.operation, op.Read):
+                self.unbound[id(one)] = one, self.open[-1]
+        if self.depth:
             return value
         self.check(value)
+        return self._bound(value)
+
+    def _bound(self, value: V) -> V:
         number = fresh()
         self.add(Let(number, value, caller()))
         self.home[number] = self.open[-1]
@@ -94,25 +139,43 @@ class Recorder:
     def check(self, *terms: Term, line: Line | None = None) -> None:
         """Values that were read inside `when`, `each` or `loop` stay there, and so do their elements and indices."""
         for term in terms:
-            self._check(term, frozenset(), line)
+            self._check(term, frozenset(), line, is_inside=False)
 
-    def _check(self, term: Term, bound: frozenset[int], line: Line | None) -> None:
-        """``bound``: what the quantifiers around the term bind."""
+    def _check(self, term: Term, bound: frozenset[int], line: Line | None, *, is_inside: bool) -> None:
+        """``bound``: what the quantifiers around the term bind; ``is_inside``: one of them was written in this text."""
         operation = term.operation
         if isinstance(operation, op.Temporary):
             self._check_home(term, operation.number, bound, "was read", line)
         elif isinstance(operation, op.Variable):
             self._check_home(term, operation.number, bound, "has its meaning", line)
         elif isinstance(operation, op.Forall | op.Exists):
-            self._check(operation.body, bound.union(map(number_of, operation.binders)), line)
+            is_inside = is_inside or id(term) in self.quantified_ones
+            self._check(operation.body, bound.union(map(number_of, operation.binders)), line, is_inside=is_inside)
         else:
+            if isinstance(operation, op.Read) and not is_inside:
+                self._check_read(term, operation, line)
             for part in parts(term):
-                self._check(part, bound, line)
+                self._check(part, bound, line, is_inside=is_inside)
+
+    def _check_read(self, term: Term, read: op.Read, line: Line | None) -> None:
+        """A property looks at states that it is given; an action at nothing but what it has read where it stands."""
+        if not self.of_action:
+            self._check_view(term, read, line)
+        elif not self._is_read_here(term):
+            raise MachineError(f"{term!r} was read {ELSEWHERE}", line)
+
+    def _check_view(self, term: Term, read: op.Read, line: Line | None) -> None:
+        if read.view not in self.views:
+            raise MachineError(f"{term!r} is read of a state that is not at hand here", line)
+
+    def _is_read_here(self, term: Term) -> bool:
+        if id(term) in self.unbound:
+            return self.unbound[id(term)][1] in self.open
+        return self.outer is not None and (not self.outer.of_action or self.outer._is_read_here(term))
 
     def _check_home(self, term: Term, number: int, bound: frozenset[int], comes: str, line: Line | None) -> None:
         if number not in bound and not self._is_open(number):
-            where = "inside a `when`, `each`, `loop` or quantifier, or in another text, and is used outside of it"
-            raise MachineError(f"{term!r} {comes} {where}", line)
+            raise MachineError(f"{term!r} {comes} {ELSEWHERE}", line)
 
     def _is_open(self, number: int) -> bool:
         if number in self.home:
@@ -125,6 +188,8 @@ class Recorder:
             raise MachineError("a property only looks at the state; it cannot change it")
         if self.depth:
             raise MachineError("a quantified formula only looks at the state; it cannot change it")
+        if GOING in self.inside:
+            raise MachineError("what says whether a loop goes on only looks at the state; it cannot change it")
         self.written = True
 
     def check_whole(self) -> None:
@@ -186,21 +251,31 @@ def recorder() -> Recorder:
 
 @contextmanager
 def recording(
-    name: str, *, of_action: bool, known: Iterable[Term] = (), outer: Recorder | None = None
+    name: str,
+    *,
+    of_action: bool,
+    known: Iterable[Term] = (),
+    views: Iterable[str] = (NOW,),
+    outer: Recorder | None = None,
 ) -> Iterator[Recorder]:
     """Run text of a machine and take down what it does.
 
-    ``name`` appears in error messages; ``known`` are the variables that the text may name; ``outer`` is the recorder
-    whose values it may use too.
+    ``name`` appears in error messages; ``known`` are the variables that the text may name; ``views`` the states that it
+    may look at; ``outer`` is the recorder whose values it may use too.
     """
-    before, Recorder.current = Recorder.current, Recorder(of_action=of_action, outer=outer)
+    before, Recorder.current = Recorder.current, Recorder(of_action=of_action, views=views, outer=outer)
+    made = len(MachineError.made)
     Recorder.current.belongs_here(*known)
     label, MachineError.where_in = MachineError.where_in, name
     try:
         yield Recorder.current
+        for caught in MachineError.made[made:]:
+            raise caught  # whoever caught it would have let Python decide
         Recorder.current.check_whole()
     finally:
         Recorder.current, MachineError.where_in = before, label
+        if before is None:
+            MachineError.made.clear()
 
 
 def variable(kind: type[V], name: str, *, is_optional: bool = False) -> V:

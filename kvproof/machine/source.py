@@ -24,7 +24,7 @@ def parameters(function: Callable[..., Any]) -> list[str]:
 
 
 IS = ("IS_OP", "IF_NONE", "IF_NOT_NONE")
-WITH = ("WITH_EXCEPT_START",)
+WITH = ("WITH_EXCEPT_START", "RERAISE")
 
 
 @cache

@@ -9,12 +9,13 @@ Nothing here knows about state: see `language.py` for maps, queues and counts, `
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar, cast, overload
 
 from . import operations as op
-from .mistakes import Line, MachineError
+from .mistakes import Line, MachineError, is_tool
 from .operations import Operation
 from .rendering import render
 
@@ -66,7 +67,13 @@ class Term:
     def __ne__(self, other: object) -> Bool:  # type: ignore[override]
         return ~_equals(self, other)
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        if MachineError.where_in and not is_tool(sys._getframe(1).f_code.co_filename):
+            raise MachineError(
+                f"{self!r} cannot stand in a set or be the key of a dict: its value is not known while the machine is "
+                "read; use ==, `ite` or a map"
+            )
+        return object.__hash__(self)
 
     def __bool__(self) -> bool:
         raise MachineError(
@@ -351,7 +358,7 @@ def as_bool(value: object, line: Line | None = None) -> Bool:
 def as_int(value: object, line: Line | None = None) -> Int:
     """An integer from a term or a Python int."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return Int(op.Constant(value))
+        return Int(op.Constant(int(value)))
     if isinstance(value, Int):
         if value.is_optional:
             raise MachineError(f"{value!r} may be none, with which nothing can be computed", line)

@@ -14,6 +14,7 @@ from kvproof.machine import (
     Queue,
     Sum,
     action,
+    all_of,
     assume,
     exists,
     implies,
@@ -180,11 +181,23 @@ def test_a_property_without_return() -> None:
         class Wrong(Base):
             @invariant("P1")  # wrong
             def holds(self, b: Block) -> Bool:  # type: ignore[return]
-                self.count[b] == 0  # noqa: B015
+                all_of(self.count[b] == 0)
 
         return Wrong
 
     assert "in invariant holds: a condition is expected here, not None" in mistake(make)
+
+
+def test_a_value_with_which_nothing_is_done() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @invariant("P1")
+            def holds(self, b: Block) -> Bool:  # type: ignore[return]
+                self.count[b] == 0  # noqa: B015 # wrong
+
+        return Wrong
+
+    assert "nothing is done with `self.count[b] == 0`: require it, write it or return it" in mistake(make)
 
 
 def test_a_result_that_is_no_value() -> None:

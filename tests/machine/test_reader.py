@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
+from kvproof.errors import UsageError
+from kvproof.harness.machines import find_machine
 from kvproof.machine import (
     Bool,
     Count,
@@ -803,7 +806,7 @@ def test_return_in_otherwise() -> None:
         with when(n == 0):
             m.x.value = 3
         with otherwise():
-            if m is not None:
+            if m.view == "now":
                 return  # wrong
         m.x.value = 4
 
@@ -853,7 +856,7 @@ def test_a_function_in_a_block_may_return() -> None:
                     return k // 2
 
                 for _ in range(3):
-                    if half(n) is n:
+                    if self.view == "then":
                         break
                     self.x.value = half(n)
 
@@ -916,3 +919,37 @@ def test_what_can_be_read_is() -> None:
             return implies(self.x.value == 0, can(self.act, b, 3))
 
     assert Model.of(Right).properties["possible"].derived
+
+
+def test_a_block_whose_source_is_not_at_hand() -> None:
+    text = (
+        "class Typed(Base):\n"
+        "    @action('X')\n"
+        "    def put(self, n: Int) -> None:\n"
+        "        with when(n > 3):\n"
+        "            self.x.value = 3\n"
+        "            return\n"
+        "        self.x.value = n\n"
+    )
+    names = dict(globals())
+    exec(text, names)
+    with pytest.raises(MachineError, match="its source is not at hand"):
+        Model.of(names["Typed"])
+
+
+def test_a_property_beside_the_class(tmp_path: Path) -> None:
+    """As of one that is not indented as it should be."""
+    beside = tmp_path / "beside.py"
+    beside.write_text(
+        "from kvproof.machine import Bool, Int, Machine, Scalar, action, invariant\n"
+        "class Beside(Machine):\n"
+        "    x = Scalar(to=Int)\n"
+        "    @action('X')\n"
+        "    def put(self, n: Int) -> None:\n"
+        "        self.x.value = n\n"
+        "@invariant('X')\n"
+        "def small(self) -> Bool:\n"
+        "    return self.x.value < 3\n"
+    )
+    with pytest.raises(UsageError, match=r"beside\.py:7: small is under @invariant and in no machine"):
+        find_machine(f"{beside}:Beside")

@@ -25,7 +25,7 @@ class TimedTiersInvariants(TimedTiersActions, abstract=True):
     def a_block_is_one_thing(self, b: Block) -> Bool:
         """Exactly one."""
         places = (self.free.has(b), self.used[b], self.idle.has(b), self.gathered.has(b), self.carrier[b] != none)
-        others = [any_of(*(p for p in places if p is not place)) for place in places]
+        others = [any_of(*places[:n], *places[n + 1 :]) for n in range(len(places))]
         return any_of(*(place & ~other for place, other in zip(places, others, strict=True)))
 
     @invariant("G1, G4")

@@ -497,4 +497,4 @@ def it_is_zero(self: SaidLate) -> Bool:
     return forall(Block, lambda b: self.x.value == 0)
 
 
-SaidLate.it_is_zero = invariant("X")(it_is_zero)  # type: ignore[attr-defined]
+SaidLate.it_is_zero = invariant("X")(it_is_zero)

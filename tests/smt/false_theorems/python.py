@@ -1,0 +1,755 @@
+"""What Python could decide of a state, or lose of a class, in the text of a machine: the reader refuses it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kvproof.machine import (
+    Bool,
+    Count,
+    Event,
+    Index,
+    Int,
+    Machine,
+    MachineError,
+    Map,
+    Model,
+    Part,
+    Promise,
+    Queue,
+    Scalar,
+    Sort,
+    action,
+    can,
+    eventually,
+    forall,
+    implies,
+    invariant,
+    none,
+    optional,
+    promise,
+    step,
+    steps,
+    when,
+)
+from kvproof.machine.terms import TRUE
+
+from .corpus import false, refused
+
+# ruff: noqa: B015
+
+
+class Block(Sort):
+    pass
+
+
+class Base(Machine):
+    """Of x nothing is promised: whatever says that it is 0 is false."""
+
+    x = Scalar(to=Int)
+    y = Scalar(to=Int)
+    lamp = Scalar(to=Bool)
+    m = Map(Block, to=Int)
+    held = Scalar(to=optional(Block))
+    q = Queue(Block)
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.x.value = n
+
+    @invariant("X")
+    def m_is_natural(self, b: Block) -> Bool:
+        return self.m[b] >= 0
+
+
+def _marked() -> Any:
+    def x_is_zero(self: Base) -> Bool:
+        return self.x.value == 0
+
+    return invariant("X")(x_is_zero)
+
+
+# -------------------------------------------------------------------------------- decided by identity
+
+
+@refused("Python decides `a is b`")
+def two_elements() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def of_one(self, a: Block, b: Block) -> Bool:
+            return implies(TRUE if a is b else ~TRUE, self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `held is None`")
+def a_value_with_a_name() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            held = self.held.value
+            return self.x.value == self.x.value if held is None else self.x.value == 0
+
+    return Is
+
+
+@refused("Python decides")
+def in_a_lambda() -> type[Machine]:
+    class Is(Base):
+        of_nothing = invariant("X")(lambda self: implies(TRUE if self.held.value is none else ~TRUE, self.x.value == 0))
+
+    return Is
+
+
+@refused("Python decides")
+def in_what_is_counted() -> type[Machine]:
+    class Is(Base):
+        owner = Map(Block, to=optional(Block))
+        owned = Count(Block, where=lambda m, b: m.owner[b] is not none)  # type: ignore[arg-type,return-value]
+
+    return Is
+
+
+def _is_nothing(value: object) -> bool:
+    return value is none
+
+
+@refused("Python decides `value is none`")
+def in_a_function_beside_the_class() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(TRUE if _is_nothing(self.held.value) else ~TRUE, self.x.value == 0)
+
+    return Is
+
+
+class _Helper:
+    def is_nothing(self, value: object) -> bool:
+        return value is none
+
+
+_helper = functools.partial(_Helper().is_nothing)
+
+
+@refused("Python decides `value is none`")
+def in_a_method_that_is_called_in_part() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(TRUE if _helper(self.held.value) else ~TRUE, self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `None`")
+def in_a_pattern() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            match self.held.value:
+                case None:
+                    return self.x.value == 0
+                case _:
+                    return self.x.value == self.x.value
+
+    return Is
+
+
+# -------------------------------------------------------------------------------- decided by other ways around a value
+
+
+@refused("cannot stand in a set")
+def in_a_set() -> type[Machine]:
+    class Hashed(Base):
+        @invariant("X")
+        def of_one(self, a: Block, b: Block) -> Bool:
+            return self.x.value == 0 if a in {b} else self.x.value == self.x.value
+
+    return Hashed
+
+
+@refused("cannot stand in a set")
+def in_a_dict() -> type[Machine]:
+    class Hashed(Base):
+        @invariant("X")
+        def of_one(self, a: Block, b: Block) -> Bool:
+            known: Mapping[Block, Bool] = {a: self.x.value == 0}
+            return known.get(b, TRUE)
+
+    return Hashed
+
+
+@refused("Python cannot branch on it")
+def caught_by_the_text() -> type[Machine]:
+    class Caught(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with contextlib.suppress(Exception):
+                if n > 3:
+                    self.x.value = n
+            self.x.value = 0
+
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+    return Caught
+
+
+@refused("Python cannot branch on it")
+def caught_by_a_property() -> type[Machine]:
+    class Caught(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            try:
+                assert self.x.value == 0
+            except MachineError:
+                return self.x.value == self.x.value
+            return TRUE
+
+    return Caught
+
+
+@refused("has no z")
+def a_missing_part_that_is_passed_over() -> type[Machine]:
+    class Caught(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with contextlib.suppress(AttributeError):
+                self.z.value = n
+            self.x.value = 0
+
+    return Caught
+
+
+# -------------------------------------------------------------------------------- read elsewhere
+
+
+@refused("x was read")
+def a_value_of_another_action() -> type[Machine]:
+    kept: list[Int] = []
+
+    class Leak(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            kept.append(self.x.value)
+            self.x.value = n
+
+        @action("X")
+        def other(self) -> None:
+            self.require(kept[0] == 1)
+
+    return Leak
+
+
+@refused("m[p] was read")
+def what_a_quantifier_has_read() -> type[Machine]:
+    """All rounds of `each` would read what one of them has written, where a proof reads what was there before."""
+    kept: list[Int] = []
+
+    class Leak(Base):
+        @action("X")
+        def all(self, p: Block) -> None:
+            def look(b: Block) -> Bool:
+                kept.append(self.m[p])
+                return b == b
+
+            self.require(forall(Block, look))
+            with self.each(Block) as b:
+                self.m[b] = kept[0] + 1
+
+        @invariant("X")
+        def all_are_alike(self, a: Block, b: Block) -> Bool:
+            return self.m[a] == self.m[b]
+
+    return Leak
+
+
+@refused("x was read")
+def what_a_first_value_has_read() -> type[Machine]:
+    kept: list[Int] = []
+
+    def zero(m: Base, b: Block) -> int:
+        kept.append(m.x.value)
+        return 0
+
+    class Leak(Base):
+        z = Map(Block, to=Int, init=zero)
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = n
+            self.y.value = kept[0]
+
+    return Leak
+
+
+@refused("x was read")
+def what_the_facts_of_a_loop_have_read() -> type[Machine]:
+    kept: list[Int] = []
+
+    class Leak(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            def facts(_i: Index, _entry: Leak) -> dict[str, Bool]:
+                kept.append(self.x.value)
+                return {}
+
+            with self.loop(n, facts=facts):
+                self.x.value = 1
+            self.x.value = 2
+            self.y.value = kept[0]
+
+    return Leak
+
+
+@refused("not at hand here")
+def a_state_before_no_step() -> type[Machine]:
+    class View(Base):
+        @invariant("X")
+        def x_stays(self) -> Bool:
+            return type(self)("before").x.value == self.x.value
+
+    return View
+
+
+@refused("view")
+def another_state_by_its_name() -> type[Machine]:
+    class View(Base):
+        @step("X")
+        def x_stays(self, before: Base) -> Bool:
+            self.view = "before"
+            return before.x.value == self.x.value
+
+    return View
+
+
+class Elsewhere(Machine):
+    held = Scalar(to=Block, init=lambda m: none)
+    told = Event(Block)
+
+
+@refused("of another machine's held")
+def a_part_of_the_same_name() -> type[Machine]:
+    class Foreign(Base):
+        @action("X")
+        def more(self) -> None:
+            self.m[Elsewhere.held.value] = 1
+
+    return Foreign
+
+
+@refused("told is not part of this machine")
+def an_event_of_another_machine() -> type[Machine]:
+    class Foreign(Base):
+        @action("X")
+        def more(self, b: Block) -> None:
+            Elsewhere.told(b)
+
+    return Foreign
+
+
+# -------------------------------------------------------------------------------- something else each time
+
+
+@refused("says something else each time")
+def a_requirement_that_changes() -> type[Machine]:
+    times = itertools.count()
+
+    class Moody(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.require(self.x.value == (0 if next(times) == 0 else self.x.value))
+            self.x.value = n
+
+        @invariant("X")
+        def it_is_always_possible(self) -> Bool:
+            return can(self.act, self.x.value)
+
+    return Moody
+
+
+@refused("says something else each time")
+def a_measure_that_falls_by_itself() -> type[Machine]:
+    times = itertools.count()
+
+    class Moody(Base):
+        @action("X")
+        def turn(self) -> None:
+            self.lamp.value = ~self.lamp.value
+
+        @eventually("X")
+        def x_will_be_seven(self) -> Promise:
+            return promise(goal=self.x.value == 7, fair=[steps(self.turn)], measure=[1000 - next(times)])
+
+    return Moody
+
+
+# -------------------------------------------------------------------------------- written where nothing is kept
+
+
+@refused("it cannot change it")
+def what_says_whether_to_go_on_writes() -> type[Machine]:
+    class Going(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            def going(_i: Index) -> Bool:
+                self.x.value = self.x.value + 1
+                return TRUE
+
+            self.x.value = 0
+            with self.loop(5, going=going):
+                self.lamp.value = True
+
+        @invariant("X")
+        def x_is_at_most_one(self) -> Bool:
+            return self.x.value <= 1
+
+    return Going
+
+
+class Cursor(Machine):
+    cursor = Scalar(to=optional(Block))
+    count = Scalar(to=Int)
+
+    @action("X")
+    def go(self, b: Block) -> None:
+        self.cursor.value = b
+        self.count.value = 1
+
+
+@refused("has a fixed value here")
+def what_is_fixed_in_a_part() -> type[Machine]:
+    class Whole(Machine):
+        host_count = Scalar(to=Int)
+        host = Part(Cursor, cursor=none)
+
+        @action("X")
+        def go(self, b: Block) -> None:
+            self.host.go(b)
+
+    return Whole
+
+
+@refused("host has no count")
+def a_part_that_is_replaced() -> type[Machine]:
+    class Whole(Machine):
+        host_count = Scalar(to=Int)
+        host = Part(Cursor, cursor=none)
+
+        @action("X")
+        def go(self) -> None:
+            self.host.count = 5
+
+    return Whole
+
+
+@refused("nothing is done with `self.x.value == n`")
+def a_comparison_that_should_be_a_write() -> type[Machine]:
+    class Left(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value == n
+
+    return Left
+
+
+@refused("is not run where it is called")
+def a_helper_that_nobody_waits_for() -> type[Machine]:
+    class Late(Base):
+        async def put(self, n: Int) -> None:
+            self.x.value = n
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.put(n)  # type: ignore[unused-coroutine]
+            self.x.value = 0
+
+    return Late
+
+
+@refused("`return` leaves a")
+def returns_from_a_block_that_is_ended_by_hand() -> type[Machine]:
+    class Early(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            above = when(n > 3)
+            above.__enter__()
+            try:
+                self.x.value = 3
+                return
+            finally:
+                above.__exit__(None, None, None)
+            self.x.value = n
+
+    return Early
+
+
+# -------------------------------------------------------------------------------- properties that nobody would read
+
+
+@refused("is lost")
+def in_a_partial_method() -> type[Machine]:
+    class Wrapped(Base):
+        x_is_zero = functools.partialmethod(_marked())
+
+    return Wrapped
+
+
+@refused("put nothing around")
+def in_a_static_method() -> type[Machine]:
+    class Wrapped(Base):
+        x_is_zero = staticmethod(_marked())
+
+    return Wrapped
+
+
+@refused("is lost")
+def in_a_list_that_is_made_there() -> type[Machine]:
+    class Listed(Base):
+        said = [invariant("X")(rule) for rule in (lambda self: self.x.value == 0,)]  # noqa: RUF012
+
+    return Listed
+
+
+@refused("stands inside of said")
+def in_a_list_that_is_made_elsewhere() -> type[Machine]:
+    rules = (_marked(),)
+
+    class Listed(Base):
+        said = rules
+
+    return Listed
+
+
+@refused("put nothing around")
+def under_a_decorator_of_ones_own() -> type[Machine]:
+    def rule(function: Any) -> Any:
+        return invariant("X")(function)
+
+    class Wrapped(Base):
+        @property
+        @rule
+        def x_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+    return Wrapped
+
+
+@refused("stands inside of Inner")
+def in_a_class_inside() -> type[Machine]:
+    class Outer(Base):
+        class Inner:
+            @invariant("X")
+            def x_is_zero(self) -> Bool:
+                return self.x.value == 0  # type: ignore[attr-defined,no-any-return]
+
+    return Outer
+
+
+@refused("stands inside another text")
+def in_an_action() -> type[Machine]:
+    class Outer(Base):
+        @action("X")
+        def more(self) -> None:
+            self.lamp.value = True
+
+            @invariant("X")
+            def x_is_zero(self: Base) -> Bool:
+                return self.x.value == 0
+
+    return Outer
+
+
+@refused("is lost")
+def in_a_body_of_another_kind() -> type[Machine]:
+    class Kind(type(Machine)):  # type: ignore[misc]
+        @classmethod
+        def __prepare__(cls, *_: Any, **__: Any) -> dict[str, Any]:
+            return {}
+
+    class Made(Base, metaclass=Kind):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+        @invariant("X")  # type: ignore[no-redef]
+        def x_is_zero(self) -> Bool:  # noqa: F811
+            return self.x.value == self.x.value
+
+    return Made
+
+
+@refused("put nothing around")
+def a_property_of_a_mixin() -> type[Machine]:
+    class Mixin:
+        @property
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.x.value == 0  # type: ignore[attr-defined,no-any-return]
+
+    class Mixed(Mixin, Base):
+        pass
+
+    return Mixed
+
+
+@refused("is lost")
+def replaced_in_a_mixin() -> type[Machine]:
+    class Mixin:
+        if issubclass(Base, Machine):
+
+            @invariant("X")
+            def x_is_zero(self) -> Bool:
+                return self.x.value == 0  # type: ignore[attr-defined,no-any-return]
+
+        x_is_zero = None  # type: ignore[assignment]
+
+    class Mixed(Mixin, Base):
+        pass
+
+    return Mixed
+
+
+@refused("a name of Python's own")
+def by_a_name_of_python() -> type[Machine]:
+    class Mixin:
+        @invariant("X")
+        def __x_is_zero__(self) -> Bool:
+            return self.x.value == 0  # type: ignore[attr-defined,no-any-return]
+
+    class Mixed(Mixin, Base):
+        pass
+
+    return Mixed
+
+
+@refused("part of the language")
+def a_mixin_that_keeps_what_is_written() -> type[Machine]:
+    class Mixin:
+        def __setattr__(self, name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+    class Mixed(Mixin, Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.z = n
+
+    return Mixed
+
+
+@refused("both have x_is_zero")
+def hidden_by_a_mixin() -> type[Machine]:
+    class First(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+    class Second(First):
+        def x_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+    class Mixin:
+        def x_is_zero(self) -> Bool:
+            return TRUE | (self.x.value == 0)  # type: ignore[attr-defined,no-any-return]
+
+    class Mixed(Mixin, Second):
+        pass
+
+    return Mixed
+
+
+def _false() -> Any:
+    class False_(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+    return False_
+
+
+@refused("cannot be taken out of it afterwards")
+def taken_away_afterwards() -> type[Machine]:
+    made: type[Machine] = _false()
+    made.x_is_zero = None
+    return made
+
+
+@refused("cannot be taken out of it afterwards")
+def deleted_afterwards() -> type[Machine]:
+    made: type[Machine] = _false()
+    del made.x_is_zero  # type: ignore[attr-defined]
+    return made
+
+
+@refused("cannot be taken out of it afterwards")
+def deleted_by_a_base() -> type[Machine]:
+    class Mixin:
+        def __init_subclass__(cls, **_: Any) -> None:
+            if "x_is_zero" in vars(cls):
+                del cls.x_is_zero  # type: ignore[attr-defined]
+
+    class Mixed(Mixin, Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.x.value == 0
+
+    return Mixed
+
+
+@refused("has been read")
+def said_after_it_was_read() -> type[Machine]:
+    class Late(Base):
+        pass
+
+    Model.of(Late)
+    Late.x_is_zero = _marked()
+    return Late
+
+
+# -------------------------------------------------------------------------------- numbers
+
+
+class _Five(int):
+    """A number that does not look like itself."""
+
+    def __repr__(self) -> str:
+        return "0"
+
+    __str__ = __repr__
+
+
+@false("x_is_zero")
+class ANumberInDisguise(Base):
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.x.value = _Five(5)
+
+    @invariant("X")
+    def x_is_zero(self) -> Bool:
+        return self.x.value == 0
+
+
+@contextlib.contextmanager
+def _above(n: Int) -> Iterator[None]:
+    with when(n > 3):
+        yield
+
+
+@false("x_is_small")
+class AnEndByAHelper(Base):
+    """A block of a helper that is left at its end is one."""
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        with _above(n):
+            self.x.value = n
+
+    @invariant("X")
+    def x_is_small(self) -> Bool:
+        return self.x.value <= 3
