@@ -30,7 +30,7 @@ from ..engines.session import Session, WorkerError
 from ..engines.sorting import Share
 from ..engines.store import resolve
 from ..engines.traits import Traits
-from ..engines.verdicts import CLOSING, judged_in
+from ..engines.verdicts import CLOSING, begun_in, judged_in
 from ..errors import UsageError
 from ..judge.record import Case, Hello
 from ..judge.sight import Sight
@@ -321,8 +321,12 @@ def hunt_in(
         WorkerError: it cannot be started any more.
     """
     hello = session.hello
+
+    def more(case: Case) -> Callable[[Any], list[Any]] | None:
+        return _own_oracles(plan, case)
+
     return run_hunt(
-        judged_in(session, lambda case: _own_oracles(plan, case)),
+        judged_in(session, more),
         plan.target,
         [_ground(plan, part, level, hello) for level in part.levels],
         seed=plan.seed * part.of + part.number,
@@ -332,6 +336,7 @@ def hunt_in(
         renew=session.renew,
         share=share,
         memory=memory,
+        begun=begun_in(session, more),
         on_progress=lambda report, _profile: tell(report),
     )
 

@@ -3,6 +3,7 @@
 import random
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from ..judge.violation import Verdict
 from .causes import Causes, shown
 from .report import HuntReport
 from .traits import Traits
-from .verdicts import CLOSING, Judged, close
+from .verdicts import CLOSING, Begun, Judged, close
 
 __all__ = ["DRAWING", "FIRST", "Collector", "Ground", "Memory", "Sample"]
 
@@ -30,6 +31,9 @@ FIRST = "tried first"
 _TURN = 40
 """Cases of one turn of a family at most, and seconds that it lasts."""
 _SECONDS = 1.0
+
+_AHEAD = 1
+"""So many cases the engine is given before what came of those before them is looked at: both are at work meanwhile."""
 
 _KEPT = 8
 """Cases that are kept of one symptom and one set of traits. The shortest make the least work."""
@@ -115,17 +119,22 @@ class Collector:
         self,
         judged: Judged,
         causes: Causes,
-        over: Callable[[HuntReport, float], bool],
+        over: Callable[[HuntReport, int, float], bool],
         on_case: Callable[[Answer], None],
         grounds: Sequence[Ground],
         seed: int,
         memory: Memory,
         timed: bool = True,
+        begun: Begun | None = None,
     ) -> None:
-        """Search with what is known of causes and behaviours; unless ``timed``, the clock ends no turn."""
+        """Search with what is known of causes and behaviours; unless ``timed``, the clock ends no turn.
+
+        ``over`` says whether a part of the hunt is over when so many more cases of a report have ended.
+        """
         self._most = _SECONDS if timed else float("inf")
         self.grounds = {ground.level: ground for ground in grounds}
-        self._judged, self._causes, self._over, self._on_case = judged, causes, over, on_case
+        self._begun = begun or (lambda case: lambda: judged(case, ()))
+        self._causes, self._over, self._on_case = causes, over, on_case
         self._seen: set[int] = set()
         self._memory = memory
         self._met: set[tuple[tuple[str, ...], frozenset[str]]] = set()
@@ -138,16 +147,22 @@ class Collector:
         (`Schedule.reward`)."""
         began, brought = time.monotonic(), 0.0
         steps, taken = report.steps, report.examples - report.refused
+        begun: deque[Callable[[], float]] = deque()
 
         def one(drawn: Case) -> None:
             nonlocal brought
-            if self._over(report, until) or time.monotonic() - began > self._most:
+            if self._over(report, len(begun), until) or time.monotonic() - began > self._most:
                 raise _Over
-            brought += self._try(report, ground, profile, self._avoiding(ground, close(drawn, ground.closing)))
+            case = self._avoiding(ground, close(drawn, ground.closing))
+            if self._is_new(case):
+                begun.append(self._try(report, ground, profile, case))
+            while len(begun) > _AHEAD:
+                brought += begun.popleft()()
 
         # One family's draws depend on nothing but the seed.
         with suppress(_Over):
             seeded(seed)(settings(DRAWING)(given(ground.profiles[profile])(one)))()
+        brought += sum(end() for end in begun)
         seconds = time.monotonic() - began
         report.spent.searched += seconds
         report.profiles[profile] = report.profiles.get(profile, 0) + report.examples - report.refused - taken
@@ -160,23 +175,31 @@ class Collector:
     def try_first(self, report: HuntReport, ground: Ground, case: Case) -> None:
         """Try a case that others found worth it."""
         began = time.monotonic()
-        self._memory.brought += self._try(report, ground, FIRST, case)
+        if self._is_new(case):
+            self._memory.brought += self._try(report, ground, FIRST, case)()
         report.spent.searched += time.monotonic() - began
 
-    def _try(self, report: HuntReport, ground: Ground, profile: str, case: Case) -> float:
-        """Run a case, if it was not run before; return what it brought."""
-        key = hash(msgspec.json.encode(case))
-        if key in self._seen:  # Each turn begins with the simplest case of all.
-            return 0.0
+    def _is_new(self, case: Case) -> bool:
+        """Whether a case was not run before: each turn begins with the simplest case of all."""
+        key, before = hash(msgspec.json.encode(case)), len(self._seen)
         self._seen.add(key)
-        found, answer = self._judged(case, ())
-        _count(report, answer)
-        self._on_case(answer)
-        brought = float(news := self._news(ground, answer))
-        self._memory.keep(news, case)
-        if found is not None:
-            brought += _FAULT * self._keep(report, ground, profile, case, found)
-        return brought
+        return len(self._seen) > before
+
+    def _try(self, report: HuntReport, ground: Ground, profile: str, case: Case) -> Callable[[], float]:
+        """Let the engine begin with a case; return what waits for its end, takes it in and says what it brought."""
+        result = self._begun(case)
+
+        def end() -> float:
+            found, answer = result()
+            _count(report, answer)
+            self._on_case(answer)
+            brought = float(news := self._news(ground, answer))
+            self._memory.keep(news, case)
+            if found is not None:
+                brought += _FAULT * self._keep(report, ground, profile, case, found)
+            return brought
+
+        return end
 
     @property
     def untold(self) -> int:

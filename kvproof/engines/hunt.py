@@ -23,7 +23,7 @@ from .report import Finding, HuntReport
 from .schedule import Schedule
 from .sorting import Share, Sorter
 from .traits import Traits
-from .verdicts import CLOSING, Judged
+from .verdicts import CLOSING, Begun, Judged
 
 __all__ = ["hunt", "hunt_levels"]
 
@@ -82,6 +82,7 @@ def hunt_levels(
     renew: Callable[[], None] = lambda: None,
     share: Share = lambda _: [],
     memory: Memory | None = None,
+    begun: Begun | None = None,
     on_progress: Callable[[HuntReport, str], None] = lambda _r, _p: None,
     on_case: Callable[[Answer], None] = lambda _: None,
 ) -> list[HuntReport]:
@@ -99,6 +100,8 @@ def hunt_levels(
         renew: lets the next case run in a fresh worker.
         share: tells other processes that hunt the same engine of findings, and returns theirs.
         memory: what earlier hunts left; what this one saw is added to it.
+        begun: lets the engine begin with a case that was drawn, so that it works while the one before is judged; by
+            default ``judged`` runs one after the other.
         on_progress: called after each turn.
         on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
     """
@@ -108,10 +111,10 @@ def hunt_levels(
         reports[ground.level].profiles.update(dict.fromkeys(ground.profiles, 0))
     causes = Causes(listed=listed)
 
-    def passed(report: HuntReport) -> float:
-        """The part of what was asked for that is over: of the time, or of the cases."""
+    def passed(report: HuntReport, more: int = 0) -> float:
+        """The part of what was asked for that is over: of the time, or of the cases, with so many more."""
         by_time = (time.monotonic() - began) / seconds
-        return by_time if examples is None else max(by_time, report.examples / examples)
+        return by_time if examples is None else max(by_time, (report.examples + more) / examples)
 
     def enough(more: int = 0) -> bool:
         return findings is not None and len(causes.findings) + more >= findings
@@ -134,7 +137,15 @@ def hunt_levels(
 
     memory = memory or Memory()
     collector = Collector(
-        judged, causes, lambda report, until: passed(report) >= until, on_case, grounds, seed, memory, examples is None
+        judged,
+        causes,
+        lambda report, more, until: passed(report, more) >= until,
+        on_case,
+        grounds,
+        seed,
+        memory,
+        examples is None,
+        begun,
     )
     arms = [*_by_turns([[(ground, profile) for profile in ground.profiles] for ground in grounds])]
     named = {(ground.level, profile): (ground, profile) for ground, profile in arms}

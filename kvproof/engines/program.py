@@ -83,7 +83,9 @@ class Program:
             OSError: it cannot be run.
         """
         self.limits, self.watched = limits, watched
-        self._rest = b""
+        self._rest, self._unsaid = b"", bytearray()
+        self._is_deaf = False
+        """Whether it reads no more of what is said to it."""
         self._least, self._looked = 0, 0.0
         self._folder = tempfile.TemporaryDirectory(prefix="kvproof-worker-", ignore_cleanup_errors=True)
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the program
@@ -120,20 +122,12 @@ class Program:
     # --------------------------------------------------------------------------------------------------- lines
 
     def send(self, line: bytes) -> None:
-        """Write a line; the program reads it at once, or something is wrong with it.
+        """Say a line. What the program does not take at once, since it is at work, it is given when it is listened to.
 
-        Raises:
-            Lost: it did not.
+        That it has ended is found when it is listened to as well: it may have answered before.
         """
-        data = memoryview(line + b"\n")
-        deadline = time.monotonic() + self.limits.answer
-        while data:
-            try:
-                data = data[os.write(self._input.fileno(), data) :]
-            except BlockingIOError:
-                self._wait(self._input, selectors.EVENT_WRITE, deadline)
-            except BrokenPipeError as error:
-                raise Lost(self._gone()) from error
+        self._unsaid += line + b"\n"
+        self._say()
 
     def line(self, seconds: float) -> bytes:
         """Read a line.
@@ -144,10 +138,13 @@ class Program:
         deadline = time.monotonic() + seconds
         parts, size = [self._rest], len(self._rest)
         while b"\n" not in parts[-1]:
+            self._say()
             try:
                 part = os.read(self._output.fileno(), 2**20)
             except BlockingIOError:
-                self._wait(self._output, selectors.EVENT_READ, deadline)
+                if self._is_deaf:
+                    raise Lost(self._gone()) from None
+                self._wait(deadline)
                 continue
             if not part:
                 raise Lost(self._gone())
@@ -157,6 +154,16 @@ class Program:
                 raise Lost(Failure("flood", f"the worker's answer is longer than {self.limits.line:,} bytes"))
         line, _, self._rest = b"".join(parts).partition(b"\n")
         return line
+
+    def _say(self) -> None:
+        """Write what the program takes."""
+        while self._unsaid and not self._is_deaf:
+            try:
+                del self._unsaid[: os.write(self._input.fileno(), self._unsaid)]
+            except BlockingIOError:
+                return
+            except BrokenPipeError:
+                self._is_deaf = True
 
     def waiting(self) -> bytes:
         """What was said and not read."""
@@ -190,9 +197,16 @@ class Program:
 
     # --------------------------------------------------------------------------------------------------- limits
 
-    def _wait(self, pipe: IO[bytes], event: int, deadline: float) -> None:
+    def _wait(self, deadline: float) -> None:
+        """Wait until it says something, or takes more of what is said to it.
+
+        Raises:
+            Lost: it does neither until then.
+        """
         with selectors.DefaultSelector() as selector:
-            selector.register(pipe, event)
+            selector.register(self._output, selectors.EVENT_READ)
+            if self._unsaid:
+                selector.register(self._input, selectors.EVENT_WRITE)
             while (left := deadline - time.monotonic()) > 0:
                 if selector.select(min(left, _WATCH) if self.watched else left):
                     return
@@ -214,6 +228,11 @@ class Program:
             if not runnable or computed - began > most:
                 return
             yield
+
+    @property
+    def computed(self) -> float:
+        """Seconds that it and what it started have computed, where the system tells."""
+        return self._computing()[0]
 
     def _computing(self) -> tuple[float, bool]:
         """Seconds that the program and what it started have computed, and whether one of them could go on; where the

@@ -5,6 +5,7 @@ Whatever a worker does, the kit goes on: a crash, a hang, garbage or a flood on 
 """
 
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from .driver.command import Driver
 from .hello import read_hello
 from .program import Failure, Limits, Lost, Program
 
-__all__ = ["Exchange", "Failure", "Limits", "Run", "Session", "WorkerError"]
+__all__ = ["Asked", "Exchange", "Failure", "Limits", "Run", "Session", "WorkerError"]
 
 WORKER = Path(__file__).with_name("worker")
 """The worker for Python engines: a folder that the engine's interpreter runs."""
@@ -42,6 +43,19 @@ class Run:
     answer: Answer
     failure: Failure | None = None
     """Set when the worker was lost; then the answer has the steps that are known to have ended."""
+
+
+@dataclass(eq=False)
+class Asked:
+    """A message that a worker was given. What comes of it is asked of the session (`Session.answer`)."""
+
+    message: dict[str, Any]
+    number: int = 0
+    """Under which it was said last."""
+    seconds: float = 0.0
+    """How long its answer may take, once those before it were answered."""
+    run: Run | None = None
+    """What came of it, once that is known."""
 
 
 @dataclass
@@ -70,6 +84,9 @@ class Session:
     """Whether the kit watches its memory, since it does not itself."""
     forks: bool = False
     """Whether the worker makes a fresh one of itself when it is asked to."""
+    ahead: int = 0
+    """So many messages a worker may be given before it has answered those before them. A user's own driver is given
+    none: it may not expect that the next one is there already."""
     starts: int = 0
     """How many workers there were."""
 
@@ -81,6 +98,8 @@ class Session:
         self._hello: Hello | None = None
         self._warm: set[str] = set()
         self._id = 0
+        self._open: deque[Asked] = deque()
+        """What was said and not answered, in order."""
         self._decode = msgspec.json.Decoder(Answer).decode
 
     @staticmethod
@@ -101,7 +120,7 @@ class Session:
         """The kit's worker around an adapter: a file ``NAME_engine.py`` that makes the levels of an engine."""
         told = {"operation": limits.operation, "memory": limits.memory, "levels": [*levels]}
         said = msgspec.json.encode(told).decode()
-        return Session([str(python), str(WORKER), str(adapter), said], environment, limits, forks=bool(levels))
+        return Session([str(python), str(WORKER), str(adapter), said], environment, limits, forks=bool(levels), ahead=1)
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +146,14 @@ class Session:
         Raises:
             WorkerError: no worker can be started (any more).
         """
-        _ = self.hello
+        return self.answer(self.ask(case, snapshots=snapshots, full_at=full_at, keep=keep))
+
+    def ask(self, case: Case, *, snapshots: str = "full", full_at: Sequence[int] = (), keep: bool = False) -> Asked:
+        """Give a case to the worker, and wait for nothing. Cases are done in the order in which they are given.
+
+        Raises:
+            WorkerError: no worker can be started (any more).
+        """
         message: dict[str, Any] = {
             "level": case.level,
             "setup": case.setup,
@@ -137,11 +163,17 @@ class Session:
         }
         if keep:
             message["keep"] = True
-        try:
-            return self._ask(message)
-        except Lost as lost:
-            self.close()
-            return Run(Answer(0, steps=self._steps_before(message)), lost.failure)
+        return self._say(Asked(message))
+
+    def answer(self, asked: Asked) -> Run:
+        """Wait for what comes of a case that was given to the worker, and of those before it.
+
+        Raises:
+            WorkerError: no worker can be started (any more).
+        """
+        while asked.run is None:
+            self._hear()
+        return asked.run
 
     def more(self, ops: Sequence[tuple[str, dict[str, Any]]], *, snapshots: str = "full") -> Run:
         """Let the worker go on with what it kept.
@@ -149,15 +181,11 @@ class Session:
         Raises:
             WorkerError: no worker can be started (any more).
         """
-        _ = self.hello
-        try:
-            return self._ask({"more": ops, "snapshots": snapshots})
-        except Lost as lost:
-            self.close()
-            return Run(Answer(0), lost.failure)
+        return self.answer(self._say(Asked({"more": ops, "snapshots": snapshots})))
 
     def renew(self) -> None:
         """Let a fresh worker do the next case: one that has done none."""
+        self._hear_all()
         if self._program is None:
             return
         if not self.forks or self.exchange({"fresh": True}).failure is not None:
@@ -169,11 +197,12 @@ class Session:
         Raises:
             WorkerError: no worker can be started (any more).
         """
+        self._hear_all()
         _ = self.hello
         number = self._next()
         done = Exchange()
+        self._send({"id": number, **message})
         try:
-            self._send({"id": number, **message})
             while True:
                 line = self._running.line(self.limits.answer)
                 try:
@@ -197,9 +226,15 @@ class Session:
         """What a worker says though nothing was asked: it should be nothing."""
         return b"" if self._program is None else self._program.waiting()
 
+    @property
+    def computed(self) -> float:
+        """Seconds that the worker has computed, where the system tells; none before it was started."""
+        return 0.0 if self._program is None else self._program.computed
+
     def _steps_before(self, message: dict[str, Any]) -> list[Step]:
         """The steps that a worker ends before it fails: it is asked again, to say each as soon as it is done."""
         steps: list[Step] = []
+        behind, self._open = self._open, deque()
         try:
             _ = self.hello
             self._send({**message, "id": self._next(), "stream": True})
@@ -209,10 +244,12 @@ class Session:
         except (Lost, WorkerError, UnreadableError):
             pass
         self.close()
+        self._open = behind
         return steps
 
     def close(self) -> None:
-        """End the worker, if there is one."""
+        """End the worker, if there is one. What it was given and has not answered is given to the next one, if anybody
+        waits for that."""
         program, self._program = self._program, None
         if program is not None:
             program.end()
@@ -253,25 +290,56 @@ class Session:
         self._hello = hello
         self.said_hello = decode_json(line, object)
         program.begin_to_watch()
+        for asked in self._open:
+            self._give(asked)
 
-    def _ask(self, message: dict[str, Any]) -> Run:
-        number = self._next()
-        self._send({"id": number, **message})
-        own = self.limits
-        level: str | None = message.get("level")
+    def _say(self, asked: Asked) -> Asked:
+        """Give a message to the worker, as soon as it may have another one."""
+        while len(self._open) > self.ahead:
+            self._hear()
+        _ = self.hello
+        self._open.append(asked)
+        self._give(asked)
+        return asked
+
+    def _give(self, asked: Asked) -> None:
+        asked.number = self._next()
+        level: str | None = asked.message.get("level")
         cold = level is not None and level not in self._warm
         if level is not None:
             self._warm.add(level)
-        line = self._running.line(max(own.answer, own.start) if cold else own.answer)
+        asked.seconds = max(self.limits.answer, self.limits.start) if cold else self.limits.answer
+        self._send({"id": asked.number, **asked.message})
+
+    def _hear_all(self) -> None:
+        while self._open:
+            self._hear()
+
+    def _hear(self) -> None:
+        """Wait for the oldest answer that is open. A worker that is lost was lost on that one: what comes behind it is
+        given to the next worker."""
+        _ = self.hello
+        asked = self._open[0]
+        try:
+            asked.run = Run(self._answer(asked))
+            self._open.popleft()
+        except Lost as lost:
+            self.close()
+            self._open.popleft()
+            answer = Answer(0, steps=self._steps_before(asked.message) if "ops" in asked.message else [])
+            asked.run = Run(answer, lost.failure)
+
+    def _answer(self, asked: Asked) -> Answer:
+        line = self._running.line(asked.seconds)
         try:
             check_json(line, values=limits.ANSWER_VALUES, digits=False)
             answer = self._decode(line)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise Lost(Failure("garbage", f"the worker's answer is none: {error}: {line[:80]!r}")) from error
-        if answer.id != number:
-            raise Lost(Failure("garbage", f"the worker answered message {answer.id}, not {number}"))
+        if answer.id != asked.number:
+            raise Lost(Failure("garbage", f"the worker answered message {answer.id}, not {asked.number}"))
         self._running.watch_memory()
-        return Run(answer)
+        return answer
 
     def _next(self) -> int:
         self._id += 1

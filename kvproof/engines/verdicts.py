@@ -10,9 +10,9 @@ from ..judge.oracles.words import garbage
 from ..judge.record import Answer, Case
 from ..judge.violation import Verdict, Violation
 from .cases import MoreOracles
-from .session import Failure, Run
+from .session import Failure, Run, Session
 
-__all__ = ["CLOSING", "Judged", "Runs", "close", "judged_in", "of_failure", "verdict"]
+__all__ = ["CLOSING", "Begun", "Judged", "Result", "Runs", "begun_in", "close", "judged_in", "of_failure", "verdict"]
 
 CLOSING: list[tuple[str, dict[str, Any]]] = [("drain", {}), ("reset", {})]
 """How a sequence ends: everything must come to rest, and rest must be empty."""
@@ -25,8 +25,15 @@ class Runs(Protocol):
         """Do a case."""
 
 
-Judged = Callable[[Case, Collection[tuple[str, ...]]], tuple[Verdict | None, Answer]]
+Result = tuple[Verdict | None, Answer]
+"""What is wrong with a case, if anything is; and what the engine told."""
+
+Judged = Callable[[Case, Collection[tuple[str, ...]]], Result]
 """Runs a case and says what is wrong with it, passing over what has a known signature; and what the engine told."""
+
+Begun = Callable[[Case], Callable[[], Result]]
+"""Lets the engine begin with a case, while whoever asks does something else; what it returns waits for the end, and
+says what is wrong. Cases end in the order in which they begin."""
 
 
 def close(case: Case, closing: Sequence[tuple[str, dict[str, Any]]] = CLOSING) -> Case:
@@ -36,12 +43,15 @@ def close(case: Case, closing: Sequence[tuple[str, dict[str, Any]]] = CLOSING) -
 
 def verdict(
     session: Runs, case: Case, more: MoreOracles | None = None, known: Collection[tuple[str, ...]] = ()
-) -> tuple[Verdict | None, Answer]:
+) -> Result:
     """Run a case and judge it: the first step that breaks a rule, if one does, and what is broken behind it.
 
     Violations that are ``known`` are passed over as `judge` does.
     """
-    run = session.run(case)
+    return _of_run(session.run(case), case, more, known)
+
+
+def _of_run(run: Run, case: Case, more: MoreOracles | None, known: Collection[tuple[str, ...]]) -> Result:
     answer = run.answer
     oracles = None if more is None else more(case)
     if known:
@@ -81,3 +91,13 @@ def of_failure(failure: Failure) -> Violation:
 def judged_in(session: Runs, more: MoreOracles | None = None) -> Judged:
     """Cases run in a session, and judged by the oracles and ``more``."""
     return lambda case, known: verdict(session, case, more, known)
+
+
+def begun_in(session: Session, more: MoreOracles | None = None) -> Begun:
+    """Cases begun in a session, and judged as `judged_in` does: the engine is at work on the next one meanwhile."""
+
+    def begun(case: Case) -> Callable[[], Result]:
+        asked = session.ask(case)
+        return lambda: _of_run(session.answer(asked), case, more, ())
+
+    return begun

@@ -1,6 +1,6 @@
 """The hunt on the toy engine: it is silent where nothing is wrong, and finds, shrinks and tells what is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,8 @@ from kvproof.engines.hunt import hunt
 from kvproof.engines.known import Known, KnownError, Listed, read_known
 from kvproof.engines.report import HuntReport
 from kvproof.engines.session import Limits, Session
-from kvproof.engines.verdicts import judged_in, verdict
+from kvproof.engines.verdicts import Result, begun_in, judged_in, verdict
+from kvproof.judge.record import Case
 from kvproof.judge.violation import Violation
 
 from .toys import cases, toy
@@ -52,6 +53,50 @@ def test_a_fault_is_found_and_made_small(session: Session, fault: str, rule: str
     found = [finding for finding in report.findings if finding.violation.rule == rule]
     assert found, report.findings
     assert len(found[0].case.ops) <= length, found[0].case.ops
+
+
+def test_the_engine_works_on_the_next_case_while_one_is_judged_and_nothing_else_changes(session: Session) -> None:
+    def told(**how: object) -> tuple[object, ...]:
+        cases_seen: list[int] = []
+        report = hunt(
+            judged_in(session), "fake==1.0", "toy", {"a": cases(fault="P13"), "b": cases(fault="leak")}, seed=3,
+            seconds=600, examples=150, renew=session.renew, on_case=lambda answer: cases_seen.append(len(answer.steps)),
+            **how,
+        )  # fmt: skip
+        found = [(finding.case, finding.violation, finding.steps_until, finding.needs) for finding in report.findings]
+        return cases_seen, report.examples, report.steps, report.profiles, report.coverage, found
+
+    waiting, most = 0, 0
+    in_session = begun_in(session)
+
+    def begun(case: Case) -> Callable[[], Result]:
+        nonlocal waiting, most
+        waiting += 1
+        most = max(most, waiting)
+        answered = in_session(case)
+
+        def end() -> Result:
+            nonlocal waiting
+            waiting -= 1
+            return answered()
+
+        return end
+
+    ahead = told(begun=begun)
+    assert ahead == told()
+    assert ahead[1] == 150
+    assert (most, waiting) == (2, 0)
+
+
+def test_a_case_that_ends_the_worker_is_the_one_that_is_told(session: Session) -> None:
+    calm = cases()
+    crash = calm.map(lambda case: Case("toy", {}, [*case.ops, ("exit", {})] if len(case.ops) == 7 else case.ops))
+    report = hunt(
+        judged_in(session), "fake==1.0", "toy", {"toy": crash}, seconds=60, examples=60, renew=session.renew,
+        begun=begun_in(session),
+    )  # fmt: skip
+    assert report.examples == 60
+    assert [(finding.violation.rule, finding.case.ops[-1][0]) for finding in report.findings] == [("L2", "exit")]
 
 
 def test_a_fault_is_reported_once_and_others_after_it(session: Session) -> None:

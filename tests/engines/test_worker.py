@@ -131,3 +131,63 @@ def test_a_worker_that_cannot_start_says_why() -> None:
         _ = Session(
             [sys.executable, "-c", 'print(\'{"hello":{"protocol":99,"engine":"x","version":"1","levels":[]}}\')']
         ).hello
+
+
+# Cases that are given to a worker before it has answered those before them.
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_two_cases_that_a_worker_was_given_the_one_it_was_at_is_to_blame(session: Session, first: bool) -> None:
+    bad, good = case(ADD, ("crash", {}), ADD), case(ADD, ADD, ADD)
+    alone, before = session.run(good).answer, session.starts
+    asked = [session.ask(each) for each in ((bad, good) if first else (good, bad))]
+    of_bad, of_good = (session.answer(each) for each in (asked if first else asked[::-1]))
+    assert of_bad.failure is not None
+    assert (of_bad.failure.kind, [step.op for step in of_bad.answer.steps]) == ("crash", ["add"])
+    assert of_good.failure is None
+    assert of_good.answer.steps == alone.steps
+    assert session.starts == before + (2 if first else 1), "one that says each step at once, and one that goes on"
+    assert session.run(good).answer.steps == alone.steps
+
+
+def test_two_cases_that_both_break_the_worker_are_two_failures(session: Session) -> None:
+    asked = [session.ask(case(ADD, (op, {}))) for op in ("exit", "killed")]
+    failures = [session.answer(each).failure for each in asked]
+    assert [failure is not None and failure.text.partition(":")[0] for failure in failures] == [
+        "the worker ended with status 3", "the worker ended with signal 9",
+    ]  # fmt: skip
+
+
+def test_cases_and_answers_may_be_longer_than_a_pipe_holds(session: Session) -> None:
+    long = case(*[ADD] * 600, note="x" * 200_000)
+    asked = [session.ask(long) for _ in range(3)]
+    answers = [session.answer(each).answer for each in reversed(asked)]
+    assert [len(answer.steps) for answer in answers] == [600] * 3
+    assert len({answer.id for answer in answers}) == 3
+
+
+def test_the_time_of_a_case_begins_when_the_one_before_it_is_over() -> None:
+    def failures(*seconds: float) -> list[str | None]:
+        asked = [session.ask(case(("slow", {"seconds": each}))) for each in seconds]
+        return [None if (failed := session.answer(each).failure) is None else failed.kind for each in asked]
+
+    with toy(Limits(start=2, operation=30, answer=2)) as session:
+        assert failures(1.4, 1.4) == [None, None]
+        assert failures(0.1, 6, 0.1) == [None, "hang", None]
+
+
+def test_what_else_is_said_comes_after_what_was_asked(session: Session) -> None:
+    asked = session.ask(case(ADD, ADD))
+    session.renew()
+    assert asked.run is not None
+    assert session.answer(asked).answer.steps == session.run(case(ADD, ADD)).answer.steps
+    asked = session.ask(case(ADD, ADD))
+    assert session.exchange({"level": "toy", "setup": {}, "ops": [], "snapshots": "full"}).failure is None
+    assert len(session.answer(asked).answer.steps) == 2
+
+
+def test_a_session_that_was_closed_in_between_asks_again(session: Session) -> None:
+    asked = [session.ask(case(ADD)), session.ask(case(ADD, ADD))]
+    session.close()
+    assert session.hello.engine == "fake"
+    assert [len(session.answer(each).answer.steps) for each in asked] == [1, 2]
