@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ..judge.record import Case
 from .cases import Op, Setup
 
-__all__ = ["Play", "drawn", "weighted"]
+__all__ = ["LEAST", "Play", "drawn", "weighted"]
 
 Play = Callable[[int, int, int, int], Op]
 """Makes an operation of four bytes."""
@@ -20,7 +20,7 @@ Play = Callable[[int, int, int, int], Op]
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
 
-_LEAST = 8
+LEAST = 8
 """Operations that a case is drawn with at least."""
 
 
@@ -29,8 +29,10 @@ def weighted(*plays: tuple[int, Play]) -> list[Play]:
     return [play for times, play in plays for _ in range(times)]
 
 
-def drawn(level: str, setups: st.SearchStrategy[Setup], plays: Sequence[Play], *, most: int) -> st.SearchStrategy[Case]:
-    """Cases of these setups, with up to so many operations. The first of `plays` makes the first operation."""
+def drawn(
+    level: str, setups: st.SearchStrategy[Setup], plays: Sequence[Play], *, least: int = LEAST, most: int
+) -> st.SearchStrategy[Case]:
+    """Cases of these setups, with so many operations. The first of `plays` makes the first operation."""
 
     def case(setup: Setup, play: bytes) -> Case:
         ends = range(_WIDTH, len(play) + 1, _WIDTH)
@@ -39,4 +41,4 @@ def drawn(level: str, setups: st.SearchStrategy[Setup], plays: Sequence[Play], *
         ops += [plays[play[end - _WIDTH] % len(plays)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
         return Case(level, setup, ops)
 
-    return st.builds(case, setups, st.binary(min_size=_WIDTH * _LEAST, max_size=_WIDTH * most))
+    return st.builds(case, setups, st.binary(min_size=_WIDTH * least, max_size=_WIDTH * most))

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from ...engines.session import Session
 from ...engines.sglang.levels import tree
+from ...engines.verdicts import Runs
 from ...judge.judging import judge
 from ...judge.record import Answer, Case, Effect, Step
 from ..outcome import Disagreement, Outcome
@@ -28,12 +28,16 @@ _BESIDE = "the core in Python"
 _CORES = ("rust", "python")
 
 
-def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
-    """Return families of cases, by name: the level's own, but for those that are of the core in Rust."""
-    return {name: cases for name, cases in tree.profiles(release).items() if not name.startswith("rust")}
+def profiles(release: str, operations: int | None = None) -> dict[str, st.SearchStrategy[Case]]:
+    """Return families of cases, by name: the level's own, but for those that are of the core in Rust.
+
+    Cases have so many operations, or as many as the level's own.
+    """
+    count = {} if operations is None else {"least": operations, "most": operations}
+    return {name: cases for name, cases in tree.profiles(release, **count).items() if not name.startswith("rust")}
 
 
-def compare(session: Session, case: Case) -> Outcome:
+def compare(session: Runs, case: Case) -> Outcome:
     """Let both cores do a case, and compare them after each operation."""
     rust, python = (_told(session, case, core) for core in _CORES)
     done = [step for step in rust.steps if not step.skipped]
@@ -57,7 +61,7 @@ def compare(session: Session, case: Case) -> Outcome:
     return outcome
 
 
-def _told(session: Session, case: Case, core: str) -> Answer:
+def _told(session: Runs, case: Case, core: str) -> Answer:
     """What a core makes of a case. An operation says in its arguments what was picked, so each gets its own."""
     ops = [(op, dict(args)) for op, args in case.ops]
     return session.run(msgspec.structs.replace(case, setup={**case.setup, "core": core}, ops=ops)).answer

@@ -92,9 +92,7 @@ def serve(imported: Callable[[], tuple[Adapter, dict[str, Any]]], limits: Mappin
     prepare: Callable[[str], None] = getattr(adapter, "prepare", lambda _level: None)
     for level in ready:
         prepare(level)
-    # What the import made lives for ever: the collector need not walk it again.
-    gc.collect()
-    gc.freeze()
+    _leave_alone()
     _say(replies, {"hello": {"protocol": PROTOCOL, **about, "levels": list(adapter.LEVELS)}})
     if ready:
         _stay_fresh()
@@ -109,11 +107,19 @@ def serve(imported: Callable[[], tuple[Adapter, dict[str, Any]]], limits: Mappin
             os._exit(_FRESH if ready else 0)
         # Whoever makes a level for the first time waits for the engine's modules; the kit watches that.
         seconds = float(limits.get("operation", 0))
-        setup_seconds = seconds if message.get("level") in warm else 0.0
+        cold = message.get("level") not in warm
         warm.add(message.get("level"))
         done = (lambda step: _say(replies, {"step": step})) if message.get("stream") else None
-        answered, kept = answer(adapter, message, setup_seconds, seconds, done, kept)
+        answered, kept = answer(adapter, message, 0.0 if cold else seconds, seconds, done, kept)
         _say(replies, {"id": message["id"], **answered})
+        if cold:
+            _leave_alone()
+
+
+def _leave_alone() -> None:
+    """What an import made lives for ever: the collector need not walk it again."""
+    gc.collect()
+    gc.freeze()
 
 
 _FRESH = 75

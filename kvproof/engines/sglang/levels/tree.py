@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ....judge.record import Case
 from ...cases import Op, Setup
-from ...plays import Play, drawn, weighted
+from ...plays import LEAST, Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
 
 __all__ = ["profiles", "traits"]
@@ -21,23 +21,24 @@ _ALL = 99
 _POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru", "tlru")
 
 
-def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
-    """Return the families of cases, by name."""
-    return {
-        "tokens": _cases(_setup(page=st.just(1))),
-        "pages": _cases(_setup()),
-        "tight": _cases(_setup(pages=st.integers(2, 5))),
-        "events": _cases(_setup(events=st.just(True))),
-        "tenants": _cases(_setup(events=st.booleans()), _NAMED),
-        "policies": _cases(_setup(policy=st.sampled_from(_POLICIES)), _RANKED),
-        "again": _cases(_setup(pages=st.integers(16, 32)), _AGAIN),
-        "windows": _cases(_setup(**_WINDOW), _PARTS),
-        "states": _cases(_setup(**_STATES), _PARTS),
-        "windows and states": _cases(_setup(**_WINDOW | _STATES), _PARTS),
-        "rust": _cases(_setup(core=st.just("rust"), policy=st.sampled_from(_POLICIES), events=st.booleans()), _RANKED),
-        "rust windows": _cases(_setup(core=st.just("rust"), **_WINDOW), _PARTS),
-        "rust states": _cases(_setup(core=st.just("rust"), **_STATES), _PARTS),
+def profiles(_release: str, *, least: int = LEAST, most: int = 60) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases, by name, with so many operations a case."""
+    families: dict[str, tuple[st.SearchStrategy[Setup], list[Play]]] = {
+        "tokens": (_setup(page=st.just(1)), _USUAL),
+        "pages": (_setup(), _USUAL),
+        "tight": (_setup(pages=st.integers(2, 5)), _USUAL),
+        "events": (_setup(events=st.just(True)), _USUAL),
+        "tenants": (_setup(events=st.booleans()), _NAMED),
+        "policies": (_setup(policy=st.sampled_from(_POLICIES)), _RANKED),
+        "again": (_setup(pages=st.integers(16, 32)), _AGAIN),
+        "windows": (_setup(**_WINDOW), _PARTS),
+        "states": (_setup(**_STATES), _PARTS),
+        "windows and states": (_setup(**_WINDOW | _STATES), _PARTS),
+        "rust": (_setup(core=st.just("rust"), policy=st.sampled_from(_POLICIES), events=st.booleans()), _RANKED),
+        "rust windows": (_setup(core=st.just("rust"), **_WINDOW), _PARTS),
+        "rust states": (_setup(core=st.just("rust"), **_STATES), _PARTS),
     }
+    return {name: drawn("tree", setups, plays, least=least, most=most) for name, (setups, plays) in families.items()}
 
 
 def traits(_release: str) -> Traits:
@@ -103,10 +104,6 @@ def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
         "overlap": st.booleans(),
     }
     return st.fixed_dictionaries(usual | more)
-
-
-def _cases(setups: st.SearchStrategy[Setup], plays: "list[Play] | None" = None) -> st.SearchStrategy[Case]:
-    return drawn("tree", setups, plays or _USUAL, most=60)
 
 
 def _add(a: int, b: int, c: int, d: int) -> Op:

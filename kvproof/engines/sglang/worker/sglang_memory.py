@@ -224,13 +224,11 @@ class Memory:
         row = self.rows.req_to_token[kv.req_pool_idx, : kv.kv_allocated_len].long()
         return self.attended(row) + ([self.own_states(kv)] if self.states else [])
 
-    def own(self, kv) -> list[int]:
-        """Return the blocks that are a request's own, and not the tree's."""
-        own = self.own_states(kv)
-        if kv.holds_kv:
-            first = kv.cache_protected_len // self.page
-            own += [block for table in self.tables(kv)[: 1 + bool(self.window)] for block in table[first:] if block]
-        return own
+    def own(self, kv, tables: list[list[int]]) -> list[int]:
+        """Return the blocks that are a request's own, and not the tree's; ``tables`` are those of its row, if any."""
+        first = kv.cache_protected_len // self.page
+        own = [block for table in tables[: 1 + bool(self.window)] for block in table[first:] if block]
+        return own + self.own_states(kv)
 
     def own_states(self, kv) -> list[int]:
         """Return the states that are a request's own."""

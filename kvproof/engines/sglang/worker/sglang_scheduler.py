@@ -150,14 +150,14 @@ class SchedulerLevel(Level):
     def state(self) -> dict:
         """Return the state of tree, allocator and rows."""
         served, held = self.served, self._held()
-        pools, tree = shown(served.tree_cache, self.memory, self.keys, self._tenant, held, served.host)
+        pools, tables, tree = shown(served.tree_cache, self.memory, self.keys, self._tenant, held, served.host)
         for x in self.clients.values():
             # Who waits for a row may have been given a state already.
             if x.req is not None and not x.ended and not x.holds:
                 tree["own"].setdefault(x.r, self.memory.own_states(x.req.kv))
         return {
             "pools": pools,
-            "tables": {r: self.memory.tables(kv) for r, kv, _ in held},
+            "tables": tables,
             "tree": tree,
             "running": len(held),
             "waiting": len(served.waiting_queue),

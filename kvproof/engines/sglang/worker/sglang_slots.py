@@ -29,6 +29,8 @@ def free_pages(allocator) -> list[int]:
 
 def pages_of(row: list[int], page: int) -> list[int]:
     """Return the pages of a row of slots; the null page where slots that belong together do not lie so."""
+    if page == 1:
+        return list(row)
     pages = []
     for at in range(0, len(row), page):
         slots = row[at : at + page]

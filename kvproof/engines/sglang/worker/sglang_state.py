@@ -8,15 +8,16 @@ from sglang_reading import Keys, cached_of, nodes_of, on_host, parts_of
 __all__ = ["shown"]
 
 
-def shown(cache, memory: Memory, keys: Keys, tenant: Callable, held: list[tuple], host=None) -> tuple[dict, dict]:
-    """Return the pools of all tiers, and the tree.
+def shown(cache, memory: Memory, keys: Keys, tenant: Callable, held: list[tuple], host=None) -> tuple[dict, dict, dict]:
+    """Return the pools of all tiers, the tables of those that have a row, and the tree.
 
     ``tenant`` says whose the names of a node are; ``held`` has who holds something: a name, the release's record of
     what, and its lock (None: it has none).
     """
     pools: dict[str, dict] = {"device": memory.free()}
+    tables = {r: memory.tables(kv) for r, kv, _ in held if kv.holds_kv}
     tree: dict = {
-        "own": {r: memory.own(kv) for r, kv, _ in held},
+        "own": {r: memory.own(kv, tables.get(r, [])) for r, kv, _ in held},
         "evictable": cache.full_evictable_size(),
         "protected": cache.full_protected_size(),
         "parts": parts_of(cache, memory),
@@ -27,7 +28,7 @@ def shown(cache, memory: Memory, keys: Keys, tenant: Callable, held: list[tuple]
         _show_nodes(cache, memory, keys, tenant, held, host, pools, tree)
     else:
         tree["slots"] = memory.slots_of(cache)
-    return pools, tree
+    return pools, tables, tree
 
 
 def _show_nodes(cache, memory, keys, tenant, held, host, pools: dict, tree: dict) -> None:

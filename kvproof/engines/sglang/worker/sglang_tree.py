@@ -89,15 +89,16 @@ class TreeLevel(Level):
 
     def state(self) -> dict:
         """Return the state of tree, allocator and rows."""
-        running = [x for x in self.requests.values() if x.req.kv.holds_kv]
-        held = [(x.r, x.req.kv, x.req.lock if x in running else None) for x in self.requests.values()]
-        pools, tree = shown(self.cache, self.memory, self.keys, self._tenant, held)
+        # Who waits may have been given a state already, and has no lock.
+        kvs = [(x, x.req.kv) for x in self.requests.values()]
+        held = [(x.r, kv, x.req.lock if kv.holds_kv else None) for x, kv in kvs if kv.holds_kv or kv.holds_mamba]
+        pools, tables, tree = shown(self.cache, self.memory, self.keys, self._tenant, held)
         return {
             "pools": pools,
-            "tables": {x.r: self.memory.tables(x.req.kv) for x in running},
+            "tables": tables,
             "tree": tree,
-            "running": len(running),
-            "waiting": len(self.requests) - len(running),
+            "running": len(tables),
+            "waiting": len(self.requests) - len(tables),
             "pending": len(self.passes),
         }
 
