@@ -19,7 +19,7 @@ from kvproof.checkers.heap import seldom_searched
 from kvproof.cli import output, schema
 
 settings.register_profile("quick", max_examples=50, deadline=None)
-settings.register_profile("thorough", max_examples=150, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("thorough", max_examples=100, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("nightly", max_examples=1000, deadline=None, print_blob=True)
 settings.load_profile(
     {"true": "thorough", "1": "thorough", "nightly": "nightly"}.get(os.environ.get("CI", ""), "quick")

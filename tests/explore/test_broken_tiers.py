@@ -34,7 +34,7 @@ UNREACHED: dict[type[Machine], set[str]] = {Mirror: {"a_block_is_shared", "the_p
 
 @pytest.mark.parametrize(
     ("machine", "changed", "states", "transitions", "depth"),
-    [*GOLDEN, *(pytest.param(*row, marks=pytest.mark.slow) for row in LARGE)],
+    [*GOLDEN, *(pytest.param(*row, marks=pytest.mark.nightly) for row in LARGE)],
 )
 def test_nothing_is_found_in_the_right_ones(
     machine: type[Machine], changed: dict[str, Any], states: int, transitions: int, depth: int
