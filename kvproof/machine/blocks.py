@@ -7,16 +7,19 @@ The text is run once, for all states. So a block is entered, and it is left at i
 from __future__ import annotations
 
 import ast
+import dis
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cache, wraps
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from .mistakes import Line, MachineError, caller, is_tool
 from .recorder import Recorder, recorder
 from .source import WITH, does, function_of
+from .terms import Term
 
 __all__ = ["block"]
 
@@ -35,12 +38,77 @@ class _Block(AbstractContextManager[R]):
         if self._note in self._rec.waiting:
             self._rec.waiting.remove(self._note)
         _refuse_early_exits(self._note[0])
-        return self._inside.__enter__()
+        self._around = [_Moment.of(frame) for frame in _texts()]
+        self._entered = self._inside.__enter__()
+        return self._entered
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        return self._inside.__exit__(kind, error, trace)
+        done = self._inside.__exit__(kind, error, trace)
+        if error is None:
+            for moment in self._around:
+                self._refuse_names(moment)
+        return done
+
+    def _refuse_names(self, before: _Moment) -> None:
+        """No name is bound inside the block that has another value outside of it, where the block is not run.
+
+        Raises:
+            MachineError: the text goes on with what was bound inside.
+        """
+        frame, name = before.frame, self._note[0]
+        for bound, value in frame.f_locals.items():
+            is_new = bound not in before.names
+            if value is self._entered or (not is_new and before.names[bound] is value) or self._has_home(value):
+                continue
+            used = _first_use(frame.f_code, bound, after=frame.f_lasti)
+            if used is None and name in ("each", "loop") and not is_new:
+                used = _first_use(frame.f_code, bound, after=before.at)
+            if used is not None:
+                raise MachineError(
+                    f"{bound} is bound inside a `{name}`, and would be the same outside of it, or in its next round, "
+                    "in every state: the text is read once for all of them; use `ite`, or a part of the state",
+                    Line(frame.f_code.co_filename, used),
+                )
+
+    def _has_home(self, value: object) -> bool:
+        """It is a value that was read inside: whatever uses it outside is refused for that."""
+        return isinstance(value, Term) and not self._rec.may_use(value)
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """A function that is being run: where it was, and what its names were."""
+
+    frame: FrameType
+    at: int
+    names: dict[str, object]
+
+    @staticmethod
+    def of(frame: FrameType) -> _Moment:
+        return _Moment(frame, frame.f_lasti, dict(frame.f_locals))
+
+
+@cache
+def _uses(code: CodeType) -> dict[str, list[tuple[int, int, bool]]]:
+    """For each name of a function: where it stands in the code, in which line, and whether it is bound there."""
+    found: dict[str, list[tuple[int, int, bool]]] = {}
+    line = code.co_firstlineno
+    for step in dis.get_instructions(code):
+        line = line if step.positions is None or step.positions.lineno is None else step.positions.lineno
+        if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST", "STORE_DEREF")):
+            for name in step.argval if isinstance(step.argval, tuple) else (step.argval,):
+                found.setdefault(name, []).append((step.offset, line, step.opname.startswith("STORE")))
+    return found
+
+
+def _first_use(code: CodeType, name: str, *, after: int) -> int | None:
+    """The line on which the name is used next behind this place; None: it is bound anew before that, or not used."""
+    for offset, line, is_bound in _uses(code).get(name, ()):
+        if offset > after:
+            return None if is_bound else line
+    return None
 
 
 def block(statements: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextManager[R]]:
@@ -64,20 +132,25 @@ def _refuse_early_exits(name: str) -> None:
     Raises:
         MachineError: there is one in a function in which the block is opened, be it by way of a helper.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        frame = frame.f_back
+    for frame in _texts():
         code = frame.f_code
-        if is_tool(code.co_filename):
-            if code.co_name in _READERS:
-                return
-            continue
         for number, word, called in _early_exits(code):
             raise MachineError(
                 f"`{word}` leaves a `{called or name}` before its end: the text is read once for all states, so "
                 "whatever stands behind it would be lost; say it with conditions",
                 Line(code.co_filename, number),
             )
+
+
+def _texts() -> Iterator[FrameType]:
+    """The functions of the text that is being read, from the innermost on."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if not is_tool(frame.f_code.co_filename):
+            yield frame
+        elif frame.f_code.co_name in _READERS:
+            return
 
 
 @cache

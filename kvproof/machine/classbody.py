@@ -151,6 +151,8 @@ class MachineType(type):
     def __setattr__(cls, name: str, value: object) -> None:
         """What a class says is said by its body; something new may be added until it is read."""
         cls._check_said(name, vars(cls).get(name) is value)
+        if _is_part(value) and _is_language(name):
+            raise MachineError(f"{name} is part of the language, and {cls.__name__} cannot have one of its own")
         if _is_part(value) and cls in _read:
             raise MachineError(f"{cls.__name__} has been read, and would not be read again for {name}: say it before")
         super().__setattr__(name, value)

@@ -80,11 +80,9 @@ def _quantify(quantifier: type[op.Quantified], kinds: tuple[type[Term], ...], bo
         )
     binders = tuple(variable(kind, name) for kind, name in zip(kinds, names, strict=True))
     rec = recorder()
-    with rec.quantified(binders):
+    with rec.quantified(binders) as block:
         inner = as_bool(body(*binders))
-        if rec.of_action:
-            rec.check(inner)
-    return rec.let(Bool(quantifier(binders, inner)))
+    return rec.let(Bool(quantifier(binders, inner)), block=block)
 
 
 def forall(*args: Any) -> Bool:

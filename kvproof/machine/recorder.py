@@ -73,8 +73,8 @@ class Recorder:
         """For variables and temporaries: the block outside of which they have no meaning."""
         self.unbound: dict[int, tuple[Term, int]] = {}
         """By identity: what was read inside a quantifier of an action, which is looked at there, and in which block."""
-        self.quantified_ones: dict[int, Term] = {}
-        """By identity: the quantified formulas of an action, in each of which all that is read was read there."""
+        self.blocks_of: dict[int, tuple[Term, int]] = {}
+        """By identity: the quantified formulas of an action, and in which block what each of them reads was read."""
         self.entries: list[str] = []
         """The states before the loops of an action, of which the facts of a loop may speak."""
 
@@ -96,12 +96,15 @@ class Recorder:
         """Put a statement in the place of the last one of the innermost open block."""
         self.blocks[-1][-1] = statement
 
-    def let(self, value: V) -> V:
-        """Bind a value that was read from the state, unless we are inside a quantifier or a property."""
+    def let(self, value: V, *, block: int | None = None) -> V:
+        """Bind a value that was read from the state, unless we are inside a quantifier or a property.
+
+        ``block``: of a quantified formula, the block of what it reads.
+        """
         if not self.of_action:
             return value
-        if isinstance(value.operation, op.Quantified):
-            self.quantified_ones[id(value)] = value
+        if block is not None:
+            self.blocks_of[id(value)] = value, block
         if self.depth:
             self.unbound[id(value)] = value, self.open[-1]
             return value
@@ -117,8 +120,6 @@ class Recorder:
         if not self.of_action:
             return value
         for one in walk(value):
-            if isinstance(one.operation, op.Quantified):
-                self.quantified_ones[id(one)] = one
             if isinstance(one.operation, op.Read):
                 self.unbound[id(one)] = one, self.open[-1]
         if self.depth:
@@ -139,39 +140,53 @@ class Recorder:
     def check(self, *terms: Term, line: Line | None = None) -> None:
         """Values that were read inside `when`, `each` or `loop` stay there, and so do their elements and indices."""
         for term in terms:
-            self._check(term, frozenset(), line, is_inside=False)
+            self._check(term, frozenset(), line, frozenset())
 
-    def _check(self, term: Term, bound: frozenset[int], line: Line | None, *, is_inside: bool) -> None:
-        """``bound``: what the quantifiers around the term bind; ``is_inside``: one of them was written in this text."""
+    def may_use(self, term: Term) -> bool:
+        """The term has a value where the text is now."""
+        below = [term]
+        while below:
+            one = below.pop().operation
+            if isinstance(one, op.Temporary | op.Variable):
+                if not self._is_open(one.number):
+                    return False
+            elif not isinstance(one, op.Quantified):
+                below += [part for part in one.values() if isinstance(part, Term)]
+        return True
+
+    def _check(self, term: Term, bound: frozenset[int], line: Line | None, inside: frozenset[int]) -> None:
+        """``bound``: what the quantifiers around the term bind; ``inside``: their blocks."""
         operation = term.operation
         if isinstance(operation, op.Temporary):
             self._check_home(term, operation.number, bound, "was read", line)
         elif isinstance(operation, op.Variable):
             self._check_home(term, operation.number, bound, "has its meaning", line)
         elif isinstance(operation, op.Forall | op.Exists):
-            is_inside = is_inside or id(term) in self.quantified_ones
-            self._check(operation.body, bound.union(map(number_of, operation.binders)), line, is_inside=is_inside)
+            if id(term) in self.blocks_of:
+                inside |= {self.blocks_of[id(term)][1]}
+            self._check(operation.body, bound.union(map(number_of, operation.binders)), line, inside)
         else:
-            if isinstance(operation, op.Read) and not is_inside:
-                self._check_read(term, operation, line)
+            if isinstance(operation, op.Read):
+                self._check_read(term, operation, line, inside)
             for part in parts(term):
-                self._check(part, bound, line, is_inside=is_inside)
+                self._check(part, bound, line, inside)
 
-    def _check_read(self, term: Term, read: op.Read, line: Line | None) -> None:
+    def _check_read(self, term: Term, read: op.Read, line: Line | None, inside: frozenset[int]) -> None:
         """A property looks at states that it is given; an action at nothing but what it has read where it stands."""
         if not self.of_action:
             self._check_view(term, read, line)
-        elif not self._is_read_here(term):
+        elif not self._is_read_here(term, inside):
             raise MachineError(f"{term!r} was read {ELSEWHERE}", line)
 
     def _check_view(self, term: Term, read: op.Read, line: Line | None) -> None:
         if read.view not in self.views:
             raise MachineError(f"{term!r} is read of a state that is not at hand here", line)
 
-    def _is_read_here(self, term: Term) -> bool:
+    def _is_read_here(self, term: Term, inside: frozenset[int]) -> bool:
         if id(term) in self.unbound:
-            return self.unbound[id(term)][1] in self.open
-        return self.outer is not None and (not self.outer.of_action or self.outer._is_read_here(term))
+            block = self.unbound[id(term)][1]
+            return block in inside or block in self.open
+        return self.outer is not None and (not self.outer.of_action or self.outer._is_read_here(term, inside))
 
     def _check_home(self, term: Term, number: int, bound: frozenset[int], comes: str, line: Line | None) -> None:
         if number not in bound and not self._is_open(number):
@@ -230,13 +245,13 @@ class Recorder:
             self.inside.pop()
 
     @contextmanager
-    def quantified(self, binders: Iterable[Term]) -> Iterator[None]:
-        """Inside a quantifier no value is bound: the formula is one value."""
+    def quantified(self, binders: Iterable[Term]) -> Iterator[int]:
+        """Inside a quantifier no value is bound: the formula is one value. Yields the number of its block."""
         self.depth += 1
         self.open.append(fresh())
         self.belongs_here(*binders)
         try:
-            yield
+            yield self.open[-1]
         finally:
             self.depth -= 1
             self.open.pop()

@@ -33,10 +33,15 @@ def does(code: CodeType, words: tuple[str, ...]) -> bool:
 
     This is asked before the source is: to parse a file takes longer than all that is looked for in it.
     """
-    wanted = {number for name, number in dis.opmap.items() if name.endswith(words)}
-    if not wanted.isdisjoint(code.co_code[::2]):
+    if not _numbers(words).isdisjoint(code.co_code[::2]):
         return True
     return any(does(inside, words) for inside in code.co_consts if isinstance(inside, CodeType))
+
+
+@cache
+def _numbers(words: tuple[str, ...]) -> frozenset[int]:
+    """The instructions that end with one of these words."""
+    return frozenset(number for name, number in dis.opmap.items() if name.endswith(words))
 
 
 def function_of(code: CodeType) -> ast.FunctionDef | None:

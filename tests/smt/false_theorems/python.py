@@ -31,6 +31,7 @@ from kvproof.machine import (
     invariant,
     none,
     optional,
+    otherwise,
     promise,
     step,
     steps,
@@ -488,6 +489,62 @@ def returns_from_a_block_that_is_ended_by_hand() -> type[Machine]:
             self.x.value = n
 
     return Early
+
+
+# -------------------------------------------------------------------------------- names that outlive a block
+
+
+@refused("found is bound inside a `when`")
+def a_name_that_is_bound_in_a_branch() -> type[Machine]:
+    class Bound(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            found = 0
+            with when(n > 3):
+                found = 1
+            self.x.value = found
+
+    return Bound
+
+
+@refused("found is bound inside a `otherwise`")
+def a_name_that_is_bound_in_both_branches() -> type[Machine]:
+    class Bound(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with when(n > 3):
+                found = 1
+            with otherwise():
+                found = 2
+            self.x.value = found
+
+    return Bound
+
+
+@refused("last is bound inside a `loop`")
+def a_name_that_goes_from_round_to_round() -> type[Machine]:
+    class Bound(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            last = 0
+            with self.loop(n):
+                self.x.value = last
+                last = 1
+
+    return Bound
+
+
+@refused("found is bound inside a `when`")
+def a_name_that_is_bound_in_the_block_of_a_helper() -> type[Machine]:
+    class Bound(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            found: Int | int = 0
+            with _above(n):
+                found = n
+            self.x.value = found
+
+    return Bound
 
 
 # -------------------------------------------------------------------------------- properties that nobody would read
