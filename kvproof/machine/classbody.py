@@ -29,6 +29,7 @@ __all__ = [
     "check_override",
     "check_said",
     "is_abstract",
+    "is_read",
     "mark",
     "mark_of",
     "note_read",
@@ -175,6 +176,11 @@ _read: WeakSet[type] = WeakSet()
 def note_read(machine: type) -> None:
     """The text of the machine, and so of all that it extends, is taken down: what would be added later is refused."""
     _read.update(base for base in machine.__mro__ if isinstance(base, MachineType))
+
+
+def is_read(base: type) -> bool:
+    """The class was part of a machine that was read: it was found to be in order then, and has not changed since."""
+    return base in _read
 
 
 def is_abstract(machine: type) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from .classbody import MachineType, check_said, mark_of
+from .classbody import MachineType, check_said, is_read, mark_of
 from .declarations import Declaration
 from .mistakes import Line, MachineError
 from .source import class_at
@@ -68,7 +68,7 @@ def _line_of(member: object) -> Line | None:
 
 def _check_class(base: type) -> None:
     """All that its body says is there, none of it decided by Python, and the second of one name replaces no first."""
-    if base.__module__ in sys.stdlib_module_names:
+    if base.__module__ in sys.stdlib_module_names or is_read(base):
         return
     functions = [m for m in vars(base).values() if isinstance(m, FunctionType)]
     own = [f.__code__ for f in functions if f.__qualname__.startswith(f"{base.__qualname__}.")]
