@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 from ..machine.execution import Goal
 from ..machine.formulas import land
@@ -89,6 +90,10 @@ PATIENCE = 6
 """They may take so many times as long as the ladder."""
 
 
+_digests: WeakKeyDictionary[Goal | Fact, str] = WeakKeyDictionary()
+"""Of what is said somewhere: what is known of any state is said at every place of a machine."""
+
+
 @dataclass
 class Decision:
     """What became of a goal. ``seconds`` is the time that this process computed for it."""
@@ -126,7 +131,8 @@ class Deciding:
     """How each goal was proved once, where that is known."""
     decisions: list[Decision] = field(init=False)
     slices: Slices = field(init=False)
-    _digests: dict[Goal | Fact, str] = field(init=False, default_factory=dict)
+    _proofs_of: dict[Fact, Decision] = field(init=False, default_factory=dict)
+    """By lemma that was shown: how it was proved."""
 
     def __post_init__(self, sketches: Sequence[Sketch | None]) -> None:
         """Begin with nothing decided."""
@@ -144,8 +150,10 @@ class Deciding:
         self._as_sketched()
         for _ in self.at_first():
             pass
+        left = self.decisions
         for attempt in ladder:
-            for decision in self.decisions:
+            left = [d for d in left if not d.is_proved]
+            for decision in left:
                 self._attempt([decision], attempt, self.seconds)
 
     def at_first(self, order: Callable[[Sequence[Decision]], float] = lambda _: 0) -> Iterator[list[Decision]]:
@@ -165,9 +173,9 @@ class Deciding:
 
     def _digest(self, said: Goal | Fact) -> str:
         """That of a goal or fact: many proofs need the same facts."""
-        known = self._digests.get(said)
+        known = _digests.get(said)
         if known is None:
-            known = self._digests[said] = digest_of(said.formula)
+            known = _digests[said] = digest_of(said.formula)
         return known
 
     def _recall(self, proofs: Proofs) -> None:
@@ -272,13 +280,15 @@ class Deciding:
     def _lemmas(self, goals: Sequence[Goal]) -> list[Fact]:
         """What was proved in the same context before."""
         context = goals[0].context
-        return [d.goal.lemma for d in self.decisions if d.is_proved and d.goal.context is context]
+        proved = {d.goal.lemma: d for d in self.decisions if d.is_proved and d.goal.context is context}
+        self._proofs_of |= proved
+        return [*proved]
 
     def _without_lemmas(self, core: Sequence[Fact]) -> list[Fact] | None:
         """What is needed, with what lemmas needed in their place."""
         needed: dict[int, Fact] = {}
         for fact in core:
-            decision = next((d for d in self.decisions if d.is_proved and d.goal.lemma is fact), None)
+            decision = self._proofs_of.get(fact)
             facts = [fact] if decision is None else decision.core
             if facts is None:
                 return None

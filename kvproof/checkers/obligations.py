@@ -14,20 +14,10 @@ from functools import partial
 from ..machine.execution import Goal, Run
 from ..machine.fitting import may_be_none, may_misfit
 from ..machine.formulas import Formula, limplies, lnot
-from ..machine.knowledge import (
-    Context,
-    Fact,
-    background,
-    counting,
-    invariants,
-    of_first_values,
-    of_parameters,
-    rested,
-    said_of_first_state,
-)
-from ..machine.knowledge import typing as types_of
+from ..machine.knowledge import Context, Fact, of_first_values, said_of_first_state
 from ..machine.mistakes import Line
 from ..machine.model import Model, Property
+from ..machine.progress import Beginning
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Term
 from ..machine.universe import Unbounded
@@ -41,7 +31,7 @@ __all__ = [
     "formulas_of",
     "initially",
     "of_action",
-    "of_every_state",
+    "problems_from",
     "problems_of",
 ]
 
@@ -84,15 +74,20 @@ def problems_of(model: Model, place: str, universe: Unbounded, *, rounds: int = 
     """What has to be proved of one action, of the first state, or of every state (`Run` has the options)."""
     if place == INITIALLY:
         return initially(model, universe)
+    return problems_from(Beginning(Symbolic(model, universe)), place, rounds=rounds, by_facts=by_facts)
+
+
+def problems_from(begun: Beginning, place: str, *, rounds: int = 3, by_facts: bool = False) -> Problems:
+    """The same of one action, or of every state; what is known of any state is there already."""
     if place == COROLLARIES:
-        return corollaries(model, universe)
-    return of_action(model, place, universe, rounds=rounds, by_facts=by_facts)
+        return corollaries(begun)
+    return of_action(begun, place, rounds=rounds, by_facts=by_facts)
 
 
-def of_action(model: Model, name: str, universe: Unbounded, *, rounds: int = 3, by_facts: bool = False) -> Problems:
+def of_action(begun: Beginning, name: str, *, rounds: int = 3, by_facts: bool = False) -> Problems:
     """What has to be proved of one action."""
-    symbolic = Symbolic(model, universe)
-    run = Run(symbolic, model.actions[name], rounds=rounds, by_facts=by_facts)
+    symbolic = begun.symbolic
+    run = Run(symbolic, symbolic.model.actions[name], rounds=rounds, by_facts=by_facts, begun=begun)
     goals = [*run.goals, *_between_rounds(run)]
     return Problems(symbolic, goals, run.before, run.args, run, run.untouched)
 
@@ -158,23 +153,10 @@ def _first_value_fits(symbolic: Symbolic, name: str, keys: tuple[Term, ...], val
     return universe.quantify("forall", mapping.kinds, fits)
 
 
-def of_every_state(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
-    """Everything that is known of a state between two actions."""
-    return [
-        *background(symbolic),
-        *of_parameters(symbolic),
-        *types_of(symbolic, state, ""),
-        *counting(symbolic, state, ""),
-        *invariants(symbolic, state, ""),
-        *(fact for _, fact in rested(symbolic, state, "")),
-    ]
-
-
-def corollaries(model: Model, universe: Unbounded) -> Problems:
+def corollaries(begun: Beginning) -> Problems:
     """The corollaries follow from the inductive invariants, and every property has a value wherever these hold."""
-    symbolic = Symbolic(model, universe)
-    state = symbolic.arbitrary()
-    known = of_every_state(symbolic, state)
+    symbolic, state, known = begun.symbolic, begun.state, begun.facts
+    model = symbolic.model
     context = Context(None, known)
     goals = [g for p in model.of_kind("invariant") if p.derived for g in _claims(symbolic, p, state, context)]
     # Values are asked for by themselves: that a corollary is proved says nothing of what it reads.

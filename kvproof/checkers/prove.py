@@ -20,19 +20,21 @@ import z3
 
 from ..machine import Machine, Model
 from ..machine.universe import Unbounded
+from .beginnings import Beginnings
 from .counterexample import Search
 from .deciding import Deciding, Decision
 from .heap import heap_at_rest
 from .hints import Hints
 from .leads import lead
-from .obligations import COROLLARIES, INITIALLY, problems_of
+from .obligations import COROLLARIES, INITIALLY, problems_from, problems_of
 from .processes import Each, each_here, each_in
 from .proofs import Proofs
-from .records import Obligation, Record
+from .records import Obligation, Record, Whole, whole_digest
 from .shown import Counterexample
 from .sketches import Sketch, Sketches
 from .sketching import sketched
 from .solvers import Solver, Verdict
+from .texts import Text
 from .vacuity import not_vacuous
 
 __all__ = ["How", "Obligation", "ProveReport", "prove", "prove_machines"]
@@ -97,7 +99,8 @@ class How:
     ``timeout`` bounds one obligation, in seconds of computing; ``proofs`` is what Z3 has proved before (none: what is
     proved now serves within this run only; so does what cvc5 proves). ``perturbed`` gives Z3 other random seeds and
     other numbers of terms, by which it breaks ties: no verdict may depend on them (`benchmarks/prove_stability.py`).
-    ``sketching``: sketches that are there are left aside, and new ones made (`sketches.py`).
+    ``sketching``: sketches that are there are left aside, and new ones made (`sketches.py`). ``text``: what machines
+    are made of, where that is known: one whose text is as it was need not be read (`texts.py`).
     """
 
     solver: Solver = "z3"
@@ -105,6 +108,7 @@ class How:
     proofs: Proofs | None = None
     perturbed: int = 0
     sketching: bool = False
+    text: Text | None = None
 
 
 def prove_machines(
@@ -131,9 +135,11 @@ def prove_machines(
         sketches = [Sketches() if how.sketching else Sketches.of(machine) for machine in machines]
         work = _Work([*machines], replace(how, proofs=proofs), kept is not None, only, sketches)
         with _hands(work, jobs, apart=apart) as each:
+            begun: dict[int, _Places | None] = {n: _unread(work, n) for n in range(len(machines))}
+            unknown = [number for number, known in begun.items() if known is None]
             # A single machine is read here: the processes that prove it are forked later, and have it.
-            read = each if len(machines) > 1 else each_here(work)
-            begun = dict(read(_begin, [(number,) for number in range(len(machines))]))
+            read = each if len(unknown) > 1 else each_here(work)
+            begun |= dict(read(_begin, [(number,) for number in unknown]))
             # A mistake in a machine's text is raised here, where it can be told.
             places = [begun[number] or _begun(work, number) for number in range(len(machines))]
             tasks = [(number, place) for number, of_machine in enumerate(places) for place in of_machine.left]
@@ -142,7 +148,10 @@ def prove_machines(
                 places[found.machine].take(found)
                 if on_progress is not None:
                     on_progress(done, total, f"{places[found.machine].report.machine}.{found.place}")
-    return [of_machine.whole() for of_machine in places]
+        reports = [of_machine.whole() for of_machine in places]
+        for number in unknown:
+            _keep_whole(work, number, places[number])
+    return reports
 
 
 def _hands(work: _Work, jobs: int | None, *, apart: bool) -> AbstractContextManager[Each]:
@@ -166,6 +175,8 @@ class _Work:
     sketches: list[Sketches]
     hints: Hints = field(default_factory=Hints)
     """What proofs needed so far, in this process."""
+    begun: Beginnings = field(default_factory=Beginnings)
+    """What they begin with, in this process."""
 
 
 @dataclass
@@ -190,7 +201,8 @@ class _Places:
     """As the machine's text has them."""
     left: list[str]
     """Those that nothing is known of; what takes longest comes first."""
-    came: set[str] = field(default_factory=set)
+    untouched: dict[str, list[str]] = field(default_factory=dict)
+    """By place of which something came: the invariants that were not touched."""
 
     def take(self, found: _Found) -> None:
         """Add what came of a place."""
@@ -200,14 +212,61 @@ class _Places:
         report.seconds += found.seconds
         report.recalled += found.recalled
         report.sketches |= {found.place: found.sketches} if found.sketches else {}
-        self.came.add(found.place)
+        self.untouched[found.place] = found.untouched
 
     def whole(self) -> ProveReport:
         """The report, once everything came."""
-        lost = [_not_asked(place, place, "", "", "") for place in self.order if place not in self.came]
+        lost = [_not_asked(place, place, "", "", "") for place in self.order if place not in self.untouched]
         self.report.obligations += lost
         self.report.obligations.sort(key=lambda o: self.order.index(o.action))
         return self.report
+
+
+def _kept_whole(work: _Work, number: int) -> str | None:
+    """Under which digest all that is proved of this machine is kept; None: it is not."""
+    how = work.how
+    if how.proofs is None or how.text is None or not work.is_on_record or work.only is not None:
+        return None
+    text = how.text.of(work.machines[number])
+    return None if text is None else whole_digest(text, how.solver)
+
+
+def _unread(work: _Work, number: int) -> _Places | None:
+    """What is known of a machine that need not be read; None: nothing."""
+    digest = _kept_whole(work, number)
+    known = None if digest is None or work.how.proofs is None else work.how.proofs.place(digest, Whole)
+    if known is None:
+        return None
+    report = ProveReport(
+        known.machine,
+        actions=known.actions,
+        properties=known.properties,
+        left_to_exploration=known.left_to_exploration,
+    )
+    places = _Places(report, [*known.places], [])
+    for place in places.order:
+        proved = known.at(place)
+        if proved is None:
+            places.left.append(place)
+        else:
+            places.take(_Found(number, place, *proved, recalled=len(proved[0])))
+    return places
+
+
+def _keep_whole(work: _Work, number: int, of_machine: _Places) -> None:
+    """Keep what was proved of a machine, if all of it was."""
+    digest, report = _kept_whole(work, number), of_machine.report
+    if digest is None or work.how.proofs is None or not report.holds:
+        return
+    places = {
+        place: (
+            [(o.goal, o.rule, o.line, o.prop) for o in report.obligations if o.action == place],
+            of_machine.untouched[place],
+        )
+        for place in of_machine.order
+    }
+    kept = Whole(report.machine, report.actions, report.properties, report.left_to_exploration, places)
+    work.how.proofs.keep_place(digest, kept)
 
 
 def _begin(work: _Work, number: int) -> tuple[int, _Places | None]:
@@ -283,14 +342,18 @@ def _asked(model: Model, number: int, place: str, work: _Work) -> _Found:
     how = work.how
     z3.z3.Z3_DEBUG = False  # the Python layer's own type checks; the encoder's types make them superfluous
     ballast = [z3.Int(f"ballast {i}") for i in range(how.perturbed * 997 % 10_007)]
-    problems = problems_of(model, place, Unbounded(model))
+    begun = work.begun
+    if place == INITIALLY:
+        problems = problems_of(model, place, Unbounded(model))
+    else:
+        problems = problems_from(begun.unbounded(model), place)
     sketches = [*work.sketches[number].at(place, problems.goals)]
     deciding = Deciding(problems, how.solver, how.timeout, how.proofs, work.hints, how.perturbed, sketches)
     deciding.decide()
     obligations = _judged(model, place, deciding)
     deciding.keep()
     del ballast
-    for finding in not_vacuous(model, place, how.timeout, how.solver, how.proofs):
+    for finding in not_vacuous(model, place, how.timeout, how.solver, how.proofs, begun):
         line = str(model.actions[place].line) if place in model.actions else ""
         obligations.append(
             Obligation(place, finding.goal, "", finding.verdict, finding.seconds, line, note=finding.note)

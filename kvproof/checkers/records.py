@@ -16,7 +16,7 @@ from .proofs import SAMPLE, Proofs, place_digest
 from .shown import Counterexample
 from .solvers import Verdict
 
-__all__ = ["Obligation", "Record"]
+__all__ = ["Obligation", "Record", "Whole", "whole_digest"]
 
 
 @dataclass
@@ -90,6 +90,32 @@ class Record:
 
     def _line(self, number: int) -> str:
         return self.lines[number] if number < len(self.lines) else "?"
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """What was proved of a whole machine: its name, and how many actions and properties it has."""
+
+    machine: str
+    actions: int
+    properties: int
+    left_to_exploration: int
+    places: dict[str, tuple[list[tuple[str, str, str, str]], list[str]]]
+    """By place, in the order of the machine's text: of each obligation the goal, rule, line and property; and the
+    invariants that were not touched there."""
+
+    def at(self, place: str) -> tuple[list[Obligation], list[str]] | None:
+        """What was proved at a place; None: it is to be asked again."""
+        obligations, untouched = self.places[place]
+        if random.random() < SAMPLE:
+            return None
+        return [
+            Obligation(place, goal, rule, "proved", 0.0, line, prop=p) for goal, rule, line, p in obligations
+        ], untouched
+
+
+def whole_digest(text: str, solver: str) -> str:
+    """Under which a whole machine is kept that is told from all others by this."""
+    return place_digest([], "whole", text, solver)
 
 
 _PLACE = re.compile(r"[^\s:@]+\.py:\d+")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence, Set
+from functools import cache
 
 from ..machine.execution import Goal
 from ..machine.knowledge import Fact
@@ -117,6 +118,7 @@ class Slices:
         return [f for f in known if f.about & names or f.symbols <= near or (f.subjects and f.subjects <= near)]
 
 
+@cache
 def without_lines(text: str) -> str:
     """A name without the lines of files, which change with every edit."""
     return _LINE.sub("", text)

@@ -23,14 +23,17 @@ from ..machine.execution import Run
 from ..machine.formulas import Formula, land, leq, lnot, lor
 from ..machine.knowledge import of_first_state
 from ..machine.mistakes import Line
-from ..machine.model import CountOf, Promised
+from ..machine.model import CountOf, Promised, Property
+from ..machine.progress import Beginning
 from ..machine.reading import possible_when
+from ..machine.reads import reads_of
 from ..machine.scope import Scope
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import TRUE, Term, name_of, number_of
 from ..machine.traversal import substituted
 from ..machine.universe import Finite, Unbounded
-from .obligations import COROLLARIES, INITIALLY, formulas_of, of_every_state
+from .beginnings import Beginnings
+from .obligations import COROLLARIES, INITIALLY, formulas_of
 from .proofs import SAMPLE, Proofs, digest_of
 from .solvers import Question, Solver, Verdict, Way, answer_of_cvc5, ask, ask_cvc5
 
@@ -51,18 +54,24 @@ class VacuityCheck:
 
 
 def not_vacuous(
-    model: Model, place: str, seconds: float, solver: Solver = "z3", proofs: Proofs | None = None
+    model: Model,
+    place: str,
+    seconds: float,
+    solver: Solver = "z3",
+    proofs: Proofs | None = None,
+    begun: Beginnings | None = None,
 ) -> Iterator[VacuityCheck]:
     """What has to be answered of an action, or of the first state.
 
-    ``seconds`` of computing for each question; ``proofs``: what was proved before.
+    ``seconds`` of computing for each question; ``proofs``: what was proved before; ``begun``: what was built before.
     """
+    begun = begun or Beginnings()
     if place == INITIALLY:
         yield _first_state_exists(model, seconds, solver)
     elif place in model.actions:
-        yield from _is_possible(model, place, seconds, solver)
+        yield from _is_possible(model, place, seconds, solver, begun)
         if model.counts:
-            yield _counts_agree(model, place, seconds, solver, proofs)
+            yield _counts_agree(model, place, seconds, solver, proofs, begun)
     elif place == COROLLARIES:
         for promised in model.promises.values():
             yield from _is_about_something(model, promised, seconds, solver)
@@ -147,15 +156,16 @@ def _contradict(known: list[Formula], seconds: float, solver: Solver) -> bool:
     return any(ask(question, Way(depth=d, seed=d), seconds=seconds) is not None for d in (2, 4))
 
 
-def _is_possible(model: Model, place: str, seconds: float, solver: Solver) -> Iterator[VacuityCheck]:
+def _is_possible(model: Model, place: str, seconds: float, solver: Solver, begun: Beginnings) -> Iterator[VacuityCheck]:
     """The action is possible under the invariants, and some end satisfies them."""
     clock = _Clock(seconds, solver)
     possible, consistent = z3.unknown, z3.unknown
     for rounds, sizes in _scopes(model):
-        symbolic = Symbolic(model, Finite(model, sizes))
-        run = Run(symbolic, model.actions[place], rounds=rounds, judged=False)
+        beginning = begun.finite(model, sizes)
+        symbolic = beginning.symbolic
+        run = Run(symbolic, model.actions[place], rounds=rounds, judged=False, begun=beginning)
         # Mostly a small scope has a whole step, and then both are answered at once.
-        ends = [symbolic.universally(p, run.now) for p in model.inductive]
+        ends = [symbolic.universally(p, run.now) for p in model.inductive if not _is_known(p, run)]
         consistent = clock.check([*formulas_of(symbolic, run.context.all_facts()), *ends])
         if consistent == z3.sat:
             possible = z3.sat
@@ -175,6 +185,12 @@ def _is_possible(model: Model, place: str, seconds: float, solver: Solver) -> It
         line = model.actions[place].line
         note = f"no end of {place} (line {line}) was found in which all invariants hold: up to {SIZES[-1]} of each sort"
         yield VacuityCheck(goal, "unknown", clock.spent / 2, note)
+
+
+def _is_known(prop: Property, run: Run) -> bool:
+    """Nothing that the invariant speaks of was written: it says what is known of the state before."""
+    states = run.now.functions, run.before.functions
+    return all(n in run.symbolic.params or states[0][n] is states[1][n] for n in reads_of(prop.formula).names)
 
 
 def _impossible(model: Model, place: str, clock: _Clock) -> VacuityCheck:
@@ -233,10 +249,10 @@ def _reachable(
     """A state in which the invariants hold, and this."""
 
     def formulas(universe: Unbounded) -> list[Formula]:
-        symbolic = Symbolic(model, universe)
-        state = symbolic.arbitrary()
-        said = wanted(symbolic, state)
-        return [*formulas_of(symbolic, of_every_state(symbolic, state)), said]
+        begun = Beginning(Symbolic(model, universe))
+        symbolic = begun.symbolic
+        said = wanted(symbolic, begun.state)
+        return [*formulas_of(symbolic, begun.facts), said]
 
     for _, sizes in _scopes(model):
         if clock.check(formulas(Finite(model, sizes))) == z3.sat:
@@ -251,12 +267,14 @@ def _reachable(
     return VacuityCheck(goal, "unknown", clock.spent, note)
 
 
-def _counts_agree(model: Model, place: str, seconds: float, solver: Solver, proofs: Proofs | None) -> VacuityCheck:
+def _counts_agree(
+    model: Model, place: str, seconds: float, solver: Solver, proofs: Proofs | None, begun: Beginnings
+) -> VacuityCheck:
     """In a small scope: counts carried by their law equal the sums, before and after."""
     clock = _Clock(seconds, solver)
-    universe = Finite(model, dict.fromkeys(Scope.roots(model), 2), counts_by_law=True)
-    symbolic = Symbolic(model, universe)
-    run = Run(symbolic, model.actions[place], rounds=1, judged=False, assumed=False)
+    beginning = begun.finite(model, dict.fromkeys(Scope.roots(model), 2), counts_by_law=True)
+    symbolic = beginning.symbolic
+    run = Run(symbolic, model.actions[place], rounds=1, judged=False, assumed=False, begun=beginning)
     facts, counts = run.context.all_facts(), list(model.counts.values())
     touched = [c for c in counts if c.name not in run.unknown_counts and _is_touched(c, run)]
     read = frozenset().union(*[run.now.functions[f].symbols for c in touched for f in _read_by(c, run)])

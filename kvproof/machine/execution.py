@@ -17,7 +17,7 @@ from .knowledge import Context, Fact, bounded, rested
 from .mistakes import MachineError
 from .model import RESULT, Action, Property, written
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Require, Statement, When, statements, terms
-from .progress import Goal, constant
+from .progress import Beginning, Goal, constant
 from .symbolic import Snapshot, Symbolic
 from .terms import Index, Int, Term, name_of, number_of
 from .traversal import numbers, walk
@@ -66,7 +66,8 @@ class Run(Writes):
     the invariants; ``by_facts``: loops are replaced by what is known of them in a finite universe too.
 
     ``beside``: a run of as many loops, in whose states and with whose arguments this one starts, at first and in each
-    loop; ``required`` and ``points`` are what the two can be compared by.
+    loop; ``required`` and ``points`` are what the two can be compared by. ``begun``: what runs of this machine begin
+    with, made with the same ``symbolic`` and ``assumed``; none: it is made here.
     """
 
     def __init__(
@@ -79,8 +80,9 @@ class Run(Writes):
         assumed: bool = True,
         by_facts: bool = False,
         beside: Run | None = None,
+        begun: Beginning | None = None,
     ) -> None:
-        super().__init__(symbolic, action, judged=judged, assumed=assumed, beside=beside)
+        super().__init__(symbolic, action, judged=judged, assumed=assumed, beside=beside, begun=begun)
         self.rounds, self.beside = rounds, beside
         self.by_facts = by_facts or not symbolic.universe.is_finite
         self.passed: list[tuple[str, Snapshot, Snapshot]] = []

@@ -16,7 +16,43 @@ from .symbolic import Snapshot, Symbolic
 from .terms import Term, name_of, number_of
 from .wellformed import WellFormed
 
-__all__ = ["Goal", "Progress", "constant"]
+__all__ = ["Beginning", "Goal", "Progress", "constant"]
+
+
+class Beginning:
+    """Any state of a machine, and what is known of it: with this the run of every action begins.
+
+    One of them serves many runs of a machine's actions in one universe, one after the other, so that what is known of
+    the state is built once. ``assumed=False``: of the state nothing is known but types.
+    """
+
+    def __init__(self, symbolic: Symbolic, *, assumed: bool = True) -> None:
+        self.symbolic, self.assumed = symbolic, assumed
+        self.state = state = symbolic.arbitrary()
+        self.facts = [
+            *background(symbolic),
+            *of_parameters(symbolic),
+            *_known_of(symbolic, state, "", assumed=assumed),
+            *(fact for _, fact in rested(symbolic, state, "")),
+        ]
+        self._names, self._subjects = symbolic.universe.names(), frozenset(symbolic.subjects)
+        self._ends = {symbolic.end_name(state, queue, op) for queue in symbolic.model.queues for op in ("head", "tail")}
+
+    def again(self) -> Beginning:
+        """The same, for one more run: the one before is over, and names that it had are given again."""
+        self.symbolic.universe.give_again(self._names)
+        self.symbolic.subjects = set(self._subjects)
+        self.symbolic.forget_ends(but=self._ends)
+        return self
+
+
+def _known_of(symbolic: Symbolic, state: Snapshot, moment: str, *, assumed: bool) -> list[Fact]:
+    """What is known of any state of the machine."""
+    facts = typing(symbolic, state, moment)
+    if assumed:
+        facts += counting(symbolic, state, moment)
+        facts += invariants(symbolic, state, moment)
+    return facts
 
 
 @dataclass(eq=False)
@@ -60,11 +96,15 @@ class Progress:
         judged: bool = True,
         assumed: bool = True,
         beside: Progress | None = None,
+        begun: Beginning | None = None,
     ) -> None:
         self.symbolic, self.action = symbolic, action
         self.judged, self.assumed = judged, assumed
         self.universe, self.model = symbolic.universe, symbolic.model
-        self.before: Snapshot = symbolic.arbitrary() if beside is None else beside.before
+        if begun is None:
+            begun = Beginning(symbolic, assumed=assumed) if beside is None else beside.begun
+        self.begun: Beginning = begun
+        self.before: Snapshot = begun.state
         self.now = self.before.copy()
         self.start = self.before
         """The last state of which the invariants are known: the first one, or that at the start of a round."""
@@ -90,11 +130,7 @@ class Progress:
     # ------------------------------------------------------------------------------------------- knowledge and goals
 
     def _known_at_first(self) -> list[Fact]:
-        symbolic, facts = self.symbolic, []
-        facts += background(symbolic)
-        facts += of_parameters(symbolic)
-        facts += self._known_of(self.before, "")
-        facts += [fact for _, fact in rested(symbolic, self.before, "")]
+        facts = [*self.begun.facts]
         for p, a in zip(self.action.params, self.args, strict=True):
             inside = self.universe.is_element(type(p), a)
             facts.append(Fact.of(f"type of {name_of(p)}", constant(a), inside))
@@ -102,11 +138,7 @@ class Progress:
 
     def _known_of(self, state: Snapshot, moment: str) -> list[Fact]:
         """What is known of any state of the machine."""
-        facts = typing(self.symbolic, state, moment)
-        if self.assumed:
-            facts += counting(self.symbolic, state, moment)
-            facts += invariants(self.symbolic, state, moment)
-        return facts
+        return _known_of(self.symbolic, state, moment, assumed=self.assumed)
 
     def _goal(
         self,

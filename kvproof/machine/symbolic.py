@@ -9,7 +9,7 @@ no arrays. What is known of states stands in `knowledge.py`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import z3
@@ -172,6 +172,12 @@ class Symbolic:
 
         self.ends[called] = lambda: u.quantify("forall", (*queue.kinds, queue.of), extreme)
         return end
+
+    def forget_ends(self, but: Collection[str]) -> None:
+        """Forget the heads and tails of queues in all states, but those of these names."""
+        for known in (self.ends, self._end_functions):
+            for name in known.keys() - but:
+                del known[name]
 
     def known_of_ends(self) -> list[Formula]:
         """What is known of all heads and tails that formulas spoke of so far."""

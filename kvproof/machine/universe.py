@@ -52,6 +52,14 @@ class Unbounded:
         self._names[root] += 1
         return f"{root}!{number}"
 
+    def names(self) -> Counter[str]:
+        """So many names were given of each root."""
+        return self._names.copy()
+
+    def give_again(self, names: Counter[str]) -> None:
+        """Give once more the names that were given since these: to something that stands beside none of that."""
+        self._names = names.copy()
+
     def sort(self, kind: type[Term]) -> z3.SortRef:
         """The Z3 sort of values of this type."""
         known = self._sorts.get(kind)
@@ -139,8 +147,7 @@ class Unbounded:
 
         def apply(*keys: Formula) -> Formula:
             application = declared(*keys)
-            if self._depth:
-                self._note(application, keys)
+            self._note(application, keys)
             return application
 
         return Function(name, symbols, apply, self._log)
@@ -150,7 +157,10 @@ class Unbounded:
         return Function(self.name(root), symbols, body, self._log)
 
     def _note(self, application: z3.ExprRef, keys: Sequence[Formula]) -> None:
-        """Remember which binders an application names, and that it occurs in the quantifiers that are being built."""
+        """Remember which binders an application names, and that it occurs in the quantifiers that are being built.
+
+        Also where none is being built: what becomes a pattern must not depend on what was built before.
+        """
         named: frozenset[int] = frozenset()
         for key in keys:
             if isinstance(key, bool):
@@ -162,7 +172,8 @@ class Unbounded:
                 continue
             named |= known[1]
         self._binders_in[address(application)] = application, named
-        self._log.append(application)
+        if self._depth:
+            self._log.append(application)
 
     def quantify(
         self, op: str, kinds: Sequence[type[Term]], body: Callable[..., Formula], *, of_values: bool = False

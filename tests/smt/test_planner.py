@@ -8,7 +8,7 @@ import re
 import pytest
 
 from kvproof.checkers.counterexample import Search
-from kvproof.checkers.obligations import of_action
+from kvproof.checkers.obligations import problems_of
 from kvproof.checkers.prove import prove
 from kvproof.checkers.shown import Counterexample
 from kvproof.machine import Machine, Model
@@ -54,7 +54,7 @@ def are_legal(shown: Counterexample) -> bool:
 
 def smallest(machine: type[Machine], action: str, prop: str) -> Counterexample:
     model = Model.of(machine)
-    goals = [g.name for g in of_action(model, action, Unbounded(model)).goals if g.name.startswith(prop)]
+    goals = [g.name for g in problems_of(model, action, Unbounded(model)).goals if g.name.startswith(prop)]
     search = Search(model, action, seconds=10.0)
     found = next((step for goal in goals if (step := search.find(goal))), None)
     assert found is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -281,12 +282,13 @@ def test_a_count_that_is_not_carried_by_its_law_is_noticed(
 
 
 def test_what_is_promised_and_not_asked_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(model: Model, place: str, universe: Unbounded) -> Problems:
-        problems = problems_of(model, place, universe)
+    def forgetful(made: Callable[..., Problems], *of: Any) -> Problems:
+        problems = made(*of)
         problems.goals[:] = [g for g in problems.goals if g.prop is None]
         return problems
 
-    monkeypatch.setattr(prove_module, "problems_of", forgetful)
+    for name in ("problems_of", "problems_from"):
+        monkeypatch.setattr(prove_module, name, partial(forgetful, getattr(prove_module, name)))
     report = prove(Shelf, jobs=1)
     forgotten = {(o.action, o.goal, o.verdict) for o in report.obligations if "it was not asked" in o.note}
     assert forgotten == {(place, "no_more_is_open_than_may_be", "unknown") for place in (INITIALLY, "open")}

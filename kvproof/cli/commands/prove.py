@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ...checkers.prove import ProveReport
     from ...checkers.records import Obligation
     from ...checkers.solvers import Verdict
+    from ...checkers.texts import Text
+    from ...machine import Machine
 
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Believe nothing that an earlier run has proved.")]
 
@@ -84,22 +86,30 @@ def prove_all(
     """
     if solver == "cvc5" and importlib.util.find_spec("cvc5") is None:
         raise UsageError("cvc5 is not installed; install it with pip install 'kvproof[cvc5]'")
-    from ...harness.machines import find_machines
-
-    machines = find_machines(names)
+    machines, text = _machines(names)
     from ...checkers.proofs import Proofs, StoreError
     from ...checkers.prove import How, prove_machines
     from ...checkers.sketches import SketchError
 
     try:
         store = None if fresh or solver != "z3" else Proofs(_store())
-        how = How(solver, timeout, store, sketching=sketching)
+        how = How(solver, timeout, store, sketching=sketching, text=text)
         with output.progress("proving") as advance:
             return prove_machines(machines, how, jobs=jobs, apart=True, on_progress=advance)
     except StoreError as error:
         raise UsageError(f"{error}; or ask everything anew with --fresh") from error
     except SketchError as error:
         raise UsageError(str(error)) from error
+
+
+def _machines(names: list[str]) -> "tuple[list[type[Machine]], Text]":
+    """The machines of these names, and the text that those of the specification are made of."""
+    from ...checkers.texts import imported_text
+
+    with imported_text("kvproof.spec", "kvproof.machine") as text:
+        from ...harness.machines import find_machines
+
+        return find_machines(names), text
 
 
 def _write_sketches(output: Output, names: list[str], reports: "list[ProveReport]") -> None:

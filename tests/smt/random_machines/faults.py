@@ -201,7 +201,7 @@ def corollaries_are_known() -> Iterator[None]:
         every = symbolic.model.of_kind("invariant")
         return [f for prop in every for f in knowledge._claims(symbolic, prop, state, moment)]
 
-    with patch.object(progress, "invariants", everything), patch.object(obligations, "invariants", everything):
+    with patch.object(progress, "invariants", everything):
         yield
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import z3
 
+from kvproof.checkers.beginnings import Beginnings
 from kvproof.checkers.deciding import LADDER, Attempt, Deciding
-from kvproof.checkers.obligations import COROLLARIES, INITIALLY, problems_of
+from kvproof.checkers.obligations import COROLLARIES, INITIALLY, problems_from, problems_of
 from kvproof.checkers.proofs import Proofs
 from kvproof.checkers.slices import EVERYTHING
 from kvproof.checkers.solvers import Way
@@ -60,18 +61,24 @@ def open_goals(
     ``proofs`` is a store of what was proved before, of this machine or of another.
     """
     z3.z3.Z3_DEBUG = False
-    model, lost = Model.of(machine), set[str]()
+    model, lost, begun = Model.of(machine), set[str](), Beginnings()
     for place in (INITIALLY, *model.actions, COROLLARIES):
         if places is None or place in places:
-            opened = [*_open_at(model, place, props, lost, proofs)]
+            opened = [*_open_at(model, place, begun, props, lost, proofs)]
             lost |= {o.prop for o in opened if o.prop}
             yield from opened
 
 
 def _open_at(
-    model: Model, place: str, props: Collection[str] | None, lost: Collection[str], proofs: Proofs | None
+    model: Model,
+    place: str,
+    begun: Beginnings,
+    props: Collection[str] | None,
+    lost: Collection[str],
+    proofs: Proofs | None,
 ) -> Iterator[Open]:
-    problems = problems_of(model, place, Unbounded(model))
+    at_first = place == INITIALLY
+    problems = problems_of(model, place, Unbounded(model)) if at_first else problems_from(begun.unbounded(model), place)
     named = [(g, "" if g.prop is None else g.prop.name) for g in problems.goals]
     problems.goals[:] = [g for g, name in named if name not in lost and (props is None or name in props)]
     deciding = Deciding(problems, "z3", SECONDS, proofs)
