@@ -74,6 +74,11 @@ class OffloadInvariants(OffloadActions, abstract=True):
             implies(self.source[c] == b, (b != self.null.value) & (self.origin[b] == none) & ~self.computing[b]),
         )
 
+    @invariant("O2, P12")
+    def what_is_stored_was_reported(self, c: HostBlock, h: Hash) -> Bool:
+        """Listeners have heard of its hash, of the device, before a store of it begins."""
+        return implies(self.named[c] == h, self.reported[h])
+
     @invariant("O3")
     def a_block_is_stored_once_at_a_time(self, c: HostBlock, d: HostBlock) -> Bool:
         """At most one store in flight for a device block and a hash."""

@@ -138,8 +138,10 @@ class Reports(Offload):
     def a_number_is_of_one_transfer(self, t: Number, c: HostBlock, b: Block) -> Bool:
         """The one for which it was given, as long as that is in flight."""
         return all_of(
-            implies(self.store_number[c] == t, (self.store_to[t] == c) & (self.source[c] != none)),
-            implies(self.load_number[b] == t, (self.load_to[t] == b) & (self.origin[b] != none)),
+            implies(self.store_number[c] == t, self.store_to[t] == c),
+            implies(self.load_number[b] == t, self.load_to[t] == b),
+            implies(self.store_number[c] != none, self.source[c] != none),
+            implies(self.load_number[b] != none, self.origin[b] != none),
             (self.store_to[t] == none) | (self.load_to[t] == none),
         )
 
@@ -200,15 +202,19 @@ class Reports(Offload):
 
     @step("O2, O7, O9", of="hear_store")
     def a_store_is_heard_as_it_is_reported(
-        self, before: Self, t: Number, w: Worker, ok: Bool, result: Bool, c: HostBlock, v: Worker, g: Hash
+        self, before: Self, t: Number, w: Worker, ok: Bool, result: Bool, c: HostBlock, v: Worker, g: Hash, s: Slot
     ) -> Bool:
-        """It ends with the last part, and can be found if all were good; no other changes."""
+        """It ends with the last part, and can be found if all were good; until then what was copied stays so.
+
+        No other changes.
+        """
         is_it = result & (before.store_to[t] == c)
         ends = before._ends_store(c, w)
         is_new = all_of(is_it, ends, ok & ~before.store_failed[c], before.named[c] == g)
         goes_on = all_of(
             (self.source[c] == before.source[c]) & (self.named[c] == before.named[c]),
             iff(self.store_failed[c], before.store_failed[c] | ~ok),
+            iff(self.stored_slot[c, s], before.stored_slot[c, s]),
         )
         return all_of(
             implies(~is_it, self._store_is_as_it_was(before, c)),
@@ -219,13 +225,14 @@ class Reports(Offload):
 
     @step("O2, O7", of="hear_load")
     def a_load_is_heard_as_it_is_reported(
-        self, before: Self, t: Number, w: Worker, ok: Bool, result: Bool, b: Block, v: Worker
+        self, before: Self, t: Number, w: Worker, ok: Bool, result: Bool, b: Block, v: Worker, s: Slot
     ) -> Bool:
-        """It ends with the last part, if all were good; no other changes."""
+        """It ends with the last part, if all were good; until then what was brought stays so. No other changes."""
         is_it = result & (before.load_to[t] == b)
         goes_on = all_of(
             (self.origin[b] == before.origin[b]) & (self.wanted[b] == before.wanted[b]),
             iff(self.load_failed[b], before.load_failed[b] | ~ok),
+            iff(self.loaded_slot[b, s], before.loaded_slot[b, s]),
         )
         return all_of(
             implies(~is_it, self._load_is_as_it_was(before, b)),
@@ -284,15 +291,17 @@ class Reports(Offload):
 
     @step("O7", unless="send_store")
     def a_store_keeps_its_number_to_its_end(self, before: Self, c: HostBlock) -> Bool:
-        """As long as it is in flight."""
+        """As long as it is in flight; one that begins has none before it is sent."""
         stays = (before.source[c] != none) & (self.source[c] != none)
-        return implies(stays, self.store_number[c] == before.store_number[c])
+        number, was = self.store_number[c], before.store_number[c]
+        return implies(stays, number == was) & implies(~stays, number == none)
 
     @step("O7", unless="send_load")
     def a_load_keeps_its_number_to_its_end(self, before: Self, b: Block) -> Bool:
-        """As long as it is in flight."""
+        """As long as it is in flight; one that begins has none before it is sent."""
         stays = (before.origin[b] != none) & (self.origin[b] != none)
-        return implies(stays, self.load_number[b] == before.load_number[b])
+        number, was = self.load_number[b], before.load_number[b]
+        return implies(stays, number == was) & implies(~stays, number == none)
 
     # -------------------------------------------------------------------------------- what O says of its own actions
 
@@ -300,11 +309,6 @@ class Reports(Offload):
     def stores_go_on(self, before: Self, c: HostBlock) -> Bool:
         """As in O."""
         return super().stores_go_on(before, c)
-
-    @step("P12", unless=("register", "report_store", "hear_store"))
-    def nothing_else_is_reported(self, before: Self, h: Hash) -> Bool:
-        """As in O."""
-        return super().nothing_else_is_reported(before, h)
 
     @step("O2, O8", unless=("load", "copy_in", "report_load", "fail_load", "fail_abandoned_load", "hear_load"))
     def loads_go_on(self, before: Self, b: Block) -> Bool:
@@ -316,10 +320,33 @@ class Reports(Offload):
         """As in O."""
         return super().a_transfer_ends_once(before)
 
-    @step("O2, P10", of=("report_store", "report_load", "fail_abandoned_load", "hear_store", "hear_load"))
+    @step("O2, P10", of=("report_store", "report_load", "fail_load", "fail_abandoned_load", "hear_store", "hear_load"))
     def a_block_that_a_transfer_held_goes_where_the_dialect_says(self, before: Self, b: Block, c: Block) -> Bool:
         """As in O."""
         return super().a_block_that_a_transfer_held_goes_where_the_dialect_says(before, b, c)
+
+    @step(
+        "O7, O8",
+        of=(
+            "process",
+            "offer",
+            "scan",
+            "look",
+            "unpin",
+            "copy_out",
+            "report_store",
+            "copy_in",
+            "report_load",
+            "fail_abandoned_load",
+            "send_store",
+            "send_load",
+            "hear_store",
+            "hear_load",
+        ),
+    )
+    def transfers_leave_tables_alone(self, before: Self, r: Request, i: Position) -> Bool:
+        """As in O; nor does it matter to them what is sent and heard."""
+        return super().transfers_leave_tables_alone(before, r, i)
 
     @step("O1, P5", unless=("offer", "scan", "report_store", "reset", "hear_store"))
     def what_is_found_on_the_host_stays(self, before: Self, c: HostBlock, h: Hash) -> Bool:

@@ -39,11 +39,6 @@ class OffloadSteps(OffloadActions, abstract=True):
         """As in P; nor is a block relied on before its load has ended."""
         return super().nothing_is_known_of_what_is_taken(before, r, i, s)
 
-    @step("P12", unless=("register", "report_store"))
-    def nothing_else_is_reported(self, before: Self, h: Hash) -> Bool:
-        """As in P; a store that ends well reports its hash, of the host."""
-        return super().nothing_else_is_reported(before, h)
-
     @step("P6", unless=("write", "process"))
     def nothing_else_is_computed(self, before: Self, b: Block) -> Bool:
         """Steps begin with what they write, and end when they are processed."""
@@ -187,9 +182,12 @@ class OffloadSteps(OffloadActions, abstract=True):
         """As the blocks of a table do."""
         return self._unpinned_in_order(before, r)(i, j, c, d)
 
-    @step("O2, P10", of=("report_store", "report_load", "fail_abandoned_load"))
+    @step("O2, P10", of=("report_store", "report_load", "fail_load", "fail_abandoned_load"))
     def a_block_that_a_transfer_held_goes_where_the_dialect_says(self, before: Self, b: Block, c: Block) -> Bool:
-        """When nobody else holds it: to the tail; in the dialect `split`, without a hash, to the head."""
+        """When nobody else holds it: to the tail; in the dialect `split`, without a hash, to the head.
+
+        Where a load failed, so do those that its table gives back.
+        """
         is_new = self.free.has(b) & ~before.free.has(b)
         to_the_head = self._belongs_to_the_head(b)
         return implies(is_new & before.free.has(c), iff(self.free.before(b, c), to_the_head))

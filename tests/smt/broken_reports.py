@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvproof.machine import Bool, Machine, all_of, none, when
 from kvproof.spec.offload import HostBlock, Worker
 from kvproof.spec.offload.reports import Number, Reports
-from kvproof.spec.pool import Block
+from kvproof.spec.pool import Block, Position, Request, Slot
 
 
 class HearsByBlock(Reports):
@@ -75,6 +75,31 @@ class HearsNobody(Reports):
         return all_of(self.load_to[t] == none)
 
 
+class ForgetsWhatWasCopied(Reports):
+    """When one worker is heard, nothing is known any more of what the others have copied."""
+
+    def hear_store(self, t: Number, w: Worker, ok: Bool) -> Bool:
+        """A worker says that it is done with a store."""
+        counts = super().hear_store(t, w, ok)
+        c = self.store_to[t]
+        with self.each(Slot) as s, when(counts & self.storing[c, self.owner[s]]):
+            self.stored_slot[c, s] = False
+        return counts
+
+
+class FilesWhatComes(Reports):
+    """What a load has brought is filed, though nobody has registered it."""
+
+    def hear_load(self, t: Number, w: Worker, ok: Bool) -> Bool:
+        """A worker says that it is done with a load."""
+        b = self.load_to[t]
+        h = self.wanted[b]
+        counts = super().hear_load(t, w, ok)
+        with self.each(Request, Position) as (r, i), when(counts & (self.table[r, i] == b) & (self.origin[b] == none)):
+            self.filed[r, i] = h
+        return counts
+
+
 class KeepsItsNumber(Reports):
     """The number of a store that has ended is that of the next one to the same host block."""
 
@@ -105,6 +130,8 @@ BROKEN: list[tuple[type[Machine], str, str]] = [
     (PublishesWhatIsStale, "hear_store", "what_nobody_waits_for_changes_nothing"),
     (EndsALoadTwice, "hear_load", "what_nobody_waits_for_changes_nothing"),
     (HearsNobody, "hear_load", "a_part_of_a_load_is_heard_once"),
+    (ForgetsWhatWasCopied, "hear_store", "a_store_is_heard_as_it_is_reported"),
+    (FilesWhatComes, "hear_load", "transfers_leave_tables_alone"),
     (KeepsItsNumber, "report_store", "a_number_is_of_one_transfer"),
     (NumbersAnew, "send_load", "a_transfer_is_sent_under_a_new_number"),
 ]

@@ -24,6 +24,8 @@ OPEN: dict[str, set[str]] = {
     "mirror": {"reported", "kept"},
     "batches": set(),
     "pin": {"marked", "picked"},
+    "offload": {"free"},
+    "reports": {"free"},
     "lazy-walk": set(),
     "chunks": set(),
     "links": set(),
@@ -42,7 +44,8 @@ OPEN: dict[str, set[str]] = {
 
 A ``string`` behind the last of an encoding, and its ``tag``, are read by nobody; so is what is ``kept`` of a hash that
 the host has no longer. What a lookup with a host may have ``reported`` is known where it is found only. Of ``marked``
-and ``picked`` a drop may leave one out that it counted, or count one that was marked before.
+and ``picked`` a drop may leave one out that it counted, or count one that was marked before. In which order a load
+that failed puts blocks behind each other that go to the same end of ``free`` is true of its text, and not proved.
 """
 
 UNDECIDED = {key: {"advance_to_deadline: now"} for key in ("links", "timed-tiers")}
