@@ -40,13 +40,16 @@ class Place(Generic[K]):
         held, noted = self.held, []
         for key in keys:
             copies = held.pop(key, 0)
-            if copies == 1:
-                continue
-            if self.counted and copies:
-                held[key] = copies - 1
-            else:
+            if copies != 1 and not self.kept(key, copies):
                 noted.append((key, copies))
         return noted
+
+    def kept(self, key: K, copies: int) -> bool:
+        """A key with so many copies was taken away, and not one. Return whether it stays, with one copy less."""
+        if not self.counted or not copies:
+            return False
+        self.held[key] = copies - 1
+        return True
 
 
 class Belief(Generic[K, W]):

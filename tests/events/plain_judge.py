@@ -1,0 +1,132 @@
+"""E1 to E4 and P12 judged in the plainest way: the specification of the checker, which is written for speed.
+
+It remembers everything, contents themselves and not their fingerprints. Each source has one rank here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvproof.events.checking import Dialect, frozen
+from kvproof.events.wire import Event, Hash, Removed, Stored, windowed
+
+from .streams import Message
+
+__all__ = ["Told", "judge"]
+
+Told = tuple[str, str, int, int, str]
+"""Rule, kind, number of the event, of its batch, source."""
+
+Where = tuple[str, int | None]
+"""Medium and group."""
+
+
+@dataclass
+class _Source:
+    expected: int | None = None
+    applied: dict[int, bytes] = field(default_factory=dict)
+    complete: bool = True
+    held: dict[Where, Counter[Hash]] = field(default_factory=dict)
+    contents: dict[tuple[Where, int], dict[Hash, Any]] = field(default_factory=dict)
+    left: dict[Hash, int] = field(default_factory=dict)
+    """Copies that may be left of what was removed."""
+
+
+def judge(messages: Sequence[Message], dialect: Dialect) -> Iterator[Told]:
+    """Tell all that is wrong with a stream, in order."""
+    sources: dict[str, _Source] = {}
+    events = 0
+    for message in messages:
+        source = sources.setdefault(message.source, _Source())
+        for kind in _number(source, message):
+            yield "E1", kind, events, message.number, message.source
+        if source.expected != message.number + 1 or source.applied[message.number] != b"":
+            continue
+        source.applied[message.number] = message.payload()
+        for event in message.events:
+            for rule, kind in _judge(source, event, dialect):
+                yield rule, kind, events, message.number, message.source
+            events += 1
+
+
+def _number(source: _Source, message: Message) -> Iterator[str]:
+    """Follow the numbers; a batch that is to be applied is noted with nothing as its payload."""
+    number, expected = message.number, source.expected
+    if expected is None:
+        source.complete = number == 0
+    elif number > expected:
+        source.complete = False
+        yield "gap"
+    elif number < expected and source.applied.get(number) == message.payload():
+        yield "applied twice"
+        return
+    elif number < expected and number == 0:
+        source.applied, source.held, source.left, source.complete = {}, {}, {}, True
+    elif number < expected:
+        source.complete = False
+        yield "late"
+        return
+    source.expected, source.applied[number] = number + 1, b""
+
+
+def _judge(source: _Source, event: Event, dialect: Dialect) -> Iterator[tuple[str, str]]:
+    if isinstance(event, Stored):
+        where = (event.medium or "GPU", event.group_idx)
+        yield from _parent(source, event, dialect)
+        yield from _content(source, event, where)
+        held = source.held.setdefault(where, Counter())
+        if dialect.copies == "single":
+            yield from [("E2", "stored twice") for key in set(event.block_hashes) if held[key]]
+        held.update(event.block_hashes)
+    elif isinstance(event, Removed):
+        held = source.held.setdefault((event.medium or "GPU", event.group_idx), Counter())
+        for key in event.block_hashes:
+            yield from _removal(source, key, held, dialect)
+    else:
+        for (medium, _), held in source.held.items():
+            if event.medium in (None, medium):
+                held.clear()
+        source.left.clear()
+        source.complete |= event.medium is None
+
+
+def _parent(source: _Source, event: Stored, dialect: Dialect) -> Iterator[tuple[str, str]]:
+    parent = event.parent_block_hash
+    if parent is None or any(held[parent] for held in source.held.values()):
+        return
+    if any(parent in known for known in source.contents.values()):
+        if dialect.parents == "held" and not windowed(event.kv_cache_spec_kind):
+            yield "E3", "parent removed"
+    elif source.complete:
+        yield "E3", "parent never stored"
+
+
+def _content(source: _Source, event: Stored, where: Where) -> Iterator[tuple[str, str]]:
+    size, keys = event.block_size, event.block_hashes
+    known = source.contents.setdefault((where, size), {})
+    if event.token_ids and len(event.token_ids) != size * len(keys):
+        yield "E3", "tokens"
+    elif event.token_ids:
+        for at, key in enumerate(keys):
+            parent = keys[at - 1] if at else event.parent_block_hash
+            further = event.extra_keys[at] if event.extra_keys and at < len(event.extra_keys) else None
+            adapter = event.lora_name or event.lora_id
+            content = (parent, event.token_ids[at * size : (at + 1) * size], adapter, frozen(further) or None)
+            if known.setdefault(key, content) != content:
+                yield "E3", "two contents"
+
+
+def _removal(source: _Source, key: Hash, held: Counter[Hash], dialect: Dialect) -> Iterator[tuple[str, str]]:
+    copies = held.pop(key, 0)
+    if copies > 1 and dialect.copies == "counted":
+        held[key] = copies - 1
+    elif copies > 1 and dialect.copies == "last":
+        source.left[key] = copies - 1
+    elif not copies and source.left.get(key):
+        source.left[key] -= 1
+        yield "P12", "removed before the last copy"
+    elif not copies and source.complete:
+        yield "E2", "removed without stored"
