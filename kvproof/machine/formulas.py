@@ -62,9 +62,12 @@ def _operands(parts: Sequence[Formula]) -> Any:
 
 def land(*parts: Formula) -> Formula:
     """Conjunction that keeps plain truths plain."""
-    rest = [p for p in parts if p is not True]
-    if any(p is False for p in rest):
-        return False
+    rest = []
+    for part in parts:
+        if part is False:
+            return False
+        if part is not True:
+            rest.append(part)
     if len(rest) < 2:
         return rest[0] if rest else True
     return _truth(z3core.Z3_mk_and(_REF, len(rest), _operands(rest)))
@@ -72,9 +75,12 @@ def land(*parts: Formula) -> Formula:
 
 def lor(*parts: Formula) -> Formula:
     """Disjunction that keeps plain truths plain."""
-    rest = [p for p in parts if p is not False]
-    if any(p is True for p in rest):
-        return True
+    rest = []
+    for part in parts:
+        if part is True:
+            return True
+        if part is not False:
+            rest.append(part)
     if len(rest) < 2:
         return rest[0] if rest else False
     return _truth(z3core.Z3_mk_or(_REF, len(rest), _operands(rest)))

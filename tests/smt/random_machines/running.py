@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvproof.checkers.heap import seldom_searched
 from kvproof.checkers.proofs import Proofs
 from kvproof.machine import model, reading  # noqa: F401 - all processes use the text that the first one has read
 
@@ -186,6 +187,7 @@ def run(
 
 
 def _run_range(of: tuple[int, int]) -> Tally:
+    seldom_searched()
     return run_range(*of)
 
 
