@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 import dis
+import operator
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache, wraps
 from types import CodeType, FrameType, TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .mistakes import Line, MachineError, caller, is_tool
 from .recorder import Recorder, recorder
@@ -38,8 +40,8 @@ class _Block(AbstractContextManager[R]):
         if self._note in self._rec.waiting:
             self._rec.waiting.remove(self._note)
         _refuse_early_exits(self._note[0])
-        self._around = [_Moment.of(frame) for frame in _texts()]
         self._entered = self._inside.__enter__()
+        self._around = [_Moment.of(frame) for frame in _texts()]
         return self._entered
 
     def __exit__(
@@ -60,14 +62,15 @@ class _Block(AbstractContextManager[R]):
         frame, name = before.frame, self._note[0]
         for bound, value in frame.f_locals.items():
             is_new = bound not in before.names
-            if value is self._entered or (not is_new and before.names[bound] is value) or self._has_home(value):
+            if value is self._entered or before.is_same(bound, value) or self._has_home(value):
                 continue
             used = _first_use(frame.f_code, bound, after=frame.f_lasti)
             if used is None and name in ("each", "loop") and not is_new:
                 used = _first_use(frame.f_code, bound, after=before.at)
             if used is not None:
+                how = "bound" if is_new or before.names[bound] is not value else "changed"
                 raise MachineError(
-                    f"{bound} is bound inside a `{name}`, and would be the same outside of it, or in its next round, "
+                    f"{bound} is {how} inside a `{name}`, and would be the same outside of it, or in its next round, "
                     "in every state: the text is read once for all of them; use `ite`, or a part of the state",
                     Line(frame.f_code.co_filename, used),
                 )
@@ -84,10 +87,26 @@ class _Moment:
     frame: FrameType
     at: int
     names: dict[str, object]
+    held: dict[str, tuple[object, ...]]
+    """What those of them hold that may come to hold something else."""
 
     @staticmethod
     def of(frame: FrameType) -> _Moment:
-        return _Moment(frame, frame.f_lasti, dict(frame.f_locals))
+        names = dict(frame.f_locals)
+        held = {name: _held(value) for name, value in names.items() if isinstance(value, list | dict | set)}
+        return _Moment(frame, frame.f_lasti, names, held)
+
+    def is_same(self, name: str, value: object) -> bool:
+        """The name stands for what it stood for then, and that holds what it held."""
+        if name not in self.names or self.names[name] is not value:
+            return False
+        then = self.held.get(name, ())
+        now = _held(value) if name in self.held else ()
+        return len(then) == len(now) and all(map(operator.is_, then, now))
+
+
+def _held(value: Any) -> tuple[object, ...]:
+    return (*value, *value.values()) if isinstance(value, dict) else tuple(value)
 
 
 @cache
@@ -97,10 +116,15 @@ def _uses(code: CodeType) -> dict[str, list[tuple[int, int, bool]]]:
     line = code.co_firstlineno
     for step in dis.get_instructions(code):
         line = line if step.positions is None or step.positions.lineno is None else step.positions.lineno
-        if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST", "STORE_DEREF")):
-            for name in step.argval if isinstance(step.argval, tuple) else (step.argval,):
-                found.setdefault(name, []).append((step.offset, line, step.opname.startswith("STORE")))
+        if step.opname.startswith(_NAMED) and step.opname != "LOAD_FAST_AND_CLEAR":  # that puts a name aside
+            names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+            for name, word in zip(names, _WORDS.findall(step.opname), strict=True):  # two, in newer releases of Python
+                found.setdefault(name, []).append((step.offset, line, word == "STORE"))
     return found
+
+
+_NAMED = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST", "STORE_DEREF")
+_WORDS = re.compile("LOAD|STORE")
 
 
 def _first_use(code: CodeType, name: str, *, after: int) -> int | None:

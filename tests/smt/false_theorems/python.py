@@ -547,6 +547,19 @@ def a_name_that_is_bound_in_the_block_of_a_helper() -> type[Machine]:
     return Bound
 
 
+@refused("found is changed inside a `when`")
+def a_list_that_is_filled_in_a_branch() -> type[Machine]:
+    class Bound(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            found: list[int] = []
+            with when(n > 3):
+                found.append(1)
+            self.x.value = len(found)
+
+    return Bound
+
+
 # -------------------------------------------------------------------------------- properties that nobody would read
 
 
@@ -566,7 +579,7 @@ def in_a_static_method() -> type[Machine]:
     return Wrapped
 
 
-@refused("is lost")
+@refused("@invariant")
 def in_a_list_that_is_made_there() -> type[Machine]:
     class Listed(Base):
         said = [invariant("X")(rule) for rule in (lambda self: self.x.value == 0,)]  # noqa: RUF012
