@@ -49,13 +49,12 @@ class Search:
         self._problems: dict[tuple[tuple[str, int], ...], Problems] = {}
         self._until = 0.0
 
-    def any(self, goals: Collection[str], size: int) -> str | None:
-        """One of the goals of these names that has a counterexample with so many elements of each sort.
+    def any(self, goals: Collection[str], sizes: dict[str, int]) -> str | None:
+        """One of the goals of these names that has a counterexample with so many elements of each sort (`with_room`).
 
         It is not made small. It is run in the concrete interpreter, and counts only if that sees it too.
         """
         self._until = time.process_time() + self.seconds
-        sizes = with_room(self.model, dict.fromkeys(Scope.roots(self.model), size))
         problems = self._problems_of(sizes)
         names = {name.removeprefix("before ") for name in goals}
         together: dict[int, list[Goal]] = {}

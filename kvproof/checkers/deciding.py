@@ -13,10 +13,11 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from ..machine.execution import Goal
-from ..machine.formulas import land
+from ..machine.formulas import Formula, land
 from ..machine.knowledge import Fact
 from .hints import Hints
 from .obligations import Problems
@@ -25,7 +26,7 @@ from .sketches import WAYS, Sketch
 from .slices import EVERYTHING, FARTHER, NEARBY, Slices
 from .solvers import Question, Solver, Way, ask, ask_cvc5, is_trivial
 
-__all__ = ["LADDER", "PATIENT", "Attempt", "Deciding", "Decision"]
+__all__ = ["LADDER", "PATIENT", "Attempt", "Deciding", "Decision", "Known"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,16 @@ class Decision:
     """Facts from which it does not follow: Z3 has a model of them without it. No part of them is shown again."""
 
 
+class Known(Protocol):
+    """What was proved before."""
+
+    def digest(self, formula: Formula) -> str:
+        """What stands for a formula: the same for no two of them."""
+
+    def cores(self, goal: str) -> Sequence[Core]:
+        """What proofs of the goal of this digest needed."""
+
+
 @dataclass
 class Deciding:
     """The goals of one place while they are worked on."""
@@ -143,7 +154,7 @@ class Deciding:
     def decide(self, ladder: Sequence[Attempt] = LADDER) -> None:
         """Try to prove every goal, by the ladder."""
         if self.proofs is not None:
-            self._recall(self.proofs)
+            self._recall(self.decisions, self.proofs, SAMPLE)
         if self.solver == "cvc5":
             self._ask_cvc5()
             return
@@ -156,9 +167,16 @@ class Deciding:
             for decision in left:
                 self._attempt([decision], attempt, self.seconds)
 
-    def at_first(self, order: Callable[[Sequence[Decision]], float] = lambda _: 0) -> Iterator[list[Decision]]:
-        """Ask for the goals of each property at each place at once, in this order; what is left of them, in turn."""
+    def at_first(
+        self, order: Callable[[Sequence[Decision]], float] = lambda _: 0, known: Known | None = None
+    ) -> Iterator[list[Decision]]:
+        """Ask for the goals of each property at each place at once, in this order; what is left of them, in turn.
+
+        Nothing is asked that is ``known`` to follow: what stands there word for word, beside what its proof needed.
+        """
         for group in sorted(self._groups(), key=order):
+            if known is not None:
+                self._recall(group, known, 0.0)
             self._attempt_again(group)
             self._attempt(group, TOGETHER, self.seconds)
             yield [d for d in group if not d.is_proved]
@@ -171,33 +189,35 @@ class Deciding:
                 (self._digest(d.goal), tuple((fact.label, self._digest(fact)) for fact in d.core or [])) for d in new
             )
 
-    def _digest(self, said: Goal | Fact) -> str:
+    def _digest(self, said: Goal | Fact, known: Known | None = None) -> str:
         """That of a goal or fact: many proofs need the same facts."""
-        known = _digests.get(said)
-        if known is None:
-            known = _digests[said] = digest_of(said.formula)
-        return known
+        if known is not None and known is not self.proofs:
+            return known.digest(said.formula)
+        digest = _digests.get(said)
+        if digest is None:
+            digest = _digests[said] = digest_of(said.formula)
+        return digest
 
-    def _recall(self, proofs: Proofs) -> None:
+    def _recall(self, decisions: Sequence[Decision], known: Known, sample: float) -> None:
         """What follows here as it followed before: the same goal, with the same facts at hand.
 
-        Some of it is asked again all the same, as if nothing were known.
+        Some of it (``sample``) is asked again all the same, as if nothing were known.
         """
-        for decision in self.decisions:
+        for decision in decisions:
             started = time.process_time()
-            for core in proofs.cores(self._digest(decision.goal)):
-                facts = self._at_hand(decision.goal, core)
-                if facts is not None and random.random() >= SAMPLE:
+            for core in known.cores(self._digest(decision.goal, known)):
+                facts = self._at_hand(decision.goal, core, known)
+                if facts is not None and random.random() >= sample:
                     decision.is_proved, decision.core, decision.is_recalled = True, facts, True
                     self.hints.learn(decision.goal, facts)
                     break
             decision.seconds += time.process_time() - started
 
-    def _at_hand(self, goal: Goal, core: Core) -> list[Fact] | None:
+    def _at_hand(self, goal: Goal, core: Core, known: Known) -> list[Fact] | None:
         """These facts, if all of them are known where the goal stands."""
         found = []
         for label, digest in core:
-            fact = next((f for f in self.slices.labelled(goal, label) if self._digest(f) == digest), None)
+            fact = next((f for f in self.slices.labelled(goal, label) if self._digest(f, known) == digest), None)
             if fact is None:
                 return None
             found.append(fact)

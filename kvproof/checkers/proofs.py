@@ -68,6 +68,11 @@ class Proofs:
         with self._used() as db:
             db.executescript(f"PRAGMA journal_mode=WAL; {_LAYOUT}")
 
+    @staticmethod
+    def digest(formula: Formula) -> str:
+        """What stands for a formula in the store."""
+        return digest_of(formula)
+
     def cores(self, goal: str) -> list[Core]:
         """What proofs of this goal needed."""
         with self._used() as db:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kvproof.checkers.counterexample import Search
+from kvproof.checkers.counterexample import Search, with_room
 from kvproof.checkers.obligations import COROLLARIES, problems_of
 from kvproof.harness.machines import find_machine
 from kvproof.machine import Model, Sort, forall
@@ -15,6 +15,7 @@ from kvproof.machine.model import Action
 from kvproof.machine.program import Require
 from kvproof.machine.reading import speaking_of, with_action
 from kvproof.machine.recorder import recording
+from kvproof.machine.scope import Scope
 from kvproof.machine.terms import FALSE, Index
 from kvproof.machine.universe import Unbounded
 
@@ -51,7 +52,8 @@ def is_refuted(model: Model, wrong: Action) -> bool:
         g.name for g in problems_of(model, COROLLARIES, Unbounded(model)).goals if g.prop and g.prop.name in spoken
     ]
     search = Search(with_action(model, wrong), COROLLARIES, seconds=10)
-    return any(search.any(goals, size) is not None for size in (2, 3))
+    roots = Scope.roots(model)
+    return any(search.any(goals, with_room(model, dict.fromkeys(roots, size))) is not None for size in (2, 3))
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.nightly) for name in LONG)])

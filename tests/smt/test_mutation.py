@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 from kvproof.checkers.mutation.equivalence import Beside
+from kvproof.checkers.mutation.followed import Followed
+from kvproof.checkers.mutation.judging import Judge
 from kvproof.checkers.mutation.mutant import Mutant
 from kvproof.checkers.mutation.operators import OPERATORS, is_inherited, mutants_of, refusal
 from kvproof.checkers.mutation.record import Judged
@@ -65,6 +67,20 @@ def mutants() -> list[Mutant]:
 
 def test_what_changes_nothing_is_shown_to_change_nothing(library: list[Judged]) -> None:
     assert {f"{j.action}: {j.what}" for j in library if j.fate == "equivalent"} == NO_MISTAKES
+
+
+def test_what_is_known_of_the_right_action_changes_no_verdict(
+    mutants: list[Mutant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is taken for proved that does not follow in the mutant; and it would be seen if it were."""
+    some = [m for m in mutants if m.action.name in ("borrow", "give_back")]
+    found = [judge.judge(m).verdict for judge in [Judge(Model.of(Library))] for m in some]
+    with monkeypatch.context() as patch:
+        patch.setattr(Judge, "followed", lambda _self, _place: None)
+        assert [judge.judge(m).verdict for judge in [Judge(Model.of(Library))] for m in some] == found
+    assert {"refuted", "proved"} <= {*found}
+    monkeypatch.setattr(Followed, "cores", lambda _self, _goal: [()])  # whatever is asked follows from nothing
+    assert {judge.judge(m).verdict for judge in [Judge(Model.of(Library))] for m in some} == {"proved"}
 
 
 def test_a_survivor_comes_with_what_it_does_otherwise(library: list[Judged]) -> None:

@@ -16,13 +16,16 @@ import z3
 
 from ...machine.model import Model
 from ...machine.reading import speaking_of
+from ...machine.scope import Scope
 from ...machine.universe import Unbounded
-from ..counterexample import Search
+from ..counterexample import Search, with_room
 from ..deciding import QUICK, Deciding, Decision
 from ..hints import Hints
 from ..obligations import COROLLARIES, INITIALLY, problems_of
+from ..sketches import Sketches
 from ..solvers import Verdict
 from ..vacuity import not_vacuous
+from .followed import Followed
 from .mutant import Mutant
 
 __all__ = ["Judge", "Judgement"]
@@ -35,6 +38,11 @@ SECONDS = 2.0
 
 PATIENCE = 2.0
 """For one goal, of computing, in trying to prove it."""
+
+
+PLACES = 4
+"""So many places of the right machine are kept with their proofs: the action whose mutants are judged, every state, and
+two that speak of it."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +62,18 @@ class Judge:
     breaks: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By place and goal: how many mutants have broken it, so that it is asked first of the next."""
     _known: dict[str, bool] = field(default_factory=dict)
+    _followed: dict[str, Followed] = field(default_factory=dict)
+    _sizes: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def keeps(self, place: str) -> bool:
         """The right action keeps what it must; what the proofs of that needed is remembered."""
         if place not in self._known:
             z3.z3.Z3_DEBUG = False  # as in prove.py
-            deciding = self._deciding(self.model, place)
+            deciding = self._deciding(self.model, place, sketched=True)
             deciding.decide()
+            self._followed[place] = Followed(deciding)
+            while len(self._followed) > PLACES:
+                del self._followed[next(iter(self._followed))]
             self._known[place] = all(d.is_proved for d in deciding.decisions)
         return self._known[place]
 
@@ -95,8 +108,24 @@ class Judge:
         self.keeps(place)
         return self._deciding(mutant.model, place)
 
-    def _deciding(self, model: Model, place: str) -> Deciding:
-        return Deciding(problems_of(model, place, Unbounded(model)), "z3", PATIENCE, hints=self.hints)
+    def followed(self, place: str) -> Followed | None:
+        """What was proved of the right machine there, as long as it is kept."""
+        return self._followed.get(place)
+
+    def _deciding(self, model: Model, place: str, *, sketched: bool = False) -> Deciding:
+        problems = problems_of(model, place, Unbounded(model))
+        sketches = [*self._sketches.at(place, problems.goals)] if sketched else []
+        return Deciding(problems, "z3", PATIENCE, hints=self.hints, sketches=sketches)
+
+    @cached_property
+    def _sketches(self) -> Sketches:
+        return Sketches.of(self.model.machine)
+
+    def sizes(self, size: int) -> dict[str, int]:
+        """So many elements of each sort, and room for the parameters: a mistake in an action changes none of these."""
+        if size not in self._sizes:
+            self._sizes[size] = with_room(self.model, dict.fromkeys(Scope.roots(self.model), size))
+        return self._sizes[size]
 
 
 @dataclass
@@ -128,7 +157,7 @@ class _Asked:
 
     def at_once(self) -> str | None:
         """The first goal that does not follow at once, and has a counterexample with two elements of each sort."""
-        for group in self._deciding.at_first(self._order):
+        for group in self._deciding.at_first(self._order, self.judge.followed(self.place)):
             if group and (found := self._broken(group, SIZES[0])) is not None:
                 return found
         return None
@@ -148,4 +177,4 @@ class _Asked:
         return -max(self.judge.breaks[self.place, d.goal.name] for d in group)
 
     def _broken(self, decisions: Sequence[Decision], size: int) -> str | None:
-        return self._search.any([d.goal.name for d in decisions], size) if decisions else None
+        return self._search.any([d.goal.name for d in decisions], self.judge.sizes(size)) if decisions else None

@@ -54,6 +54,7 @@ def mutate(
     if level and names != [IMPLEMENTATION]:
         raise UsageError("--level names levels of refimpl, as in kvproof mutate refimpl --level pool")
     from ...checkers.mutation.record import RecordError
+    from ...checkers.sketches import SketchError
 
     try:
         with output.progress("mutants") as advance:
@@ -61,7 +62,7 @@ def mutate(
                 judged = _of_implementation(level or [], sample, seed, record, jobs, advance)
             else:
                 judged = _of_machines(names, by, sample, seed, record, jobs, advance)
-    except RecordError as error:
+    except (RecordError, SketchError) as error:
         raise UsageError(str(error)) from error
     show(output, judged)
     output.report(to_json(judged))
