@@ -15,6 +15,7 @@ from ..engines.traits import Traits
 from ..engines.worker.serving import System as Driven
 from ..errors import UsageError
 from ..judge.oracles.host_hits import HostHitsOracle
+from ..judge.oracles.host_stores import HostStoresOracle
 from ..judge.record import Capabilities, Case, World
 from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
 from . import system, tree_cases, tree_system
@@ -58,7 +59,11 @@ _OF_HOSTS = OF_HOSTS | {
 
 
 def _oracles_of_blocks(case: Case) -> Callable[[World], list[Any]]:
-    return lambda world: [*requests.more_oracles(case)(world), HostHitsOracle(world)]
+    return lambda world: [
+        *requests.more_oracles(case)(world),
+        HostHitsOracle(world),
+        HostStoresOracle(world),
+    ]
 
 
 _BLOCKS = Subject(

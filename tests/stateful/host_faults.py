@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -50,6 +51,17 @@ class StoresAgain(Offload):
                 host = self.free[0]
                 copies.append((block, host))
         return begun, copies
+
+
+class ForgetsWhatIsThere(Offload):
+    """What was stored before is stored once more, and its first block stays behind."""
+
+    def store(self, keys: Iterable[bytes], blocks: Sequence[int]) -> tuple[list[bytes], Copies]:
+        keys, there = [*keys], self.cached
+        self.cached = OrderedDict((key, host) for key, host in there.items() if key not in keys)
+        begun = super().store(keys, blocks)
+        self.cached = there
+        return begun
 
 
 class FreesTwice(Offload):
@@ -106,6 +118,7 @@ FAULTS: dict[type[Offload], set[str]] = {
     StoresWithoutHold: {"O8", "P2"},
     RegistersEarly: {"P6 (host)"},
     StoresAgain: {"O3"},
+    ForgetsWhatIsThere: {"O3"},
     FreesTwice: {"O1 (host counts)"},
     StaleEntry: {"P6 (host)"},
     NeverFinds: {"O6"},

@@ -1,4 +1,4 @@
-"""The example pool (docs/examples/block-pool) with a fault, ten times; each is one that real pools had."""
+"""The example pool (docs/examples/block-pool) with a fault each, and each is one that real pools had."""
 
 from __future__ import annotations
 
@@ -110,6 +110,25 @@ class EventWithoutChange(Pool):
             self.events.append(("removed", block.key))
 
 
+class ResetWhileHeld(Pool):
+    """A reset empties the map, whoever holds blocks."""
+
+    def reset(self) -> bool:
+        for block in self.blocks:
+            self.forget(block)
+        return True
+
+
+class WrongParent(Pool):
+    """Whatever is stored is told to be below the first block of its prompt."""
+
+    def computed(self, name: str, tokens: Sequence[int], salt: str | None = None) -> None:
+        told = len(self.events)
+        super().computed(name, tokens, salt)
+        first = self.keys(tokens, salt)[:1]
+        self.events[told:] = [(*event, *first) if event[1:] != (*first,) else event for event in self.events[told:]]
+
+
 class NeverHits(Pool):
     """A lookup finds nothing, ever."""
 
@@ -190,6 +209,8 @@ FAULTS: dict[type[Pool], str] = {
     TruncatedHit: "P14 (nothing less)",
     MiscountedFree: "P3",
     EventWithoutChange: "P12",
+    ResetWhileHeld: "P11",
+    WrongParent: "P12",
     NeverHits: "P14 (nothing less)",
 }
 """The rule that names each of them."""

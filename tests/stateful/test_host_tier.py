@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kvproof.errors import UsageError
-from kvproof.testing import BlockManager
+from kvproof.testing import BlockManager, assert_played
 from kvproof.testing.fuzzing import fuzz_manager
 
 from . import host_faults
@@ -36,6 +36,18 @@ def test_a_right_host_tier_stays_silent(kind: type[BlockManager]) -> None:
     mirror = {f"M{n}" for n in range(1, 7)}
     asynchronous = {"O9"}
     assert {*fuzzed.unjudged} == {"P4"} | (mirror if kind is example.TestOffload else asynchronous)
+
+
+def test_a_block_that_is_handed_on_behind_its_store_is_not_taken_for_one_that_is_stored_again() -> None:
+    """A drain stores one request's block and gives it to the next, whose content the host had before."""
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("start", {"request": "r1", "prompt": [1, 1], "most": 0}),
+        ("mirror", {"requests": []}),
+        ("preempt", {"request": "r0"}),
+        ("drain", {}),
+    ]
+    assert_played(example.TestOffload, {"events": True, "block_tokens": 2, "host_blocks": 2, "blocks": 1}, operations)
 
 
 @pytest.mark.parametrize("method", ["store", "load"])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ..ghost import Ghost
 from ..record import State, Step
-from ..violation import Violation, of_block
+from ..violation import Violation
+from .host_stores import stored_again
 
 __all__ = ["HostPoolOracle"]
 
@@ -38,16 +39,8 @@ def _again(step: Step, last: State, state: State) -> Iterator[Violation]:
     planned = set(last.holds.get(HOST, ()))
     before, after = _cached(last, HOST), _cached(state, HOST)
     there = {key for key, blocks in before.items() if blocks & after.get(key, set())}
-    names = dict(state.pools[DEVICE].hashes or ())
-    for effect in step.effects:
-        if effect[0] != "copy" or effect[2] != "begin":
-            continue
-        for source, block, to, destination in effect[3]:
-            keys = names.get(block)
-            new = (source, to) == (DEVICE, HOST) and destination not in planned
-            if new and keys and there.issuperset(keys):
-                text = f"device block {block} is stored, though the host has its keys {keys}"
-                yield Violation("O3", "stored though on the host", text, about=(of_block(DEVICE, block),))
+    names = {block: set(keys) for block, keys in state.pools[DEVICE].hashes or ()}
+    yield from stored_again(step, names, there, planned)
 
 
 def _unchanged(op: str, last: State, state: State) -> Iterator[Violation]:

@@ -1,10 +1,12 @@
-"""Whole requests: refusals (P7, P15), order (P7, P10), evict and reset (P11, O10), and a mirrored host (M1 to M6).
+"""Whole requests: refusals (P7, P15), order (P7, P10), evict and reset (P11, O10), a mirrored host (M1 to M6), and what
+events say of parents (P12).
 
 What is policy is judged only where the world's notes name it: ``{"dialect": {"take": "head", "free": "append",
 "host": "mirror"}}``. What a state does not show is not judged.
 """
 
 from collections.abc import Container, Iterator, Sequence
+from itertools import pairwise
 
 from ..ghost import Ghost
 from ..recency import Recency
@@ -47,6 +49,9 @@ class RequestsOracle:
             if state is not None and last is None:
                 yield from self._mirrored(step, ghost, State({}), state)
             return
+        yield from self._parents(step, ghost)
+        if step.op == "reset" and step.result is True:
+            yield from self._reset_while_held(last, state)
         if step.op in ADMITS and step.result is False:
             yield from self._refused(step, last, state)
         elif step.op in ADMITS and self._dialect.get("take") == "head" and self._single:
@@ -83,6 +88,25 @@ class RequestsOracle:
             elif before.num_free != pool.num_free:
                 text = f"{step.op} is refused, and of {before.num_free} free blocks {pool.num_free} are left ({tier})"
                 yield Violation("P7", "a refused admission takes something", text, (tier,))
+
+    def _parents(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """P12: the parent that an event names is the block before it, in a chain of the manager's own keys."""
+        told = [(effect[3][0], effect[4]) for effect in step.effects if effect[0] == "stored" and effect[3][:1]]
+        if not self._single or all(parent is None for _, parent in told):
+            return
+        before = {b: a for request in ghost.requests.values() for a, b in pairwise(request.keys) if -1 not in (a, b)}
+        for key, parent in told:
+            if parent is not None and before.get(key, parent) != parent:
+                text = f"key {key} is reported with parent {parent}, and the block before it has key {before[key]}"
+                yield Violation("P12", "parent of a stored block", text, ("another",), (of_key(key),))
+
+    def _reset_while_held(self, last: State, state: State) -> Iterator[Violation]:
+        """P11: who runs all the time has its blocks before a reset and behind it."""
+        for r, tables in state.tables.items():
+            if any(tables) and any(last.tables.get(r, ())):
+                text = f"reset answered true, and {r} holds blocks {next(filter(None, tables))}"
+                yield Violation("P11", "reset while blocks are held", text, about=(of_request(r),))
+                return
 
     def _taken(self, last: State, state: State) -> Iterator[Violation]:
         """P7: what is handed out and was not found is the head of the free queue."""

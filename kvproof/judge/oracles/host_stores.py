@@ -1,0 +1,76 @@
+"""What the host has is not stored again: O3. What is being stored is the ghost's affair."""
+
+from collections.abc import Container, Iterator, Mapping, Set
+
+from ..ghost import Ghost
+from ..record import State, Step, World
+from ..violation import Violation, of_block
+
+__all__ = ["HostStoresOracle", "stored_again"]
+
+DEVICE, HOST = "device", "host"
+Key = tuple[int, int]
+
+
+def stored_again(
+    step: Step, names: Mapping[int, Set[Key]], there: Set[Key], planned: Container[int]
+) -> Iterator[Violation]:
+    """O3: no copy begins of a device block all of whose keys (``names``) the host has all the time (``there``).
+
+    ``planned``: host blocks of copies that were planned earlier, and may begin now.
+    """
+    for effect in step.effects:
+        if effect[0] != "copy" or effect[2] != "begin":
+            continue
+        for source, block, to, destination in effect[3]:
+            keys = names.get(block)
+            if (source, to) == (DEVICE, HOST) and destination not in planned and keys and keys <= there:
+                text = f"device block {block} is stored, though the host has its keys {sorted(keys)}"
+                yield Violation("O3", "stored though on the host", text, about=(of_block(DEVICE, block),))
+
+
+class HostStoresOracle:
+    """Judges managers whose stores are planned and begin at once."""
+
+    def __init__(self, _world: World) -> None:
+        self._last: State | None = None
+
+    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+        """Yield the copies of a step that bring what the host had before and has behind it, in a block left alone."""
+        last, state = self._last, step.state
+        self._last = state if state is not None else last
+        if last is None or state is None or step.error is not None or HOST not in last.pools:
+            return
+        copies = [pair for effect in step.effects if effect[0] == "copy" and effect[2] == "begin" for pair in effect[3]]
+        written = {block for _, _, tier, block in copies if tier == HOST}
+        before, after = _cached(last, HOST), _cached(state, HOST)
+        there = {key for key, blocks in before.items() if key in after and written.isdisjoint(blocks)}
+        if step.op == "drain":  # Many steps: what was dropped may have come again, elsewhere.
+            there = {key for key in there if before[key] & after[key]}
+        names = _names(state)
+        for block in _handed_on(step):
+            names.pop(block, None)
+        yield from stored_again(step, names, there, ())
+
+
+def _handed_on(step: Step) -> Iterator[int]:
+    """The device blocks that stand in a table behind a copy of theirs: they may be others' by the end of the step."""
+    copied: set[int] = set()
+    for effect in step.effects:
+        if effect[0] == "copy" and effect[2] == "begin":
+            copied |= {block for tier, block, _, _ in effect[3] if tier == DEVICE}
+        elif effect[0] == "table":
+            yield from copied.intersection(effect[4])
+
+
+def _names(state: State) -> dict[int, set[Key]]:
+    """The keys of each device block, by the map."""
+    names: dict[int, set[Key]] = {}
+    for key, blocks in _cached(state, DEVICE).items():
+        for block in blocks:
+            names.setdefault(block, set()).add(key)
+    return names
+
+
+def _cached(state: State, tier: str) -> dict[Key, set[int]]:
+    return {(k, g): set(blocks) for k, g, blocks in state.pools[tier].cached or () if blocks}
