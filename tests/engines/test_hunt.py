@@ -11,7 +11,7 @@ from kvproof.engines.hunt import hunt
 from kvproof.engines.known import Known, KnownError, Listed, read_known
 from kvproof.engines.report import HuntReport
 from kvproof.engines.session import Limits, Session
-from kvproof.engines.verdicts import Result, begun_in, judged_in, verdict
+from kvproof.engines.verdicts import Begun, Result, begun_in, judged_in, verdict
 from kvproof.judge.record import Case
 from kvproof.judge.violation import Violation
 
@@ -56,12 +56,12 @@ def test_a_fault_is_found_and_made_small(session: Session, fault: str, rule: str
 
 
 def test_the_engine_works_on_the_next_case_while_one_is_judged_and_nothing_else_changes(session: Session) -> None:
-    def told(**how: object) -> tuple[object, ...]:
+    def told(ahead: Begun | None) -> tuple[object, ...]:
         cases_seen: list[int] = []
         report = hunt(
             judged_in(session), "fake==1.0", "toy", {"a": cases(fault="P13"), "b": cases(fault="leak")}, seed=3,
             seconds=600, examples=150, renew=session.renew, on_case=lambda answer: cases_seen.append(len(answer.steps)),
-            **how,
+            begun=ahead,
         )  # fmt: skip
         found = [(finding.case, finding.violation, finding.steps_until, finding.needs) for finding in report.findings]
         return cases_seen, report.examples, report.steps, report.profiles, report.coverage, found
@@ -82,8 +82,8 @@ def test_the_engine_works_on_the_next_case_while_one_is_judged_and_nothing_else_
 
         return end
 
-    ahead = told(begun=begun)
-    assert ahead == told()
+    ahead = told(begun)
+    assert ahead == told(None)
     assert ahead[1] == 150
     assert (most, waiting) == (2, 0)
 

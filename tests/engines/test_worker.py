@@ -168,10 +168,10 @@ def test_cases_and_answers_may_be_longer_than_a_pipe_holds(session: Session) -> 
 
 def test_the_time_of_a_case_begins_when_the_one_before_it_is_over() -> None:
     def failures(*seconds: float) -> list[str | None]:
-        asked = [session.ask(case(("slow", {"seconds": each}))) for each in seconds]
-        return [None if (failed := session.answer(each).failure) is None else failed.kind for each in asked]
+        asked = [slow.ask(case(("slow", {"seconds": each}))) for each in seconds]
+        return [None if (failed := slow.answer(each).failure) is None else failed.kind for each in asked]
 
-    with toy(Limits(start=2, operation=30, answer=2)) as session:
+    with toy(Limits(start=2, operation=30, answer=2)) as slow:
         assert failures(1.4, 1.4) == [None, None]
         assert failures(0.1, 6, 0.1) == [None, "hang", None]
 

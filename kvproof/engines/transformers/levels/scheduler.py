@@ -79,7 +79,9 @@ def sound(setup: Setup) -> Setup:
 def plays(level: str, of: st.SearchStrategy[Setup], often: list[tuple[int, Play]]) -> st.SearchStrategy[Case]:
     """Cases of these setups whose operations come as often as is said."""
     choices = [play for times, play in often for _ in range(times)]
-    sizes = st.integers(3, 30).flatmap(lambda n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n))
+    # Made once: that takes longer than to draw from them.
+    of_size = {n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n) for n in range(3, 30 + 1)}
+    sizes = st.integers(3, 30).flatmap(of_size.__getitem__)
 
     def case(setup: Setup, play: bytes) -> Case:
         parts = [play[at : at + _WIDTH] for at in range(0, len(play), _WIDTH)]

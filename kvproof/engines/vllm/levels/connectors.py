@@ -5,6 +5,7 @@ them take several groups of layers, and which options they have. Sizes are small
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from hypothesis import strategies as st
 from packaging.version import Version
@@ -31,10 +32,18 @@ def connectors(release: str, groups: list[Setup]) -> st.SearchStrategy[Setup]:
     ValueError
         The release takes none for these groups.
     """
+    kinds, equal = tuple(group["kind"] for group in groups), len({group["block"] for group in groups}) == 1
+    return _connectors(release, kinds, equal)
+
+
+@lru_cache(256)
+def _connectors(release: str, kinds: tuple[str, ...], equal: bool) -> st.SearchStrategy[Setup]:
+    """The connectors for groups of these kinds, with blocks of one size or not. Made once: that takes longer than to
+    draw from them."""
     known = Version(release)
-    alone = _alone(known, groups)
+    alone = _alone(known, kinds, equal)
     found = [st.builds(_with_workers, one, st.sampled_from([1, 1, 1, 2, 3])) for one in alone.values()]
-    if len(alone) > 1 and (known >= _HYBRID or _plain(groups)):
+    if len(alone) > 1 and (known >= _HYBRID or kinds == _PLAIN):
         found.append(st.builds(_with_workers, _several(alone), st.integers(1, 2)))
     if not found:
         raise ValueError(f"vLLM {release} has no connector for these groups")
@@ -43,9 +52,13 @@ def connectors(release: str, groups: list[Setup]) -> st.SearchStrategy[Setup]:
 
 def with_connectors(release: str, setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
     """Return setups with connectors that the release takes for them."""
-    return setups.flatmap(
-        lambda setup: connectors(release, setup["groups"]).map(lambda one: {**setup, "connector": one})
-    )
+
+    @st.composite
+    def connected(draw: st.DrawFn) -> Setup:
+        setup = draw(setups)
+        return {**setup, "connector": draw(connectors(release, setup["groups"]))}
+
+    return connected()
 
 
 # Operations, made of bytes as those of `scheduler`
@@ -76,34 +89,36 @@ MORE: list[tuple[int, Play]] = [(16, complete), (1, reset)]
 
 # Setups. Most options are plain in most cases: a fault needs few of them, and others stand in its way.
 
+_PLAIN = ("full",)
+"""The kinds of groups of a model with full attention alone."""
+
 _FEW = st.sampled_from([1, 2, 2, 3, 3, 4, 4, 5, 6, 8, 11])
 """Blocks of a host tier: mostly fewer than one request fills."""
 
 
-def _alone(known: Version, groups: list[Setup]) -> dict[str, st.SearchStrategy[Setup]]:
+def _alone(known: Version, kinds: tuple[str, ...], equal: bool) -> dict[str, st.SearchStrategy[Setup]]:
     """The connectors for these groups, each by itself and without workers."""
     found = {}
-    if known >= _SIMPLE and any(group["kind"] == "full" for group in groups):
+    if known >= _SIMPLE and "full" in kinds:
         # One of its blocks is the null block.
         blocks = _FEW.map(lambda few: few + 1)
         found["simple"] = _options(kind=st.just("simple"), blocks=blocks, lazy=st.integers(0, 1))
-    if known >= _HYBRID or _plain(groups):
-        found["offloading"] = _offloading(known, groups)
-    kinds = {group["kind"] for group in groups}
-    if kinds <= {"full", "window"} and (known >= _LOADS_OF_SEVERAL_GROUPS or len(groups) == 1):
+    if known >= _HYBRID or kinds == _PLAIN:
+        found["offloading"] = _offloading(known, equal)
+    if {*kinds} <= {"full", "window"} and (known >= _LOADS_OF_SEVERAL_GROUPS or len(kinds) == 1):
         found["remote"] = _options(
             kind=st.just("remote"), sync=st.integers(0, 1), fail=st.sampled_from(["recompute", "fail"])
         )
     return found
 
 
-def _offloading(known: Version, groups: list[Setup]) -> st.SearchStrategy[Setup]:
+def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
     options: dict[str, Choice] = {
         "kind": st.just("offloading"),
         "blocks": _FEW,
         "policy": st.sampled_from(["lru", "arc"]),
     }
-    if len({group["block"] for group in groups}) == 1:
+    if equal:
         options["factor"] = st.sampled_from([1, 1, 1, 2, 3])
     if known >= _THRESHOLD:
         options["threshold"] = st.sampled_from([0, 0, 0, 2])
@@ -131,7 +146,3 @@ def _with_workers(connector: Setup, workers: int) -> Setup:
 
 def _options(**options: Choice) -> st.SearchStrategy[Setup]:
     return st.fixed_dictionaries(options)
-
-
-def _plain(groups: list[Setup]) -> bool:
-    return len(groups) == 1 and groups[0]["kind"] == "full"

@@ -201,7 +201,9 @@ def cases(
     """Return cases of these setups, with up to so many operations; ``more`` are operations beside the usual ones,
     ``often`` instead of them, with how often they come."""
     plays = [play for times, play in (often or _OFTEN) + (more or []) for _ in range(times)]
-    sizes = st.integers(3, most).flatmap(lambda n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n))
+    # Made once: that takes longer than to draw from them.
+    of_size = {n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n) for n in range(3, most + 1)}
+    sizes = st.integers(3, most).flatmap(of_size.__getitem__)
     return st.builds(lambda setup, play: _case(setup, play, plays), setups, sizes)
 
 

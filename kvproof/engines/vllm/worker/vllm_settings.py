@@ -141,7 +141,13 @@ def _model_folder() -> str:
 
 
 def model_config(max_len: int):
-    """Return the release's configuration of the model."""
+    """Return the release's configuration of the model, for the caller alone."""
+    return copy.deepcopy(_read_model(max_len))
+
+
+@functools.cache
+def _read_model(max_len: int):
+    """Read the model's description as the release does: that takes most of the time of a configuration."""
     folder = _model_folder()
     return config.ModelConfig(model=folder, dtype="float16", seed=0, skip_tokenizer_init=True, max_model_len=max_len)
 
