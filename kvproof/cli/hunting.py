@@ -234,17 +234,27 @@ def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number:
 def _run(
     plan: Plan, parts: list[Part], tell: Callable[[HuntReport], None], share: Share = lambda _: []
 ) -> list[HuntReport | FuzzReport]:
+    """Hunt the parts of one process, one after the other in one session: to start an engine takes its time."""
     done: list[HuntReport | FuzzReport] = []
-    for part in parts:
-        if isinstance(plan.build, Driver) or not is_beside(plan, part.levels[0]):
-            done += _hunt(plan, part, tell, share)
-        else:
-            done += [hunt_beside(plan, plan.build, part.seconds, tell) for _ in part.levels]
+    began = time.monotonic()
+    with opened(plan, [level for part in parts for level in part.levels]) as session:
+        started = time.monotonic() - began
+        for number, part in enumerate(parts):
+            if number:
+                session.renew()
+            if isinstance(plan.build, Driver) or not is_beside(plan, part.levels[0]):
+                reports = hunt_in(session, plan, part, tell, share)
+                reports[0].spent.started = started
+                done += reports
+            else:
+                done += [hunt_beside(plan, plan.build, part.seconds, tell, session) for _ in part.levels]
     return done
 
 
-def hunt_beside(plan: Plan, build: Build, seconds: float, tell: Callable[[HuntReport], None]) -> FuzzReport:
-    """Let a release's block pool go beside machine P for a while.
+def hunt_beside(
+    plan: Plan, build: Build, seconds: float, tell: Callable[[HuntReport], None], session: Session | None = None
+) -> FuzzReport:
+    """Let a release's block pool go beside machine P for a while, in this session or in one of its own.
 
     Raises:
         UsageError: it cannot be driven, or does not behave as its release is known to.
@@ -256,7 +266,8 @@ def hunt_beside(plan: Plan, build: Build, seconds: float, tell: Callable[[HuntRe
     def told(examples: int, steps: int) -> None:
         tell(HuntReport(plan.target, POOL, examples, steps, seconds=time.monotonic() - began))
 
-    return LOCKSTEPS[build.name].fuzz_pool(build, plan.target, plan.seed, plan.examples, plan.steps, seconds, told)
+    fuzz_pool = LOCKSTEPS[build.name].fuzz_pool
+    return fuzz_pool(build, plan.target, plan.seed, plan.examples, plan.steps, seconds, told, session)
 
 
 def more_oracles(level: str, build: Build | Driver) -> MoreOracles | None:
@@ -277,15 +288,6 @@ def more_oracles(level: str, build: Build | Driver) -> MoreOracles | None:
 def use_cache_of_drawings() -> None:
     """Let Hypothesis keep what it keeps in the user's cache, and not in a folder where the user stands."""
     set_hypothesis_home_dir(user_cache_path("kvproof") / "hypothesis")
-
-
-def _hunt(plan: Plan, part: Part, tell: Callable[[HuntReport], None], share: Share) -> list[HuntReport]:
-    began = time.monotonic()
-    with opened(plan, part.levels) as session:
-        ready = time.monotonic()
-        reports = hunt_in(session, plan, part, tell, share)
-        reports[0].spent.started = ready - began
-        return reports
 
 
 @contextmanager

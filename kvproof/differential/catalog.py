@@ -46,8 +46,9 @@ class Lockstep(Protocol):
         steps: int,
         seconds: float | None,
         on_progress: Callable[[int, int], None] | None = None,
+        session: Session | None = None,
     ) -> FuzzReport:
-        """Fuzz a build's block pool.
+        """Fuzz a build's block pool, in a session that is open already, or in one of its own.
 
         Raises:
             UsageError: it cannot be driven, or does not behave as its release is known to.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ..judge.record import Case
 from .cases import Op, Setup
 
-__all__ = ["LEAST", "Play", "drawn", "weighted"]
+__all__ = ["LEAST", "Play", "drawn", "sized", "weighted"]
 
 Play = Callable[[int, int, int, int], Op]
 """Makes an operation of four bytes."""
@@ -29,6 +29,16 @@ def weighted(*plays: tuple[int, Play]) -> list[Play]:
     return [play for times, play in plays for _ in range(times)]
 
 
+def sized(width: int, least: int, most: int) -> st.SearchStrategy[bytes]:
+    """Texts for so many operations, each number as often as another; ``width`` bytes make an operation.
+
+    The number is drawn first: a text of any size is drawn with a choice for every byte. The strategies for each number
+    are made once, since that takes longer than to draw from them.
+    """
+    of_size = {n: st.binary(min_size=width * n, max_size=width * n) for n in range(least, most + 1)}
+    return st.integers(least, most).flatmap(of_size.__getitem__)
+
+
 def drawn(
     level: str, setups: st.SearchStrategy[Setup], plays: Sequence[Play], *, least: int = LEAST, most: int
 ) -> st.SearchStrategy[Case]:
@@ -41,4 +51,4 @@ def drawn(
         ops += [plays[play[end - _WIDTH] % len(plays)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
         return Case(level, setup, ops)
 
-    return st.builds(case, setups, st.binary(min_size=_WIDTH * least, max_size=_WIDTH * most))
+    return st.builds(case, setups, sized(_WIDTH, least, most))

@@ -205,7 +205,7 @@ def brought(causes: Causes) -> float:
     drawn = st.integers(1, 5).map(lambda steps: Case("top", {}, [("step", {})] * steps))
     ground = Ground("top", {"family": drawn}, closing=())
     collector = Collector(
-        lambda _case, _known: (found(set()).verdict, Answer(0)), causes, lambda _report, _until: False,
+        lambda _case, _known: (found(set()).verdict, Answer(0)), causes, lambda _report, _more, _until: False,
         lambda _answer: None, [ground], 0, Memory(), timed=False,
     )  # fmt: skip
     return collector.turn(HuntReport("fake==1.0", "top"), ground, "family", 0, 1.0)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from hypothesis import strategies as st
 
@@ -74,16 +74,17 @@ def fuzz_pool(
     steps: int,
     seconds: float | None,
     on_progress: Callable[[int, int], None] | None = None,
+    session: Session | None = None,
 ) -> FuzzReport:
-    """Fuzz a release's block pool.
+    """Fuzz a release's block pool, in a session that is open already, or in one of its own.
 
     Raises:
         UsageError: it cannot be driven, or does not behave as its release is known to.
     """
     try:
-        with Session.of(build) as session:
-            split = dialect_of(session).split
-            link = PoolLink(session)
+        with Session.of(build) if session is None else nullcontext(session) as driven:
+            split = dialect_of(driven).split
+            link = PoolLink(driven)
             report = fuzz(
                 Pool,
                 lambda instance: VllmPoolTarget(instance, link),

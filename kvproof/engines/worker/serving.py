@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import IO, Any, Protocol
 
@@ -169,6 +169,18 @@ def answer(
     Each step is handed to ``done`` at once, if given. Returned are the answer, and the system if it is to be kept.
     Where there are limits of time, `hang` must be the handler of SIGALRM.
     """
+    with _looking(seconds or setup_seconds):
+        return _answered(adapter, message, setup_seconds, seconds, done, kept)
+
+
+def _answered(
+    adapter: Adapter,
+    message: Message,
+    setup_seconds: float,
+    seconds: float,
+    done: Callable[[dict[str, Any]], None] | None,
+    kept: System | None,
+) -> tuple[dict[str, Any], System | None]:
     steps: list[dict[str, Any]] = []
     answered: dict[str, Any] = {"steps": steps}
     system = kept
@@ -224,17 +236,29 @@ def _operate(
     return True
 
 
+@contextmanager
+def _looking(seconds: float) -> Iterator[None]:
+    """Look at what is under way again and again, for `_within`. One timer for all operations of a message: to set one
+    for each took as long as many an operation does."""
+    if seconds:
+        signal.setitimer(signal.ITIMER_REAL, seconds / _LOOKS, seconds / _LOOKS)
+    try:
+        yield
+    finally:
+        if seconds:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def _within(seconds: float, call: Callable[..., Any], *arguments: Any) -> Any:
     """Call, and raise `Hang` in the midst of it when it takes longer, as `_Watch` judges that."""
     global _watch
     if not seconds:
         return call(*arguments)
     _watch = _Watch(seconds)
-    signal.setitimer(signal.ITIMER_REAL, seconds / _LOOKS, seconds / _LOOKS)
     try:
         return call(*arguments)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _watch = None
 
 
 _LOOKS = 4
@@ -274,7 +298,8 @@ class _Watch:
         return computed - self._began >= self._seconds or self._slept >= self._seconds
 
 
-_watch = _Watch(0.0)
+_watch: _Watch | None = None
+"""What is under way; None between operations."""
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -294,7 +319,7 @@ def _waited() -> float:
 
 def hang(_signal: int, frame: FrameType | None) -> None:
     """End what hangs."""
-    if _watch.hangs(frame):
+    if _watch is not None and _watch.hangs(frame):
         raise Hang
 
 

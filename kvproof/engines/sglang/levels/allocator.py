@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ....judge.record import Case
 from ...cases import Op
+from ...plays import sized
 from ...traits import Traits, argument, option
 
 __all__ = ["profiles", "traits"]
@@ -33,7 +34,7 @@ def traits(_release: str) -> Traits:
 
 def _cases(pages: st.SearchStrategy[int]) -> st.SearchStrategy[Case]:
     setup = st.fixed_dictionaries({"page": pages, "pages": st.integers(2, 12), "sort": st.booleans()})
-    return st.builds(_case, setup, st.binary(min_size=_WIDTH * 6, max_size=_WIDTH * 60))
+    return st.builds(_case, setup, sized(_WIDTH, 6, 60))
 
 
 def _case(setup: dict[str, Any], play: bytes) -> Case:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ....judge.record import Case
 from ...cases import Op, Setup
+from ...plays import sized
 
 __all__ = ["Choice", "Play", "layers", "plays", "profiles", "setups", "sound", "tokens"]
 
@@ -79,15 +80,12 @@ def sound(setup: Setup) -> Setup:
 def plays(level: str, of: st.SearchStrategy[Setup], often: list[tuple[int, Play]]) -> st.SearchStrategy[Case]:
     """Cases of these setups whose operations come as often as is said."""
     choices = [play for times, play in often for _ in range(times)]
-    # Made once: that takes longer than to draw from them.
-    of_size = {n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n) for n in range(3, 30 + 1)}
-    sizes = st.integers(3, 30).flatmap(of_size.__getitem__)
 
     def case(setup: Setup, play: bytes) -> Case:
         parts = [play[at : at + _WIDTH] for at in range(0, len(play), _WIDTH)]
         return Case(level, setup, [choices[part[0] % len(choices)](part[1:]) for part in parts])
 
-    return st.builds(case, of, sizes)
+    return st.builds(case, of, sized(_WIDTH, 3, 30))
 
 
 def tokens(play: bytes) -> list[int]:

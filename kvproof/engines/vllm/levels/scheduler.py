@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from ....judge.record import Case
+from ...plays import sized
 from .connectors import MORE, Play, asked, with_connectors
 from .geometry import Choice, Op, Setup, chunk, plain, window, windowed
 
@@ -201,10 +202,7 @@ def cases(
     """Return cases of these setups, with up to so many operations; ``more`` are operations beside the usual ones,
     ``often`` instead of them, with how often they come."""
     plays = [play for times, play in (often or _OFTEN) + (more or []) for _ in range(times)]
-    # Made once: that takes longer than to draw from them.
-    of_size = {n: st.binary(min_size=_WIDTH * n, max_size=_WIDTH * n) for n in range(3, most + 1)}
-    sizes = st.integers(3, most).flatmap(of_size.__getitem__)
-    return st.builds(lambda setup, play: _case(setup, play, plays), setups, sizes)
+    return st.builds(lambda setup, play: _case(setup, play, plays), setups, sized(_WIDTH, 3, most))
 
 
 def _case(setup: Setup, play: bytes, plays: list[Play]) -> Case:
