@@ -74,8 +74,12 @@ def open_target(target: str) -> Build | Driver:
 
 
 def levels_of(build: Build | Driver) -> tuple[str, ...]:
-    """The levels that a target may have."""
-    return (requests.LEVEL,) if isinstance(build, Driver) else ENGINES[build.name].LEVELS
+    """The levels that a target may have: of a release those that it has cases for."""
+    if isinstance(build, Driver):
+        return (requests.LEVEL,)
+    engine = ENGINES[build.name]
+    found = {level: engine.cases(level) for level in engine.LEVELS}
+    return tuple(level for level, cases in found.items() if cases is None or cases.profiles(build.version))
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Engine(Protocol):
 
     @property
     def MODULES(self) -> tuple[str, ...]:
-        """What must import before a release counts as installed."""
+        """What must import before a release counts as installed, modules beside `WORKER` included."""
 
     def recipes(self, version: str) -> tuple[Recipe, ...]:
         """Return the ways to build a release, the best first."""

@@ -171,9 +171,10 @@ class Installation:
                     *recipe.arguments,
                     environment=recipe.environment,
                 )
+                ours = f"import sys; sys.path.insert(0, {str(self._engine.WORKER.parent)!r})"
                 self._run(
                     f"trying {self._label}",
-                    [python, "-c", f"import {', '.join(self._engine.MODULES)}"],
+                    [python, "-c", f"{ours}; import {', '.join(self._engine.MODULES)}"],
                     environment=Build(self._name, version, python, (place,)).environment(),
                 )
                 return place

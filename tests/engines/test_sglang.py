@@ -1,5 +1,6 @@
 """The levels of SGLang: what they tell of a release, by hand-made cases whose answers are known."""
 
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from kvproof.engines.sglang.levels import allocator, tree
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
 
-from .installed import session
+from .installed import broken_session, session
 
 NEWEST = "0.5.23"
+RELEASES = (NEWEST, "0.5.22", "0.5.21", "0.5.20", "0.5.19")
+
+broken_release = cache(partial(broken_session, name="sglang", levels=("tree", "allocator")))
 
 Op = tuple[str, dict[str, Any]]
 SETUP = {"page": 2, "pages": 8}
@@ -133,6 +137,55 @@ def test_the_core_in_rust_says_what_the_one_in_python_says(more: dict[str, Any])
         assert other.state is not None
         assert one.state.pools["device"].free == other.state.pools["device"].free
         assert one.state.tables == other.state.tables
+
+
+@pytest.mark.parametrize(
+    ("level", "fault", "more", "rules"),
+    [
+        ("allocator", "handed out again", {}, {"P3", "R2"}),
+        ("tree", "handed out again", {}, {"P3", "R2"}),
+        ("tree", "kept rows", {}, {"L2", "R2"}),
+        ("tree", "locked twice", {}, {"R3"}),
+        ("tree", "untold removal", {"events": True}, {"P12", "R8"}),
+    ],
+)
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_planted_fault_is_found_in_each_release(
+    release: str, level: str, fault: str, more: dict[str, Any], rules: set[str]
+) -> None:
+    ops: dict[str, list[Op]] = {
+        "allocator": [("take", {"pages": 2}), ("take", {"pages": 2}), ("free", {"pick": [0]})],
+        "tree": [add([1, 5]), PROCESS, add([2, 6]), PROCESS, ("finish", {"i": 0}), ("evict", {"tokens": 4})],
+    }
+    broken = broken_release(release)
+    for planted in (False, True):
+        setup = {**SETUP, **more} | ({"fault": fault} if planted else {})
+        found, told = verdict(broken, close(Case(level, setup, ops[level])))
+        assert told.refused is None, told.refused
+        assert (found is not None) == planted, found
+        assert found is None or found.violation.rule in rules, found.violation
+
+
+@pytest.mark.parametrize("release", RELEASES[2:])
+def test_pages_that_kernels_do_not_know_are_refused_of_older_releases(release: str) -> None:
+    told = session(release, "sglang").run(Case("tree", {"page": 3, "pages": 8}, [])).answer
+    assert told.refused is not None
+    assert "of 1, 2, 4" in told.refused
+
+
+@pytest.mark.parametrize("release", RELEASES[1:])
+@pytest.mark.parametrize("profile", ["pages", "events", "policies", "windows and states", "rust windows"])
+def test_generated_calls_break_no_rule_of_older_releases(release: str, profile: str) -> None:
+    cases = tree.profiles(release)[profile]
+
+    @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(cases)
+    def silent(case: Case) -> None:
+        found, told = verdict(session(release, "sglang"), close(case))
+        assert told.refused is None
+        assert found is None, found.violation
+
+    silent()
 
 
 @pytest.mark.parametrize(

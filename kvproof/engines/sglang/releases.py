@@ -13,8 +13,11 @@ from ..engine import Recipe
 DISTRIBUTIONS: Final = ("sglang",)
 """The names under which package indexes have releases."""
 
-OLDEST: Final = Version("0.5.22")
-"""The oldest release that the adapters know: the caches of those before have other calls."""
+OLDEST: Final = Version("0.5.19")
+"""The oldest release that the adapters know: before, requests know themselves what they hold, and events differ."""
+
+SERVED: Final = Version("0.5.22")
+"""The oldest whose own scheduler is driven, and its host tier."""
 
 TORCH: Final = "torch==2.13.0"
 """The torch that every release imports; its CPU build, where there is one."""
@@ -22,8 +25,8 @@ TORCH: Final = "torch==2.13.0"
 RUNTIME: Final = Path(__file__).with_name("runtime.txt")
 """Everything in the runtime, torch included, one pinned requirement a line."""
 
-MODULES: Final = ("sglang.srt.mem_cache.allocator",)
-"""What must import before a release counts as installed. The trees need a stand-in that only the worker has."""
+MODULES: Final = ("sglang_setup", "sglang.srt.mem_cache.allocator", "sglang.srt.mem_cache.unified_radix_cache")
+"""What must import before a release counts as installed: first what stands in for what it would import."""
 
 
 def recipes(version: str) -> tuple[Recipe, ...]:

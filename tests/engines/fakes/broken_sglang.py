@@ -1,4 +1,4 @@
-"""The adapter of SGLang over a release whose scheduler is broken in one way, which the setup names."""
+"""The adapter of SGLang over a release with a scheduler, tree or allocator broken in one way, which the setup names."""
 
 import os
 import sys
@@ -267,6 +267,54 @@ _FAULTS = {
         _silent_removal,
     )
 }
+
+
+def _handed_out_again(made) -> None:
+    """What is handed out stays free."""
+    allocator = made.allocator
+    for name in ("alloc", "alloc_extend", "alloc_decode"):
+        if hasattr(allocator, name):
+            _patch(allocator, name, partial(_and_forget, allocator, getattr(allocator, name)))
+
+
+def _and_forget(allocator, call, *args, **how):
+    free = allocator.free_pages
+    slots = call(*args, **how)
+    allocator.free_pages = free
+    return slots
+
+
+def _kept_rows(made) -> None:
+    """A request that leaves gives up nothing."""
+    import sglang_calls
+
+    _patch(sglang_calls, "release", lambda _req, _cache, **_how: None)
+
+
+def _locked_twice(made) -> None:
+    """Each lock is taken twice, and given back once."""
+    locked = made.cache.tree_core.inc_lock_ref
+
+    def twice(*args, **how):
+        locked(*args, **how)
+        return locked(*args, **how)
+
+    _patch(made.cache.tree_core, "inc_lock_ref", twice)
+
+
+def _untold_removal(made) -> None:
+    """What is removed is not reported."""
+    _patch(made.cache.tree_core.kv_events, "record_remove", lambda _node, **_where: None)
+
+
+_OF_PARTS = {
+    "handed out again": _handed_out_again,
+    "kept rows": _kept_rows,
+    "locked twice": _locked_twice,
+    "untold removal": _untold_removal,
+}
+"""Faults of the levels ``tree`` and ``allocator``."""
+
 _undo: list = []
 
 
@@ -281,8 +329,11 @@ def _broken(level: str, setup: dict):
     fault = setup.pop("fault", None)
     made = sglang_engine.LEVELS[level](setup)
     if fault is not None:
-        _FAULTS[fault](made.served)
+        if level in ("tree", "allocator"):
+            _OF_PARTS[fault](made)
+        else:
+            _FAULTS[fault](made.served)
     return made
 
 
-LEVELS = {level: partial(_broken, level) for level in ("scheduler", "hicache")}
+LEVELS = {level: partial(_broken, level) for level in sglang_engine.LEVELS}

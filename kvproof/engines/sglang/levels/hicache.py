@@ -7,11 +7,13 @@ share more; the device's pool is small beside them, so that what they leave is g
 from typing import Any
 
 from hypothesis import strategies as st
+from packaging.version import Version
 
 from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, operation, option
+from ..releases import SERVED
 from . import scheduler
 
 __all__ = ["more_oracles", "profiles", "traits"]
@@ -25,8 +27,10 @@ _SIZES = tuple(range(24, 0, -1))
 """Pages of the host, the simplest first: with room for all, nothing has to go."""
 
 
-def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
-    """Return the families of cases, by name."""
+def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases, by name; none of a release whose scheduler is not driven."""
+    if Version(release) < SERVED:
+        return {}
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.booleans()}
     through, back = {"write": st.just("write_through")}, {"write": st.just("write_back")}
     selective = {"write": st.just("write_through_selective")}

@@ -3,6 +3,7 @@
 A request is a row of slots. Blocks are pages; the release's page 0 takes what padding writes, and is never handed out.
 """
 
+import sglang_setup  # noqa: F401 - before anything of the release
 import torch
 from level import SKIPPED, Level, Refused
 from sglang_slots import free_pages, made, pages_of

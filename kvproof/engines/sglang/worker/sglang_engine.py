@@ -1,6 +1,7 @@
 """SGLang: which levels there are, and how each is made."""
 
 import importlib.metadata
+import os
 
 from level import Later, Refused
 
@@ -12,12 +13,19 @@ def version() -> str:
     return importlib.metadata.version("sglang").partition("+")[0]
 
 
+_BEFORE_CHECKPOINTS = tuple(int(part) for part in version().split(".")[:3]) < (0, 5, 22)
+"""Their schedulers are not driven."""
+
 LEVELS = {
-    "hicache": Later("sglang_hicache", "HicacheLevel"),
-    "scheduler": Later("sglang_scheduler", "SchedulerLevel"),
     "tree": Later("sglang_tree", "TreeLevel"),
     "allocator": Later("sglang_allocator", "AllocatorLevel"),
 }
+if _BEFORE_CHECKPOINTS:
+    # The page of a next token is found by a Triton kernel alone, which Triton's interpreter runs without a GPU.
+    os.environ["TRITON_INTERPRET"] = "1"
+else:
+    LEVELS["hicache"] = Later("sglang_hicache", "HicacheLevel")
+    LEVELS["scheduler"] = Later("sglang_scheduler", "SchedulerLevel")
 
 
 def prepare(level: str) -> None:

@@ -16,7 +16,8 @@ from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool, ReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang_slots import NoMemory, free_pages, made, pages_of
+from sglang_drift import give_up_window_of_prefix
+from sglang_slots import NoMemory, check_page, free_pages, made, pages_of
 
 __all__ = ["OPTIONS", "STATES_PER_ROW", "Memory"]
 
@@ -70,6 +71,7 @@ class Memory:
             raise Refused("states at their ends are cached by pages of one token, three for each row")
         sort = bool(setup.get("sort"))
         if self.window:
+            check_page(self.page)
             sizes = (self.page * self.pages, self.page * self.window_pages)
             pool = _WindowPool()
             self.allocator = SWATokenToKVPoolAllocator(*sizes, self.page, torch.float32, "cpu", pool, sort)
@@ -90,7 +92,7 @@ class Memory:
         self.most = ((self.pages if slides else least) - 1) * self.page
         """Tokens that a request may have: an admission asks for a page more than it needs."""
         envs.SGLANG_SWA_EVICTION_INTERVAL.set(setup.get("interval", 1))
-        envs.SGLANG_OPT_RELEASE_PREFILL_SWA.set(bool(setup.get("release")))
+        give_up_window_of_prefix(bool(setup.get("release")))
 
     def _rows(self, rows: int, length: int):
         if not self.states:
@@ -116,7 +118,7 @@ class Memory:
         """Return a batch of one request that is decoded, as far as a release looks at it here."""
         batch = ScheduleBatch.__new__(ScheduleBatch)
         batch.reqs, batch.tree_cache, batch.token_to_kv_pool_allocator = [req], cache, self.allocator
-        batch.forward_mode, batch.forward_iter = ForwardMode.DECODE, 0
+        batch.forward_mode, batch.forward_iter, batch.req_to_token_pool = ForwardMode.DECODE, 0, self.rows
         return batch
 
     def available(self) -> list[int]:
@@ -153,7 +155,8 @@ class Memory:
             batch = self.batch(cache, req)
             batch._collect_deferred_mamba_cow_and_clear([req])
             if batch.mamba_cow_src_indices is not None:
-                self.rows.copy_mamba_state(batch.mamba_cow_src_indices, batch.mamba_cow_dst_indices)
+                copy = getattr(self.rows, "copy_mamba_state", self.rows.mamba_pool.copy_from)  # Since 0.5.20.
+                copy(batch.mamba_cow_src_indices, batch.mamba_cow_dst_indices)
 
     # ---------------------------------------------------------------------------------------------- to the kit
 

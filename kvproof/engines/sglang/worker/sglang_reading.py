@@ -8,11 +8,10 @@ from sglang.srt.disaggregation.kv_events import (
     BlockRemoved,
     BlockStored,
     StorageMedium,
-    namespaced_block_hash,
 )
 from sglang.srt.mem_cache.radix_cache import RadixKey
 from sglang.srt.mem_cache.unified_cache.components import BASE_COMPONENT_TYPE
-from sglang.srt.mem_cache.utils import hash_str_to_int64
+from sglang_drift import page_hashes
 from sglang_slots import pages_of
 
 __all__ = ["Keys", "cached_of", "nodes_of", "on_host", "parts_of", "told_of"]
@@ -46,9 +45,7 @@ class Keys:
             return []
         key = RadixKey(array("q", tokens), names[0], cache_salt=names[1])
         node = SimpleNamespace(key=key, parent=None, hash_value=None, event_hash_value=None)
-        seed = self._recorder._namespace_seed(node)
-        hashes = self._recorder._node_event_hash_values(node)
-        return [namespaced_block_hash(hash_str_to_int64(text), namespace_seed=seed) for text in hashes]
+        return page_hashes(self._recorder, node)
 
 
 def nodes_of(core, memory=None, host=None) -> tuple[list[list], dict[int, int]]:

@@ -3,6 +3,7 @@
 import hashlib
 from array import array
 
+import sglang_calls as calls
 from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.sampling.sampling_params import SamplingParams
 
@@ -52,7 +53,8 @@ class Played:
     @property
     def prefilling(self) -> bool:
         """Not all tokens that it came, or came back, with are computed."""
-        return self.req.extend_end is None or self.req.extend_end < len(self.req.full_untruncated_fill_ids)
+        end = calls.extended_to(self.req)
+        return end is None or end < len(self.req.full_untruncated_fill_ids)
 
 
 class Pass:

@@ -1,10 +1,15 @@
 """Slots and pages: the release's allocators, what is free in them, and which pages a row of slots is."""
 
 import torch
+from level import Refused
+from sglang.srt.mem_cache.allocator import paged
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
 
-__all__ = ["NoMemory", "free_pages", "made", "pages_of"]
+__all__ = ["NoMemory", "check_page", "free_pages", "made", "pages_of"]
+
+_BY_KERNELS = not hasattr(paged, "alloc_decode_naive")
+"""Before 0.5.22 pages are found by Triton kernels alone."""
 
 
 class NoMemory:
@@ -16,15 +21,32 @@ class NoMemory:
         """Nobody waits for layers here; a forward pass does for all of them."""
 
 
+def check_page(page: int) -> None:
+    """Refuse pages of so many tokens, where the release cannot have them.
+
+    Raises:
+        Refused: it cannot.
+    """
+    if _BY_KERNELS and page & (page - 1):
+        raise Refused(f"the kernels of this release have no pages of {page} tokens, only of 1, 2, 4, and so on")
+
+
 def made(page: int, pages: int, sort: bool):
-    """Return the release's allocator for so many pages of so many tokens."""
+    """Return the release's allocator for so many pages of so many tokens.
+
+    Raises:
+        Refused: it has none for such pages.
+    """
+    check_page(page)
     how = {"size": page * pages, "dtype": torch.float32, "device": "cpu", "kvcache": NoMemory(), "need_sort": sort}
     return TokenToKVPoolAllocator(**how) if page == 1 else PagedTokenToKVPoolAllocator(page_size=page, **how)
 
 
 def free_pages(allocator) -> list[int]:
     """Return the pages that are free, those that are next first."""
-    return allocator.get_all_free_pages().tolist()
+    if hasattr(allocator, "get_all_free_pages"):
+        return allocator.get_all_free_pages().tolist()
+    return allocator.free_pages.tolist() + allocator.release_pages.tolist()  # Before 0.5.20.
 
 
 def pages_of(row: list[int], page: int) -> list[int]:

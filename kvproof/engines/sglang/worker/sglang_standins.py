@@ -51,11 +51,18 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def stand_in() -> None:
-    """Let torchvision be imported: no build of it fits the runtime's torch, and no level runs any of it."""
+    """Let a release be imported by the one runtime.
+
+    No build of torchvision fits its torch, and no level runs any of it. Its transformers knows by now some of the
+    models whose configurations releases before 0.5.20 bring.
+    """
+    from transformers.models.auto import configuration_auto
     from transformers.utils import import_utils
 
     import_utils.is_torchvision_available()  # Asked, and remembered, before there seems to be one.
     sys.meta_path.insert(0, _Finder("torchvision"))
+    register = configuration_auto.AutoConfig.register
+    configuration_auto.AutoConfig.register = staticmethod(lambda name, kind, **_: register(name, kind, exist_ok=True))
 
 
 def quiet() -> None:

@@ -6,17 +6,16 @@ forward pass is told when it is scheduled, and its result processed by an operat
 can be under way at once.
 """
 
+import sglang_calls as calls
 import sglang_setup  # noqa: F401 - before anything of the release
 import torch
 from level import SKIPPED, Level, Refused
 from prompts import tokens_of
 from sglang.srt.managers.schedule_batch import FINISH_ABORT, FINISH_LENGTH
 from sglang.srt.mem_cache import allocation
-from sglang.srt.mem_cache.cache_init_params import CacheInitParams
-from sglang.srt.mem_cache.common import checkpoint_kv_cache, evict_from_tree_cache, match_kv_cache, release_kv_cache
-from sglang.srt.mem_cache.events import KVCacheEventRecorder
+from sglang.srt.mem_cache.common import evict_from_tree_cache
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
-from sglang_drift import lora_names, name_adapter
+from sglang_drift import lora_names, made_params, made_recorder, name_adapter
 from sglang_memory import OPTIONS, Memory
 from sglang_reading import Keys, told_of
 from sglang_requests import Pass, Played, tenant_of
@@ -46,26 +45,22 @@ class TreeLevel(Level):
         self.page, self.allocator, self.rows = memory.page, memory.allocator, memory.rows
         self.most = memory.most
         self.lora_names = lora_names()
-        params = CacheInitParams(
-            disable=False,
+        core, self.events = setup.get("core", "python"), bool(setup.get("events"))
+        params = made_params(
+            core,
+            self.lora_names,
             req_to_token_pool=self.rows,
             token_to_kv_pool_allocator=self.allocator,
             page_size=self.page,
             eviction_policy=setup.get("policy", "lru"),
-            enable_kv_cache_events=bool(setup.get("events")),
-            kv_event_lora_names=self.lora_names,
+            enable_kv_cache_events=self.events,
             tree_components=memory.components,
             sliding_window_size=memory.window or None,
-            tree_core_backend=setup.get("core", "python"),
         )
         self.cache = UnifiedRadixCache(params)
-        core = setup.get("core", "python")
         if self.cache._tree_core_backend != core:
             raise Refused(f"this release has no tree core {core} here")
-        self.events = bool(setup.get("events"))
-        self.keys = Keys(
-            KVCacheEventRecorder(enabled=self.events, page_size=self.page, lora_names=self.lora_names), self.page
-        )
+        self.keys = Keys(made_recorder(self.events, self.page, self.lora_names), self.page)
         self.cache.take_events()
         self.requests: dict[str, Played] = {}
         self.history: list[list[int]] = []
@@ -90,8 +85,8 @@ class TreeLevel(Level):
     def state(self) -> dict:
         """Return the state of tree, allocator and rows."""
         # Who waits may have been given a state already, and has no lock.
-        kvs = [(x, x.req.kv) for x in self.requests.values()]
-        held = [(x.r, kv, x.req.lock if kv.holds_kv else None) for x, kv in kvs if kv.holds_kv or kv.holds_mamba]
+        holders = [x for x in self.requests.values() if x.req.kv.holds_kv or x.req.kv.holds_mamba]
+        held = [(x.r, x.req.kv, calls.lock_of(x.req) if x.req.kv.holds_kv else None) for x in holders]
         pools, tables, tree = shown(self.cache, self.memory, self.keys, self._tenant, held)
         return {
             "pools": pools,
@@ -159,7 +154,7 @@ class TreeLevel(Level):
         if x.status == "running":
             # In the midst of its prompt it leaves nothing more in the tree.
             x.req.finished_reason = FINISH_ABORT("aborted")
-            release_kv_cache(x.req, self.cache, checkpoint=False)
+            calls.release(x.req, self.cache, keep=False)
         self._gone(x, "aborted")
         return True
 
@@ -180,9 +175,10 @@ class TreeLevel(Level):
         x = self._picked(args)
         if x is None or x.status != "waiting":
             return SKIPPED
-        match = match_kv_cache(x.req, self.cache, max_prefix_len=len(x.tokens) - 1)
-        self.tell("lookup", x.r, match.device_prefix_len, 0, len(x.tokens) - 1)
-        return match.device_prefix_len
+        most = len(x.tokens) - 1
+        found = calls.looked_up(x.req, self.cache, most)
+        self.tell("lookup", x.r, found, 0, most)
+        return found
 
     def op_evict(self, args: dict):
         """The tree is asked to give so many tokens back, and so many of its window (``window``) and ``states``."""
@@ -244,45 +240,45 @@ class TreeLevel(Level):
         if not self.rows.available_size():
             return False
         req.init_next_round_input(self.cache)
-        limit = len(x.tokens) - 1
-        self.tell("lookup", x.r, req.prefix_len, 0, limit)
-        lock = self.cache.lock(req.last_node)
+        found = calls.prefix_len(req)
+        self.tell("lookup", x.r, found, 0, len(x.tokens) - 1)
+        lock = calls.lock(req, self.cache)
         length = self._chunk(x, most)
         if not self.memory.fits(self.cache, length + self.page if self.page > 1 else length):
-            self.cache.unlock(lock)
+            calls.unlock(self.cache, lock)
             self.memory.refused(req)
             return False
-        req.lock = lock
-        prefix = self.cache.prefix_device_indices(req)
-        self.tell("found", x.r, self.memory.found(req, prefix), req.prefix_len)
+        calls.take(req, lock)
+        prefix = calls.prefix_of(req, self.cache)
+        self.tell("found", x.r, self.memory.found(req, prefix), found)
         x.status = "running"
         allocation.alloc_req_slots(self.rows, [req], self.cache)
-        self.rows.write((req.kv.req_pool_idx, slice(0, req.prefix_len)), prefix)
+        self.rows.write((req.kv.req_pool_idx, slice(0, found)), prefix)
         self._compute_prompt(x, length, prefix, token)
         return True
 
     def _extend(self, x: Played, most: int, token: int) -> bool:
         """The next chunk of a prompt. The last one is checked in before, if need be while it is computed."""
         if x.in_flight:
-            checkpoint_kv_cache(x.req, self.cache)
+            calls.checkpoint(x.req, self.cache, chunked=True)
             self._passes_of(x)[-1].checked_in = True
-        x.req.refresh_fill_ids()
+        calls.refresh(x.req)
         length = self._chunk(x, most)
         if not self.memory.fits(self.cache, length + self.page if self.page > 1 else length):
             return False
-        prefix = self.rows.req_to_token[x.req.kv.req_pool_idx, : x.req.prefix_len].long()
+        prefix = self.rows.req_to_token[x.req.kv.req_pool_idx, : calls.prefix_len(x.req)].long()
         self._compute_prompt(x, length, prefix, token)
         return True
 
     def _chunk(self, x: Played, most: int) -> int:
         """How many tokens are computed next: a chunk that does not end the prompt ends with a page."""
-        rest = len(x.req.full_untruncated_fill_ids) - x.req.prefix_len
+        rest = len(x.req.full_untruncated_fill_ids) - calls.prefix_len(x.req)
         chunk = -(-most // self.page) * self.page
         return min(chunk or rest, rest)
 
     def _compute_prompt(self, x: Played, length: int, prefix: torch.Tensor, token: int) -> None:
-        req, start = x.req, x.req.prefix_len
-        req.extend_end = start + length
+        start = calls.prefix_len(x.req)
+        calls.extend_to(x.req, start, start + length)
         if self.page == 1:
             slots = allocation.alloc_token_slots(self.cache, length)
         else:
@@ -325,7 +321,7 @@ class TreeLevel(Level):
             self.tell("state", x.r, group, state if start else None, [[state, end]])
         self.tell("compute", x.r, start, tokens)
         x.in_flight += 1
-        self.passes.append(Pass(x, x.epoch, end, token % 3, extends=end == x.req.extend_end))
+        self.passes.append(Pass(x, x.epoch, end, token % 3, extends=end == calls.extended_to(x.req)))
 
     def _processed(self, done: Pass) -> None:
         """The result of a pass: a prompt that is whole gives a token. What extends is checked in."""
@@ -333,7 +329,7 @@ class TreeLevel(Level):
         self.tell("processed", x.r, done.end)
         if done.end < len(x.tokens):
             if not done.checked_in:
-                checkpoint_kv_cache(x.req, self.cache)
+                calls.checkpoint(x.req, self.cache, chunked=True)
             return
         x.req.output_ids.append(done.token)
         self.tell("append", x.r, [done.token])
@@ -341,7 +337,7 @@ class TreeLevel(Level):
         if x.ending is not None or len(x.tokens) > self.most:
             self._finish(x, x.ending or FINISH_LENGTH(length=1))
         elif done.extends:
-            checkpoint_kv_cache(x.req, self.cache)
+            calls.checkpoint(x.req, self.cache, chunked=False)
 
     def _last(self, x: Played, reason) -> bool:
         """The next token of a request that runs is its last one."""
@@ -354,7 +350,7 @@ class TreeLevel(Level):
     def _finish(self, x: Played, reason) -> None:
         """A request leaves with a token, and with what it computed in the tree."""
         x.req.finished_reason, x.req.finished_len = reason, len(x.req.output_ids)
-        release_kv_cache(x.req, self.cache, checkpoint=True)
+        calls.release(x.req, self.cache, keep=True)
         self._gone(x, "aborted" if isinstance(reason, FINISH_ABORT) else "finished")
 
     def _gone(self, x: Played, how: str) -> None:
@@ -362,7 +358,7 @@ class TreeLevel(Level):
         self.tell("end", x.r, how)
 
     def _retract(self, x: Played) -> None:
-        release_kv_cache(x.req, self.cache, checkpoint=False)
+        calls.release(x.req, self.cache, keep=False)
         evict_from_tree_cache(self.cache, self.page)
         x.req.reset_for_retract()
         x.status, x.in_flight, x.epoch = "waiting", 0, x.epoch + 1

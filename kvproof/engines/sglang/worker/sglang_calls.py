@@ -1,0 +1,105 @@
+"""What a scheduler asks of a request and of its tree, in each release's own words (0.5.19 to 0.5.23).
+
+Since 0.5.22 a request checks in (`checkpoint`) and has its lock; before, the tree caches it, and the lock is what its
+node and a receipt say together.
+"""
+
+from types import SimpleNamespace
+
+import sglang_setup  # noqa: F401 - before anything of the release
+from sglang.srt.mem_cache import common
+
+__all__ = [
+    "checkpoint", "extend_to", "extended_to", "lock", "lock_of", "looked_up", "prefix_len", "prefix_of", "refresh",
+    "release", "take", "unlock",
+]  # fmt: skip
+
+_CHECKS_IN = hasattr(common, "checkpoint_kv_cache")
+
+if not _CHECKS_IN:
+    from sglang.srt.managers.schedule_policy import match_prefix_for_req
+
+
+def looked_up(req, cache, most: int) -> int:
+    """Return how many tokens of a waiting request are cached, at most so many, as a scheduler asks that orders it."""
+    if _CHECKS_IN:
+        return common.match_kv_cache(req, cache, max_prefix_len=most).device_prefix_len
+    return len(match_prefix_for_req(cache, req, (req.origin_input_ids + req.output_ids)[:most]).device_indices)
+
+
+def prefix_len(req) -> int:
+    """Return how many tokens of a request need not be computed."""
+    return req.prefix_len if _CHECKS_IN else len(req.prefix_indices)
+
+
+def prefix_of(req, cache):
+    """Return their slots."""
+    return cache.prefix_device_indices(req) if _CHECKS_IN else req.prefix_indices
+
+
+def refresh(req) -> None:
+    """Let what is to be computed be prompt and output."""
+    if _CHECKS_IN:
+        req.refresh_fill_ids()
+    else:
+        req._refresh_fill_ids()
+
+
+def extended_to(req) -> int | None:
+    """Return the position up to which a prompt was scheduled; None: not at all."""
+    if _CHECKS_IN:
+        return req.extend_end
+    return None if req.extend_range is None else req.extend_range.end
+
+
+def extend_to(req, start: int, end: int) -> None:
+    """Say which tokens of a prompt are scheduled."""
+    if _CHECKS_IN:
+        req.extend_end = end
+    else:
+        req.set_extend_range(start, end)
+
+
+def lock(req, cache):
+    """Lock what a request was found, and return the lock."""
+    if _CHECKS_IN:
+        return cache.lock(req.last_node)
+    return SimpleNamespace(node=req.last_node, taken=cache.inc_lock_ref(req.last_node))
+
+
+def unlock(cache, held) -> None:
+    """Give a lock back that no request has taken."""
+    if _CHECKS_IN:
+        cache.unlock(held)
+    else:
+        cache.dec_lock_ref(held.node, held.taken.to_dec_params())
+
+
+def take(req, held) -> None:
+    """Let a request have a lock."""
+    if _CHECKS_IN:
+        req.lock = held
+    elif hasattr(req, "lock_receipt"):
+        req.lock_receipt = held.taken.to_dec_params()
+    else:
+        req.swa_uuid_for_lock, req.skip_lock_node_ids = held.taken.swa_uuid_for_lock, {}
+
+
+def lock_of(req):
+    """Return the lock of a request that has a row: its ``node``, and whether that of the window is ``swa_released``."""
+    if _CHECKS_IN:
+        return req.lock
+    return SimpleNamespace(node=req.last_node, swa_released=req.swa_prefix_lock_released)
+
+
+def checkpoint(req, cache, chunked: bool) -> None:
+    """Let the tree have what was computed of a request that goes on; ``chunked``: its prompt is not over."""
+    if _CHECKS_IN:
+        common.checkpoint_kv_cache(req, cache)
+    else:
+        common.maybe_cache_unfinished_req(req, cache, **({"chunked": True} if chunked else {}))
+
+
+def release(req, cache, keep: bool) -> None:
+    """Let a request give up its row; the tree gets what was computed where it is to be kept."""
+    common.release_kv_cache(req, cache, **{"checkpoint" if _CHECKS_IN else "is_insert": keep})
