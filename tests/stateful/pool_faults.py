@@ -126,7 +126,8 @@ class WrongParent(Pool):
         told = len(self.events)
         super().computed(name, tokens, salt)
         first = self.keys(tokens, salt)[:1]
-        self.events[told:] = [(*event, *first) if event[1:] != (*first,) else event for event in self.events[told:]]
+        told_with = [(*event, *first) if event[1:] != (*first,) else event for event in self.events[told:]]
+        self.events[told:] = told_with  # type: ignore[assignment]  # a third field, which the example has none of
 
 
 class NeverHits(Pool):
