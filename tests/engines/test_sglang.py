@@ -173,6 +173,26 @@ def test_pages_that_kernels_do_not_know_are_refused_of_older_releases(release: s
     assert "of 1, 2, 4" in told.refused
 
 
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("sort", [False, True])
+def test_an_allocator_of_pages_without_any_says_so_and_goes_on(release: str, sort: bool) -> None:
+    """Kernels of older releases read past the pages that are free, and may end the process; their callers count."""
+    ops: list[Op] = [
+        ("take", {"pages": 2}),
+        ("decode", {"pick": [0]}),
+        ("extend", {"pick": [0], "tokens": [1]}),
+        ("extend", {"pick": [], "tokens": [1]}),
+        ("free", {"pick": [0]}),
+        ("extend", {"pick": [], "tokens": [7]}),
+        ("decode", {"pick": [0]}),
+        ("decode", {"pick": [0]}),
+    ]
+    setup = {"page": 4, "pages": 2, "sort": sort}
+    found, told = verdict(session(release, "sglang"), close(Case("allocator", setup, ops)))
+    assert found is None, found.violation
+    assert [step.result for step in told.steps[:8]] == [True, False, False, False, None, True, True, False]
+
+
 @pytest.mark.parametrize("release", RELEASES[1:])
 @pytest.mark.parametrize("profile", ["pages", "events", "policies", "windows and states", "rust windows"])
 def test_generated_calls_break_no_rule_of_older_releases(release: str, profile: str) -> None:

@@ -6,7 +6,7 @@ A request is a row of slots. Blocks are pages; the release's page 0 takes what p
 import sglang_setup  # noqa: F401 - before anything of the release
 import torch
 from level import SKIPPED, Level, Refused
-from sglang_slots import free_pages, made, pages_of
+from sglang_slots import free_pages, made, may_ask, pages_of
 
 __all__ = ["AllocatorLevel"]
 
@@ -66,6 +66,12 @@ class AllocatorLevel(Level):
         else:
             before = torch.tensor([len(row) for row in rows])
             after, last = before + torch.tensor(more), torch.tensor([row[-1] if row else -1 for row in rows])
+            new = sum(
+                self._pages(end) - self._pages(start)
+                for start, end in zip(before.tolist(), after.tolist(), strict=True)
+            )
+            if not may_ask(self.allocator, new):
+                return False
             slots = self.allocator.alloc_extend(before, before, after, after, last, sum(more))
         if slots is None:
             return False
@@ -83,6 +89,9 @@ class AllocatorLevel(Level):
         if self.page == 1:
             slots = self.allocator.alloc(len(chosen))
         else:
+            # A row that fills its last page needs a new one.
+            if not may_ask(self.allocator, sum(len(self.rows[r]) % self.page == 0 for r in chosen)):
+                return False
             lengths = torch.tensor([len(self.rows[r]) + 1 for r in chosen])
             slots = self.allocator.alloc_decode(lengths, lengths, torch.tensor([self.rows[r][-1] for r in chosen]))
         if slots is None:
@@ -125,6 +134,10 @@ class AllocatorLevel(Level):
         return True
 
     # ---------------------------------------------------------------------------------------------- requests
+
+    def _pages(self, tokens: int) -> int:
+        """Return how many pages so many tokens take."""
+        return -(-tokens // self.page)
 
     def _picked(self, args: dict) -> list[str]:
         """Return the requests that an operation is about, each once, and say so in ``args``."""

@@ -6,7 +6,7 @@ from sglang.srt.mem_cache.allocator import paged
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
 
-__all__ = ["NoMemory", "check_page", "free_pages", "made", "pages_of"]
+__all__ = ["NoMemory", "check_page", "free_pages", "made", "may_ask", "pages_of"]
 
 _BY_KERNELS = not hasattr(paged, "alloc_decode_naive")
 """Before 0.5.22 pages are found by Triton kernels alone."""
@@ -40,6 +40,16 @@ def made(page: int, pages: int, sort: bool):
     check_page(page)
     how = {"size": page * pages, "dtype": torch.float32, "device": "cpu", "kvcache": NoMemory(), "need_sort": sort}
     return TokenToKVPoolAllocator(**how) if page == 1 else PagedTokenToKVPoolAllocator(page_size=page, **how)
+
+
+def may_ask(allocator, pages: int) -> bool:
+    """Whether the allocator may be asked for so many new pages, of which there may be too few.
+
+    Before 0.5.22 the kernel runs before anybody counts, and reads past the pages that are free; where none is, its
+    process ends. The release's callers never ask so: they count, evict and retract first (`check_decode_capacity`), and
+    take "too few" for a fault. Since 0.5.22 the allocator counts first, and is asked.
+    """
+    return not _BY_KERNELS or pages <= len(free_pages(allocator))
 
 
 def free_pages(allocator) -> list[int]:
