@@ -44,6 +44,9 @@ _WATCH = 0.5
 _ENDING = 5.0
 """Seconds that a program may take to end that says nothing more."""
 
+_WITH_COPY = 2
+"""So many processes is a worker that lets copies of itself work."""
+
 _PATIENCE = 10
 """A program on a busy machine has so many times as long to answer, as long as it waits for a processor."""
 
@@ -60,9 +63,11 @@ class Failure:
 class Lost(Exception):
     """The program is not to be spoken to any more."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, *, goes_on: bool = False) -> None:
         super().__init__(failure.text)
         self.failure = failure
+        self.goes_on = goes_on
+        """Whether only the copy of it that was at work is lost, and another one can be spoken to."""
 
 
 class Program:
@@ -87,6 +92,8 @@ class Program:
         self._is_deaf = False
         """Whether it reads no more of what is said to it."""
         self._least, self._looked = 0, 0.0
+        self._read = 0
+        """Where on its standard error the words end of copies that were lost."""
         self._folder = tempfile.TemporaryDirectory(prefix="kvproof-worker-", ignore_cleanup_errors=True)
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the program
         try:
@@ -175,9 +182,16 @@ class Program:
     def last_words(self) -> str:
         """The end of what was written to standard error, to be put behind a sentence."""
         self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, self._errors.tell() - 600))
+        self._errors.seek(max(self._read, self._errors.tell() - 600))
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return f": {one_line(lines[-1].strip(), 300)}" if lines else ""
+
+    def copy_lost(self, how: str) -> Lost:
+        """What to raise when it says that the copy of it that was at work has ended so, and it goes on with another."""
+        failure = Failure("crash", f"the worker ended with {how}{self.last_words()}")
+        self._read = self._errors.seek(0, os.SEEK_END)
+        # What an operation started goes on where its worker is lost; it would take time and memory from those after it.
+        return Lost(failure, goes_on=len([*in_group(self._process.pid)]) <= _WITH_COPY)
 
     def _gone(self) -> Failure:
         status = self._ended(_ENDING)

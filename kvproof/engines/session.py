@@ -83,7 +83,7 @@ class Session:
     watched: bool = False
     """Whether the kit watches its memory, since it does not itself."""
     forks: bool = False
-    """Whether the worker makes a fresh one of itself when it is asked to."""
+    """Whether the worker makes a fresh one of itself when it is asked to, and when the one at work is lost."""
     ahead: int = 0
     """So many messages a worker may be given before it has answered those before them. A user's own driver is given
     none: it may not expect that the next one is there already."""
@@ -204,7 +204,7 @@ class Session:
         self._send({"id": number, **message})
         try:
             while True:
-                line = self._running.line(self.limits.answer)
+                line = self._line(self.limits.answer)
                 try:
                     said = decode_json(line, object, values=limits.ANSWER_VALUES)
                 except UnreadableError as error:
@@ -235,15 +235,18 @@ class Session:
         """The steps that a worker ends before it fails: it is asked again, to say each as soon as it is done."""
         steps: list[Step] = []
         behind, self._open = self._open, deque()
+        goes_on = False
         try:
             _ = self.hello
             self._send({**message, "id": self._next(), "stream": True})
             while len(steps) < len(message["ops"]):
-                line = self._running.line(self.limits.answer)
+                line = self._line(self.limits.answer)
                 steps.append(decode_json(line, _Streamed, values=limits.ANSWER_VALUES).step)
-        except (Lost, WorkerError, UnreadableError):
+        except Lost as lost:
+            goes_on = lost.goes_on
+        except (WorkerError, UnreadableError):
             pass
-        self.close()
+        self._leave(goes_on)
         self._open = behind
         return steps
 
@@ -324,13 +327,39 @@ class Session:
             asked.run = Run(self._answer(asked))
             self._open.popleft()
         except Lost as lost:
-            self.close()
+            self._leave(lost.goes_on)
             self._open.popleft()
             answer = Answer(0, steps=self._steps_before(asked.message) if "ops" in asked.message else [])
             asked.run = Run(answer, lost.failure)
+            if self._program is not None:
+                for behind in self._open:
+                    self._give(behind)
+
+    def _leave(self, goes_on: bool) -> None:
+        """A worker was lost: speak to the copy that takes its place, if one does; else the next message starts one."""
+        if not goes_on or self._program is None:
+            self.close()
+            return
+        self._warm.clear()
+        self._send({"again": self._next()})
+
+    def _line(self, seconds: float) -> bytes:
+        """Read a line of the worker.
+
+        Raises:
+            Lost: as `Program.line`; and where it says that the copy at work was lost.
+        """
+        line = self._running.line(seconds)
+        if line or not self.forks:
+            return line
+        try:
+            lost = decode_json(self._running.line(self.limits.answer), _CopyLost, values=limits.ANSWER_VALUES).lost
+        except UnreadableError as error:
+            raise Lost(Failure("garbage", f"the worker's answer is none: an empty line, and {error}")) from error
+        raise self._running.copy_lost(lost)
 
     def _answer(self, asked: Asked) -> Answer:
-        line = self._running.line(asked.seconds)
+        line = self._line(asked.seconds)
         try:
             check_json(line, values=limits.ANSWER_VALUES, digits=False)
             answer = self._decode(line)
@@ -351,3 +380,9 @@ class Session:
 
 class _Streamed(msgspec.Struct):
     step: Step
+
+
+class _CopyLost(msgspec.Struct):
+    """What a worker says, behind an empty line, when a copy of it has ended that was at work."""
+
+    lost: str

@@ -21,6 +21,7 @@ LIMITS = Limits(start=20, operation=3, answer=8, memory=100, line=2**20)
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
     with toy(LIMITS) as session:
+        assert session.hello, "it is started: what starts behind it is one that was lost"
         yield session
 
 
@@ -115,7 +116,41 @@ def test_a_lost_worker_is_a_finding_and_the_run_goes_on(
     if kind in ("crash", "hang"):
         assert found.at == 1, "where it happened is known: the steps before it were told one by one"
     assert verdict(session, case(ADD))[0] is None, "a fresh worker goes on"
+    assert (session.starts == before) == (kind == "crash"), "a copy that is lost costs no import of the engine"
+
+
+def test_without_copies_a_worker_that_is_lost_is_started_again() -> None:
+    with Session.around(FAKES / "fake_engine.py", Path(sys.executable), os.environ, LIMITS) as alone:
+        found, _ = verdict(alone, case(ADD, ("crash", {}), ADD))
+        assert found is not None
+        assert ("signal 11" in found.violation.text, found.at) == (True, 1)
+        assert verdict(alone, case(ADD))[0] is None
+        assert alone.starts == 3, "one that says each step at once, and one that goes on"
+
+
+def test_what_an_operation_started_ends_with_the_worker_that_is_lost(session: Session) -> None:
+    before = session.starts
+    assert verdict(session, case(("orphan", {}), ("crash", {})))[0] is not None
+    assert verdict(session, case(ADD))[0] is None
     assert session.starts > before
+
+
+def test_a_copy_that_is_lost_says_its_own_last_words(session: Session) -> None:
+    first, second = (session.run(case((op, {}))).failure for op in ("last_words", "killed"))
+    assert first is not None
+    assert second is not None
+    assert (first.text, second.text) == (
+        "the worker ended with status 3: my last words",
+        "the worker ended with signal 9",
+    )
+
+
+def test_what_a_lost_copy_left_of_a_long_message_is_passed_over(session: Session) -> None:
+    bad, long = case(("crash", {}), note='{"again":7}\n' * 30_000), case(ADD, note='{"again":7}' * 30_000)
+    before = session.starts
+    asked = [session.ask(each) for each in (bad, long, bad, long)]
+    failed = [session.answer(each).failure is not None for each in asked]
+    assert (failed, session.starts) == ([True, False] * 2, before)
 
 
 def test_a_slow_engine_within_its_limits_is_fine(session: Session) -> None:
@@ -146,7 +181,7 @@ def test_of_two_cases_that_a_worker_was_given_the_one_it_was_at_is_to_blame(sess
     assert (of_bad.failure.kind, [step.op for step in of_bad.answer.steps]) == ("crash", ["add"])
     assert of_good.failure is None
     assert of_good.answer.steps == alone.steps
-    assert session.starts == before + (2 if first else 1), "one that says each step at once, and one that goes on"
+    assert session.starts == before
     assert session.run(good).answer.steps == alone.steps
 
 

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Any, Protocol
 
@@ -84,6 +84,7 @@ def serve(imported: Callable[[], tuple[Adapter, dict[str, Any]]], limits: Mappin
     ``imported`` imports the engine, and returns what makes its systems and what its hello says besides. ``limits`` may
     have ``operation``, in seconds, and ``memory``, in megabytes; and ``levels``, which are made ready before the hello.
     Then copies of this process do the work: after a message ``fresh`` the next one does, which has done nothing yet.
+    It does too when a copy is lost; this is said, and the next one answers what is said after a message ``again``.
     """
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -94,8 +95,8 @@ def serve(imported: Callable[[], tuple[Adapter, dict[str, Any]]], limits: Mappin
         prepare(level)
     _leave_alone()
     _say(replies, {"hello": {"protocol": PROTOCOL, **about, "levels": list(adapter.LEVELS)}})
-    if ready:
-        _stay_fresh()
+    if ready and _stay_fresh(replies):
+        _pass_over()
     signal.signal(signal.SIGALRM, hang)
     _limit_memory(limits.get("memory"))
     warm: set[str] = set(ready)
@@ -126,19 +127,36 @@ _FRESH = 75
 """With this status a copy ends that shall be followed by a fresh one."""
 
 
-def _stay_fresh() -> None:
-    """Return in a copy of this process, and in another one whenever a copy asks for that; end as the last copy does."""
+def _stay_fresh(replies: IO[bytes]) -> bool:
+    """Return in a copy of this process, and in another one whenever a copy asks for that or is lost: what was imported
+    is not imported again. End when a copy says that nothing more is asked.
+
+    Returns:
+        Whether the copy before was lost, perhaps in the midst of a message.
+    """
+    lost = None
     while True:
         copy = os.fork()
         if not copy:
-            return
+            break
         _, status = os.waitpid(copy, 0)
-        if os.WIFSIGNALED(status):
-            with suppress(OSError):  # SIGKILL, by which a system ends whom it has no memory for, cannot be set.
-                signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-            os.kill(os.getpid(), os.WTERMSIG(status))
-        if os.WEXITSTATUS(status) != _FRESH:
-            os._exit(os.WEXITSTATUS(status))
+        ended = os.waitstatus_to_exitcode(status)
+        if not ended:
+            os._exit(0)
+        lost = None if ended == _FRESH else f"signal {-ended}" if ended < 0 else f"status {ended}"
+    if lost is not None:
+        # By the copy: who hears it shall find no less than this process and its copy, and may look for more. The one
+        # before may have ended in the midst of a line; and no answer is an empty one.
+        replies.write(b"\n")
+        _say(replies, {"lost": lost})
+    return lost is not None
+
+
+def _pass_over() -> None:
+    """Pass over what a copy that was lost left of what it was given, perhaps a part of a line, up to `again`."""
+    for line in sys.stdin:
+        if line.startswith('{"again":') and line.endswith("}\n") and line.count("}") == 1:
+            return
 
 
 def _limit_memory(megabytes: int | None) -> None:

@@ -334,6 +334,10 @@ class ToyLevel(Level):
     def op_crash(self, args: dict):
         os.kill(os.getpid(), signal.SIGSEGV)
 
+    def op_last_words(self, args: dict):
+        os.write(2, b"my last words\n")
+        os._exit(3)
+
     def op_killed(self, args: dict):
         """Be ended as a system ends whom it has no memory for."""
         os.kill(os.getpid(), signal.SIGKILL)
@@ -356,6 +360,10 @@ class ToyLevel(Level):
         child = f"sleep {args['seconds']}; kill -CONT {os.getpid()}"
         subprocess.Popen(["sh", "-c", child])
         os.kill(os.getpid(), signal.SIGSTOP)
+
+    def op_orphan(self, args: dict):
+        """Start what goes on when this process ends."""
+        subprocess.Popen(["sleep", "60"])
 
     def op_worn(self, args: dict):
         """Fail in a process that has made many systems: no case of its own does that."""
