@@ -343,6 +343,7 @@ def hunt_in(
         share=share,
         memory=memory,
         begun=begun_in(session, more),
+        start=0.0 if session.forks else session.starting,
         on_progress=lambda report, _profile: tell(report),
     )
 

@@ -73,6 +73,8 @@ class Sample:
     at: float
     """When it was met, on the monotonic clock."""
     steps_until: int
+    cost: float = 0.0
+    """Seconds that seeing it again may take."""
 
     @property
     def place(self) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -126,15 +128,18 @@ class Collector:
         memory: Memory,
         timed: bool = True,
         begun: Begun | None = None,
+        start: float = 0.0,
     ) -> None:
         """Search with what is known of causes and behaviours; unless ``timed``, the clock ends no turn.
 
-        ``over`` says whether a part of the hunt is over when so many more cases of a report have ended.
+        ``over`` says whether a part of the hunt is over when so many more cases of a report have ended; ``start`` is
+        what it takes to start an engine that was lost, in seconds.
         """
         self._most = _SECONDS if timed else float("inf")
         self.grounds = {ground.level: ground for ground in grounds}
         self._begun = begun or (lambda case: lambda: judged(case, ()))
         self._causes, self._over, self._on_case = causes, over, on_case
+        self._start = start
         self._seen: set[int] = set()
         self._memory = memory
         self._met: set[tuple[tuple[str, ...], frozenset[str]]] = set()
@@ -190,13 +195,17 @@ class Collector:
         result = self._begun(case)
 
         def end() -> float:
+            began = time.monotonic()
             found, answer = result()
+            cost = time.monotonic() - began
+            # Who waited for a start lost the engine: it starts once to say each step, and once more for who comes next.
+            cost += self._start if cost >= self._start else 0.0
             _count(report, answer)
             self._on_case(answer)
             brought = float(news := self._news(ground, answer))
             self._memory.keep(news, case)
             if found is not None:
-                brought += _FAULT * self._keep(report, ground, profile, case, found)
+                brought += _FAULT * self._keep(report, ground, profile, case, found, cost)
             return brought
 
         return end
@@ -235,7 +244,7 @@ class Collector:
                 traits = ground.traits.of(case)
         return case
 
-    def _keep(self, report: HuntReport, ground: Ground, profile: str, case: Case, found: Verdict) -> int:
+    def _keep(self, report: HuntReport, ground: Ground, profile: str, case: Case, found: Verdict, cost: float) -> int:
         """Set a case aside for each of its symptoms; return how many of them are news, which no known cause explains.
 
         A known cause shows with ever more traits that it does not need: a family that only meets that brings nothing.
@@ -248,7 +257,7 @@ class Collector:
                 news += not self._causes.explains(about.violation, ground.level, traits)
             self._met.add((signature, traits))
             kept = self.samples.setdefault((signature, traits), [])
-            kept.append(Sample(case, about, traits, ground, profile, time.monotonic(), report.steps))
+            kept.append(Sample(case, about, traits, ground, profile, time.monotonic(), report.steps, cost))
             kept.sort(key=lambda sample: sample.effort)
             del kept[_KEPT:]
         return news

@@ -21,7 +21,7 @@ from .collecting import Collector, Ground, Memory
 from .known import Listed
 from .report import Finding, HuntReport
 from .schedule import Schedule
-from .sorting import Share, Sorter
+from .sorting import GRACE, Share, Sorter
 from .traits import Traits
 from .verdicts import CLOSING, Begun, Judged
 
@@ -83,6 +83,7 @@ def hunt_levels(
     share: Share = lambda _: [],
     memory: Memory | None = None,
     begun: Begun | None = None,
+    start: float = 0.0,
     on_progress: Callable[[HuntReport, str], None] = lambda _r, _p: None,
     on_case: Callable[[Answer], None] = lambda _: None,
 ) -> list[HuntReport]:
@@ -102,6 +103,7 @@ def hunt_levels(
         memory: what earlier hunts left; what this one saw is added to it.
         begun: lets the engine begin with a case that was drawn, so that it works while the one before is judged; by
             default ``judged`` runs one after the other.
+        start: seconds that it takes to start an engine that was lost; the hunt ends in time all the same.
         on_progress: called after each turn.
         on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
     """
@@ -146,12 +148,13 @@ def hunt_levels(
         memory,
         examples is None,
         begun,
+        start,
     )
     arms = [*_by_turns([[(ground, profile) for profile in ground.profiles] for ground in grounds])]
     named = {(ground.level, profile): (ground, profile) for ground, profile in arms}
     schedule = Schedule(arms, seed, {named[name]: what for name, what in memory.learned.items() if name in named})
-    sorter = Sorter(judged, causes, renew, reports, began, seed, share)
-    ends = _rounds(seconds)
+    sorter = Sorter(judged, causes, renew, reports, began, seed, share, began + seconds + max(GRACE, _GRACE * seconds))
+    ends = _rounds(seconds, start)
     for finding in share([]):
         causes.add(finding)
     for case in memory.first:
@@ -190,12 +193,14 @@ def _by_turns(levels: Sequence[Sequence[T]]) -> Iterator[T]:
         yield from (arm for arm in each if arm is not None)
 
 
-def _rounds(seconds: float) -> list[float]:
-    """The parts of the time at which searches end."""
+def _rounds(seconds: float, start: float) -> list[float]:
+    """The parts of the time at which searches end: with a crash at the very end, and the two starts that it costs, the
+    hunt is over in time."""
+    last = min(_LAST, max(_TRIED, 1.0 + _GRACE - 2 * start / seconds))
     part, most = _FIRST
     length = min(part * seconds, most)
     ends = [length]
-    while ends[-1] + 1.5 * length < _LAST * seconds:
+    while ends[-1] + 1.5 * length < last * seconds:
         length = min(_LONGER * length, _LONGEST)
         ends.append(ends[-1] + length)
-    return [*(end / seconds for end in ends[:-1]), _LAST]
+    return [*(end / seconds for end in ends[:-1]), last]

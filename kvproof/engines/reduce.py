@@ -29,7 +29,9 @@ Judged = Callable[[Case], Verdict | None]
 class Reduction:
     """The smallest case so far that shows a symptom, and its way there."""
 
-    def __init__(self, case: Case, verdict: Verdict, judged: Judged, traits: Traits, deadline: float) -> None:
+    def __init__(
+        self, case: Case, verdict: Verdict, judged: Judged, traits: Traits, deadline: float, cost: float = 0.0
+    ) -> None:
         """Begin with a whole sequence, closing operations included.
 
         Args:
@@ -37,11 +39,14 @@ class Reduction:
             verdict: what is wrong with it, the symptom in front.
             judged: runs a case and says what is wrong.
             traits: what cases of its level may have.
-            deadline: nothing is tried later than that, on the monotonic clock.
+            deadline: nothing is tried that would end later than that, on the monotonic clock.
+            cost: seconds that a case which shows the symptom may take: the engine may have to start again.
         """
         self.case, self.verdict, self.traits = case, verdict, traits
         self._judged, self._deadline = judged, deadline
         self._wanted = verdict.violation.signature
+        self.cost = cost
+        """What the last one took."""
         self.runs = 0
         self.finished = False
         """Whether each trait that is left was seen to be necessary."""
@@ -57,16 +62,19 @@ class Reduction:
 
     @property
     def late(self) -> bool:
-        """Whether the time is over."""
-        return time.monotonic() >= self._deadline
+        """Whether the time is over, or would be before another case has shown the symptom."""
+        return time.monotonic() + self.cost >= self._deadline
 
     def take(self, candidate: Case) -> bool:
         """Keep a case, if it shows the same; none that breaks something else before replaces one that does not."""
         if self.late:
             return False
         self.runs += 1
+        began = time.monotonic()
         found = self._judged(candidate)
         found = None if found is None else found.about(self._wanted)
+        if found is not None:
+            self.cost = time.monotonic() - began
         if found is None or (found.behind is not None and self.verdict.behind is None):
             return False
         self.case = msgspec.structs.replace(candidate, ops=candidate.ops[: found.at + 1])

@@ -5,6 +5,7 @@ Whatever a worker does, the kit goes on: a crash, a hang, garbage or a flood on 
 """
 
 import os
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,6 +90,8 @@ class Session:
     none: it may not expect that the next one is there already."""
     starts: int = 0
     """How many workers there were."""
+    starting: float = 0.0
+    """Seconds that the last start took."""
 
     said_hello: Any = None
     """The hello of the last worker as it was said, with what the kit does not know."""
@@ -272,6 +275,7 @@ class Session:
             raise WorkerError(f"{self.command[0]} cannot be run ({error.strerror or error}); name another") from error
         self._program = program
         self.starts += 1
+        began = time.monotonic()
         self._warm.clear()
         try:
             line = program.line(self.limits.start)
@@ -290,6 +294,7 @@ class Session:
         if hello.protocol != PROTOCOL:
             self.close()
             raise WorkerError(f"the worker speaks protocol {hello.protocol}, this kit {PROTOCOL}; update the older one")
+        self.starting = time.monotonic() - began
         self._hello = hello
         self.said_hello = decode_json(line, object)
         program.begin_to_watch()

@@ -29,6 +29,9 @@ _SEEN_AGAIN = 2
 GRACE = 2.0
 """Seconds more, all together, for cases that show what was never told, though the time is over."""
 
+_RUNS = 6
+"""So many runs of a case that shows what was never told are waited for, however long each takes."""
+
 _ALIKE = 6
 """So many cases that a known cause explains are looked at in one round, of each way to show."""
 
@@ -45,10 +48,13 @@ class Sorter:
         began: float,
         seed: int,
         share: Share,
+        end: float = float("inf"),
     ) -> None:
+        """Sort until a moment of the monotonic clock at most, seeing again included."""
         self._judged, self.causes, self._renew, self._reports = judged, causes, renew, reports
         self._began, self._seed, self._dice = began, seed, random.Random(seed)
         self._share = share
+        self._end = end
         self._begun: list[tuple[Sample, Reduction | None]] = []
         self._until = self._grace = 0.0
         self._last = False
@@ -137,22 +143,28 @@ class Sorter:
         """Whether nothing that shows so was ever told."""
         return not self.causes.of(sample.verdict.violation, sample.ground.level)
 
+    def _deadline(self, sample: Sample, cost: float) -> float:
+        """Until when a sample may be made small: time to see it again is left."""
+        if not self._untold(sample):
+            return min(self._until, self._end - _SEEN_AGAIN * cost)
+        return min(max(self._grace, time.monotonic() + _RUNS * cost), self._end - _SEEN_AGAIN * cost)
+
     def _explained(self, sample: Sample) -> bool:
         """Whether a known cause shows so and needs nothing that the case lacks."""
         return self.causes.explains(sample.verdict.violation, sample.ground.level, sample.traits)
 
     def _look_at(self, sample: Sample, reduction: Reduction | None) -> None:
         violation, level = sample.verdict.violation, sample.ground.level
-        deadline = self._grace if self._untold(sample) else self._until
         if reduction is None:
-            reduction = Reduction(sample.case, sample.verdict, self._judge, sample.ground.traits, deadline)
+            deadline = self._deadline(sample, sample.cost)
+            reduction = Reduction(sample.case, sample.verdict, self._judge, sample.ground.traits, deadline, sample.cost)
             if not self._shows(reduction):
                 if reduction.late:  # It was not tried: another round may.
                     self._begun.append((sample, None))
                 else:
                     self._lost(sample)
                 return
-        reduction.go_on(deadline)
+        reduction.go_on(self._deadline(sample, reduction.cost))
         known = self.causes.of(violation, level)
         if not any(reduction.jump(needs) for needs in known):
             reduction.strip()
@@ -194,6 +206,9 @@ class Sorter:
 
     def _tell(self, sample: Sample, reduction: Reduction) -> None:
         began, spent = time.monotonic(), self._reports[sample.ground.level].spent
+        if began + _SEEN_AGAIN * reduction.cost > self._end:
+            self._begun.append((sample, reduction))  # It counts as not sorted: what is not seen again is no finding.
+            return
         seen = all(self._again(reduction) for _ in range(_SEEN_AGAIN))
         spent.confirmed += time.monotonic() - began
         if not seen:

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kvproof.checkers.trace import decode_trace, encode_trace
 from kvproof.cli.findings import case_of, file_name, report_to_json, tell, trace_of, violation_of
+from kvproof.engines import collecting, reduce, sorting
+from kvproof.engines import hunt as hunting
 from kvproof.engines.hunt import hunt
 from kvproof.engines.known import Known, KnownError, Listed, read_known
 from kvproof.engines.report import HuntReport
-from kvproof.engines.session import Limits, Session
-from kvproof.engines.verdicts import Begun, Result, begun_in, judged_in, verdict
-from kvproof.judge.record import Case
-from kvproof.judge.violation import Violation
+from kvproof.engines.session import Failure, Limits, Session
+from kvproof.engines.verdicts import Begun, Result, begun_in, judged_in, of_failure, verdict
+from kvproof.judge.record import Answer, Case, Step, World
+from kvproof.judge.violation import Verdict, Violation
 
 from .toys import cases, toy
 
@@ -97,6 +100,49 @@ def test_a_case_that_ends_the_worker_is_the_one_that_is_told(session: Session) -
     )  # fmt: skip
     assert report.examples == 60
     assert [(finding.violation.rule, finding.case.ops[-1][0]) for finding in report.findings] == [("L2", "exit")]
+
+
+@pytest.mark.parametrize("start", [0.01, 2.0, 8.0, 20.0, 35.0])
+@pytest.mark.parametrize("shown", ["often", "seldom"])
+def test_a_hunt_ends_in_time_though_each_crash_costs_two_starts(
+    monkeypatch: pytest.MonkeyPatch, start: float, shown: str
+) -> None:
+    """The clock is the engine's: it goes on by what a case takes, and by a start within a crash and one behind it."""
+    now, runs, world = 0.0, True, World([], {}, 1)
+
+    def monotonic() -> float:
+        nonlocal now
+        now += 1e-5
+        return now
+
+    clock = SimpleNamespace(monotonic=monotonic)
+    for module in (hunting, collecting, reduce, sorting):
+        monkeypatch.setattr(module, "time", clock)
+
+    def judged(case: Case, _known: object) -> Result:
+        nonlocal now, runs
+        now += 0.05 + (0 if runs else start)
+        steps = [Step(op, args) for op, args in case.ops]
+        added = [sum(args["tokens"]) for op, args in case.ops if op == "add"]
+        crashes = len(added) > 3 and (shown == "often" or sum(added) % 17 == 3)
+        runs = not crashes
+        if not crashes:
+            return None, Answer(0, world=world, steps=steps)
+        now += start
+        answer = Answer(0, world=world, steps=steps[:-1])
+        return Verdict(of_failure(Failure("crash", "it ended")), len(steps) - 1, answer), answer
+
+    def renew() -> None:
+        nonlocal runs
+        runs = False
+
+    report = hunt(judged, "fake==1.0", "toy", {"toy": cases()}, seconds=100, renew=renew, start=start)
+    assert now <= 110
+    assert now >= 80 - 2 * start, "nor does it give up"
+    if start <= 8:
+        assert [finding.violation.oracle for finding in report.findings] == ["crash"]
+    else:
+        assert report.findings or report.unsorted, "what there was no time for is said"
 
 
 def test_a_fault_is_reported_once_and_others_after_it(session: Session) -> None:
