@@ -51,4 +51,4 @@ def drawn(
         ops += [plays[play[end - _WIDTH] % len(plays)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
         return Case(level, setup, ops)
 
-    return st.builds(case, setups, sized(_WIDTH, least, most))
+    return st.builds(case, setups, st.binary(min_size=_WIDTH * least, max_size=_WIDTH * most))

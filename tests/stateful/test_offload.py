@@ -32,9 +32,7 @@ WALKS: dict[str, tuple[dict[str, Any], int, int]] = {
 
 def test_the_implementation_does_what_the_machine_does() -> None:
     assert level_for(Offload).target is OffloadTarget
-    report = fuzz(
-        Offload, OffloadTarget, instances(machine=Offload), seed=1, examples=max(300, settings().max_examples)
-    )
+    report = fuzz(Offload, OffloadTarget, instances(machine=Offload), seed=1, examples=600)
     assert not report.findings, report.findings[0].report
     assert {name for name, c in report.coverage.items() if not c.refused} == set()
     assert report.untested == []

@@ -15,7 +15,6 @@ from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import Capabilities, Case, World
 from ..cases import Op, Setup
-from ..plays import sized
 
 __all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "closing", "draw", "more_oracles", "profiles", "setups"]
 
@@ -87,7 +86,7 @@ def _setup(
 def _cases(
     capabilities: Capabilities, profile: str, setup: st.SearchStrategy[Setup], often: Mapping[str, int] | None
 ) -> st.SearchStrategy[Case]:
-    plays = sized(_WIDTH, 6, 40)
+    plays = st.binary(min_size=_WIDTH * 6, max_size=_WIDTH * 40)
     return st.builds(lambda made, play: draw(capabilities, profile, made, play, often), setup, plays)
 
 

@@ -7,7 +7,6 @@ from packaging.version import Version
 
 from ....judge.record import Case
 from ...cases import Op
-from ...plays import sized
 from ...traits import Traits, argument, option
 from ..releases import SERVED
 
@@ -38,7 +37,7 @@ def traits(_release: str) -> Traits:
 
 def _cases(pages: st.SearchStrategy[int]) -> st.SearchStrategy[Case]:
     setup = st.fixed_dictionaries({"page": pages, "pages": st.integers(2, 12), "sort": st.booleans()})
-    return st.builds(_case, setup, sized(_WIDTH, 6, 60))
+    return st.builds(_case, setup, st.binary(min_size=_WIDTH * 6, max_size=_WIDTH * 60))
 
 
 def _case(setup: dict[str, Any], play: bytes) -> Case:

@@ -19,13 +19,13 @@ _BEFORE_CHECKPOINTS = tuple(int(part) for part in version().split(".")[:3]) < (0
 LEVELS = {
     "tree": Later("sglang_tree", "TreeLevel"),
     "allocator": Later("sglang_allocator", "AllocatorLevel"),
+    "hicache": Later("sglang_hicache", "HicacheLevel"),
+    "scheduler": Later("sglang_scheduler", "SchedulerLevel"),
 }
 if _BEFORE_CHECKPOINTS:
+    del LEVELS["hicache"], LEVELS["scheduler"]
     # The page of a next token is found by a Triton kernel alone, which Triton's interpreter runs without a GPU.
     os.environ["TRITON_INTERPRET"] = "1"
-else:
-    LEVELS["hicache"] = Later("sglang_hicache", "HicacheLevel")
-    LEVELS["scheduler"] = Later("sglang_scheduler", "SchedulerLevel")
 
 
 def prepare(level: str) -> None:

@@ -9,7 +9,6 @@ from packaging.version import Version
 from ....judge.oracles.host_pool import HostPoolOracle
 from ....judge.oracles.offload_manager import OffloadManagerOracle
 from ....judge.record import Case, World
-from ...plays import sized
 from .geometry import Op
 
 __all__ = ["more_oracles", "profiles"]
@@ -60,7 +59,7 @@ def _managers(policy: str, threshold: st.SearchStrategy[int], again: bool = Fals
             "again": st.just(again),
         }
     )
-    return st.builds(_manager_case, setup, sized(3, 40, 200))
+    return st.builds(_manager_case, setup, st.binary(min_size=3 * 40, max_size=3 * 200))
 
 
 def _manager_case(setup: dict[str, Any], play: bytes) -> Case:
@@ -138,14 +137,13 @@ def _simple(
         "max_len": max_len,
         "events": draw(st.booleans()),
     }
-    play = draw(_SIZES)
+    play = draw(st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 60))
     ops = [_STEPS[play[i]](*play[i + 1 : i + _WIDTH]) for i in range(0, len(play) - _WIDTH + 1, _WIDTH)]
     return Case("offload", setup, ops)
 
 
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
-_SIZES = sized(_WIDTH, 8, 60)
 
 
 def _add(a: int, b: int, c: int, d: int) -> Op:
