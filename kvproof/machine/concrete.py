@@ -141,8 +141,20 @@ class Concrete:
         return self._guard[action](state, *args)
 
     def enabled(self, state: State, action: str) -> Iterator[Args]:
-        """All arguments with which the action is possible."""
-        return self._enabled[action](state)
+        """All arguments with which the action is possible, in order.
+
+        What an action requires is asked as soon as its arguments are chosen, so perhaps before what stands before it.
+        Where it has no value then, all is asked once more in the order in which it stands.
+        """
+        last: Args | None = None
+        try:
+            for last in self._enabled[action](state):
+                yield last
+        except IllFormed:
+            sizes = [self.scope.size(type(param)) for param in self.model.actions[action].params]
+            for args in itertools.product(*map(range, sizes)):
+                if (last is None or args > last) and self.is_enabled(state, action, args):
+                    yield args
 
     def apply(self, state: State, action: str, args: Args, *, stop: tuple[int, int] | None = None) -> Outcome:
         """Do the action, in place. The caller has made sure that it is enabled.
