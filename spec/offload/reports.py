@@ -35,6 +35,7 @@ from ...machine import (
 )
 from ..pool import Block, Hash, Position, Request, Slot
 from . import HostBlock, Offload, Worker
+from .steps import BESIDE_TABLES
 
 __all__ = ["Number", "Reports"]
 
@@ -325,25 +326,7 @@ class Reports(Offload):
         """As in O."""
         return super().a_block_that_a_transfer_held_goes_where_the_dialect_says(before, b, c)
 
-    @step(
-        "O7, O8",
-        of=(
-            "process",
-            "offer",
-            "scan",
-            "look",
-            "unpin",
-            "copy_out",
-            "report_store",
-            "copy_in",
-            "report_load",
-            "fail_abandoned_load",
-            "send_store",
-            "send_load",
-            "hear_store",
-            "hear_load",
-        ),
-    )
+    @step("O7, O8", of=(*BESIDE_TABLES, "send_store", "send_load", "hear_store", "hear_load"))
     def transfers_leave_tables_alone(self, before: Self, r: Request, i: Position) -> Bool:
         """As in O; nor does it matter to them what is sent and heard."""
         return super().transfers_leave_tables_alone(before, r, i)

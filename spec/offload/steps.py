@@ -9,7 +9,21 @@ from ..pool import Block, Hash, Position, Request, Slot
 from .actions import OffloadActions
 from .state import HostBlock, Worker
 
-__all__ = ["OffloadSteps"]
+__all__ = ["BESIDE_TABLES", "OffloadSteps"]
+
+BESIDE_TABLES = (
+    "process",
+    "offer",
+    "scan",
+    "look",
+    "unpin",
+    "copy_out",
+    "report_store",
+    "copy_in",
+    "report_load",
+    "fail_abandoned_load",
+)
+"""The actions of steps and transfers, to which it is no matter what requests hold."""
 
 
 class OffloadSteps(OffloadActions, abstract=True):
@@ -103,21 +117,7 @@ class OffloadSteps(OffloadActions, abstract=True):
         """From this block on."""
         return self.offered[r] == ite(i < before.offered[r], i, before.offered[r])
 
-    @step(
-        "O8",
-        of=(
-            "process",
-            "offer",
-            "scan",
-            "look",
-            "unpin",
-            "copy_out",
-            "report_store",
-            "copy_in",
-            "report_load",
-            "fail_abandoned_load",
-        ),
-    )
+    @step("O8", of=BESIDE_TABLES)
     def transfers_leave_tables_alone(self, before: Self, r: Request, i: Position) -> Bool:
         """Who runs, what each holds, and under which hash it was filed."""
         return all_of(

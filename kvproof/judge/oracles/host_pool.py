@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from ..ghost import Ghost
 from ..record import State, Step
 from ..violation import Violation
-from .host_stores import stored_again
+from .host_stores import DEVICE, HOST, cached, stored_again
 
 __all__ = ["HostPoolOracle"]
-
-DEVICE, HOST = "device", "host"
-Key = tuple[int, int]
 
 
 class HostPoolOracle:
@@ -37,7 +34,7 @@ class HostPoolOracle:
 def _again(step: Step, last: State, state: State) -> Iterator[Violation]:
     """O3: what the host has all the time is not stored again. What was planned earlier is held already."""
     planned = set(last.holds.get(HOST, ()))
-    before, after = _cached(last, HOST), _cached(state, HOST)
+    before, after = cached(last, HOST), cached(state, HOST)
     there = {key for key, blocks in before.items() if blocks & after.get(key, set())}
     names = {block: set(keys) for block, keys in state.pools[DEVICE].hashes or ()}
     yield from stored_again(step, names, there, planned)
@@ -52,10 +49,6 @@ def _unchanged(op: str, last: State, state: State) -> Iterator[Violation]:
             text = "a lookup that admits nobody changes a block table"
             yield Violation("P15", "a refused admission changes something", text, ("tables",))
         for tier in (DEVICE, HOST):
-            if _cached(last, tier) != _cached(state, tier):
+            if cached(last, tier) != cached(state, tier):
                 text = f"a lookup that admits nobody changes the prefix map ({tier})"
                 yield Violation("P15", "a refused admission changes something", text, (tier,))
-
-
-def _cached(state: State, tier: str) -> dict[Key, set[int]]:
-    return {(k, g): set(blocks) for k, g, blocks in state.pools[tier].cached or () if blocks}

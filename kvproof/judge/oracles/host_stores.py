@@ -6,7 +6,7 @@ from ..ghost import Ghost
 from ..record import State, Step, World
 from ..violation import Violation, of_block
 
-__all__ = ["HostStoresOracle", "stored_again"]
+__all__ = ["DEVICE", "HOST", "HostStoresOracle", "cached", "stored_again"]
 
 DEVICE, HOST = "device", "host"
 Key = tuple[int, int]
@@ -43,7 +43,7 @@ class HostStoresOracle:
             return
         copies = [pair for effect in step.effects if effect[0] == "copy" and effect[2] == "begin" for pair in effect[3]]
         written = {block for _, _, tier, block in copies if tier == HOST}
-        before, after = _cached(last, HOST), _cached(state, HOST)
+        before, after = cached(last, HOST), cached(state, HOST)
         there = {key for key, blocks in before.items() if key in after and written.isdisjoint(blocks)}
         if step.op == "drain":  # Many steps: what was dropped may have come again, elsewhere.
             there = {key for key in there if before[key] & after[key]}
@@ -66,11 +66,12 @@ def _handed_on(step: Step) -> Iterator[int]:
 def _names(state: State) -> dict[int, set[Key]]:
     """The keys of each device block, by the map."""
     names: dict[int, set[Key]] = {}
-    for key, blocks in _cached(state, DEVICE).items():
+    for key, blocks in cached(state, DEVICE).items():
         for block in blocks:
             names.setdefault(block, set()).add(key)
     return names
 
 
-def _cached(state: State, tier: str) -> dict[Key, set[int]]:
+def cached(state: State, tier: str) -> dict[Key, set[int]]:
+    """The blocks of each key, in the map of a tier."""
     return {(k, g): set(blocks) for k, g, blocks in state.pools[tier].cached or () if blocks}
