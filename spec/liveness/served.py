@@ -32,10 +32,12 @@ from ...machine import (
     eventually,
     exists,
     forall,
+    iff,
     implies,
     invariant,
     ite,
     promise,
+    step,
     steps,
     such_as,
     when,
@@ -136,9 +138,10 @@ class Served(Pool):
 
     @invariant("L1")
     def places_are_counted(self, r: Request, q: Request) -> Bool:
-        """Who stands before another has fewer before it; nobody has more than there are."""
+        """Who stands before another has fewer before it; nobody has more than there are, and who left has none."""
         return all_of(
             implies(self.line.has(r), (self.ahead[r] >= 0) & (self.ahead[r] < self.line.size)),
+            implies(~self.line.has(r), self.ahead[r] == 0),
             implies(self.line.has(r) & self.line.has(q) & self.line.before(r, q), self.ahead[r] < self.ahead[q]),
         )
 
@@ -151,6 +154,58 @@ class Served(Pool):
     def no_copy_holds_a_block(self, b: Block) -> Bool:
         """There are none here."""
         return self.transfers[b] == 0
+
+    # -------------------------------------------------------------------------------- steps
+
+    @step("L1", of="admit")
+    def who_comes_stands_last(self, before: Self, r: Request, q: Request) -> Bool:
+        """Where it was not in the line already: a preempted request has kept its place."""
+        return all_of(
+            iff(self.line.has(q), before.line.has(q) | (q == r)),
+            implies(~before.line.has(r) & (q != r) & self.line.has(q), self.line.before(q, r)),
+        )
+
+    @step("L1", of="finish")
+    def who_is_complete_leaves_the_line(self, before: Self, r: Request, q: Request) -> Bool:
+        """And nobody else does."""
+        return iff(self.line.has(q), before.line.has(q) & (q != r))
+
+    @step("L1", unless=("admit", "finish"))
+    def nobody_else_comes_to_the_line(self, before: Self, r: Request) -> Bool:
+        """Or leaves it: above all a request keeps its place when it is preempted."""
+        return iff(self.line.has(r), before.line.has(r))
+
+    @step("L1")
+    def nobody_is_overtaken(self, before: Self, r: Request, q: Request) -> Bool:
+        """Of two that stand in the line, the same one stands first."""
+        stay = all_of(before.line.has(r), before.line.has(q), self.line.has(r), self.line.has(q))
+        return implies(stay, iff(self.line.before(r, q), before.line.before(r, q)))
+
+    @step("L1", of=("hit", "skip"))
+    def what_is_no_draft_is_sure(self, before: Self, r: Request) -> Bool:  # noqa: ARG002
+        """Neither what was found, nor what a window has left behind, with all that stands before it."""
+        return self.sure[r] == self.length[r]
+
+    @step("L1", of="allocate")
+    def one_position_more_is_sure(self, before: Self, r: Request) -> Bool:
+        """All that the table held, and the first of what is taken; the others are drafts."""
+        return self.sure[r] == before.length[r] + 1
+
+    @step("L1", of="trim")
+    def drafts_are_taken_back_first(self, before: Self, r: Request) -> Bool:
+        """As long as some are left, all that was sure stays sure."""
+        left = self.length[r]
+        return self.sure[r] == ite(left < before.sure[r], left, before.sure[r])
+
+    @step("L1", of=("hit", "allocate", "skip", "trim", "finish", "preempt"))
+    def others_keep_their_drafts(self, before: Self, r: Request, q: Request) -> Bool:
+        """What is sure of one request has nothing to do with another."""
+        return implies(q != r, self.sure[q] == before.sure[q])
+
+    @step("L1", unless=("hit", "allocate", "skip", "trim", "finish", "preempt"))
+    def nothing_else_is_sure(self, before: Self, r: Request) -> Bool:
+        """Nor less."""
+        return self.sure[r] == before.sure[r]
 
     @corollary("L1")
     def nobody_stands_before_the_first(self, r: Request, q: Request) -> Bool:

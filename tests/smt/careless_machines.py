@@ -12,6 +12,7 @@ from kvproof.spec.hybrid.connectors import Connector, Connectors
 from kvproof.spec.hybrid.file_store import FileStore
 from kvproof.spec.hybrid.groups import Groups
 from kvproof.spec.hybrid.planner import Group, Tokens
+from kvproof.spec.liveness.served import Served
 from kvproof.spec.offload import HostBlock, Offload
 from kvproof.spec.pool import Block, Hash, Position, Request, Slot
 from kvproof.spec.pool.deferred import Deferred, Pass
@@ -52,6 +53,46 @@ class ReadsWhatCameLater(Deferred):
         super().schedule(p, r)
         with self.each(Pass, Position) as (q, i), when(self.reader[q] == r):
             self.sees[q, i] = self.table[r, i]
+
+
+class KeepsItsDrafts(Served):
+    """All that is allocated is sure: a rejection has no draft to take back."""
+
+    def allocate(self, r: Request, n: Int) -> None:
+        """No position is a draft."""
+        super().allocate(r, n)
+        self.sure[r] = self.length[r]
+
+
+class TakesBackWhatIsSure(Served):
+    """A rejection takes what was sure together with the drafts."""
+
+    def trim(self, r: Request, n: Int) -> None:
+        """Nothing is sure any more."""
+        super().trim(r, n)
+        self.sure[r] = 0
+
+
+class LosesItsPlace(Served):
+    """Who is preempted has to come again, behind all others."""
+
+    def preempt(self, r: Request) -> None:
+        """It leaves the line, and those behind it move up."""
+        super().preempt(r)
+        with self.each(Request) as q, when(self.line.before(r, q)):
+            self.ahead[q] = self.ahead[q] - 1
+        self.ahead[r] = 0
+        self.line.remove(r)
+
+
+class RemembersWhoWasAhead(Served):
+    """A request that has left is still said to have some before it."""
+
+    def finish(self, r: Request) -> None:
+        """As many as there were."""
+        was = self.ahead[r]
+        super().finish(r)
+        self.ahead[r] = was + 1
 
 
 class MirrorsWhatItReloads(Mirror):
@@ -257,6 +298,10 @@ CARELESS = [
     (CountsEverybody, "hit", "only_who_looks_up_is_counted"),
     (ForgetsWhatStepsRead, "process", "other_steps_go_on"),
     (ReadsWhatCameLater, "schedule", "other_steps_go_on"),
+    (KeepsItsDrafts, "allocate", "one_position_more_is_sure"),
+    (TakesBackWhatIsSure, "trim", "drafts_are_taken_back_first"),
+    (LosesItsPlace, "preempt", "nobody_else_comes_to_the_line"),
+    (RemembersWhoWasAhead, "finish", "places_are_counted"),
     (MirrorsWhatItReloads, "hit", "a_lookup_mirrors_nothing"),
     (ForgetsTheChain, "drop", "a_drop_empties_what_the_window_has_passed"),
     (ForgetsWhoComputes, "unpin", "nothing_else_is_computed"),

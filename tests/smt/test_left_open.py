@@ -19,6 +19,7 @@ OPEN: dict[str, set[str]] = {
     "pool": set(),
     "calls": set(),
     "statistics": set(),
+    "served": set(),
     "deferred": set(),
     "keys": {"tag", "string"},
     "mirror": {"reported", "kept"},
