@@ -7,8 +7,8 @@ go again is pinned again. So all that M and D promise is promised, and proved, o
 
 from __future__ import annotations
 
-from ...machine import Bool, all_of, forall, iff, implies, sometimes, step
-from ..pool import Block, Hash, Request
+from ...machine import Bool, Index, Int, all_of, forall, iff, implies, sometimes, step
+from ..pool import Block, Hash, Position, Request
 from ..tiers.mirror import Mirror
 from ..tiers.pin import Pinned
 
@@ -24,6 +24,26 @@ class Tiered(Mirror, Pinned):
             "only who is taken loses its mark": forall(
                 Block, lambda b: iff(self.marked[b], entry.marked[b] & (self._idle(b) | ~entry._idle(b)))
             )
+        }
+
+    def _while_letting_go(self, entry: Tiered, r: Request, reach: Int, i: Index | Int) -> dict[str, Bool]:
+        """Marked blocks are pinned again, in the same order in which others are freed."""
+        return {
+            **super()._while_letting_go(entry, r, reach, i),
+            "of those that are pinned again too": forall(
+                Position,
+                Position,
+                Block,
+                Block,
+                lambda j, k, b, c: implies(
+                    all_of(
+                        self.pinned.has(b) & ~entry.pinned.has(b) & self.pinned.has(c) & ~entry.pinned.has(c),
+                        (j < k) & (entry.claimed[j] == b) & (entry.claimed[k] == c),
+                        forall(Position, lambda m: implies(m < k, entry.claimed[m] != c)),
+                    ),
+                    self.pinned.before(c, b),
+                ),
+            ),
         }
 
     # -------------------------------------------------------------------------------- steps
@@ -46,6 +66,33 @@ class Tiered(Mirror, Pinned):
         """While an unrelated block was free and is free, no pinned one was demoted."""
         is_unrelated = before.free.has(c) & self.free.has(c) & ~self._is_of_prefix(r, c)
         return implies(is_unrelated, iff(self.marked[b], before.marked[b]))
+
+    @step("D3, P10", of="hit")
+    def the_end_of_a_prefix_is_pinned_first(
+        self, before: Tiered, r: Request, j: Position, k: Position, b: Block, c: Block
+    ) -> Bool:
+        """Of two pinned blocks that a lookup claimed and could not reach, the one for the later position is the older.
+
+        A prefix is of no use without its beginning, so what is given up first is its end.
+        """
+        return implies(
+            all_of(
+                (self.length[r] <= j) & (j < k) & self._is_claimed(before, r, k),
+                before.cached[self.prompt[r, j]].is_first(b) & before.cached[self.prompt[r, k]].is_first(c),
+                forall(Position, lambda m: implies(m < k, ~before.cached[self.prompt[r, m]].is_first(c))),
+                self.pinned.has(b) & self.pinned.has(c),
+            ),
+            self.pinned.before(c, b),
+        )
+
+    def _is_claimed(self, before: Tiered, r: Request, k: Position) -> Bool:
+        """A lookup for the request comes as far: up to the position each hash is on one of the tiers."""
+        return (k < self.limit[r]) & forall(
+            Position,
+            lambda m: implies(
+                m <= k, ~before.cached[self.prompt[r, m]].is_empty() | before.host.has(self.prompt[r, m])
+            ),
+        )
 
     @step("M1", of=("drop", "demote", "open_gate", "schedule", "process"))
     def dropping_and_demoting_keep_every_hash(self, before: Tiered, b: Block, h: Hash) -> Bool:

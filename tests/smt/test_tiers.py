@@ -25,6 +25,7 @@ from kvproof.machine import (
     action,
     corollary,
     invariant,
+    none,
     step,
     when,
 )
@@ -99,6 +100,28 @@ def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, r
 
 
 # ------------------------------------------------------------------------------------------------ what others have
+
+
+class KeepsTheEndOfAPrefix(Tiered):
+    """What a lookup could not reach is pinned again the other way round: a prefix loses its beginning first."""
+
+    def _let_go(self, r: Request, reach: Int) -> None:
+        """Those that were let go stand the other way round."""
+        with self.loop(reach) as walk:
+            b = self.claimed[walk.index]
+            with when(b != none):
+                self.claimed[walk.index] = none
+                self._release(b)
+
+
+def test_the_end_of_a_prefix_is_given_up_first() -> None:
+    """To claim two blocks that cannot be reached takes more elements than the smallest scopes have."""
+    sizes = {"Block": 4, "Request": 2, "Position": 4, "Hash": 4, "Content": 1, "Slot": 1}
+    broken = {
+        machine: Search(Model.of(machine), "hit", seconds=10.0).any(["the_end_of_a_prefix_is_pinned_first"], sizes)
+        for machine in (Tiered, KeepsTheEndOfAPrefix)
+    }
+    assert broken == {Tiered: None, KeepsTheEndOfAPrefix: "the_end_of_a_prefix_is_pinned_first"}
 
 
 def recalled(machine: type[Machine], place: str, proofs: Proofs) -> set[str]:
