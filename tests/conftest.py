@@ -5,7 +5,6 @@ nightly`, which sets it so: what a change has to pass must be known soon, what i
 No test believes what a user has proved before, nor adds to it.
 """
 
-import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from kvproof.checkers.fuzz import nothing_from_modules
-from kvproof.checkers.heap import seldom_searched
+from kvproof.checkers.heap import rest_for_good, seldom_searched
 from kvproof.cli import output, schema
 
 settings.register_profile("quick", max_examples=50, deadline=None)
@@ -30,8 +29,7 @@ seldom_searched()
 
 def pytest_collection_finish() -> None:
     """What is there before the first test stays until after the last: no collection walks it again."""
-    gc.collect()
-    gc.freeze()
+    rest_for_good()
 
 
 @pytest.fixture(scope="session", autouse=True)
