@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -28,6 +29,15 @@ def left_of(group: int) -> list[str]:
     return found
 
 
+def computed(group: int) -> float:
+    """For how many seconds its processes have computed, however busy the machine is."""
+    ticks = 0
+    for process in left_of(group):
+        with contextlib.suppress(OSError):
+            ticks += sum(map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize("whole", [True, False], ids=["from a terminal", "of one process"])
@@ -43,8 +53,9 @@ def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Pat
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         env={**os.environ, "KVPROOF_PROOFS": str(tmp_path / "proofs.sqlite")},
     ) as process:
-        time.sleep(6)
-        assert process.poll() is None
+        while computed(process.pid) < 3.5:  # to start takes two of them
+            assert process.poll() is None
+            time.sleep(0.1)
         began = time.monotonic()
         (os.killpg if whole else os.kill)(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -53,6 +64,32 @@ def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Pat
     *progress, last = said.splitlines()
     assert last == "kvproof: interrupted"
     assert all(re.fullmatch(r"\w+\..+, \d+ of \d+, \d+ s", line) for line in progress), progress
+    time.sleep(0.3)
+    assert left_of(process.pid) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+def test_who_is_told_twice_says_it_once(tmp_path: Path) -> None:
+    """As `timeout` tells a command, and once more its group."""
+    command = [sys.executable, "-m", "kvproof", "prove", "offload", "tiered", "--fresh", "--jobs", "2"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "KVPROOF_PROOFS": str(tmp_path / "proofs.sqlite")},
+    ) as process:
+        while computed(process.pid) < 3.5:
+            assert process.poll() is None
+            time.sleep(0.1)
+        for _ in range(20):
+            process.terminate()
+            time.sleep(0.01)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert said.splitlines()[-1] == "kvproof: ended"
+    assert "Traceback" not in said
     time.sleep(0.3)
     assert left_of(process.pid) == []
 

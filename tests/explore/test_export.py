@@ -179,8 +179,11 @@ LONG = {
 }
 """These take TLC long; they are written in what the others are written in."""
 
-AT_NIGHT = {"calls", "deferred", "lengths", "reports", "pool, null block", "pinning-off"}
-"""These are P or O, and a little more; P with a null block; D, and P's own queue beside its two."""
+AT_NIGHT = {
+    *("calls", "deferred", "lengths", "reports", "statistics", "pool, null block", "linked-list"),
+    *("pin", "pinning-off", "blis-mirror"),
+}
+"""These are P or O, and a little more, or written in other words; D, which is within the machine of all tiers."""
 
 
 def but_slow(quick: set[str]) -> list[object]:
