@@ -76,16 +76,19 @@ class TermRun:
         """The value of a term."""
         g = self.graph
         match t.operation:
-            case op.Constant(value):
-                return int(value) if isinstance(value, bool) else self._literal(t, value)
+            # What there is most of comes first: every case before it is one more question.
             case op.Variable(_, number):
                 return self.variables[number]
-            case op.Temporary(number):
-                return g.look(self.temps[number])
-            case op.Not(of):
-                return g.negate(self.term(of))
+            case op.Read() as read:
+                return self._read(read)
             case op.And(left, right):
                 return self._and(self.term(left), right)
+            case op.Not(of):
+                return g.negate(self.term(of))
+            case op.Constant(value):
+                return int(value) if isinstance(value, bool) else self._literal(t, value)
+            case op.Temporary(number):
+                return g.look(self.temps[number])
             case op.Or(left, right):
                 return self._or(self.term(left), right)
             case op.Implies(left, right):
@@ -119,8 +122,6 @@ class TermRun:
                 return self._quantified(True, binders, body)
             case op.Exists(binders, body):
                 return self._quantified(False, binders, body)
-            case op.Read() as read:
-                return self._read(read)
             case unknown:
                 assert_never(unknown)
 
