@@ -7,6 +7,7 @@ Truth values are the numbers 0 and 1, also in tensors: torch compares and combin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,15 @@ _SPACE: dict[str, Any] = {
 _SIGN = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 
 
+@functools.lru_cache(maxsize=1024)
+def _function(source: str) -> Callable[..., tuple[torch.Tensor | int, ...]]:
+    """The function that the text defines. A mutant differs from its machine in little: most of its text is the same."""
+    space = dict(_SPACE)
+    exec(compile(source, "<columns>", "exec"), space)  # our own text, written from the formulas
+    program: Callable[..., tuple[torch.Tensor | int, ...]] = space["program"]
+    return program
+
+
 class _Writer:
     """Writes nodes as Python text, one line each; names are used again once their value is no longer needed."""
 
@@ -128,9 +138,7 @@ class _Writer:
         results = "".join(f"{v if isinstance(v, int) else self.names[v]}, " for v in self.outputs)
         head = f"def program({', '.join(f'c{f}' for f in fields)}):"
         source = "\n".join([head, *self.lines, f"    return ({results})", ""])
-        space = dict(_SPACE)
-        exec(compile(source, "<columns>", "exec"), space)  # our own text, written from the formulas
-        return Program(tuple(fields), space["program"], source)
+        return Program(tuple(fields), _function(source), source)
 
     def _fresh(self) -> str:
         self.made += 1
