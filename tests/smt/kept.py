@@ -38,6 +38,7 @@ ALL: list[tuple[Any, ...]] = [
 
 LONG = {
     *("FreesWhatIsTheTrees", "LocksTheNodeOnly", "SplitForgetsLocks", "StoresWithoutAParent"),
+    *("HandsOutAPageTwice", "LooksAtNothing", "SizesStayWithLocks"),
     *("DemotesTheYoungest", "EvictsTheMostRecent", "PinsByReference", "PinsWhatCannotBeFound", "StoresBeyondItsRoom"),
     *("GathersMoreThanABatch", "KeepsMoreThanItsCapacity", "LandsWhatComesUp", "LeavesWithoutAWord", "NeverLands"),
     *("PaysForOneBlock", "ShipsUpwards", "FindsWithoutPinning"),

@@ -32,7 +32,6 @@ LONG = {
     "EvictsTooMuch",
     "FreesAndReads",
     "JoinsTheOldest",
-    "SizesStayWithLocks",
 }
 
 
