@@ -21,7 +21,7 @@ def heed_the_end() -> None:
 
 
 def _end(number: int, _frame: object) -> None:
-    """To be told once is enough: a second time (`timeout` tells the command and then its group) would break the end off."""
+    """To be told once is enough: a second time (`timeout` tells a command, then its group) would break the end off."""
     signal.signal(number, signal.SIG_IGN)
     _told.append(number)
     raise KeyboardInterrupt

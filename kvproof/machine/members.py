@@ -80,7 +80,7 @@ def _check_class(base: type) -> None:
                 Line(own[0].co_filename, number),
             )
     check_said(base)
-    refuse_untold([*functions, *_asked_by(base)])
+    refuse_untold([*functions, *_asked_by(base)], base)
 
 
 def _asked_by(base: type) -> Iterator[FunctionType]:

@@ -9,9 +9,12 @@ Nothing here knows about state: see `language.py` for maps, queues and counts, `
 
 from __future__ import annotations
 
+import dataclasses
+import reprlib
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from types import FrameType
 from typing import Any, ClassVar, TypeVar, cast, overload
 
 from . import operations as op
@@ -82,7 +85,20 @@ class Term:
         )
 
     def __repr__(self) -> str:
+        if MachineError.where_in and not is_tool(_who_asks_for_text()):
+            raise MachineError(
+                f"the text of {render(self)} is the same whatever its value is, and its value is not known while the "
+                "machine is read; compare values with == and !="
+            )
         return render(self)
+
+
+def _who_asks_for_text() -> str:
+    """The file in which it is asked for. The text of an operation is made of that of its terms, by code of Python's."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename in ("<string>", reprlib.__file__, dataclasses.__file__):
+        frame = frame.f_back
+    return "" if frame is None else frame.f_code.co_filename
 
 
 class Bool(Term):

@@ -1,32 +1,36 @@
 """What the text of a machine does of which nothing tells while it is read: found in its code, and refused.
 
-Of two terms `is` says only whether they were made at once, and of one whether it is Python's None, which none is; a
-pattern `case None` asks the same, and no method of theirs is called. Nor is one where a value is computed and left, as
-in a line `self.x.value == n` that should have been a write; and what is written in an `async def` is not even run. The
-code is looked through, whether or not its source is at hand.
+Of two terms `is` says only whether they were made at once, and so do `id` and `operator.is_`; of one, whether it is
+Python's None, which none is; a pattern `case None` asks the same, and no method of theirs is called. Nor is one where a
+value is computed and left, as in a line `self.x.value == n` that should have been a write, or a claim that should have
+been returned with another. What is written in an `async def` is not even run where it is called, nor what is written in
+a generator that nobody goes through. The code is looked through, whether or not its source is at hand.
 """
 
 from __future__ import annotations
 
+import builtins
 import dis
 import inspect
 import linecache
+import operator
 import re
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
 from weakref import WeakSet
 
+from .classbody import MARK
 from .mistakes import Line, MachineError, is_tool
 from .source import IS, does
 
 __all__ = ["refuse_untold"]
 
 
-def refuse_untold(functions: Iterable[FunctionType]) -> None:
-    """Neither in these functions nor in those that they may call is anything of that kind.
+def refuse_untold(functions: Iterable[FunctionType], machine: type) -> None:
+    """Neither in these functions of a machine nor in those that they may call is anything of that kind.
 
     Raises:
         MachineError: it is in one; the line is where.
@@ -37,7 +41,7 @@ def refuse_untold(functions: Iterable[FunctionType]) -> None:
         if function in seen or function in _looked_through or _is_of_others(function.__code__.co_filename):
             continue
         seen.add(function)
-        for number, text in _mistakes(function.__code__):
+        for number, text in (*_mistakes(function.__code__), *_mistakes_with_names(function, machine)):
             raise MachineError(text, Line(function.__code__.co_filename, number))
         todo += _called(function)
     _looked_through.update(seen)
@@ -73,19 +77,123 @@ def _identities(code: CodeType) -> Iterator[tuple[int, str]]:
 def _left_values(code: CodeType) -> Iterator[tuple[int, str]]:
     """Comparisons, sums and reads with which nothing is done."""
     if _LEFT.search(bytes(number for number in code.co_code[::2] if number)):  # a 0 stands for no instruction
-        steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
-        for step, after in pairwise(steps):
+        for step, after in pairwise(_steps(code)):
             if step.opcode in _VALUES and after.opname == "POP_TOP":
                 number, text = _place(code, step)
                 yield number, f"nothing is done with `{text}`: require it, write it or return it"
 
 
+def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tuple[int, str]]:
+    """Those that are one only because of what a name stands for, or because a property only says something."""
+    names = {**vars(builtins), **function.__globals__}
+    says_only = getattr(function, MARK, {"kind": "action"})["kind"] != "action"
+    for code in _with_those_inside(function.__code__):
+        if not _TELLERS.isdisjoint(code.co_names):
+            yield from _told_apart(code, names)
+        if _LEFT_CALL.search(bytes(number for number in code.co_code[::2] if number)):
+            yield from _left_calls(code, names, machine, says_only)
+    if says_only:
+        yield from _unread(function.__code__)
+
+
+def _with_those_inside(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inside in code.co_consts:
+        if isinstance(inside, CodeType):
+            yield from _with_those_inside(inside)
+
+
+_TELLERS = {"id", "is_", "is_not"}
+"""What tells objects apart that are equal."""
+
+
+def _told_apart(code: CodeType, names: Mapping[str, object]) -> Iterator[tuple[int, str]]:
+    for step, after in pairwise(_steps(code)):
+        value = names.get(step.argval) if step.opname == "LOAD_GLOBAL" else None
+        if value is operator and after.argval in _TELLERS:
+            value = getattr(operator, after.argval)
+        if value in (id, operator.is_, operator.is_not):
+            yield _place(code, step)[0], "Python tells objects apart while the machine is read: compare with == and !="
+
+
+def _left_calls(
+    code: CodeType, names: Mapping[str, object], machine: type, says_only: bool
+) -> Iterator[tuple[int, str]]:
+    """Calls of what does nothing but return something, with which nothing is done."""
+    steps = _steps(code)
+    for i, (step, after) in enumerate(pairwise(steps)):
+        if step.opcode in _CALLS and after.opname == "POP_TOP":
+            number, text = _place(code, step)
+            called = _called_at(step, steps[:i], names, machine)
+            if called is map or called is filter or _is_a_generator(called):
+                yield number, f"nobody goes through `{text}`: write a loop"
+            elif says_only:
+                yield number, f"nothing is done with `{text}`: return it with what else is said"
+            elif _makes_a_term(called):
+                yield number, f"nothing is done with `{text}`: require it, write it or return it"
+
+
+def _called_at(
+    step: dis.Instruction, before: Sequence[dis.Instruction], names: Mapping[str, object], machine: type
+) -> object:
+    """What is called: what a name stands for, a method of the machine, or the code of a generator that stands there."""
+    begin = _begin(step)
+    begun = [s for s in before if _begin(s) == begin]
+    for one in begun:
+        if one.opname == "LOAD_GLOBAL":
+            return names.get(one.argval)
+        if isinstance(one.argval, CodeType) and one.positions == step.positions:
+            return one.argval
+    methods = [s.argval for s in begun if s.opname in ("LOAD_METHOD", "LOAD_ATTR")]
+    is_own = begun and begun[0].opname in ("LOAD_FAST", "LOAD_DEREF") and begun[0].argval == "self"
+    return getattr(machine, methods[0], None) if is_own and len(methods) == 1 else None
+
+
+def _begin(step: dis.Instruction) -> tuple[int | None, int | None]:
+    """The line and the column."""
+    return (None, None) if step.positions is None else (step.positions.lineno, step.positions.col_offset)
+
+
+def _is_a_generator(called: object) -> bool:
+    code = called.__code__ if isinstance(called, FunctionType) else called
+    return isinstance(code, CodeType) and bool(code.co_flags & inspect.CO_GENERATOR)
+
+
+def _makes_a_term(called: object) -> bool:
+    """It is one of the language's own, which does nothing else. What opens a block is known by its `with`."""
+    if not isinstance(called, FunctionType) or not is_tool(called.__code__.co_filename):
+        return False
+    return called.__annotations__.get("return") in ("Bool", "Int", "Real", "T")
+
+
+def _unread(code: CodeType) -> Iterator[tuple[int, str]]:
+    """Names of values that are computed, and never read."""
+    steps = _steps(code)
+    read = {name for step in steps if step.opname.startswith("LOAD_") for name in _argument_names(step)}
+    read |= {name for inside in _with_those_inside(code) for name in inside.co_freevars}
+    for step, after in pairwise(steps):
+        name = after.argval if after.opname == "STORE_FAST" and step.opcode in _CALLS + _VALUES else "_"
+        if name not in read and not name.startswith("_"):
+            yield _place(code, after)[0], f"nothing is done with {name}: return it with what else is said"
+
+
+def _argument_names(step: dis.Instruction) -> tuple[object, ...]:
+    """Python 3.13 reads two names in one instruction."""
+    return step.argval if isinstance(step.argval, tuple) else (step.argval,)
+
+
+_CALLS = bytes(number for name, number in dis.opmap.items() if name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
+_LEFT_CALL = re.compile(b"[" + re.escape(_CALLS) + b"]" + re.escape(bytes([dis.opmap["POP_TOP"]])))
 _VALUES = bytes(
     number
     for name, number in dis.opmap.items()
     if name in ("COMPARE_OP", "CONTAINS_OP", "BINARY_OP", "BINARY_SUBSCR", "LOAD_ATTR") or name.startswith("UNARY_")
 )
 _LEFT = re.compile(b"[" + re.escape(_VALUES) + b"]" + re.escape(bytes([dis.opmap["POP_TOP"]])))
+
+
+def _steps(code: CodeType) -> list[dis.Instruction]:
+    return [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
 
 
 def _place(code: CodeType, step: dis.Instruction) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from kvproof.machine import (
     all_of,
     assume,
     exists,
+    forall,
     implies,
     initially,
     invariant,
@@ -180,12 +181,53 @@ def test_a_property_without_return() -> None:
     def make() -> type[Machine]:
         class Wrong(Base):
             @invariant("P1")  # wrong
-            def holds(self, b: Block) -> Bool:  # type: ignore[return]
-                all_of(self.count[b] == 0)
+            def holds(self, b: Block) -> Bool:  # type: ignore[empty-body]
+                pass
 
         return Wrong
 
     assert "in invariant holds: a condition is expected here, not None" in mistake(make)
+
+
+def test_one_of_two_claims_without_return() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @invariant("P1")
+            def holds(self, b: Block) -> Bool:
+                all_of(self.count[b] == 0)  # wrong
+                return self.count[b] >= 0
+
+        return Wrong
+
+    assert "nothing is done with `all_of(self.count[b] == 0)`: return it with what else is said" in mistake(make)
+
+
+def test_a_claim_that_has_a_name_and_is_not_returned() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @invariant("P1")
+            def holds(self, b: Block) -> Bool:
+                low = self.count[b] >= 0
+                high = self.count[b] <= 3  # noqa: F841 # wrong
+                return low
+
+        return Wrong
+
+    assert "nothing is done with high: return it with what else is said" in mistake(make)
+
+
+def test_a_part_of_a_pair_that_nobody_wants() -> None:
+    class Right(Base):
+        def both(self, b: Block) -> tuple[Bool, Bool]:
+            return self.count[b] >= 0, self.count[b] <= 3
+
+        @invariant("P1")
+        def holds(self, b: Block) -> Bool:
+            low, _high = self.both(b)
+            least, most = self.both(b)
+            return low & forall(Block, lambda c: (c == b) & least & most)
+
+    assert [p.name for p in Model.of(Right).of_kind("invariant")] == ["holds"]
 
 
 def test_a_value_with_which_nothing_is_done() -> None:

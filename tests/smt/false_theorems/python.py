@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -458,6 +459,120 @@ def a_comparison_that_should_be_a_write() -> type[Machine]:
             self.x.value == n
 
     return Left
+
+
+@refused("nothing is done with `implies(self.x.value > 3, self.lamp.value)`")
+def a_claim_that_is_not_returned_with_another() -> type[Machine]:
+    class Half(Base):
+        @invariant("X")
+        def low(self) -> Bool:
+            implies(self.x.value > 3, self.lamp.value)
+            return self.x.value == self.x.value
+
+    return Half
+
+
+@refused("nothing is done with `self.is_dark()`")
+def a_claim_of_a_helper_that_is_not_returned() -> type[Machine]:
+    class Half(Base):
+        def is_dark(self) -> Bool:
+            return ~self.lamp.value
+
+        @invariant("X")
+        def low(self) -> Bool:
+            self.is_dark()
+            return self.x.value == self.x.value
+
+    return Half
+
+
+@refused("nothing is done with dark: return it")
+def a_claim_that_has_a_name_and_is_not_returned() -> type[Machine]:
+    class Half(Base):
+        @invariant("X")
+        def low(self) -> Bool:
+            dark = ~self.lamp.value  # noqa: F841
+            return self.x.value == self.x.value
+
+    return Half
+
+
+@refused("nothing is done with `forall(Block, lambda b: self.m[b] == n)`: require it")
+def a_condition_that_is_not_required() -> type[Machine]:
+    class Any_(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            forall(Block, lambda b: self.m[b] == n)
+            self.x.value = 0
+
+    return Any_
+
+
+@refused("nobody goes through `(self.require(n == k) for k in (0,))`")
+def requirements_of_a_generator() -> type[Machine]:
+    class Lazy(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            (self.require(n == k) for k in (0,))  # type: ignore[func-returns-value]
+            self.x.value = n
+
+    return Lazy
+
+
+@refused("nobody goes through `map(")
+def writes_that_are_mapped() -> type[Machine]:
+    class Lazy(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            map(lambda k: setattr(self.x, "value", k), [n])  # noqa: C417
+            self.y.value = 0
+
+    return Lazy
+
+
+@refused("nobody goes through `self.put(n)`")
+def a_helper_that_yields() -> type[Machine]:
+    class Lazy(Base):
+        def put(self, n: Int) -> Iterator[None]:
+            self.x.value = n
+            yield
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.put(n)
+            self.y.value = 0
+
+    return Lazy
+
+
+@refused("Python tells objects apart")
+def parameters_that_are_one_object() -> type[Machine]:
+    class Apart(Base):
+        @action("X")
+        def meet(self, a: Block, b: Block) -> None:
+            self.x.value = 1 if id(a) == id(b) else 0
+
+    return Apart
+
+
+@refused("Python tells objects apart")
+def parameters_that_an_operator_tells_apart() -> type[Machine]:
+    class Apart(Base):
+        @action("X")
+        def meet(self, a: Block, b: Block) -> None:
+            self.x.value = 1 if operator.is_(a, b) else 0
+
+    return Apart
+
+
+@refused("the text of a is the same whatever its value is")
+def parameters_that_are_written_alike() -> type[Machine]:
+    class Apart(Base):
+        @action("X")
+        def meet(self, a: Block, b: Block) -> None:
+            self.x.value = 1 if f"{a}" == f"{b}" else 0
+
+    return Apart
 
 
 @refused("is not run where it is called")
