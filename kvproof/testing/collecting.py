@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -32,6 +32,9 @@ class BrokenError(AssertionError):
 
 class ManagerClass(pytest.Class):
     """The tests of one manager. It is fuzzed once, by the first of them that is run."""
+
+    is_told = False
+    """Why nothing could be done with it was said."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """One test for each rule."""
@@ -80,16 +83,23 @@ class RuleItem(pytest.Item):
         try:
             fuzzed = self.parent.fuzzed
         except UsageError as error:
-            pytest.fail(str(error), pytrace=False)
+            self._tell(str(error))
         broken = fuzzed.broken
         if self.rule in broken:
             raise BrokenError("\n".join(broken[self.rule]))
         if broken:
             pytest.skip(f"not judged to the end: first mend what is broken ({', '.join(broken)})")
         if not fuzzed.report.steps:
-            pytest.fail(f"nothing was done with the manager: {fuzzed.report.refusal}", pytrace=False)
+            self._tell(f"nothing was done with the manager: {fuzzed.report.refusal}")
         if self.rule in fuzzed.unjudged:
             pytest.skip(f"not judged: {fuzzed.unjudged[self.rule]}")
+
+    def _tell(self, why: str) -> NoReturn:
+        """Fail with one sentence, once for all rules: the others wait for what it asks for."""
+        if self.parent.is_told:
+            pytest.skip("nothing was done with the manager: what failed before says why")
+        self.parent.is_told = True
+        pytest.fail(why, pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Of a broken rule its story alone: the calls of the kit say nothing."""

@@ -68,6 +68,7 @@ def test_what_is_written_says_what_to_fill_in_and_passes_when_it_is(
     empty = pytest_in(tmp_path, str(TEST), "-k", "P6 or L2")
     assert empty.returncode == 1, empty.stdout
     assert "fill in TestBlockManager.__init__: make your block manager there" in empty.stdout
+    assert "1 failed, 1 skipped" in empty.stdout, "one sentence is enough"
     test = tmp_path / TEST
     test.write_text(filled(test.read_text()))
     done = pytest_in(tmp_path, str(TEST), "--kvproof-time", "0.4")
