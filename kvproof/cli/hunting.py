@@ -17,7 +17,7 @@ from ..checkers.fuzz import FuzzReport
 from ..checkers.heap import heap_at_rest
 from ..engines.build import Build, StoreError
 from ..engines.cases import Cases, MoreOracles
-from ..engines.catalog import ENGINES, driven
+from ..engines.catalog import ENGINES, driven, levels_of_release
 from ..engines.causes import merged
 from ..engines.collecting import Ground, Memory
 from ..engines.driver import requests
@@ -77,9 +77,7 @@ def levels_of(build: Build | Driver) -> tuple[str, ...]:
     """The levels that a target may have: of a release those that it has cases for."""
     if isinstance(build, Driver):
         return (requests.LEVEL,)
-    engine = ENGINES[build.name]
-    found = {level: engine.cases(level) for level in engine.LEVELS}
-    return tuple(level for level, cases in found.items() if cases is None or cases.profiles(build.version))
+    return levels_of_release(build.name, build.version)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from ..registry import Registry
 from .engine import Engine
 
-__all__ = ["ENGINES", "driven"]
+__all__ = ["ENGINES", "driven", "levels_of_release"]
 
 
 def _vllm() -> Engine:
@@ -45,3 +45,10 @@ ENGINES: Registry[Engine] = Registry(
 def driven() -> tuple[str, ...]:
     """Return the engines that `kvproof fuzz` drives, operation by operation. Others are compared as a whole."""
     return tuple(name for name, engine in ENGINES.items() if engine.LEVELS)
+
+
+def levels_of_release(name: str, version: str) -> tuple[str, ...]:
+    """Return the levels of an engine that a release has cases for, in the order in which they are shown."""
+    engine = ENGINES[name]
+    found = {level: engine.cases(level) for level in engine.LEVELS}
+    return tuple(level for level, cases in found.items() if cases is None or cases.profiles(version))

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ..engines.build import StoreError
-from ..engines.catalog import ENGINES
+from ..engines.catalog import ENGINES, levels_of_release
 from ..engines.driver.command import Driver, is_driver
 from ..engines.driver.requests import LEVEL
-from ..engines.store import engine_of
+from ..engines.store import engine_of, names_release, resolve
 from ..errors import ExitStatus
 
 __all__ = ["LevelItem", "TargetCollector", "levels_of"]
@@ -41,7 +41,7 @@ class TargetCollector(pytest.Collector):
 
 
 def levels_of(target: str) -> tuple[str, ...]:
-    """The levels that a target has.
+    """The levels that a target has: of an engine those of the release, where that can be told.
 
     Raises:
         pytest.UsageError: it names no engine and no driver.
@@ -53,7 +53,11 @@ def levels_of(target: str) -> tuple[str, ...]:
         raise pytest.UsageError(
             f"--kvproof {target} names no target; write vllm@PYTHON, vllm==VERSION, exec:COMMAND or python:MODULE:CLASS"
         )
-    return ENGINES[engine].LEVELS
+    try:
+        version = target.partition("==")[2] if names_release(target) else resolve(target).version
+    except StoreError:
+        return ENGINES[engine].LEVELS  # The tests say what is wrong with it.
+    return levels_of_release(engine, version)
 
 
 def _of_driver(target: str) -> tuple[str, ...]:

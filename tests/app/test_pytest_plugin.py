@@ -149,6 +149,9 @@ def test_what_names_no_target_has_no_levels(target: str) -> None:
 def test_the_levels_of_a_release_are_its_tests() -> None:
     assert set(levels_of("vllm==0.33.0")) == {"pool", "manager", "offload", "scheduler"}
     assert levels_of("exec:./driver") == ("requests",)
+    assert levels_of("sglang==0.5.23") == ("scheduler", "hicache", "tree", "allocator")
+    assert levels_of("sglang==0.5.21") == ("tree", "allocator")
+    assert set(levels_of("vllm@/no/such/python")) == {"pool", "manager", "offload", "scheduler"}
 
 
 def test_the_command_line_drives_a_class_and_a_trace_never_does(

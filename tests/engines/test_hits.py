@@ -95,6 +95,17 @@ def test_a_request_that_asked_for_no_hit_gets_none() -> None:
     assert looked_up(world(FULL), entries(0, 1), 0, skip=True) == []
 
 
+@pytest.mark.parametrize("r", ["r0", "r1"])
+def test_what_is_cached_under_a_key_of_two_tenants_may_be_the_others(r: str) -> None:
+    cached, lookup = entries(0, 1), ["lookup", r, 0, 0, 8]
+    for other, found in (({"salt": "a"}, 0), ({}, 1)):
+        steps = [
+            Step("first", {}, effects=arrives(), state=state(cached)),
+            Step("second", {}, effects=[*arrives(r="r1", **other), lookup], state=state(cached)),
+        ]
+        assert len(judged(world(FULL), *steps)) == found
+
+
 def test_keys_that_came_behind_the_lookup_were_not_there() -> None:
     cached = entries(0, 1, 2)
     told: list[Effect] = [["request", "r0", {"tokens": TOKENS}], ["keys", "r0", 0, [0]], ["lookup", "r0", 2, 0, 8]]

@@ -113,6 +113,22 @@ def test_what_leaves_the_window_is_a_tombstone_and_a_match_ends_before_it() -> N
     assert effects(told, "found")[-1] == ["r2", [slots, [0, 0, 0, 16, 17, 18]], 6]
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_check_in_gives_up_what_left_the_window_and_an_option_the_lock_on_it(release: str) -> None:
+    setup = {"page": 1, "pages": 16, "window": 2, "window_pages": 16}
+    ops: list[Op] = [add([1, 6]), *[("run", {"i": 0}), PROCESS] * 4]
+    for option in (False, True):
+        told = session(release, "sglang").run(Case("tree", {**setup, "release": option}, ops)).answer
+        checked_in, last = told.steps[2].state, told.steps[-1].state
+        assert checked_in is not None
+        assert checked_in.tree is not None
+        # Gone, whatever the option says: all but the window and the token that is next to leave it.
+        assert [slots for node in checked_in.tree.nodes or () for slots, _ in node.parts].count([]) == 1
+        assert last is not None
+        assert last.tree is not None
+        assert ("r0" in last.tree.parts[0].locks) is not option
+
+
 def test_a_state_is_copied_into_the_tree_and_from_it() -> None:
     told = answer("tree", {"page": 1, "pages": 12, "states": 9}, add([1, 3]), PROCESS, add([1, 5]))
     # Numbers 13 to 21 are states: 13 is the request's, 14 stays in the tree, the second request goes on from 15.

@@ -16,7 +16,7 @@ DISTRIBUTIONS: Final = ("sglang",)
 OLDEST: Final = Version("0.5.19")
 """The oldest release that the adapters know: before, requests know themselves what they hold, and events differ."""
 
-SERVED: Final = Version("0.5.22")
+_SERVED: Final = Version("0.5.22")
 """The oldest whose own scheduler is driven, and its host tier."""
 
 TORCH: Final = "torch==2.13.0"
@@ -32,3 +32,9 @@ MODULES: Final = ("sglang_setup", "sglang.srt.mem_cache.allocator", "sglang.srt.
 def recipes(version: str) -> tuple[Recipe, ...]:
     """Return the ways to build a release: there is one."""
     return (Recipe(what="its wheel", arguments=(f"{DISTRIBUTIONS[0]}=={version}",), environment={}),)
+
+
+def is_served(version: str) -> bool:
+    """Tell whether a release's own scheduler is driven, and its host tier. Of those before, pages are found by kernels
+    that know powers of two only."""
+    return Version(version) >= _SERVED

@@ -121,12 +121,14 @@ class HitsOracle:
         kept.end(step)
 
     def _under(self, lookup: _Lookup, ghost: Ghost, entries: set[Entry]) -> Has:
-        """What of a request stands among these entries of a prefix map."""
+        """What of a request stands among these entries of a prefix map, for certain: not under keys that name two
+        contents."""
         keys, groups, per_hash = ghost.requests[lookup.r].keys, self.world.groups, self.world.hash_block
+        ambiguous = ghost.requests.ambiguous
 
         def has(g: int, i: int) -> bool:
             place = (i + 1) * groups[g].block // per_hash - 1
-            return place < len(keys) and (keys[place], g) in entries
+            return place < len(keys) and (keys[place], g) in entries and keys[place] not in ambiguous
 
         return has
 

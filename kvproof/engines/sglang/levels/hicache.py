@@ -7,13 +7,12 @@ share more; the device's pool is small beside them, so that what they leave is g
 from typing import Any
 
 from hypothesis import strategies as st
-from packaging.version import Version
 
 from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, operation, option
-from ..releases import SERVED
+from ..releases import is_served
 from . import scheduler
 
 __all__ = ["more_oracles", "profiles", "traits"]
@@ -29,7 +28,7 @@ _SIZES = tuple(range(24, 0, -1))
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases, by name; none of a release whose scheduler is not driven."""
-    if Version(release) < SERVED:
+    if not is_served(release):
         return {}
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.booleans()}
     through, back = {"write": st.just("write_through")}, {"write": st.just("write_back")}

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
-from packaging.version import Version
 
 from ....judge.oracles.aborts import AbortsOracle
 from ....judge.record import Case, World
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import SERVED
+from ..releases import is_served
 
 __all__ = [
     "PAUSES", "REST", "TURNS", "WINDOW", "more_oracles", "ordered", "profiles", "setups", "sound", "traits",
@@ -30,7 +29,7 @@ _POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases, by name; none of a release whose scheduler is not driven."""
-    if Version(release) < SERVED:
+    if not is_served(release):
         return {}
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.just(True)}
     tight = {"chunk": st.integers(0, 4), "mixed": st.booleans(), "conservative": st.sampled_from([0.05, 0.3, 1.0])}

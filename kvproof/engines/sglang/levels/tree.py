@@ -13,7 +13,7 @@ from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import LEAST, Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import SERVED
+from ..releases import is_served
 
 __all__ = ["profiles", "traits"]
 
@@ -44,7 +44,7 @@ def profiles(release: str, *, least: int = LEAST, most: int = 60) -> dict[str, s
         "rust windows": (_setup(core=st.just("rust"), **_WINDOW), _PARTS),
         "rust states": (_setup(core=st.just("rust"), **_STATES), _PARTS),
     }
-    if Version(release) < SERVED:
+    if not is_served(release):
         # Their pages are found by kernels that know powers of two.
         families = {name: (cases.filter(_by_kernels), plays) for name, (cases, plays) in families.items()}
     return {name: drawn("tree", setups, plays, least=least, most=most) for name, (setups, plays) in families.items()}

@@ -26,11 +26,11 @@ _NAMED = _OF_REQUESTS or hasattr(events, "LoRANameTable")
 
 
 def give_up_window_of_prefix(yes: bool) -> None:
-    """Say whether the window of a prefix is given up when a request checks in behind it."""
+    """Say whether the lock on the window of a prefix is given up when decoding has passed it."""
     if hasattr(envs, "SGLANG_OPT_RELEASE_PREFILL_SWA"):
         envs.SGLANG_OPT_RELEASE_PREFILL_SWA.set(yes)
     else:
-        envs.SGLANG_OPT_UNIFIED_CACHE_FREE_OUT_OF_WINDOW_SLOTS.set(yes)  # Before 0.5.22.
+        envs.SGLANG_OPT_SWA_RELEASE_LEAF_LOCK_AFTER_WINDOW.set(yes)  # What it was called before 0.5.22.
 
 
 def lora_names():
