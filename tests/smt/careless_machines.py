@@ -103,6 +103,15 @@ class MirrorsWhatItReloads(Mirror):
         self.mirrored.add(1)
 
 
+class FindsTheLastReloadFirst(Mirror):
+    """What comes back stands before all that carries its hash already, as if it had been registered first."""
+
+    def _come_back(self, b: Block, h: Hash) -> None:
+        super()._come_back(b, h)
+        self.cached[h].remove(b)
+        self.cached[h].push_front(b)
+
+
 class ForgetsTheChain(Pinned):
     """After a window has moved on, nothing can be registered behind it."""
 
@@ -303,6 +312,7 @@ CARELESS = [
     (LosesItsPlace, "preempt", "nobody_else_comes_to_the_line"),
     (RemembersWhoWasAhead, "finish", "places_are_counted"),
     (MirrorsWhatItReloads, "hit", "a_lookup_mirrors_nothing"),
+    (FindsTheLastReloadFirst, "hit", "what_comes_back_twice_is_found_in_turn"),
     (ForgetsTheChain, "drop", "a_drop_empties_what_the_window_has_passed"),
     (ForgetsWhoComputes, "unpin", "nothing_else_is_computed"),
     (FailsWhileItCopies, "copy_out", "a_store_goes_on_slot_by_slot"),

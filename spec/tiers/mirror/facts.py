@@ -77,6 +77,9 @@ class MirrorFacts(MirrorState, abstract=True):
                 self.reloaded.total - entry.reloaded.total == i - (entry.all_claims.value - self.all_claims.value)
             ),
             "no more is reloaded than is found": self.reloaded.total - entry.reloaded.total <= i,
+            "what is reloaded is found in the order of the prompt": forall(
+                Position, Position, lambda j, k: implies(k < i, self._found_in_turn(entry, r, j, k))
+            ),
             **self._claims_are_sound(r),
             **self._reloaded_so_far(entry, r, i),
             **self._touched_so_far(entry, r, i),
@@ -95,6 +98,10 @@ class MirrorFacts(MirrorState, abstract=True):
                 ),
             ),
             "the mark stands in the queue": implies(self.behind.value != none, self.free.has(self.behind.value)),
+            "the mark is its head, as nothing goes to the head": all_of(
+                iff(self.behind.value == none, self.free.is_empty()),
+                forall(Block, lambda b: implies(self.behind.value != none, ~self.free.before(b, self.behind.value))),
+            ),
             "who was free stays free, in the same order": forall(Block, Block, self._kept_in_order(entry)),
             "who could be taken stands as before": forall(
                 Block,
@@ -213,6 +220,14 @@ class MirrorFacts(MirrorState, abstract=True):
                 lambda b, h: implies(~self._is_reloaded(entry, r, b, i), iff(self.hashes[b, h], entry.hashes[b, h])),
             ),
         }
+
+    def _found_in_turn(self, entry: Self, r: Request, j: Position, k: Position) -> Bool:
+        """Of two positions that were reloaded under one hash, the block of the first is found first (P5)."""
+        h, b, c = self.prompt[r, j], self.table[r, j], self.table[r, k]
+        return implies(
+            all_of(j < k, self.prompt[r, k] == h, ~entry.hashes[b, h], ~entry.hashes[c, h]),
+            self.cached[h].before(b, c),
+        )
 
     def _comes_back(self, entry: Self, r: Request, h: Hash, i: Index | Int) -> Bool:
         """The hash is one of the first i of the prompt, and the device did not have it."""

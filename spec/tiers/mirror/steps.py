@@ -57,6 +57,11 @@ class MirrorSteps(MirrorActions, abstract=True):
         """Those of the host; and no other block is written, gets a hash or loses one."""
         return all_of(*self._reloaded_so_far(before, r, self.length[r]).values())
 
+    @step("P5, M5", of="hit")
+    def what_comes_back_twice_is_found_in_turn(self, before: Self, r: Request, j: Position, k: Position) -> Bool:
+        """Two reloads under one hash, if a prompt asks for it twice: the first of them is registered first."""
+        return implies(k < self.length[r], self._found_in_turn(before, r, j, k))
+
     @step("P6", unless=("write", "hit"))
     def nothing_else_is_written(self, before: Self, b: Block, s: Slot) -> Bool:
         """As in P; beside requests, reloads write."""
