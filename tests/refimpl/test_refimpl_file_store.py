@@ -68,6 +68,13 @@ class TestStoring:
             assert (again.load(KEY), again.load(b"empty"), again.load(b"other")) == (CONTENT, b"", None)
             assert not again.faults
 
+    def test_a_file_as_large_as_its_store_is_stored(self, tmp_path):
+        store = make(tmp_path, capacity=file_bytes(len(KEY), len(CONTENT)))
+        assert store.put(KEY, CONTENT)
+        assert store.load(KEY) == CONTENT
+        with pytest.raises(RefusedError, match="never fit"):
+            store.put(KEY + b"s", CONTENT)
+
     def test_its_steps_are_these_and_nothing_is_served_before_the_last(self, tmp_path):
         store = make(tmp_path)
         seen = []

@@ -139,3 +139,16 @@ def test_the_index_alone_refuses_what_its_owners_never_do():
     index.unpin(b"a")
     index.remove(b"a")
     assert index.snapshot() == LruIndex(4).snapshot()
+
+
+def test_an_index_of_one_byte_holds_a_content_of_one():
+    """The least capacity, and a size as large as all of it, also while nothing of it is free."""
+    index = LruIndex(1)
+    assert index.fits(1)
+    assert not index.fits(2)
+    assert index.add(b"a", 1) == []
+    assert index.add(b"b", 1) is None
+    index.unpin(b"a")
+    assert index.add(b"b", 1) == [b"a"]
+    with pytest.raises(RefusedError):
+        LruIndex(0)

@@ -151,6 +151,7 @@ REFUSED = {
     "a start at no time": lambda links: links.start(0, F(1), at=math.nan),
     "time passes a deadline": lambda links: links.move(F(13)),
     "time moves to its end": lambda links: links.move(math.inf),
+    "time moves to before its beginning": lambda links: links.move(-math.inf),
     "time moves through everything to its end": lambda links: links.advance(math.inf),
     "time moves nowhere": lambda links: links.advance(math.nan),
     "completing what is not due": lambda links: links.complete(),
@@ -177,10 +178,12 @@ class TestRefusals:
             links.move(F(5))
         assert links.snapshot() == before
 
-    @pytest.mark.parametrize(("bandwidth", "now"), [(math.nan, 0.0), (1.0, math.nan), (1.0, math.inf)])
+    @pytest.mark.parametrize(("bandwidth", "now"), [(math.nan, 0.0), (1.0, math.nan), (1.0, math.inf), (1.0, -math.inf)])
     def test_no_links_of_numbers_that_are_none(self, bandwidth, now):
         with pytest.raises(RefusedError):
             LinkModel([bandwidth], now=now)
+        with pytest.raises(RefusedError):
+            LinkModel([1.0, bandwidth, None], now=now)
 
 
 BANDWIDTHS = (F(3), F(7, 2), None)

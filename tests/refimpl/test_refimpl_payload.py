@@ -67,6 +67,16 @@ def test_values_are_exact_in_their_dtype(dtype):
     assert len(vectors.flatten(1).unique(dim=0)) == 200
 
 
+@pytest.mark.parametrize(("dtype", "bits"), [(torch.bfloat16, 8), (torch.float16, 11), (torch.float64, 32)])
+def test_values_are_those_of_a_published_generator(dtype, bits):
+    """The first four of splitmix64 from state 0, as its authors give them: their top bits, signed, as fractions of 1."""
+    published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
+    top = [number >> (64 - bits) for number in published]
+    signed = [number - 2**bits if number >> (bits - 1) else number for number in top]
+    vectors = token_vectors(torch.tensor([0]), (1, 1, 2, 2), dtype)
+    assert vectors.flatten().tolist() == [number / 2 ** (bits - 1) for number in signed]
+
+
 def test_one_wrong_slot_shows():
     payload = Payload(4, 2)
     digests = prefix_digests(TOKENS)
