@@ -83,7 +83,9 @@ def main() -> None:
         for finding in found:
             needs = ", ".join(sorted(finding.needs))
             print(
-                f"  {finding.seconds:6.1f} s  {finding.violation.rule} {finding.violation.oracle}: {needs}", flush=True
+                f"  {finding.seconds:6.1f} s  {finding.violation.rule} {finding.violation.oracle}: {needs}; "
+                f"{finding.profile}: {finding.violation.text[-90:]}",
+                flush=True,
             )
 
 

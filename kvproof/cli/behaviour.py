@@ -14,7 +14,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import seed as seeded
 
-from ..engines.collecting import DRAWING, Ground
+from ..engines.collecting import Ground
+from ..engines.drawing import DRAWING
 from ..engines.session import Session
 from ..engines.verdicts import close, verdict
 from ..judge.record import Answer, Case, Step

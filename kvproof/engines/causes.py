@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..judge.violation import Violation
+from ..judge.violation import HARMLESS, Violation
 from .known import Listed
 from .report import Finding, Way
 
@@ -36,9 +36,10 @@ class Causes:
     """Those of a list of known findings."""
 
     @property
-    def needs(self) -> list[frozenset[str]]:
-        """What each of the found ones needs, where it needs something."""
-        return [needs for needs in dict.fromkeys(finding.needs for finding in self.findings) if needs]
+    def hiding(self) -> list[Finding]:
+        """The found ones that others may hide behind, where they need something: what is broken behind them may be
+        their consequence."""
+        return [finding for finding in self.findings if finding.needs and finding.violation.rule not in HARMLESS]
 
     def of(self, violation: Violation, level: str) -> list[frozenset[str]]:
         """What the known causes that show so need, those that need least first."""

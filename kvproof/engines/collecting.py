@@ -4,33 +4,33 @@ import random
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import given
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 from ..judge.record import Answer, Case, Step
 from ..judge.sight import Sight
-from ..judge.violation import Verdict
-from .causes import Causes, shown
-from .report import HuntReport
+from ..judge.violation import Verdict, Violation
+from .causes import Causes, Shown, shown
+from .drawing import DRAWING
+from .report import Finding, HuntReport
 from .traits import Traits
 from .verdicts import CLOSING, Begun, Judged, close
 
-__all__ = ["DRAWING", "FIRST", "Collector", "Ground", "Memory", "Sample"]
+__all__ = ["FIRST", "Collector", "Ground", "Memory", "Sample"]
 
 FIRST = "tried first"
 """The family of cases that were not drawn here."""
 
-_TURN = 40
-"""Cases of one turn of a family at most, and seconds that it lasts."""
 _SECONDS = 1.0
+"""How long a turn of a family lasts at most."""
 
 _AHEAD = 1
 """So many cases the engine is given before what came of those before them is looked at: both are at work meanwhile."""
@@ -44,8 +44,8 @@ _TELLING = 64
 _FAULT = 25.0
 """What a fault counts that was never seen, beside a behaviour that was never seen."""
 
-_STRAIGHT = 8
-"""One case in so many is run as it was drawn, though it has all that a known cause needs."""
+_STRAIGHT = 1 / 8
+"""The part of the cases that is run as it was drawn, though each so far that had what a known cause needs showed it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,35 @@ class Memory:
             del self.telling[_TELLING:]
 
 
+class _Shows:
+    """How often each known cause shows in cases that have all that it needs.
+
+    A cause may need nothing but a connector, and show in one case of a hundred with it. To leave that connector out
+    would hide all else that it does.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[Shown, frozenset[str]], tuple[int, int]] = {}
+
+    def rate(self, cause: Finding) -> float:
+        """The part of such cases that showed it; near one where there were few."""
+        shows, cases = self._of.get(_name(cause), (0, 0))
+        return (shows + 1) / (cases + 1)
+
+    def see(self, liable: Iterable[Finding], found: Sequence[Violation]) -> None:
+        """Note what was found in a case that has all that these causes need."""
+        ways = {shown(violation) for violation in found}
+        for cause in liable:
+            shows, cases = self._of.get(_name(cause), (0, 0))
+            here = not ways.isdisjoint(map(shown, cause.explains))
+            self._of[_name(cause)] = shows + here, cases + 1
+
+
+def _name(cause: Finding) -> tuple[Shown, frozenset[str]]:
+    """What a cause stays known by, whatever else it comes to be told with."""
+    return shown(cause.violation), cause.needs
+
+
 class _Over(BaseException):
     """Ends a turn: Hypothesis would go on drawing cases that nobody runs."""
 
@@ -144,6 +173,7 @@ class Collector:
         self._memory = memory
         self._met: set[tuple[tuple[str, ...], frozenset[str]]] = set()
         self._dice = random.Random(seed)
+        self._shows = _Shows()
         self.samples: dict[tuple[tuple[str, ...], frozenset[str]], list[Sample]] = {}
         """What was met and not looked at: by symptom and traits of the case, a few each."""
 
@@ -158,15 +188,15 @@ class Collector:
             nonlocal brought
             if self._over(report, len(begun), until) or time.monotonic() - began > self._most:
                 raise _Over
-            case = self._avoiding(ground, close(drawn, ground.closing))
+            case, liable = self._avoiding(ground, close(drawn, ground.closing))
             if self._is_new(case):
-                begun.append(self._try(report, ground, profile, case))
+                begun.append(self._try(report, ground, profile, case, liable))
             while len(begun) > _AHEAD:
                 brought += begun.popleft()()
 
         # One family's draws depend on nothing but the seed.
         with suppress(_Over):
-            seeded(seed)(settings(DRAWING)(given(ground.profiles[profile])(one)))()
+            seeded(seed)(DRAWING(given(ground.profiles[profile])(one)))()
         brought += sum(end() for end in begun)
         seconds = time.monotonic() - began
         report.spent.searched += seconds
@@ -181,7 +211,7 @@ class Collector:
         """Try a case that others found worth it."""
         began = time.monotonic()
         if self._is_new(case):
-            self._memory.brought += self._try(report, ground, FIRST, case)()
+            self._memory.brought += self._try(report, ground, FIRST, case, [])()
         report.spent.searched += time.monotonic() - began
 
     def _is_new(self, case: Case) -> bool:
@@ -190,8 +220,13 @@ class Collector:
         self._seen.add(key)
         return len(self._seen) > before
 
-    def _try(self, report: HuntReport, ground: Ground, profile: str, case: Case) -> Callable[[], float]:
-        """Let the engine begin with a case; return what waits for its end, takes it in and says what it brought."""
+    def _try(
+        self, report: HuntReport, ground: Ground, profile: str, case: Case, liable: Sequence[Finding]
+    ) -> Callable[[], float]:
+        """Let the engine begin with a case; return what waits for its end, takes it in and says what it brought.
+
+        ``liable``: the known causes that it has all for.
+        """
         result = self._begun(case)
 
         def end() -> float:
@@ -202,6 +237,7 @@ class Collector:
             cost += self._start if cost >= self._start else 0.0
             _count(report, answer)
             self._on_case(answer)
+            self._shows.see(liable, [] if found is None else _all(found))
             brought = float(news := self._news(ground, answer))
             self._memory.keep(news, case)
             if found is not None:
@@ -235,14 +271,16 @@ class Collector:
         """Forget all samples that are like this one."""
         del self.samples[sample.place]
 
-    def _avoiding(self, ground: Ground, case: Case) -> Case:
-        """The case, mostly without something that a known cause needs: what lies behind it shall be seen."""
+    def _avoiding(self, ground: Ground, case: Case) -> tuple[Case, list[Finding]]:
+        """The case, without something that a known cause needs where that would mostly show: what lies behind it shall
+        be seen. With it, the causes that it has all for."""
         traits = ground.traits.of(case)
-        for needs in self._causes.needs:
-            if needs <= traits and self._dice.randrange(_STRAIGHT):
-                case = ground.traits.avoiding(case, self._dice.choice(sorted(needs)))
+        hiding = self._causes.hiding
+        for cause in hiding:
+            if cause.needs <= traits and self._dice.random() < (1 - _STRAIGHT) * self._shows.rate(cause):
+                case = ground.traits.avoiding(case, self._dice.choice(sorted(cause.needs)))
                 traits = ground.traits.of(case)
-        return case
+        return case, [cause for cause in hiding if cause.needs <= traits]
 
     def _keep(self, report: HuntReport, ground: Ground, profile: str, case: Case, found: Verdict, cost: float) -> int:
         """Set a case aside for each of its symptoms; return how many of them are news, which no known cause explains.
@@ -309,15 +347,3 @@ def _count(report: HuntReport, answer: Answer) -> None:
         else:
             report.steps += 1
             report.coverage[step.op] = report.coverage.get(step.op, 0) + 1
-
-
-DRAWING = settings(
-    max_examples=_TURN,
-    deadline=None,
-    database=None,
-    derandomize=False,
-    print_blob=False,
-    verbosity=Verbosity.quiet,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-)

@@ -46,7 +46,7 @@ class Reduction:
         self._judged, self._deadline = judged, deadline
         self._wanted = verdict.violation.signature
         self.cost = cost
-        """What the last one took."""
+        """What the dearest one took: who finds the engine running pays for one start, who does not for two."""
         self.runs = 0
         self.finished = False
         """Whether each trait that is left was seen to be necessary."""
@@ -74,7 +74,7 @@ class Reduction:
         found = self._judged(candidate)
         found = None if found is None else found.about(self._wanted)
         if found is not None:
-            self.cost = time.monotonic() - began
+            self.cost = max(self.cost, time.monotonic() - began)
         if found is None or (found.behind is not None and self.verdict.behind is None):
             return False
         self.case = msgspec.structs.replace(candidate, ops=candidate.ops[: found.at + 1])

@@ -21,7 +21,9 @@ def toy(limits: Limits | None = None) -> Session:
 def cases(**setup: Any) -> st.SearchStrategy[Case]:
     """Random legal sequences for the toy."""
     small = st.integers(0, 5)
-    tokens = st.lists(st.integers(0, 2), min_size=1, max_size=7)
+    # Half of the prompts begin alike, so that requests share blocks.
+    alike = st.integers(1, 7).map(lambda n: [0, 1, 2, 0, 1, 2, 0][:n])
+    tokens = st.one_of(alike, st.lists(st.integers(0, 2), min_size=1, max_size=7))
     op = st.one_of(
         st.builds(lambda t, s: ("add", {"tokens": t, "salt": s}), tokens, st.sampled_from([None, "a"])),
         *(

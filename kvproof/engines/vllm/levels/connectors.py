@@ -24,8 +24,9 @@ _PROMPT_ONLY = Version("0.24")
 _SYNCHRONOUS = Version("0.33")
 
 
-def connectors(release: str, groups: list[Setup]) -> st.SearchStrategy[Setup]:
-    """Return the connectors that a release takes for these groups (their setup is `vllm_connectors`).
+def connectors(release: str, groups: list[Setup], caching: bool = True) -> st.SearchStrategy[Setup]:
+    """Return the connectors that a release takes for these groups (their setup is `vllm_connectors`), with its prefix
+    cache on or off.
 
     Raises
     ------
@@ -33,17 +34,19 @@ def connectors(release: str, groups: list[Setup]) -> st.SearchStrategy[Setup]:
         The release takes none for these groups.
     """
     kinds, equal = tuple(group["kind"] for group in groups), len({group["block"] for group in groups}) == 1
-    return _connectors(release, kinds, equal)
+    return _connectors(release, kinds, equal, caching)
 
 
 @lru_cache(256)
-def _connectors(release: str, kinds: tuple[str, ...], equal: bool) -> st.SearchStrategy[Setup]:
+def _connectors(release: str, kinds: tuple[str, ...], equal: bool, caching: bool) -> st.SearchStrategy[Setup]:
     """The connectors for groups of these kinds, with blocks of one size or not. Made once: that takes longer than to
     draw from them."""
     known = Version(release)
     alone = _alone(known, kinds, equal)
+    if not caching:
+        alone.pop("simple", None)  # It does nothing without, and says so.
     found = [st.builds(_with_workers, one, st.sampled_from([1, 1, 1, 2, 3])) for one in alone.values()]
-    if len(alone) > 1 and (known >= _HYBRID or kinds == _PLAIN):
+    if alone.keys() - {"remote"} and len(alone) > 1 and (known >= _HYBRID or kinds == _PLAIN):
         found.append(st.builds(_with_workers, _several(alone), st.integers(1, 2)))
     if not found:
         raise ValueError(f"vLLM {release} has no connector for these groups")
@@ -56,7 +59,8 @@ def with_connectors(release: str, setups: st.SearchStrategy[Setup]) -> st.Search
     @st.composite
     def connected(draw: st.DrawFn) -> Setup:
         setup = draw(setups)
-        return {**setup, "connector": draw(connectors(release, setup["groups"]))}
+        connector = draw(connectors(release, setup["groups"], setup.get("caching", True)))
+        return {**setup, "connector": _within(connector, setup["max_len"] // 2 // setup["groups"][0]["block"])}
 
     return connected()
 
@@ -138,6 +142,14 @@ def _several(alone: dict[str, st.SearchStrategy[Setup]]) -> st.SearchStrategy[Se
 
 def _roof(children: tuple[Setup, Setup], turned: bool) -> Setup:
     return {"kind": "multi", "children": list(reversed(children) if turned else children)}
+
+
+def _within(connector: Setup, most: int) -> Setup:
+    """The connector with no more than so many blocks to a chunk: a request shall fill some."""
+    if "children" in connector:
+        return {**connector, "children": [_within(child, most) for child in connector["children"]]}
+    factor = {"factor": max(1, min(connector["factor"], most))} if "factor" in connector else {}
+    return {**connector, **factor}
 
 
 def _with_workers(connector: Setup, workers: int) -> Setup:

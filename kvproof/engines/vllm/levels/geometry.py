@@ -14,9 +14,9 @@ BLOCKS = st.sampled_from([2, 3, 4, 8])
 """Tokens of a block."""
 
 
-def plain() -> st.SearchStrategy[list[Setup]]:
-    """Full attention alone."""
-    return st.builds(lambda block: [{"kind": "full", "block": block}], BLOCKS)
+def plain(sizes: st.SearchStrategy[int] = BLOCKS) -> st.SearchStrategy[list[Setup]]:
+    """Full attention alone, with blocks of these sizes."""
+    return st.builds(lambda block: [{"kind": "full", "block": block}], sizes)
 
 
 def windowed(block: int, behind: int) -> Setup:

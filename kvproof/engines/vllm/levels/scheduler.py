@@ -19,6 +19,7 @@ __all__ = ["cases", "profiles", "sound"]
 _WIDTH = 8
 """Bytes of an operation: which, and seven that its arguments are made of."""
 
+_BLOCKS_OF_CHUNKS = st.sampled_from([2, 2, 3, 4, 4, 8])
 _CHUNK_BLOCKS = st.sampled_from([2, 4])
 
 
@@ -62,7 +63,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     made = {name: cases(setups) for name, setups in found.items()}
     made |= {"again": cases(room, often=_AGAIN), "resets": cases(found["plain"], often=_RESETS)}
     connected = {name: with_connectors(release, setups) for name, setups in _connected(known).items()}
-    made |= {f"{name} connector": cases(setups, MORE) for name, setups in connected.items()}
+    made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
     return made | {
         "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
         # What is in flight when all is emptied takes a while to come about.
@@ -72,19 +73,27 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
 
 
 def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
-    """The families that are driven with connectors as well."""
-    groups = plain() if known < _CONNECTED_GROUPS else st.one_of(plain(), _hybrid())
+    """The families that are driven with connectors as well. A request fills several blocks: what fills none is neither
+    stored nor found."""
+    alone = plain(_BLOCKS_OF_CHUNKS)
+    groups = alone if known < _CONNECTED_GROUPS else st.one_of(alone, _hybrid())
+
+    def setups(groups: st.SearchStrategy[list[Setup]], **more: Choice) -> st.SearchStrategy[Setup]:
+        return _setups(known, groups, max_len=st.sampled_from([16, 24]), **more)
+
     found = {
-        "plain": _setups(known, plain()),
-        "asynchronous": _setups(known, groups, asynchronous=st.just(True)),
-        "stages": _setups(known, groups, stages=st.just(2)),
-        "spec": _setups(known, groups, **_DRAFTS),
-        "priority": _setups(known, groups, priority=st.just(True)),
-        "pressure": _setups(known, groups, **_PRESSURE),
+        "plain": setups(alone),
+        "asynchronous": setups(groups, asynchronous=st.just(True)),
+        "stages": setups(groups, stages=st.just(2)),
+        "spec": setups(groups, **_DRAFTS),
+        "priority": setups(groups, priority=st.just(True)),
+        "pressure": setups(groups, **_PRESSURE),
+        # What a request had on the device is gone once it is preempted: it comes back by what the host has.
+        "uncached": setups(groups, **_PRESSURE, caching=st.just(False)),
     }
     if known >= _CONNECTED_GROUPS:
-        found["hybrid"] = _setups(known, _hybrid(equal=True))
-        found["unequal"] = _setups(known, _hybrid(equal=False))
+        found["hybrid"] = setups(_hybrid(equal=True))
+        found["unequal"] = setups(_hybrid(equal=False))
     if known >= _CONNECTED_MAMBA:
         found["mamba"] = _mambas(known, "align")
     return found
@@ -200,14 +209,29 @@ def cases(
     most: int = 30,
 ) -> st.SearchStrategy[Case]:
     """Return cases of these setups, with up to so many operations; ``more`` are operations beside the usual ones,
-    ``often`` instead of them, with how often they come."""
-    plays = [play for times, play in (often or _OFTEN) + (more or []) for _ in range(times)]
-    return st.builds(lambda setup, play: _case(setup, play, plays), setups, sized(_WIDTH, 3, most))
+    ``often`` instead of them, with how often they come: steps and requests first, which each case must have."""
+    kinds = (often or _OFTEN) + (more or [])
+    return st.builds(lambda setup, play: _case(setup, play, kinds), setups, sized(_WIDTH, 4, most + 1))
 
 
-def _case(setup: Setup, play: bytes, plays: list[Play]) -> Case:
-    parts = [play[at : at + _WIDTH] for at in range(0, len(play), _WIDTH)]
-    return Case("scheduler", setup, [plays[part[0] % len(plays)](setup, part[1:]) for part in parts])
+_TIMES = (1, 1, 3, 0)
+"""How much more often than usual a kind of operation comes in a case, one in four each: a case with all kinds in it
+seldom has enough of those that some fault needs."""
+_NEEDED = 2
+"""So many kinds, the first ones, come in every case."""
+
+
+def _case(setup: Setup, play: bytes, kinds: list[tuple[int, Play]]) -> Case:
+    """The first bytes say how often each kind comes, the others make an operation each."""
+    often, *parts = [play[at : at + _WIDTH] for at in range(0, len(play), _WIDTH)]
+    plays: list[Play] = []
+    for number, (times, kind) in enumerate(kinds):
+        more = _TIMES[often[number] % len(_TIMES)]
+        plays += [kind] * (times * (max(1, more) if number < _NEEDED else more))
+    first, *others = parts
+    # Without a request there is nothing to do.
+    ops = [kinds[1][1](setup, first[1:]), *(plays[part[0] % len(plays)](setup, part[1:]) for part in others)]
+    return Case("scheduler", setup, ops)
 
 
 _STEMS = (0, 0, 1, 2)
@@ -272,7 +296,9 @@ _OFTEN: list[tuple[int, Play]] = [
 ]
 _AGAIN: list[tuple[int, Play]] = [(30, _step), (16, _add_again), (1, _OFTEN[2][1])]
 """The same prompts again and again: they must be found."""
-_RESETS: list[tuple[int, Play]] = [(30, _step), (5, _add), (5, _add_long), (1, _OFTEN[2][1]), (6, _OFTEN[3][1])]
+_RESETS: list[tuple[int, Play]] = [(30, _step), (5, _add_long), (5, _add), (1, _OFTEN[2][1]), (6, _OFTEN[3][1])]
 """Caches are emptied at every odd moment, half the times with requests running: long ones are in the midst of much."""
+_LONG: list[tuple[int, Play]] = [(30, _step), (6, _add_long), (7, _add), *_OFTEN[2:]]
+"""Long prompts in half of the requests: they fill the blocks that connectors deal with."""
 _CROWD: list[tuple[int, Play]] = [(12, _step), (16, _add_long), (2, _OFTEN[2][1])]
 """Many requests at once, with long prompts: what one of them holds another one waits for."""
