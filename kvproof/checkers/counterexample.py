@@ -30,7 +30,7 @@ from .obligations import Problems, problems_of
 from .shown import Counterexample, replayed
 from .solvers import decided
 
-__all__ = ["Search", "with_room", "within"]
+__all__ = ["Search", "cells", "with_room", "within"]
 
 LARGEST = 4
 """Elements per sort at which the search gives up."""
@@ -48,6 +48,8 @@ class Search:
         self.model, self.place, self.seconds, self.rounds = model, place, seconds, rounds
         self._problems: dict[tuple[tuple[str, int], ...], Problems] = {}
         self._until = 0.0
+        self.last: Counterexample | None = None
+        """The step by which `any` found the last goal that is broken."""
 
     def any(self, goals: Collection[str], sizes: dict[str, int]) -> str | None:
         """One of the goals of these names that has a counterexample with so many elements of each sort (`with_room`).
@@ -72,7 +74,8 @@ class Search:
             said = goal.formula
             wrong = not said if isinstance(said, bool) else z3.is_false(found.eval(said, model_completion=True))
             with suppress(ScopeError):  # a parameter is greater than what there is
-                if wrong and replayed(self.model, self.place, goal.name, sizes, problems, found).replayed:
+                if wrong and (step := replayed(self.model, self.place, goal.name, sizes, problems, found)).replayed:
+                    self.last = step
                     return goal.name
         return None
 
@@ -169,7 +172,7 @@ def _can_have_parameters(model: Model, sizes: dict[str, int]) -> bool:
     return bool(solver.check() != z3.unsat)
 
 
-def _cells(symbolic: Symbolic, state: Snapshot) -> Iterator[tuple[Map[Any] | None, Formula]]:
+def cells(symbolic: Symbolic, state: Snapshot) -> Iterator[tuple[Map[Any] | None, Formula]]:
     """Every entry of the parameters and of the state, with the map that it stands in; of queues, who is in."""
     model, universe = symbolic.model, symbolic.universe
     assert isinstance(universe, Finite)
@@ -184,7 +187,7 @@ def _cells(symbolic: Symbolic, state: Snapshot) -> Iterator[tuple[Map[Any] | Non
 
 def within(symbolic: Symbolic, state: Snapshot) -> Iterator[Formula]:
     """The indices that the parameters and the state hold lie within the scope: of no others anything is said there."""
-    for mapping, value in _cells(symbolic, state):
+    for mapping, value in cells(symbolic, state):
         if mapping is not None and issubclass(mapping.to, Index):
             inside = lor(symbolic.universe.is_element(mapping.to, value), leq(value, integer(NONE)))
             if inside is not True:
@@ -198,7 +201,7 @@ def _within(problems: Problems) -> Iterator[Formula]:
 
 def _small_numbers(problems: Problems) -> Iterator[Formula]:
     """All numbers of the state before, of the parameters and of the arguments are small."""
-    for value in (*[value for _, value in _cells(problems.symbolic, problems.before)], *problems.args):
+    for value in (*[value for _, value in cells(problems.symbolic, problems.before)], *problems.args):
         if isinstance(value, z3.ArithRef):
             yield z3.And(value >= -LARGEST_NUMBER, value <= LARGEST_NUMBER)
 
@@ -208,7 +211,7 @@ def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
     best = solver.model()
     wishes = [
         (value, mapping is not None and mapping.is_optional)
-        for mapping, value in _cells(problems.symbolic, problems.before)
+        for mapping, value in cells(problems.symbolic, problems.before)
     ]
     wishes += [(a, False) for a in problems.args]
     for formula, is_optional in wishes:

@@ -6,7 +6,7 @@ The concrete interpreter has no part in the encoding: a fault of the encoder can
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -24,10 +24,20 @@ from .obligations import COROLLARIES, INITIALLY, Problems
 from .states import names_of, side_by_side
 from .trace import Operation, Trace
 
-__all__ = ["Counterexample", "read_state", "replayed"]
+__all__ = ["ROUNDS", "Counterexample", "Start", "read_state", "replayed", "start_of"]
 
 ROUNDS = 4
 """Rounds of a loop behind each of which a step is looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A state of a scope, as plain data, and arguments for a step from there."""
+
+    sizes: dict[str, int]
+    params: dict[str, Any]
+    before: dict[str, Any]
+    args: tuple[int, ...]
 
 
 @dataclass
@@ -46,6 +56,11 @@ class Counterexample:
     broken: str
     replayed: bool
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def start(self) -> Start:
+        """Where the step begins."""
+        return Start(self.sizes, self.params, self.before, tuple(map(int, self.args.values())))
 
     @property
     def trace(self) -> Trace:
@@ -112,22 +127,29 @@ def read_state(symbolic: Symbolic, snapshot: Snapshot, found: z3.ModelRef) -> tu
     return params, state
 
 
+def start_of(
+    symbolic: Symbolic, before: Snapshot, args: Sequence[Formula], sizes: dict[str, int], found: z3.ModelRef
+) -> Start:
+    """The state before a step and its arguments, of a model; the greatest number is one that has room for theirs."""
+    params, state = read_state(symbolic, before, found)
+    values = tuple(int(_number(found, a)) for a in args)
+    numbers = [x for v in (*params.values(), *state.values(), list(values)) for x in _integers(v)]
+    return Start(sizes | {"Int": max([8, *(2 * abs(n) for n in numbers)])}, params, state, values)
+
+
 def replayed(
     model: Model, place: str, goal: str, sizes: dict[str, int], problems: Problems, found: z3.ModelRef
 ) -> Counterexample:
     """Run the step in the concrete interpreter and say what it breaks there."""
-    params, before = read_state(problems.symbolic, problems.before, found)
-    args = [int(_number(found, a)) for a in problems.args]
-    numbers = [x for v in (*params.values(), *before.values(), args) for x in _integers(v)]
-    sizes = sizes | {"Int": max([8, *(2 * abs(n) for n in numbers)])}
-    scope = Scope(model, sizes, params)
+    start = start_of(problems.symbolic, problems.before, problems.args, sizes, found)
+    scope = Scope(model, start.sizes, start.params)
     concrete = Concrete(model, scope, strict=True)
-    seen = _seen(concrete, place, tuple(args), before, goal)
+    seen = _seen(concrete, place, start.args, start.before, goal)
     prop = None if seen.prop is None else model.properties[seen.prop]
     shown = (
         {}
         if place in (INITIALLY, COROLLARIES)
-        else dict(zip(map(name_of, model.actions[place].params), args, strict=True))
+        else dict(zip(map(name_of, model.actions[place].params), start.args, strict=True))
     )
     return Counterexample(
         model.name,
@@ -135,9 +157,9 @@ def replayed(
         _subject(goal) if prop is None else prop.name,
         "" if prop is None else prop.rule,
         scope.sizes,
-        params,
+        start.params,
         shown,
-        before,
+        start.before,
         None if seen.after is None else concrete.describe(seen.after),
         seen.broken or "the concrete interpreter finds nothing wrong",
         bool(seen.broken) and seen.is_legal,

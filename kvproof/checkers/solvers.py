@@ -15,6 +15,7 @@ from z3 import z3core
 from ..machine.formulas import Formula, lnot, occurs, replaced
 
 __all__ = [
+    "WORK",
     "Question",
     "Solver",
     "Verdict",

@@ -92,12 +92,14 @@ class Concrete:
     """A machine in one scope, ready to run.
 
     ``strict``: reading at none or at a negative index is ill-formed, as it is in proofs, and not False, 0 or none.
+    ``like``: a machine in this scope of which this one differs in actions only; checks that both share are not made
+    again.
     """
 
-    def __init__(self, model: Model, scope: Scope, *, strict: bool = False) -> None:
+    def __init__(self, model: Model, scope: Scope, *, strict: bool = False, like: Concrete | None = None) -> None:
         self.model, self.scope = model, scope
         self.changing = tuple([n for n, m in model.maps.items() if not m.is_param] + list(model.queues))
-        self._constants = self._constant_counts()
+        self._constants = self._constant_counts() if like is None else like._constants
         self._names = space() | {f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()}
         text = Writer(model, scope, self._constants, strict=strict)
         actions, promises = model.actions, model.promises
@@ -106,7 +108,13 @@ class Concrete:
         self._enabled: Mapping[str, Callable[..., Iterator[Args]]] = _Functions(
             lambda name: self._made(text.enabled(actions[name]))
         )
-        self._check = _Functions(lambda name: self._made(text.check(model.properties[name])))
+        self._check = _Functions(
+            lambda name: (
+                like._check[name]
+                if like is not None and like.model.properties[name] is model.properties[name]
+                else self._made(text.check(model.properties[name]))
+            )
+        )
         self._goals = _Functions(lambda name: self._made(text.formula(promises[name].binders, promises[name].goal)))
         self._serves = _Functions(lambda of: self._made(text.formula(*_of_steps(promises[of[0]], "fair", of[1]))))
         self._allows = _Functions(lambda of: self._made(text.formula(*_of_steps(promises[of[0]], "only", of[1]))))

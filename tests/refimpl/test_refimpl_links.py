@@ -178,7 +178,9 @@ class TestRefusals:
             links.move(F(5))
         assert links.snapshot() == before
 
-    @pytest.mark.parametrize(("bandwidth", "now"), [(math.nan, 0.0), (1.0, math.nan), (1.0, math.inf), (1.0, -math.inf)])
+    @pytest.mark.parametrize(
+        ("bandwidth", "now"), [(math.nan, 0.0), (1.0, math.nan), (1.0, math.inf), (1.0, -math.inf)]
+    )
     def test_no_links_of_numbers_that_are_none(self, bandwidth, now):
         with pytest.raises(RefusedError):
             LinkModel([bandwidth], now=now)

@@ -69,7 +69,7 @@ def test_values_are_exact_in_their_dtype(dtype):
 
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.bfloat16, 8), (torch.float16, 11), (torch.float64, 32)])
 def test_values_are_those_of_a_published_generator(dtype, bits):
-    """The first four of splitmix64 from state 0, as its authors give them: their top bits, signed, as fractions of 1."""
+    """The first four numbers of splitmix64 from state 0, as its authors give them: their top bits, as fractions."""
     published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
     top = [number >> (64 - bits) for number in published]
     signed = [number - 2**bits if number >> (bits - 1) else number for number in top]

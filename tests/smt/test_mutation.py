@@ -17,10 +17,13 @@ from kvproof.checkers.mutation.mutant import Mutant
 from kvproof.checkers.mutation.operators import OPERATORS, is_inherited, mutants_of, refusal
 from kvproof.checkers.mutation.record import Judged
 from kvproof.checkers.mutation.running import How, judge_mutants
+from kvproof.checkers.mutation.starts import Starts
+from kvproof.checkers.shown import Start
 from kvproof.cli import main as cli
 from kvproof.harness.machines import KNOWN, find_machine
 from kvproof.harness.scopes import smallest_scope
 from kvproof.machine import Model
+from kvproof.machine.concrete import Concrete
 from kvproof.machine.program import Emit, Push, Statement, When
 from kvproof.machine.scope import Scope
 
@@ -81,6 +84,35 @@ def test_what_is_known_of_the_right_action_changes_no_verdict(
     assert {"refuted", "proved"} <= {*found}
     monkeypatch.setattr(Followed, "cores", lambda _self, _goal: [()])  # whatever is asked follows from nothing
     assert {judge.judge(m).verdict for judge in [Judge(Model.of(Library))] for m in some} == {"proved"}
+
+
+def test_what_a_state_refutes_is_refuted_without_it(mutants: list[Mutant], monkeypatch: pytest.MonkeyPatch) -> None:
+    """States that bring the right action far are found by themselves, and say nothing else than the solver."""
+    model = Model.of(Library)
+    starts = Starts(model, "sort_in")
+    some = [m for m in mutants if m.action.name == "sort_in" and refusal(m) is None]
+    broken = [m for m in some if starts.broken_far_in(m) is not None]
+    assert len(broken) >= 5
+    assert NO_MISTAKES.isdisjoint(f"{m.action.name}: {m.what}" for m in broken)
+    assert all(starts.broken_by(m) is not None for m in broken)
+    assert starts.broken_far_in(replace(broken[0], action=model.actions["sort_in"])) is None
+    monkeypatch.setattr(Starts, "broken_by", lambda _self, _mutant: None)
+    monkeypatch.setattr(Starts, "broken_far_in", lambda _self, _mutant: None)
+    assert {Judge(model).judge(m).verdict for m in broken} == {"refuted"}
+
+
+def test_a_state_that_cannot_be_is_not_kept(mutants: list[Mutant]) -> None:
+    """In it an invariant is broken before anything happens, or the right action cannot happen."""
+    wrong = next(m for m in mutants if m.what == "forgets `times[b] = times[b] + 1`")
+    model, sizes = Model.of(Library), {"Box": 1, "Reader": 1, "Place": 1, "Int": 8}
+    right = Concrete(model, Scope(model, sizes))
+    before = right.describe(right.initial())
+    starts = Starts(model, "borrow")
+    starts.keep(Start(sizes, {}, before | {"times": [1]}, (0, 0)))
+    starts.keep(Start(sizes, {}, before | {"waiting": []}, (0, 0)))
+    assert starts.broken_by(wrong) is None
+    starts.keep(Start(sizes, {}, before, (0, 0)))
+    assert starts.broken_by(wrong) == "times_are_counted"
 
 
 def test_a_survivor_comes_with_what_it_does_otherwise(library: list[Judged]) -> None:

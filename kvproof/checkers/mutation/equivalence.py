@@ -69,7 +69,12 @@ class Beside:
         deciding = Deciding(problems, "z3", LIMIT)
         for ladder in (QUICK, LADDER):
             deciding.decide(ladder)
-        return all(d.is_proved for d in deciding.decisions)
+        for decision in deciding.decisions:
+            if not decision.is_proved:
+                deciding.be_patient(decision)
+            if not decision.is_proved:
+                return False
+        return True
 
     def difference(self, wrong: Action) -> str | None:
         """What differs, in some state of a small scope in which the invariants hold; None where nothing was found."""

@@ -27,6 +27,7 @@ from ..solvers import Verdict
 from ..vacuity import not_vacuous
 from .followed import Followed
 from .mutant import Mutant
+from .starts import Starts
 
 __all__ = ["Judge", "Judgement"]
 
@@ -64,6 +65,7 @@ class Judge:
     _known: dict[str, bool] = field(default_factory=dict)
     _followed: dict[str, Followed] = field(default_factory=dict)
     _sizes: dict[int, dict[str, int]] = field(default_factory=dict)
+    _starts: dict[str, Starts] = field(default_factory=dict)
 
     def keeps(self, place: str) -> bool:
         """The right action keeps what it must; what the proofs of that needed is remembered."""
@@ -79,8 +81,11 @@ class Judge:
 
     def judge(self, mutant: Mutant) -> Judgement:
         """What prove says of the mutant."""
+        refuted = self.starts(mutant.action.name).broken_by(mutant)
+        if refuted is not None:
+            return Judgement("refuted", refuted)
         found = [_Asked(self, mutant, place) for place in self._places(mutant)]
-        for look in (_Asked.at_once, _Asked.soon, _Asked.at_last):
+        for look in (_Asked.at_once, _Asked.soon, _Asked.far_in, _Asked.at_last, _Asked.patiently):
             for asked in found:
                 refuted = look(asked)
                 if refuted is not None:
@@ -93,6 +98,12 @@ class Judge:
         """What prove says of whether the wrong action ever happens."""
         finding = next(not_vacuous(mutant.model, mutant.action.name, PATIENCE))
         return Judgement(finding.verdict, finding.goal)
+
+    def starts(self, action: str) -> Starts:
+        """States from which mutants of an action are run."""
+        if action not in self._starts:
+            self._starts = {action: Starts(self.model, action)}  # mutants of one action come in a row
+        return self._starts[action]
 
     def _places(self, mutant: Mutant) -> Iterator[str]:
         """The wrong action, and wherever something is said of when it is possible."""
@@ -139,12 +150,16 @@ class _Asked:
     @cached_property
     def _deciding(self) -> Deciding:
         deciding = self.judge.deciding(self.mutant, self.place)
-        if self.place != self.mutant.action.name:  # nothing else has changed there
+        if not self._is_of_action:  # nothing else has changed there
             spoken = {
                 id(self.mutant.model.properties[n]) for n in speaking_of(self.judge.model, self.mutant.action.name)
             }
             deciding.decisions = [d for d in deciding.decisions if id(d.goal.prop) in spoken]
         return deciding
+
+    @property
+    def _is_of_action(self) -> bool:
+        return self.place == self.mutant.action.name
 
     @cached_property
     def _search(self) -> Search:
@@ -167,14 +182,29 @@ class _Asked:
         self._deciding.decide(QUICK)
         return self._broken(self.left, SIZES[1])
 
-    def at_last(self) -> str | None:
-        """The same of those that nothing proves."""
+    def far_in(self) -> str | None:
+        """What the wrong action breaks where the right one comes far, if something is left that nothing proves."""
         self._deciding.decide()
+        starts = self.judge.starts(self.mutant.action.name)
+        return starts.broken_far_in(self.mutant) if self.left and self._is_of_action else None
+
+    def at_last(self) -> str | None:
+        """The first goal that nothing proves and that has a counterexample in some small scope."""
         found = (self._broken(self.left, size) for size in SIZES)
         return next(filter(None, found), None)
+
+    def patiently(self) -> None:
+        """Ask for what is left in many more ways, until one goal has been asked for in vain."""
+        for decision in self.left:
+            self._deciding.be_patient(decision)
+            if not decision.is_proved:
+                return
 
     def _order(self, group: Sequence[Decision]) -> float:
         return -max(self.judge.breaks[self.place, d.goal.name] for d in group)
 
     def _broken(self, decisions: Sequence[Decision], size: int) -> str | None:
-        return self._search.any([d.goal.name for d in decisions], self.judge.sizes(size)) if decisions else None
+        found = self._search.any([d.goal.name for d in decisions], self.judge.sizes(size)) if decisions else None
+        if found is not None and self._is_of_action and self._search.last is not None:
+            self.judge.starts(self.place).keep(self._search.last.start)
+        return found
