@@ -43,6 +43,10 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         found["mamba tails"] = _cases(_tails(_setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))))
     if known >= Version("0.33"):
         found["ahead"] = _cases(_setup(st.one_of(plain(), _hybrid()), **{**_DRAFTS, "ahead": st.integers(1, 2)}))
+    # The same prompts, hardly more blocks than one takes, and many operations: what was freed is found again, and is
+    # the next to be taken once all others are.
+    crowded = _setup(_hybrid(), flight=st.just(1), spare=st.integers(0, 2), max_len=st.sampled_from([16, 24, 40]))
+    found["again external"] = drawn("manager", crowded, _AGAIN_OUTSIDE, least=30, most=80)
     # The same prompts again and again, with room for them: they must be found.
     found["again"] = _cases(_setup(st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24)), _AGAIN)
     return found
@@ -170,5 +174,6 @@ _REST: list[tuple[int, Play]] = [
 
 _USUAL = weighted((14, _add), (40, _run), *_REST)
 _AGAIN = weighted((20, _add_again), (40, _run), (6, _bare("process")), (8, _pick("finish")))
+_AGAIN_OUTSIDE = weighted((20, _add_again), (40, _run_outside), (10, _run), (12, _pick("load_done")), *_REST)
 _KEYED = weighted((18, _add_named), (40, _run), *_REST)
 _OUTSIDE = weighted((14, _add), (20, _run_outside), (20, _run), (12, _pick("load_done")), *_REST)
