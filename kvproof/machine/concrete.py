@@ -99,7 +99,7 @@ class Concrete:
     def __init__(self, model: Model, scope: Scope, *, strict: bool = False, like: Concrete | None = None) -> None:
         self.model, self.scope = model, scope
         self.changing = tuple([n for n, m in model.maps.items() if not m.is_param] + list(model.queues))
-        self._constants = self._constant_counts() if like is None else like._constants
+        self._constants: dict[str, list[int]] = self._constant_counts() if like is None else like._constants
         self._names = space() | {f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()}
         text = Writer(model, scope, self._constants, strict=strict)
         actions, promises = model.actions, model.promises
@@ -108,7 +108,7 @@ class Concrete:
         self._enabled: Mapping[str, Callable[..., Iterator[Args]]] = _Functions(
             lambda name: self._made(text.enabled(actions[name]))
         )
-        self._check = _Functions(
+        self._check: Mapping[str, Callable[..., Any]] = _Functions(
             lambda name: (
                 like._check[name]
                 if like is not None and like.model.properties[name] is model.properties[name]

@@ -98,7 +98,8 @@ def test_a_request_that_asked_for_no_hit_gets_none() -> None:
 @pytest.mark.parametrize("r", ["r0", "r1"])
 def test_what_is_cached_under_a_key_of_two_tenants_may_be_the_others(r: str) -> None:
     cached, lookup = entries(0, 1), ["lookup", r, 0, 0, 8]
-    for other, found in (({"salt": "a"}, 0), ({}, 1)):
+    others: list[tuple[dict[str, Any], int]] = [({"salt": "a"}, 0), ({}, 1)]
+    for other, found in others:
         steps = [
             Step("first", {}, effects=arrives(), state=state(cached)),
             Step("second", {}, effects=[*arrives(r="r1", **other), lookup], state=state(cached)),
