@@ -209,6 +209,19 @@ def test_an_allocator_of_pages_without_any_says_so_and_goes_on(release: str, sor
     assert [step.result for step in told.steps[:8]] == [True, False, False, False, None, True, True, False]
 
 
+@pytest.mark.parametrize(
+    ("release", "page", "window", "pages"), [(NEWEST, 3, 1, 13), (NEWEST, 3, 2, 13), ("0.5.21", 2, 5, 16)]
+)
+def test_what_is_drained_in_chunks_has_room_for_its_window(release: str, page: int, window: int, pages: int) -> None:
+    # With chunks one page larger the first two never end.
+    setup = {"page": page, "window": window, "window_pages": 10, "pages": pages, "interval": 1}
+    most = (pages - 1) * page
+    ops = [add([1, most // 2], [2, 3], most=page), PROCESS, add([1, most]), add([2, most - 1])]
+    found, told = verdict(session(release, "sglang"), close(Case("tree", setup, ops)))
+    assert found is None, found.violation
+    assert [step.result["left"] for step in told.steps if step.op == "drain"] == [0]
+
+
 @pytest.mark.parametrize("release", RELEASES[1:])
 @pytest.mark.parametrize("profile", ["pages", "events", "policies", "windows and states", "rust windows"])
 def test_generated_calls_break_no_rule_of_older_releases(release: str, profile: str) -> None:

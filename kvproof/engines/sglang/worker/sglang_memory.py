@@ -86,8 +86,11 @@ class Memory:
         self.further = [*(["window"] * bool(self.window)), *(["states"] * bool(self.states))]
         """The components besides full attention, as a case calls them."""
         span = -(-self.window // self.page)
-        slides = self.window and self.window_pages >= 2 * span + 4
-        self.chunk = self.page if slides else 0
+        # One window is locked in the tree and one is the request's own, each a page longer than it is where it begins
+        # within one, and the next token has a page: the rest is for what is computed at once.
+        room = self.window_pages - 2 * span - 3
+        slides = self.window and room > 0
+        self.chunk = room * self.page if slides else 0
         """A prompt may not fit the window's pool at once; in chunks of so many tokens it does (0: it fits)."""
         self.most = ((self.pages if slides else least) - 1) * self.page
         """Tokens that a request may have: an admission asks for a page more than it needs."""
