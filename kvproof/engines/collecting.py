@@ -3,7 +3,7 @@
 import random
 import time
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ _TELLING = 64
 """Cases that a hunt leaves to others, for what they showed."""
 
 _FAULT = 25.0
-"""What a fault counts that was never seen, beside a behaviour that was never seen."""
+"""What a fault counts that was never seen, beside a behaviour that was never seen, as long as nothing is known."""
 
 _STRAIGHT = 1 / 8
 """The part of the cases that is run as it was drawn, though each so far that had what a known cause needs showed it."""
@@ -139,6 +139,24 @@ def _name(cause: Finding) -> tuple[Shown, frozenset[str]]:
     return shown(cause.violation), cause.needs
 
 
+class _Worth:
+    """What a behaviour that was never seen is worth at each level: as many faults as came of one there so far.
+
+    A level of which each second shows a hundred new behaviours, and none of them ever a fault, would have all the time.
+    """
+
+    def __init__(self) -> None:
+        self._behaviours: Counter[str] = Counter()
+        self._faults: Counter[str] = Counter()
+
+    def of(self, level: str, news: int, faults: int) -> float:
+        """What a case brought; both are counted from now on."""
+        self._behaviours[level] += news
+        self._faults[level] += faults
+        rate = (2 + self._faults[level]) / (2 * _FAULT + self._behaviours[level])
+        return _FAULT * (faults + news * rate)
+
+
 class _Over(BaseException):
     """Ends a turn: Hypothesis would go on drawing cases that nobody runs."""
 
@@ -174,6 +192,7 @@ class Collector:
         self._met: set[tuple[tuple[str, ...], frozenset[str]]] = set()
         self._dice = random.Random(seed)
         self._shows = _Shows()
+        self._worth = _Worth()
         self.samples: dict[tuple[tuple[str, ...], frozenset[str]], list[Sample]] = {}
         """What was met and not looked at: by symptom and traits of the case, a few each."""
 
@@ -238,11 +257,9 @@ class Collector:
             _count(report, answer)
             self._on_case(answer)
             self._shows.see(liable, [] if found is None else _all(found))
-            brought = float(news := self._news(ground, answer))
-            self._memory.keep(news, case)
-            if found is not None:
-                brought += _FAULT * self._keep(report, ground, profile, case, found, cost)
-            return brought
+            self._memory.keep(news := self._news(ground, answer), case)
+            faults = 0 if found is None else self._keep(report, ground, profile, case, found, cost)
+            return self._worth.of(ground.level, news, faults)
 
         return end
 
