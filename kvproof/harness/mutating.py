@@ -31,7 +31,7 @@ from ..checkers.processes import forked
 if TYPE_CHECKING:
     from .levels import RefimplLevel
 
-__all__ = ["SourceRun", "judge_sources"]
+__all__ = ["FOLDER", "SourceRun", "Wrong", "judge_sources"]
 
 FOLDER = (Path(__file__).resolve().parent.parent / "refimpl").resolve()
 PACKAGE = f"{__package__.rpartition('.')[0]}.refimpl"
@@ -200,7 +200,7 @@ def _reached_by(name: str) -> Any:
 
 def _notices(name: str, mutant: SourceMutant) -> str:
     """What the level notices of the mutant; empty where that is nothing."""
-    sys.meta_path.insert(0, _Wrong(mutant))
+    sys.meta_path.insert(0, Wrong(mutant))
     try:
         return _differs(_read_anew()[name])
     except BaseException as error:
@@ -215,7 +215,7 @@ def _differs(level: RefimplLevel, examples: int = EXAMPLES) -> str:
     return first_difference(level.model, level.target, instances, seed=0, examples=examples, steps=STEPS) or ""
 
 
-class _Wrong(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Wrong(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds one module of the implementation with a mistake in its text."""
 
     def __init__(self, mutant: SourceMutant) -> None:

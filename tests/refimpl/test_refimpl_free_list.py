@@ -69,6 +69,9 @@ def test_an_empty_queue_has_no_first():
         pytest.param(lambda queue: queue.prepend_n([4, 5, 4]), id="a prepended run names a block twice"),
         pytest.param(lambda queue: queue.append_n([4, SIZE]), id="a sentinel, as a block"),
         pytest.param(lambda queue: queue.append(-1), id="a negative id"),
+        # Beside the two sentinels, so -3 would be the last block, which is not linked.
+        pytest.param(lambda queue: queue.prepend_n([4, -3]), id="prepend a block from the end"),
+        pytest.param(lambda queue: queue.append_n([4, -3]), id="append a block from the end"),
         pytest.param(lambda queue: queue.remove(4), id="remove an unlinked block"),
         pytest.param(lambda queue: queue.remove_n([0, 2, 4]), id="remove a run whose last is unlinked"),
         pytest.param(lambda queue: queue.remove_n([0, 1, 2, 0]), id="remove a block twice"),

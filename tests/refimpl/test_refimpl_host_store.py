@@ -152,3 +152,18 @@ def test_an_index_of_one_byte_holds_a_content_of_one():
     assert index.add(b"b", 1) == [b"a"]
     with pytest.raises(RefusedError):
         LruIndex(0)
+
+
+def test_each_pin_is_taken_once():
+    """A key stands aside for as many unpins as there were pins, and then can go."""
+    index = LruIndex(1)
+    index.add(b"a", 1)
+    for more in (1, 0):  # The second time it is pinned anew, alone.
+        for _ in range(more):
+            index.pin(b"a")
+        for left in range(more, -1, -1):
+            index.unpin(b"a")
+            assert index.is_pinned(b"a") == (left > 0)
+        index.pin(b"a")
+    index.unpin(b"a")
+    assert index.add(b"b", 1) == [b"a"]

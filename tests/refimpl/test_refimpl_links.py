@@ -134,6 +134,14 @@ class TestTime:
         assert sorted(ended.id for ended in links.advance(F(9))) == [0, 1, 2, 3, 4]
         assert links.start(2, F(1)) == 5
 
+    def test_what_is_due_shares_its_link_until_it_is_completed(self):
+        links = busy()
+        links.move(F(12))
+        assert links.due() == 1
+        assert links.active(0) == 2
+        links.complete()
+        assert links.active(0) == 1
+
     def test_an_idle_link_forgets_what_it_moved(self):
         links = busy()
         links.advance(F(50))

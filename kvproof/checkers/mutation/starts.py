@@ -23,6 +23,7 @@ from ...machine.formulas import Formula, land, leq, lnot, lor
 from ...machine.model import Model
 from ...machine.scope import Scope, ScopeError
 from ...machine.symbolic import Snapshot, Symbolic
+from ...machine.terms import Index
 from ...machine.universe import Finite
 from ..counterexample import cells, with_room, within
 from ..shown import ROUNDS, Start, start_of
@@ -34,8 +35,11 @@ __all__ = ["Starts"]
 MOST = 20
 """So many of those that refuted something are tried with every mutant of an action."""
 
-SIZES = (2, 3)
-"""Elements of each sort in the scopes in which the right action is brought far. A larger one has unequal sizes."""
+SMALL, LARGE = 2, 3
+"""Elements of each sort in the first scope in which the right action is brought far, and of some in the next one."""
+
+MANY = 3
+"""Of so many sorts beside the indices that one has as many; of the others there is one."""
 
 LOOKS = 3
 """So many states are looked for that bring an action to one place: each by another path of Z3's search."""
@@ -202,12 +206,11 @@ def ways_in(model: Model, action: str) -> Iterator[Start]:
     goes either way at each branch of each round."""
     if not model.actions[action].loops:
         return
-    alike = [_Ways(model, action, with_room(model, dict.fromkeys(Scope.roots(model), size))) for size in SIZES]
-    least = _least(alike[-1])
+    yield from _Ways(model, action, with_room(model, dict.fromkeys(Scope.roots(model), SMALL))).all()
+    least = _least(model, action)
     # A walk that goes on twice behind a gap needs four positions; four of everything would be too many to look through.
-    more = {root: n + (n > 1) for root, n in least.items()}
-    for ways in (*alike[:-1], *(_Ways(model, action, sizes) for sizes in (least, more))):
-        yield from ways.all()
+    for sizes in (least, {root: n + (n > 1) for root, n in least.items()}):
+        yield from _Ways(model, action, sizes).all()
 
 
 @dataclass
@@ -257,17 +260,26 @@ class _Ways:
         return solver.model() if solver.check() == z3.sat else None
 
 
-def _least(ways: _Ways) -> dict[str, int]:
-    """As few elements of each sort as leave each round that is made."""
-    made = [number for number in range(len(ways.rounds)) if ways.can(number)]
-    sizes = ways.sizes
-    for root in sizes:
-        for size in range(1, sizes[root]):
-            smaller = _Ways(ways.model, ways.action, sizes | {root: size})
-            if all(smaller.can(number) for number in made):
-                sizes = smaller.sizes
-                break
-    return sizes
+def _least(model: Model, action: str) -> dict[str, int]:
+    """Sizes, as small as is found, with which each loop makes a round in which something changes.
+
+    A walk goes along indices, so there are some of those. Of what else it needs more than one is tried out.
+    """
+    roots = Scope.roots(model)
+    along = {Scope.root(kind) for kind in model.sorts.values() if issubclass(kind, Index)}
+    others = [root for root in roots if root not in along]
+    found: dict[str, int] = {root: LARGE if root in along else 1 for root in roots}
+    missing = {ROUNDS * number for number in range(len(model.actions[action].loops))}
+    for number in range(MANY + 1):
+        for many in itertools.combinations(others, number):
+            ways = _Ways(model, action, {root: LARGE if root in along.union(many) else 1 for root in roots})
+            made = {first for first in missing if ways.can(first)}
+            if made:
+                found = {root: max(found[root], size) for root, size in ways.sizes.items()}
+                missing -= made
+            if not missing:
+                return found
+    return found
 
 
 def _differs(symbolic: Symbolic, here: Snapshot, there: Snapshot) -> Formula:
