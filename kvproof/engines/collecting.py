@@ -42,7 +42,7 @@ _TELLING = 64
 """Cases that a hunt leaves to others, for what they showed."""
 
 _FAULT = 25.0
-"""What a fault counts that was never seen, beside a behaviour that was never seen, as long as nothing is known."""
+"""What a fault counts that was never seen, beside a behaviour that was never seen."""
 
 _STRAIGHT = 1 / 8
 """The part of the cases that is run as it was drawn, though each so far that had what a known cause needs showed it."""
@@ -140,9 +140,10 @@ def _name(cause: Finding) -> tuple[Shown, frozenset[str]]:
 
 
 class _Worth:
-    """What a behaviour that was never seen is worth at each level: as many faults as came of one there so far.
+    """What a behaviour that was never seen is worth at each level: as many faults as came of one there so far, beside
+    the level where most did.
 
-    A level of which each second shows a hundred new behaviours, and none of them ever a fault, would have all the time.
+    A level of which each second shows a hundred new behaviours, and hardly ever a fault, would have all the time.
     """
 
     def __init__(self) -> None:
@@ -153,8 +154,11 @@ class _Worth:
         """What a case brought; both are counted from now on."""
         self._behaviours[level] += news
         self._faults[level] += faults
-        rate = (2 + self._faults[level]) / (2 * _FAULT + self._behaviours[level])
-        return _FAULT * (faults + news * rate)
+        return _FAULT * faults + news * self._rate(level) / max(map(self._rate, self._behaviours))
+
+    def _rate(self, level: str) -> float:
+        """So many faults came of a behaviour there; a few are believed of a level of which nothing is known."""
+        return (2 + self._faults[level]) / (2 * _FAULT + self._behaviours[level])
 
 
 class _Over(BaseException):
