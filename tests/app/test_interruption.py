@@ -38,24 +38,29 @@ def computed(group: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("whole", [True, False], ids=["from a terminal", "of one process"])
-def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kvproof", "prove", "offload", "tiered", "--fresh", "--jobs", jobs]
-    with subprocess.Popen(
-        command,
+def proving(jobs: str, proofs: Path) -> subprocess.Popen[str]:
+    """A proof from nothing that is under way."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kvproof", "prove", "offload", "tiered", "--fresh", "--jobs", jobs],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         # Who starts the tests in the background of a script has made them deaf to it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        env={**os.environ, "KVPROOF_PROOFS": str(tmp_path / "proofs.sqlite")},
-    ) as process:
-        while computed(process.pid) < 3.5:  # to start takes two of them
-            assert process.poll() is None
-            time.sleep(0.1)
+        env={**os.environ, "KVPROOF_PROOFS": str(proofs)},
+    )
+    while computed(process.pid) < 3.5:  # to start takes two of them
+        assert process.poll() is None
+        time.sleep(0.1)
+    return process
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("whole", [True, False], ids=["from a terminal", "of one process"])
+def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Path) -> None:
+    with proving(jobs, tmp_path / "proofs.sqlite") as process:
         began = time.monotonic()
         (os.killpg if whole else os.kill)(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -71,18 +76,7 @@ def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Pat
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 def test_who_is_told_twice_says_it_once(tmp_path: Path) -> None:
     """As `timeout` tells a command, and once more its group."""
-    command = [sys.executable, "-m", "kvproof", "prove", "offload", "tiered", "--fresh", "--jobs", "2"]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "KVPROOF_PROOFS": str(tmp_path / "proofs.sqlite")},
-    ) as process:
-        while computed(process.pid) < 3.5:
-            assert process.poll() is None
-            time.sleep(0.1)
+    with proving("2", tmp_path / "proofs.sqlite") as process:
         for _ in range(20):
             process.terminate()
             time.sleep(0.01)
