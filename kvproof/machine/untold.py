@@ -16,6 +16,7 @@ import linecache
 import operator
 import re
 import sysconfig
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
@@ -76,7 +77,7 @@ def _identities(code: CodeType) -> Iterator[tuple[int, str]]:
 
 def _left_values(code: CodeType) -> Iterator[tuple[int, str]]:
     """Comparisons, sums and reads with which nothing is done."""
-    if _LEFT.search(bytes(number for number in code.co_code[::2] if number)):  # a 0 stands for no instruction
+    if _LEFT.search(_numbers(code)):
         for step, after in pairwise(_steps(code)):
             if step.opcode in _VALUES and after.opname == "POP_TOP":
                 number, text = _place(code, step)
@@ -85,12 +86,12 @@ def _left_values(code: CodeType) -> Iterator[tuple[int, str]]:
 
 def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tuple[int, str]]:
     """Those that are one only because of what a name stands for, or because a property only says something."""
-    names = {**vars(builtins), **function.__globals__}
+    names = ChainMap(function.__globals__, vars(builtins))
     says_only = getattr(function, MARK, {"kind": "action"})["kind"] != "action"
     for code in _with_those_inside(function.__code__):
         if not _TELLERS.isdisjoint(code.co_names):
             yield from _told_apart(code, names)
-        if _LEFT_CALL.search(bytes(number for number in code.co_code[::2] if number)):
+        if _LEFT_CALL.search(_numbers(code)):
             yield from _left_calls(code, names, machine, says_only)
     if says_only:
         yield from _unread(function.__code__)
@@ -112,7 +113,7 @@ def _told_apart(code: CodeType, names: Mapping[str, object]) -> Iterator[tuple[i
         value = names.get(step.argval) if step.opname == "LOAD_GLOBAL" else None
         if value is operator and after.argval in _TELLERS:
             value = getattr(operator, after.argval)
-        if value in (id, operator.is_, operator.is_not):
+        if any(value is teller for teller in (id, operator.is_, operator.is_not)):  # a term would be equal to nothing
             yield _place(code, step)[0], "Python tells objects apart while the machine is read: compare with == and !="
 
 
@@ -192,6 +193,12 @@ _VALUES = bytes(
 _LEFT = re.compile(b"[" + re.escape(_VALUES) + b"]" + re.escape(bytes([dis.opmap["POP_TOP"]])))
 
 
+@cache
+def _numbers(code: CodeType) -> bytes:
+    """Its instructions, each as a number: to look through these takes less than to name them."""
+    return bytes(number for number in code.co_code[::2] if number)  # a 0 stands for no instruction
+
+
 def _steps(code: CodeType) -> list[dis.Instruction]:
     return [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
 
@@ -219,8 +226,7 @@ def _called(function: FunctionType) -> Iterator[FunctionType]:
 
 @cache
 def _names(code: CodeType) -> frozenset[str]:
-    inside = [_names(c) for c in code.co_consts if isinstance(c, CodeType)]
-    return frozenset(code.co_names).union(*inside)
+    return frozenset().union(*(one.co_names for one in _with_those_inside(code)))
 
 
 def _functions_in(value: object, names: frozenset[str]) -> Iterator[FunctionType]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvproof.machine import Int, MachineError, none
+from kvproof.machine import Bool, Int, MachineError, Map, Model, implies, invariant, none, optional
 
 from .mistakes import Base, Block, Node, Request, in_action, in_property
 
@@ -83,3 +83,14 @@ def test_replacing_a_map() -> None:
 def test_text_that_is_called_directly() -> None:
     with pytest.raises(MachineError, match=r"run by Model\.of"):
         Base().require(Base().count[Node.named("HEAD")] == 0)
+
+
+def test_a_part_of_a_machine_may_be_called_id() -> None:
+    class Named(Base):
+        id = Map(Block, to=optional(Block))
+
+        @invariant("P1")
+        def own(self, b: Block) -> Bool:
+            return implies(self.id[b] != none, self.id[b] == b)
+
+    assert [p.name for p in Model.of(Named).of_kind("invariant")] == ["own"]
