@@ -244,6 +244,15 @@ class Deciding:
         """Ask for one goal in many ways, with time of its own for it."""
         self.ask_for(decision, PATIENT, decision.seconds + PATIENCE * self.seconds)
 
+    def be_patient_with_all(self) -> bool:
+        """The same for each goal that is left, until one has been asked for in vain; whether all are proved."""
+        for decision in self.decisions:
+            if not decision.is_proved:
+                self.be_patient(decision)
+            if not decision.is_proved:
+                return False
+        return True
+
     def ask_for(self, decision: Decision, ladder: Sequence[Attempt], until: float) -> None:
         """Try to prove one goal, by this ladder, until it has cost so many seconds."""
         for attempt in ladder:

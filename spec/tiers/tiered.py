@@ -30,20 +30,7 @@ class Tiered(Mirror, Pinned):
         """Marked blocks are pinned again, in the same order in which others are freed."""
         return {
             **super()._while_letting_go(entry, r, reach, i),
-            "of those that are pinned again too": forall(
-                Position,
-                Position,
-                Block,
-                Block,
-                lambda j, k, b, c: implies(
-                    all_of(
-                        self.pinned.has(b) & ~entry.pinned.has(b) & self.pinned.has(c) & ~entry.pinned.has(c),
-                        (j < k) & (entry.claimed[j] == b) & (entry.claimed[k] == c),
-                        forall(Position, lambda m: implies(m < k, entry.claimed[m] != c)),
-                    ),
-                    self.pinned.before(c, b),
-                ),
-            ),
+            "of those that are pinned again too": self._last_position_first(entry, entry.pinned, self.pinned),
         }
 
     # -------------------------------------------------------------------------------- steps

@@ -69,12 +69,7 @@ class Beside:
         deciding = Deciding(problems, "z3", LIMIT)
         for ladder in (QUICK, LADDER):
             deciding.decide(ladder)
-        for decision in deciding.decisions:
-            if not decision.is_proved:
-                deciding.be_patient(decision)
-            if not decision.is_proved:
-                return False
-        return True
+        return deciding.be_patient_with_all()
 
     def difference(self, wrong: Action) -> str | None:
         """What differs, in some state of a small scope in which the invariants hold; None where nothing was found."""

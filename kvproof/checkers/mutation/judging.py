@@ -195,10 +195,7 @@ class _Asked:
 
     def patiently(self) -> None:
         """Ask for what is left in many more ways, until one goal has been asked for in vain."""
-        for decision in self.left:
-            self._deciding.be_patient(decision)
-            if not decision.is_proved:
-                return
+        self._deciding.be_patient_with_all()
 
     def _order(self, group: Sequence[Decision]) -> float:
         return -max(self.judge.breaks[self.place, d.goal.name] for d in group)

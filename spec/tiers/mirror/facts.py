@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from ....machine import Bool, Index, Int, all_of, exists, forall, iff, implies, none
+from ....machine import Bool, Index, Int, Queue, all_of, exists, forall, iff, implies, none
 from ...pool import Block, Hash, Position, Request, Slot
 from .state import MirrorState
 
@@ -116,20 +116,7 @@ class MirrorFacts(MirrorState, abstract=True):
                 Block,
                 lambda b, c: implies(self._is_new(entry, b) & entry.free.has(c), self.free.before(c, b)),
             ),
-            "of those the last position stands first": forall(
-                Position,
-                Position,
-                Block,
-                Block,
-                lambda j, k, b, c: implies(
-                    all_of(
-                        self._is_new(entry, b) & self._is_new(entry, c),
-                        (j < k) & (entry.claimed[j] == b) & (entry.claimed[k] == c),
-                        forall(Position, lambda m: implies(m < k, entry.claimed[m] != c)),
-                    ),
-                    self.free.before(c, b),
-                ),
-            ),
+            "of those the last position stands first": self._last_position_first(entry, entry.free, self.free),
             "what is let go lies behind the end": forall(
                 Position, lambda k: implies(self.claimed[k] != none, self.length[r] < k)
             ),
@@ -144,6 +131,27 @@ class MirrorFacts(MirrorState, abstract=True):
         }
 
     # -------------------------------------------------------------------------------- what these facts are made of
+
+    def _last_position_first(self, entry: Self, then: Queue[Block], now: Queue[Block]) -> Bool:
+        """Of the claimed blocks that have joined a queue since `entry`, the one for the last position stands first."""
+
+        def joined(b: Block) -> Bool:
+            return now.has(b) & ~then.has(b)
+
+        return forall(
+            Position,
+            Position,
+            Block,
+            Block,
+            lambda j, k, b, c: implies(
+                all_of(
+                    joined(b) & joined(c),
+                    (j < k) & (entry.claimed[j] == b) & (entry.claimed[k] == c),
+                    forall(Position, lambda m: implies(m < k, entry.claimed[m] != c)),
+                ),
+                now.before(c, b),
+            ),
+        )
 
     def _filled_so_far(self, entry: Self) -> dict[str, Bool]:  # noqa: ARG002
         """What else is known while a lookup fills its gaps; for extensions of M."""
