@@ -13,7 +13,7 @@ from collections.abc import Sequence, Set
 from functools import cache
 
 from ..machine.execution import Goal
-from ..machine.knowledge import Fact
+from ..machine.knowledge import Context, Fact
 from .obligations import Problems
 
 __all__ = ["EVERYTHING", "FARTHER", "NEARBY", "Slices", "without_lines"]
@@ -56,12 +56,18 @@ class Slices:
 
     def labelled(self, goal: Goal, label: str) -> list[Fact]:
         """What is known under this label where the goal stands, whatever line the label names."""
-        labels = self._labels.get(id(goal.context))
+        name = without_lines(label)
+        found = [fact for context in goal.context.chain() for fact in self._under_labels(context).get(name, ())]
+        return [*found, *self.problems.ends_in(frozenset([label]))]
+
+    def _under_labels(self, context: Context) -> dict[str, list[Fact]]:
+        """What one context adds, by label without lines: many goals stand in contexts with the same outer ones."""
+        labels = self._labels.get(id(context))
         if labels is None:
-            labels = self._labels[id(goal.context)] = {}
-            for fact in self.known(goal):
+            labels = self._labels[id(context)] = {}
+            for fact in context.facts:
                 labels.setdefault(without_lines(fact.label), []).append(fact)
-        return [*labels.get(without_lines(label), ()), *self.problems.ends_in(frozenset([label]))]
+        return labels
 
     def facts(self, goals: Sequence[Goal], level: int, lemmas: Sequence[Fact] = ()) -> list[Fact]:
         """What is shown, for these goals, which stand in one context, of what is known there and of the lemmas."""

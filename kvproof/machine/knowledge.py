@@ -85,14 +85,18 @@ class Context:
     outer: Context | None
     facts: list[Fact]
 
-    def all_facts(self) -> list[Fact]:
-        """Everything that is known there, what was known first at the front."""
+    def chain(self) -> list[Context]:
+        """The contexts that it stands in, the outermost first, and itself."""
         chain: list[Context] = []
         at: Context | None = self
         while at is not None:
             chain.append(at)
             at = at.outer
-        return [fact for context in reversed(chain) for fact in context.facts]
+        return chain[::-1]
+
+    def all_facts(self) -> list[Fact]:
+        """Everything that is known there, what was known first at the front."""
+        return [fact for context in self.chain() for fact in context.facts]
 
 
 # ------------------------------------------------------------------------------------------------ parameters
