@@ -30,8 +30,7 @@ class EventsOracle:
             if kind == "stored":
                 yield from self._stored(*effect[1:])
             elif kind == "removed":
-                _, tier, g, keys = effect
-                self._belief.at(_ENGINE, tier, g).removed(keys)
+                self._removed(*effect[1:])
             elif kind == "cleared":
                 self._belief.cleared(_ENGINE, effect[1])
             if kind == "boundary":
@@ -65,6 +64,12 @@ class EventsOracle:
             yield Violation("P12", "parent of a stored block", text, (tier,), (of_key(parent), of_key(keys[0])))
         self._ever.update(keys)
         self._belief.at(_ENGINE, tier, g).stored(keys)
+
+    def _removed(self, tier: str, g: int | None, keys: list[int]) -> None:
+        """A removal that names no group is of these keys, in whatever group they were seen."""
+        places = [self._belief.at(_ENGINE, tier, g)] if g is not None else [*self._belief.of(_ENGINE, tier)]
+        for place in places:
+            place.removed(keys)
 
     def _believed(self, tier: str) -> set[Key]:
         places = self._belief.places.items()
