@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from kvproof.checkers.mutation.sources import SOURCE_OPERATORS, source_mutants
-from kvproof.harness.mutating import FOLDER, SourceRun, _in_child, _notices, judge_sources
+from kvproof.checkers.mutation.tests import TestsError, look_at_tests
+from kvproof.checkers.mutation.wrong_text import Text, in_child
+from kvproof.harness.mutating import FOLDER, SourceRun, _notices, judge_sources
 
 TEXT = '''
 from collections import deque
@@ -54,7 +56,7 @@ def test_only_lines_that_are_reached_are_changed() -> None:
 def test_a_level_notices_what_is_wrong_and_nothing_else() -> None:
     text = (FOLDER / "hybrid" / "file_store.py").read_text(encoding="utf-8")
     mutants = [m for m in source_mutants(text, "refimpl/hybrid/file_store.py") if m.operator == "forget statement"]
-    found = [_in_child(_notices, "file-store", m) for m in mutants[:6]]
+    found = [in_child(_notices, "file-store", m, limit=60.0) for m in mutants[:6]]
     assert any(found)
     assert not all(found)  # what no level reaches is noticed by nobody
 
@@ -67,3 +69,67 @@ def test_a_sample_of_the_implementation_is_judged_and_kept(tmp_path: Path) -> No
     assert {j.fate for j in first} <= {"fuzz", "survivor"}
     assert [j.what for j in judge_sources(how)] == [j.what for j in first]
     assert len((tmp_path / "record.jsonl").read_text().splitlines()) == 4
+
+
+SHELF = """
+def take(boxes, least):
+    if not boxes:
+        raise ValueError("none")
+    first = boxes.pop(0)
+    return first if first > least else least
+
+
+def put(boxes, box):
+    boxes.append(box)
+"""
+
+TESTS = """
+import pytest
+from shelf_of_tests.shelf import take
+
+def test_none():
+    with pytest.raises(ValueError):
+        take([], 1)
+
+def test_some():
+    boxes = [3, 2]
+    assert take(boxes, 1) == 3
+    assert boxes == [2]
+"""
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Text:
+    """A package with tests."""
+    (tmp_path / "shelf_of_tests").mkdir()
+    (tmp_path / "shelf_of_tests" / "shelf.py").write_text(SHELF)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_shelf.py").write_text(TESTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return Text(tmp_path / "shelf_of_tests", "shelf_of_tests")
+
+
+def test_tests_notice_what_they_look_at(shelf: Text, tmp_path: Path) -> None:
+    tests = look_at_tests(tmp_path / "tests", shelf)
+    file = "shelf_of_tests/shelf.py"
+    assert tests.lines() == {file: {3, 4, 5, 6}}
+    mutants = source_mutants(SHELF, file, frozenset(tests.lines()[file]))
+    said = {f"{m.line}: {m.what}": tests.noticed_by(m) for m in mutants}
+    assert said["4: forgets `raise ValueError('none')`"] == "test_shelf.py::test_none"
+    assert said["5: `1` in place of `0`"] == "test_shelf.py::test_some"
+    assert len(said) == 6
+    assert [what for what, by in said.items() if not by] == ["6: `first >= least` in place of `first > least`"]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (f"{TESTS}\ndef test_wrong():\n    assert take([1], 0) == 2\n", r"test_shelf\.py::test_wrong"),
+        ("def test_nothing():\n    pass\n", "no tests that come by shelf_of_tests"),
+        ("import nothing_of_this_name\n", r"test_shelf\.py"),
+    ],
+)
+def test_tests_that_cannot_judge_are_refused(shelf: Text, tmp_path: Path, more: str, why: str) -> None:
+    (tmp_path / "tests" / "test_shelf.py").write_text(more)
+    with pytest.raises(TestsError, match=why):
+        look_at_tests(tmp_path / "tests", shelf)

@@ -12,13 +12,14 @@ import msgspec
 
 __all__ = ["FATES", "NOTICED", "Fate", "Judged", "Record", "RecordError", "score"]
 
-Fate = Literal["prove", "explore", "fuzz", "equivalent", "survivor", "unknown", "reader"]
-"""Who noticed a mutant (a proof, the explorer, random runs beside the machine, the reader of machines), or why nobody
-did: it is proved to do the same, it is not noticed though it may do something else, or a proof is not decided."""
+Fate = Literal["prove", "explore", "fuzz", "tests", "equivalent", "survivor", "unknown", "reader"]
+"""Who noticed a mutant (a proof, the explorer, random runs beside the machine, tests, the reader of machines), or why
+nobody did: it is proved to do the same, or it is not noticed though it may do something else, or a proof is not
+decided."""
 
 FATES: tuple[Fate, ...] = get_args(Fate)
 
-NOTICED: tuple[Fate, ...] = ("prove", "explore", "fuzz")
+NOTICED: tuple[Fate, ...] = ("prove", "explore", "fuzz", "tests")
 """Whoever notices mutants that can be read at all."""
 
 

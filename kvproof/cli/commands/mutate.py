@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -36,6 +37,12 @@ def mutate(
         list[str] | None,
         typer.Option(metavar="LEVEL", help="Of refimpl: the level that is to notice them; may be given again."),
     ] = None,
+    tests: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Of refimpl: its tests, which are asked for what no level notices (tests/refimpl)."
+        ),
+    ] = None,
     sample: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only so many, drawn by the seed.")] = None,
     seed: Annotated[int, typer.Option(help="Draws the sample.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
@@ -53,13 +60,15 @@ def mutate(
         raise UsageError("refimpl is judged by other checkers than machines are: name it alone")
     if level and names != [IMPLEMENTATION]:
         raise UsageError("--level names levels of refimpl, as in kvproof mutate refimpl --level pool")
+    if tests is not None and names != [IMPLEMENTATION]:
+        raise UsageError("--tests asks tests of refimpl, as in kvproof mutate refimpl --tests tests/refimpl")
     from ...checkers.mutation.record import RecordError
     from ...checkers.sketches import SketchError
 
     try:
         with output.progress("mutants") as advance:
             if names == [IMPLEMENTATION]:
-                judged = _of_implementation(level or [], sample, seed, record, jobs, advance)
+                judged = _of_implementation(level or [], tests, sample, seed, record, jobs, advance)
             else:
                 judged = _of_machines(names, by, sample, seed, record, jobs, advance)
     except (RecordError, SketchError) as error:
@@ -88,6 +97,7 @@ def _of_machines(
 
 def _of_implementation(
     levels: list[str],
+    tests: Path | None,
     sample: int | None,
     seed: int,
     record: Path | None,
@@ -100,7 +110,21 @@ def _of_implementation(
     for name in levels:
         if name not in LEVELS:
             raise UsageError(f"refimpl has no level {name}; name one of {', '.join(LEVELS)}")
-    return judge_sources(SourceRun(levels or list(LEVELS), sample, seed, record, jobs, advance))
+    run = SourceRun(levels or list(LEVELS), sample, seed, record, jobs, advance, tests)
+    if tests is None:
+        return judge_sources(run)
+    if not tests.is_dir():
+        raise UsageError(
+            f"--tests {tests} is no folder: the tests of refimpl stand in kvproof's repository, and no wheel has them"
+        )
+    if find_spec("pytest") is None:
+        raise UsageError("--tests runs pytest, which is not installed here: pip install pytest")
+    from ...checkers.mutation.tests import TestsError
+
+    try:
+        return judge_sources(run)
+    except TestsError as error:
+        raise UsageError(str(error)) from error
 
 
 def _status(judged: "list[Judged]") -> ExitStatus:
@@ -162,7 +186,6 @@ def to_json(judged: "list[Judged]") -> Mutate:
     from ...checkers.mutation.record import NOTICED, score
 
     fates = Counter(j.fate for j in judged)
-    keys = JudgedMutant.__struct_fields__
     return Mutate(
         mutants=len(judged),
         noticed=sum(fates[fate] for fate in NOTICED),
@@ -172,5 +195,11 @@ def to_json(judged: "list[Judged]") -> Mutate:
         refused=fates["reader"],
         score=score(judged),
         seconds=sum(j.seconds for j in judged),
-        judged=[JudgedMutant(**{key: getattr(j, key) for key in keys}) for j in judged],
+        judged=[_judged(j) for j in judged],
     )
+
+
+def _judged(one: "Judged") -> JudgedMutant:
+    keys = (key for key in JudgedMutant.__struct_fields__ if key != "test")
+    said = {key: getattr(one, key) for key in keys}
+    return JudgedMutant(**said | {"fate": "fuzz", "test": one.by} if one.fate == "tests" else said)

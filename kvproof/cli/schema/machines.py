@@ -186,7 +186,7 @@ class JudgedMutant(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     """The machine, or refimpl."""
     action: str
-    """The action that is wrong; of refimpl the last level that was asked."""
+    """The action that is wrong; of refimpl the last level that was asked, empty where only tests come by."""
     line: str
     """Where the mistake is: folder, file and line."""
     operator: str
@@ -194,11 +194,14 @@ class JudgedMutant(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     """The mistake in the words of the text."""
     fate: Literal["prove", "explore", "fuzz", "equivalent", "survivor", "unknown", "reader"]
-    """Who noticed it; or it is proved to be harmless, or nobody did, or a proof is not decided."""
+    """Who noticed it (fuzz: runs, and where ``test`` names one, a test); or it is proved to be harmless, or nobody did,
+    or a proof is not decided."""
     by: str
     """The first thing that it breaks; of a survivor what it does otherwise, where that was found."""
     seconds: float
     """Computing time."""
+    test: str | None = None
+    """Of refimpl the test that failed, where no level noticed it."""
 
 
 class Mutate(Report, frozen=True, kw_only=True, tag="mutate"):
@@ -207,7 +210,7 @@ class Mutate(Report, frozen=True, kw_only=True, tag="mutate"):
     mutants: int
     """How many there were."""
     noticed: int
-    """How many a proof, the explorer or random runs noticed."""
+    """How many a proof, the explorer, random runs or tests noticed."""
     equivalent: int
     """How many are proved to do what they should."""
     survivors: int

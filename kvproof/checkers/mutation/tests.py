@@ -1,0 +1,164 @@
+"""The tests of a text as judges of its mutants: those run that come by the wrong line, the quickest first."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .sources import SourceMutant
+from .wrong_text import Lines, Text, Wrong, in_child
+
+__all__ = ["Tests", "TestsError", "look_at_tests"]
+
+LIMIT = 300.0
+"""Seconds after which a mutant hangs; the right text needs less than a minute for all tests."""
+
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
+"""In one process, in the order of their names, and nothing is left behind."""
+
+
+class TestsError(Exception):
+    """Tests cannot judge; the message says why."""
+
+    __test__ = False
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The tests in a folder, which all pass with the right text, and the lines of it that each comes by."""
+
+    __test__ = False
+
+    text: Text
+    folder: Path
+    reached: dict[str, Lines]
+    """By a test's name, the quickest first."""
+    digest: str
+    """Of all that they say."""
+
+    def lines(self) -> Lines:
+        """All lines that some test comes by."""
+        found: Lines = {}
+        for lines in self.reached.values():
+            for file, numbers in lines.items():
+                found.setdefault(file, set()).update(numbers)
+        return found
+
+    def noticed_by(self, mutant: SourceMutant) -> str:
+        """The first test that fails with the mistake; empty where none does."""
+        asked = [name for name, lines in self.reached.items() if mutant.line in lines.get(mutant.file, ())]
+        said = in_child(_ask, self.text, mutant, asked, limit=LIMIT) if asked else ""
+        assert isinstance(said, str)
+        return said
+
+
+def look_at_tests(folder: Path, text: Text) -> Tests:
+    """Run all tests in the folder once, with the right text, and see which lines each comes by.
+
+    Raises:
+        TestsError: there are none, or one fails.
+    """
+    found = in_child(_look, text, folder, limit=10 * LIMIT)
+    if isinstance(found, str):
+        raise TestsError(f"the tests in {folder} cannot judge: {found}")
+    if not found:
+        raise TestsError(f"{folder} has no tests that come by {text.package}: --tests names the folder with its tests")
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(file.read_bytes())
+    by_time = sorted(found.items(), key=lambda item: item[1][0])
+    return Tests(text, folder, {name: lines for name, (_, lines) in by_time}, digest.hexdigest())
+
+
+# ------------------------------------------------------------------------------------------------ in a child
+
+
+def _look(text: Text, folder: Path) -> Any:
+    """By test, its seconds and its lines; or what is wrong with them, as they are."""
+    _begin(text)
+    with text.lines_come_by() as taken:
+        looked = _Looked(taken)
+        status = pytest.main([*OPTIONS, str(folder)], plugins=[looked])
+    if looked.first or status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return looked.first or f"pytest ends with {int(status)}"
+    return looked.found
+
+
+def _ask(text: Text, mutant: SourceMutant, names: list[str]) -> Any:
+    """Which of these tests fails first."""
+    _begin(text)
+    asked = _Asked(Wrong(mutant, text))
+    status = pytest.main([*OPTIONS, "-x", *names], plugins=[asked])
+    read = sys.modules.get(asked.wrong.name)
+    if read is None or read.__spec__ is None or read.__spec__.loader is not asked.wrong:
+        return RuntimeError(f"the tests read the right text of {mutant.file}")
+    return asked.first or ("" if status == pytest.ExitCode.OK else f"pytest ends with {int(status)}")
+
+
+def _begin(text: Text) -> None:
+    """As in CI: what a test draws is the same each time."""
+    os.environ["CI"] = "true"
+    text.forget()
+
+
+class _Failing:
+    """Remembers what fails first."""
+
+    first = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test, or what it needs."""
+        if report.failed and not self.first:
+            self.first = report.nodeid.rpartition("/")[2]
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file of tests that cannot be read."""
+        if report.failed and not self.first:
+            self.first = report.nodeid.rpartition("/")[2]
+
+
+class _Looked(_Failing):
+    """Notes what each test takes, and which lines it comes by."""
+
+    def __init__(self, taken: Any) -> None:
+        self._taken = taken
+        self.found: dict[str, tuple[float, Lines]] = {}
+        self._seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """A test, with what it needs."""
+        self._taken()
+        result = yield
+        lines = self._taken()
+        if lines:
+            self.found[_named(item)] = self._seconds.get(item.nodeid, 0.0), lines
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """What it took."""
+        super().pytest_runtest_logreport(report)
+        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+
+
+def _named(item: pytest.Item) -> str:
+    """A test, as pytest finds it from anywhere."""
+    return str(item.path) + item.nodeid[len(item.nodeid.split("::", 1)[0]) :]
+
+
+class _Asked(_Failing):
+    """Gives the tests the wrong text."""
+
+    def __init__(self, wrong: Wrong) -> None:
+        self.wrong = wrong
+
+    def pytest_configure(self) -> None:
+        """Before pytest's own finder, which reads the modules of a plugin's package, as kvproof is, by itself."""
+        sys.meta_path.insert(0, self.wrong)
