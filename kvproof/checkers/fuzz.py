@@ -56,7 +56,8 @@ class Difference:
     """One difference between machine and target, with the shortest run that was found to show it."""
 
     oracle: str
-    """The variable that differs first, or ``result``, ``events``, ``refusal``, ``residue``, ``crash``."""
+    """The variable that differs first, or ``result``, ``events``, ``refusal``, ``stray``, ``residue``,
+    ``crash``."""
     rule: str
     """The action that it differs after."""
     report: str

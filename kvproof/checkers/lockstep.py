@@ -39,7 +39,7 @@ class Divergence:
     """The first thing in which machine and target differ, after one call."""
 
     oracle: str
-    """A variable of the machine, or ``result``, ``events``, ``refusal``, ``residue`` or ``crash``."""
+    """A variable of the machine, or ``result``, ``events``, ``refusal``, ``stray``, ``residue`` or ``crash``."""
     call: Call
     expected: Any
     actual: Any
@@ -260,10 +260,10 @@ class Lockstep:
         return self.compare(Call(action, args))
 
     def probe(self, action: str, args: Args) -> Divergence | None:
-        """Try what is not possible: it must be refused, and nothing may change."""
+        """Try what is not possible, and what names nothing: it must be refused, and nothing may change."""
         call = Call(action, args, probe=True)
         residue = self.target.residue()
-        divergence = self.must_refuse(action, args) or self.compare(call)
+        divergence = self.must_refuse(action, args) or self.refuse_strays(call) or self.compare(call)
         if divergence is None and (now := self.target.residue()) != residue:
             return Divergence("residue", call, residue, now)
         return divergence
@@ -280,6 +280,14 @@ class Lockstep:
         if answer.events:
             return Divergence("events", call, [], list(answer.events))
         return None
+
+    def refuse_strays(self, call: Call) -> Divergence | None:
+        """Make the calls that name what is not there, beside one that was refused."""
+        try:
+            done = self.target.strays()
+        except Exception as error:
+            return self._crashed(call, error)
+        return Divergence("stray", call, "all of them refused", f"done: {', '.join(done)}") if done else None
 
     def compare(self, call: Call) -> Divergence | None:
         """Everything that can be observed, whole."""

@@ -107,6 +107,8 @@ def _ending(found: Divergence, calls: Sequence[Call], fields: dict[str, Any]) ->
         if found.oracle == "refusal":
             text += "assert answer.refused is not None, 'done, though it is not possible'\n"
         text += "assert answer.events == (), answer.events\n"
+        if found.oracle == "stray":
+            text += "done = target.strays()\nassert not done, done\n"
     names = [found.oracle, *found.also] if found.oracle in fields else []
     if names:
         text += "observed = target.observe()\n"

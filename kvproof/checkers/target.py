@@ -7,7 +7,7 @@ would prove itself.
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -127,6 +127,11 @@ class Target(ABC):
     def refuse(self, action: str, args: Args) -> Answer:
         """Try an action that is not possible in the machine. A target may try it differently than a possible one."""
         return self.apply(action, args)
+
+    def strays(self) -> Sequence[str]:
+        """Make calls that name what is not there, as no call of the machine can: a block beyond the last, a negative
+        count. Return those that were not refused, as a user would write them; by default none is made."""
+        return ()
 
     @abstractmethod
     def flat(self) -> Fields:

@@ -126,9 +126,10 @@ def _try_refusals(here: Lockstep) -> tuple[int, Divergence | None]:
         found = here.must_refuse(action, args)
         if found is not None:
             return len(tried), found
-    found = here.compare(Call("all that is refused", (), probe=True))
+    call = Call("all that is refused", (), probe=True)
+    found = here.refuse_strays(call) or here.compare(call)
     if found is None and (now := here.target.residue()) != residue:
-        found = Divergence("residue", Call("all that is refused", (), probe=True), residue, now)
+        found = Divergence("residue", call, residue, now)
     if found is not None:
         here.target = untouched
         found = next(filter(None, (here.probe(action, args) for action, args in tried)), found)

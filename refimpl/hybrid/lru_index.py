@@ -16,6 +16,8 @@ class IndexSnapshot:
     """(size, pins) of each pinned key."""
     used: int
     """The counter of bytes, kept apart from the sizes."""
+    pinned_bytes: int
+    """The counter of those that are pinned, kept apart too."""
 
 
 class LruIndex:
@@ -109,7 +111,7 @@ class LruIndex:
 
     def snapshot(self) -> IndexSnapshot:
         """Collect the whole observable state. Linear: for checkers."""
-        return IndexSnapshot(tuple(self._idle.items()), dict(self._pinned), self._used)
+        return IndexSnapshot(tuple(self._idle.items()), dict(self._pinned), self._used, self._pinned_bytes)
 
     def _check(self, key: bytes) -> None:
         """Refuse a key without a place."""

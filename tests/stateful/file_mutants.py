@@ -146,6 +146,34 @@ class WritesInPlace(FileStoreTarget):
             return super()._path(key)
 
 
+class ForgetsThatItIsPinned(FileStoreTarget):
+    """O12: the bytes of what is being written do not count as pinned, so that room is made where there is none."""
+
+    class store_kind(FileStore):
+        def _reserve(self, key, content):
+            before = self._index._pinned_bytes
+            reserved = super()._reserve(key, content)
+            self._index._pinned_bytes = before
+            return reserved
+
+
+class CountsNoFault(FileStoreTarget):
+    """O11: nobody learns that a file was damaged."""
+
+    class store_kind(FileStore):
+        def _reject(self, key, reason, *, remove):
+            super()._reject(key, reason, remove=remove)
+            self.faults.clear()
+
+
+class TakesAnyKey(FileStoreTarget):
+    """H9: a key of no bytes is a key."""
+
+    class store_kind(FileStore):
+        def put(self, key, content):
+            return bool(key) and super().put(key, content)
+
+
 FILES: Mapping[str, tuple[type[FileStoreTarget], set[str]]] = {
     kind.__name__: (kind, oracles)
     for kind, oracles in (
@@ -163,6 +191,9 @@ FILES: Mapping[str, tuple[type[FileStoreTarget], set[str]]] = {
         (LeavesWhatWasNotFinished, {"temporary"}),
         (FindsNothing, {"ready"}),
         (WritesInPlace, {"temporary"}),
+        (ForgetsThatItIsPinned, {"ready"}),
+        (CountsNoFault, {"result"}),
+        (TakesAnyKey, {"stray"}),
     )
 }
 """By name: the target, and what it must be noticed by."""

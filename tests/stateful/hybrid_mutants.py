@@ -144,7 +144,7 @@ class PreemptionsReachTheFirst(ConnectorsTarget):
         def preempted(self, notice):
             children, self.children = self.children, self.children[:1]
             try:
-                super().preempted(notice if isinstance(notice, set) else notice[:1])
+                super().preempted(notice if isinstance(notice, set) else notice[: len(notice) - len(children) + 1])
             finally:
                 self.children = children
 
@@ -230,6 +230,26 @@ class LooksAgainAfterALoad(ConnectorsTarget):
             return end
 
 
+class CountsNoExpiry(ConnectorsTarget):
+    """H6: nobody learns that a store is too slow."""
+
+    class multi_kind(MultiConnector):
+        def expire(self, now):
+            ends = super().expire(now)
+            for counts in self._counters:
+                counts.expired = 0
+            return ends
+
+
+class ReadsAKeyTwice(ConnectorsTarget):
+    """H6: a load of the same key into two blocks begins."""
+
+    class multi_kind(MultiConnector):
+        def begin_load(self, request, blocks, tokens, now):
+            blocks = list({ref.key: ref for ref in blocks}.values())
+            return super().begin_load(request, blocks, tokens, now)
+
+
 ONE: dict[str, Any] = {
     "sizes": {"Connector": 2, "Request": 1, "Hash": 1, "Tokens": 2, "Job": 1, "Moment": 2},
     "weighted": True,
@@ -279,6 +299,8 @@ CONNECTORS: Mapping[str, tuple[type[ConnectorsTarget], dict[str, Any], set[str]]
         (TakesMoreThanWasPromised, UNEQUAL, {"refusal"}),
         (CountsEveryLookup, {}, {"queries"}),
         (LooksAgainAfterALoad, {}, {"over"}),
+        (CountsNoExpiry, {}, {"misses"}),
+        (ReadsAKeyTwice, {}, {"stray", "crash"}),
     )
 }
 """By name: the target, what its scope has otherwise than `ONE`, and what it must be noticed by."""

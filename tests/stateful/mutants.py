@@ -210,9 +210,9 @@ class WritesWhatIsShared(Mutant):
 
     class manager_kind(KVCacheManager):
         def _check_writable(self, block: int, slot: int) -> None:
-            if block == self.pool.null_block:
-                raise RefusedError("the null block holds no KV")
-            if slot < self.covered_slots(block):
+            if self.pool.ref_cnt(block) <= 1 or not 0 <= slot < self.block_tokens:
+                super()._check_writable(block, slot)
+            elif slot < self.covered_slots(block):
                 raise RefusedError("the slot is covered")
 
 
@@ -232,6 +232,15 @@ class KeepsOneBlock(Mutant):
     class pool_kind(BlockPool):
         def allocate(self, n: int) -> list[int] | None:
             return None if n == self.num_free else super().allocate(n)
+
+
+@mutant("stray")
+class CountsBlocksFromTheEnd(Mutant):
+    """Block -1 is taken for the last one (P9)."""
+
+    class pool_kind(BlockPool):
+        def evict(self, block: int) -> None:
+            super().evict(self.num_blocks - 1 if block == -1 else block)
 
 
 @mutant("residue")

@@ -22,7 +22,7 @@ MUTANTS: dict[str, tuple[type[PoolTarget], str]] = runpy.run_path(str(Path(__fil
     "MUTANTS"
 ]
 MODEL = Model.of(Pool)
-COMPARED = {*PoolTarget.fields, "result", "events", "refusal", "residue", "crash"}
+COMPARED = {*PoolTarget.fields, "result", "events", "refusal", "stray", "residue", "crash"}
 
 # Left out is a fault that takes thousands of runs to meet; the exhaustive walk in test_lockstep.py meets it at once.
 NAMES = [name for name in MUTANTS if name != "WritesWhatIsShared"]

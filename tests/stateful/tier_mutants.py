@@ -496,5 +496,6 @@ class DropsToTheHost(Tiers):
 
     class manager_kind(_Mirroring):
         def drop(self, request_id, before, *, window_blocks=0, min_drop=16):
-            self.mirror(request_id)
+            if 0 <= before <= self.num_positions(request_id):
+                self.mirror(request_id)
             return super().drop(request_id, before, window_blocks=window_blocks, min_drop=min_drop)

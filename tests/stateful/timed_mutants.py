@@ -18,7 +18,8 @@ from kvproof.harness.timed.links_target import LinksTarget
 from kvproof.harness.timed.shared_target import SharedTarget
 from kvproof.harness.timed.target import TimedTarget
 from kvproof.machine.scope import Scope
-from kvproof.refimpl.timed.links import LinkModel, _Link
+from kvproof.refimpl.errors import RefusedError
+from kvproof.refimpl.timed.links import LinkModel, _Link, check_time
 from kvproof.refimpl.timed.records import Removed, Stored
 from kvproof.refimpl.timed.shared_tier import SharedTier
 from kvproof.refimpl.timed.tiers import TimedTiers
@@ -174,8 +175,12 @@ class CountsIdsByLink(_Mutant):
 
     class links_kind(Links):
         def start(self, link, size, at=None):
-            self._issued = len(self._links[link])
-            return super().start(link, size, at)
+            issued, self._issued = self._issued, self.active(link)
+            try:
+                return super().start(link, size, at)
+            except RefusedError:
+                self._issued = issued
+                raise
 
 
 @mutant("result", "completed")
@@ -203,6 +208,7 @@ class RunsBackward(_Mutant):
 
     class links_kind(Links):
         def move(self, to):
+            check_time(to)
             if to < self._now:
                 self._now = to
             super().move(to)
@@ -235,6 +241,7 @@ class JumpsOverDeadlines(_Mutant):
 
     class links_kind(Links):
         def move(self, to):
+            check_time(to)
             if to > self._now:
                 for link in self._links:
                     link.move(self._now, to)
@@ -850,6 +857,7 @@ class WorksBackward(_SharedTier):
 
     class tier_kind(Sharing):
         def work(self, worker, until):
+            super().work(worker, until)
             self._clocks[worker] = until
 
 
@@ -859,5 +867,6 @@ class HasOneClock(_SharedTier):
 
     class tier_kind(Sharing):
         def work(self, worker, until):
+            super().work(worker, until)
             for other in range(len(self._clocks)):
                 super().work(other, until)

@@ -17,8 +17,11 @@ from .wrong_text import Lines, Text, Wrong, in_child
 
 __all__ = ["Tests", "TestsError", "look_at_tests"]
 
-LIMIT = 300.0
-"""Seconds after which a mutant hangs; the right text needs less than a minute for all tests."""
+LOOKING = 3000.0
+"""Seconds after which all tests hang."""
+
+STARTING, TIMES = 30.0, 5
+"""Tests of a mutant hang after so many seconds, and so many times what they took with the right text."""
 
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
 """In one process, in the order of their names, and nothing is left behind."""
@@ -38,23 +41,24 @@ class Tests:
 
     text: Text
     folder: Path
-    reached: dict[str, Lines]
-    """By a test's name, the quickest first."""
+    reached: dict[str, tuple[float, Lines]]
+    """By a test's name its seconds and its lines, the quickest first."""
     digest: str
     """Of all that they say."""
 
     def lines(self) -> Lines:
         """All lines that some test comes by."""
         found: Lines = {}
-        for lines in self.reached.values():
+        for _, lines in self.reached.values():
             for file, numbers in lines.items():
                 found.setdefault(file, set()).update(numbers)
         return found
 
     def noticed_by(self, mutant: SourceMutant) -> str:
         """The first test that fails with the mistake; empty where none does."""
-        asked = [name for name, lines in self.reached.items() if mutant.line in lines.get(mutant.file, ())]
-        said = in_child(_ask, self.text, mutant, asked, limit=LIMIT) if asked else ""
+        asked = {name: s for name, (s, lines) in self.reached.items() if mutant.line in lines.get(mutant.file, ())}
+        limit = STARTING + TIMES * sum(asked.values())
+        said = in_child(_ask, self.text, mutant, list(asked), limit=limit) if asked else ""
         assert isinstance(said, str)
         return said
 
@@ -65,7 +69,7 @@ def look_at_tests(folder: Path, text: Text) -> Tests:
     Raises:
         TestsError: there are none, or one fails.
     """
-    found = in_child(_look, text, folder, limit=10 * LIMIT)
+    found = in_child(_look, text, folder, limit=LOOKING)
     if isinstance(found, str):
         raise TestsError(f"the tests in {folder} cannot judge: {found}")
     if not found:
@@ -73,8 +77,8 @@ def look_at_tests(folder: Path, text: Text) -> Tests:
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
         digest.update(file.read_bytes())
-    by_time = sorted(found.items(), key=lambda item: item[1][0])
-    return Tests(text, folder, {name: lines for name, (_, lines) in by_time}, digest.hexdigest())
+    by_time = dict(sorted(found.items(), key=lambda item: item[1][0]))
+    return Tests(text, folder, by_time, digest.hexdigest())
 
 
 # ------------------------------------------------------------------------------------------------ in a child

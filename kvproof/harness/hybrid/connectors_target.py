@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, Self, cast
 
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
 from ...refimpl.errors import RefusedError
 from ...refimpl.hybrid.connector import BlockRef, Boundary, Chain, Completion
-from ...refimpl.hybrid.connector_records import LoadEnd, MultiSnapshot
+from ...refimpl.hybrid.connector_records import LoadEnd, LoadSnapshot, MultiSnapshot
 from ...refimpl.hybrid.multi_connector import MultiConnector
 from ..forking import forked
+from ..strays import Stray, not_refused
 from .instances import HybridInstance
 from .scripted_store import ScriptedStore
 
@@ -95,6 +97,8 @@ class ConnectorsTarget(Target):
         self._arrived = [0 for _ in requests]
         self._job = [NONE for _ in requests]
         self._deadline = [Fraction(0) for _ in requests]
+        self._ends: Counter[tuple[int, str]] = Counter()
+        """How many loads of each store ended how."""
 
     # ------------------------------------------------------------------------------------------------ driving
 
@@ -177,9 +181,9 @@ class ConnectorsTarget(Target):
 
     def _finish_load(self, r: int, j: int, ok: int) -> object:
         """The store says at the next poll that it is done."""
-        child = self.multi.snapshot().loads[j].child if j in self.multi.snapshot().loads else 0
-        self.stores[child].ended.append(Completion(j, bool(ok)))
-        return self._ended(r, self.multi.poll())
+        loads = self.multi.snapshot().loads
+        self.stores[loads[j].child if j in loads else 0].ended.append(Completion(j, bool(ok)))
+        return self._ended(r, loads, self.multi.poll())
 
     def _try_finish_load(self, r: int, j: int, ok: int) -> object:
         """No call names the request that waits."""
@@ -188,17 +192,18 @@ class ConnectorsTarget(Target):
             raise RefusedError("another request waits for it")
         return self._finish_load(r, j, ok)
 
-    def _ended(self, r: int, ends: Sequence[LoadEnd]) -> object:
-        """What is said of a load that ended: it has to be the only one, and that of this request."""
+    def _ended(self, r: int, loads: Mapping[int, LoadSnapshot], ends: Sequence[LoadEnd]) -> object:
+        """What is said of a load that ended, of these: it has to be the only one, and that of this request."""
         if not ends:
             raise RefusedError("no load ended")
         for end in ends:
             assert isinstance(end.request, int)
             self._arrived[end.request] = end.external
+            self._ends[loads[end.job].child, end.outcome] += 1
         return None if [end.request for end in ends] == [r] else f"loads ended of {[end.request for end in ends]}"
 
     def _expire(self, r: int, m: int) -> object:
-        return self._ended(r, self.multi.expire(self._time[m]))
+        return self._ended(r, self.multi.snapshot().loads, self.multi.expire(self._time[m]))
 
     def _try_expire(self, r: int, m: int) -> object:
         """One call ends all that are late, and moves the time: it is made where neither can happen."""
@@ -240,6 +245,20 @@ class ConnectorsTarget(Target):
     def _try_leave(self, r: int) -> None:
         self.multi.finished(r)
 
+    def strays(self) -> Sequence[str]:
+        """Counts, notices and blocks that no call can have."""
+        return not_refused(self._stray_calls())
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        multi, nobody = self.multi, self.scope.sizes["Request"]
+        yield multi.matched, (nobody, CHAIN, -1)
+        yield multi.decline, (nobody,)
+        yield multi.preempted, ([set[int]()] * (len(self.stores) + 1),)
+        for r, request in multi.snapshot().requests.items():
+            one = BlockRef(b"any", 0)
+            for blocks, tokens in (((), 1), ((one, one), 1), ((one,), 0), ((one,), request.promised + 1)):
+                yield multi.begin_load, (r, blocks, tokens, multi.snapshot().now)
+
     # ------------------------------------------------------------------------------------------------ observing
 
     def flat(self) -> Fields:
@@ -268,8 +287,19 @@ class ConnectorsTarget(Target):
             "queries": [0 if counts is None else counts.queries for counts in counters],
             "hits": [0 if counts is None else counts.hits for counts in counters],
             "hit_tokens": [0 if counts is None else counts.hit_tokens for counts in counters],
-            "misses": [0 if counts is None else counts.misses for counts in counters],
+            "misses": [*(0 if counts is None else counts.misses for counts in counters), *self._miscounted(shown)],
         }
+
+    def _miscounted(self, shown: MultiSnapshot) -> list[str]:
+        """What the connector counts of its stores otherwise than it is, or than it said itself."""
+        wrong: list[str] = []
+        pending = Counter[int | None](load.child for load in shown.loads.values())
+        pending.update(request.child for request in shown.requests.values() if request.phase == "promised")
+        for c, counts in enumerate(shown.counters):
+            counted = counts.pending_loads, counts.failed, counts.expired
+            told = pending[c], self._ends[c, "failed"], self._ends[c, "expired"]
+            wrong += [f"store {c}: {told} loads pending, failed, expired are counted as {counted}"] * (counted != told)
+        return wrong
 
     def _pins(self, c: int, key: bytes) -> int:
         """How many loads read a key in a store, by the store's own books."""
@@ -292,6 +322,7 @@ class ConnectorsTarget(Target):
         other = copy.copy(self)
         other.multi, other.stores = forked((self.multi, self.stores))
         other._arrived, other._job, other._deadline = self._arrived[:], self._job[:], self._deadline[:]
+        other._ends = self._ends.copy()
         return other
 
     def spell(self, action: str, args: Args) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 from ...checkers.target import Answer, Args, Fields, Target
 from ...refimpl.errors import RefusedError
 from ...refimpl.hybrid.block_file import FINGERPRINT_BYTES, WriteStep, encode_file, file_bytes
-from ...refimpl.hybrid.file_store import FileStore
+from ...refimpl.hybrid.file_store import MAX_KEY_BYTES, FileStore
+from ..strays import Stray, not_refused
 from .instances import HybridInstance
 from .memory_disk import NOTHING_FOUND, File, MemoryDisk, MemoryProcess
 
@@ -125,10 +126,12 @@ class FileStoreTarget(Target):
 
     def _load(self, h: int) -> object:
         """Right, or not at all."""
-        was_ready = self._keys[h] in self.store
+        was_ready, faults = self._keys[h] in self.store, self.store.faults.total()
         content = self.store.load(self._keys[h])
         if content is None and not was_ready:
             raise RefusedError("it is not stored")
+        if self.store.faults.total() != faults + (content is None):
+            return f"{self.store.faults} are counted"
         return content == self._contents[h] if content in (None, self._contents[h]) else f"{content!r} is served"
 
     def _evict(self, h: int) -> None:
@@ -167,6 +170,20 @@ class FileStoreTarget(Target):
         self.disk.crash()
         self._start()
 
+    def strays(self) -> Sequence[str]:
+        """Keys and sizes that no file has, pins that nobody has."""
+        return not_refused(self._stray_calls())
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        put, beyond = self.store.put, CAPACITY + 1 - file_bytes(len(FILLER), 0)
+        yield put, (b"", b"content")
+        yield put, (b"k" * (MAX_KEY_BYTES + 1), b"content")
+        yield put, (FILLER, bytes(beyond))
+        pinned = self.store.snapshot().index.pinned
+        for key in self._keys:
+            if key not in pinned:
+                yield self.store.unpin, (key,)
+
     # ------------------------------------------------------------------------------------------------ observing
 
     def flat(self) -> Fields:
@@ -176,11 +193,19 @@ class FileStoreTarget(Target):
             "temporary": [name + ".tmp" in names for name in self._names],
             "final": [name in names for name in self._names],
             "written": self._right([self._file(name).seen for name in self._names]),
-            "ready": [key in ready for key in self._keys],
+            "ready": [*(key in ready for key in self._keys), *self._miscounted()],
             "on_disk": self._right([self._file(name).on_disk for name in self._names]),
             "final_on_disk": [found.get(name, NOTHING_FOUND)[1] for name in self._names],
             "found": self._right([found.get(name, NOTHING_FOUND)[0] for name in self._names]),
         }
+
+    def _miscounted(self) -> list[str]:
+        """What the index counts otherwise than it is."""
+        index = self.store.snapshot().index
+        pinned = sum(size for size, _ in index.pinned.values())
+        used = pinned + sum(size for _, size in index.idle)
+        wrong = (index.used, index.pinned_bytes) != (used, pinned)
+        return [f"{used} bytes, {pinned} of them pinned, are counted as {index.used} and {index.pinned_bytes}"] * wrong
 
     def _file(self, name: str) -> File:
         return self.disk.files.get(name, File([], []))
@@ -196,7 +221,7 @@ class FileStoreTarget(Target):
     def residue(self) -> object:
         """Who has a place, and what is pinned; a refused store is a use of what is there, which is no matter."""
         index = self.store.snapshot().index
-        return sorted(index.idle), index.pinned, index.used
+        return sorted(index.idle), index.pinned, index.used, index.pinned_bytes, dict(self.store.faults)
 
     # ------------------------------------------------------------------------------------------------ the rest
 

@@ -1,6 +1,6 @@
 """The reference implementation as a target for machine O: the scheduler's side, and workers that copy when told."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields
@@ -14,7 +14,9 @@ from ...refimpl.pool.block_pool import BlockPool
 from ...refimpl.pool.manager import KVCacheManager, ManagerSnapshot
 from ..forking import forked
 from ..instances import Instance
+from ..pool.strays import NOBODY, of_pool
 from ..pool.target import PoolTarget, walked
+from ..strays import Stray
 
 __all__ = ["OffloadTarget"]
 
@@ -224,6 +226,23 @@ class OffloadTarget(PoolTarget):
         if blocks is None:
             raise RefusedError("too few blocks are free")
         return None if (*before, *blocks) == self.manager.table(r) else f"{blocks}, but the table is otherwise"
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        yield from super()._stray_calls()
+        manager = self.manager
+        yield from of_pool(manager.host)
+        yield manager.processed, (-1,)
+        yield manager.scan, (-1,)
+        for asked in (manager.num_offered, manager.num_external, manager.num_pinned, manager.is_loading):
+            yield asked, (NOBODY,)
+        for r in manager.snapshot().tables:
+            too_many = manager.need(r) + 1
+            yield manager.offer, (r, -1)
+            yield manager.processed_run, (r, -1)
+            yield manager.load, (r, 0)
+            yield manager.load, (r, too_many)
+            yield manager.look, (r, [b""] * too_many, -1)
+            yield manager.look, (r, [b""] * too_many, too_many)
 
     # ------------------------------------------------------------------------------------------------ observing
 

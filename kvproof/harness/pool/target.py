@@ -1,7 +1,7 @@
 """The reference implementation as a target for machine P."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -14,6 +14,8 @@ from ...refimpl.pool.block_pool import BlockPool
 from ...refimpl.pool.manager import KVCacheManager, ManagerSnapshot
 from ..forking import forked
 from ..instances import Instance
+from ..strays import Stray, not_refused
+from .strays import of_manager
 
 __all__ = ["PoolTarget"]
 
@@ -192,6 +194,13 @@ class PoolTarget(Target):
     def _reset(self) -> None:
         if not self.manager.reset():
             raise RefusedError("blocks are referenced")
+
+    def strays(self) -> Sequence[str]:
+        """Blocks, requests, positions and counts that there are not."""
+        return not_refused(self._stray_calls())
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        yield from of_manager(self.manager)
 
     # ------------------------------------------------------------------------------------------------ observing
 

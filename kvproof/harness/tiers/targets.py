@@ -1,6 +1,6 @@
 """The reference implementation as a target for machine M, for machine D, and for both together."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -15,7 +15,9 @@ from ...refimpl.tiers.mirror import MirrorManager, MirrorSnapshot
 from ..instances import Instance
 from ..offload.target import OffloadTarget
 from ..pool.calls_target import CallsTarget
+from ..pool.strays import NOBODY
 from ..pool.target import PoolTarget, walked
+from ..strays import Stray
 
 __all__ = ["TARGETS", "MirrorTarget", "PinnedTarget", "TieredTarget"]
 
@@ -82,6 +84,15 @@ class MirrorTarget(PoolTarget):
 
     def _mirror(self, r: int) -> None:
         self.manager.mirror(r)
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        yield from super()._stray_calls()
+        host = self.manager.host
+        yield self.manager.mirror, (NOBODY,)
+        yield host.slot, (b"",)
+        yield host.touch, (b"",)
+        for key in self.manager.snapshot().host:
+            yield host.store, (key,)
 
     def _fields_of(self, snapshot: ManagerSnapshot) -> Fields:
         assert isinstance(snapshot, MirrorSnapshot)
@@ -158,6 +169,14 @@ class PinnedTarget(PoolTarget):
         dropped = self.manager.drop(r, m, window_blocks=params["window"], min_drop=params["min_drop"])
         gone = [b for b, now in zip(before, self.manager.table(r), strict=True) if b != now][::-1]
         return None if dropped == gone else f"{dropped}, but the table lost {gone}"
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        yield from super()._stray_calls()
+        pool = self.manager.pool
+        assert isinstance(pool, PinnedPool)
+        yield pool.demote, (-1,)
+        held = [b for b, count in enumerate(pool.snapshot().ref_cnt) if count and pool.has_keys(b)]
+        yield pool.mark, ([*held, next((b for b in range(pool.num_blocks) if not pool.ref_cnt(b)), -1)],)
 
     def _schedule(self, r: int, i: int) -> None:
         """The manager is not told."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from math import inf, nan
 from typing import Any, ClassVar, Protocol, Self
 
 from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
 from ...refimpl.errors import RefusedError
 from ...refimpl.timed.links import ActiveTransfer, Completion, LinkModel, LinksSnapshot
 from ..forking import forked
+from ..strays import Stray, not_refused
 from .instances import TimedInstance
 
 __all__ = ["Clock", "LinksTarget", "chosen"]
@@ -134,6 +136,24 @@ class LinksTarget(Target):
 
     def _complete_first(self) -> Completion[Fraction]:
         return self.links.complete()
+
+    def strays(self) -> Sequence[str]:
+        """Links, transfers, sizes and moments that there are not."""
+        return not_refused(self._stray_calls())
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        links, shown = self.links, self.links.snapshot()
+        for link in (-1, len(shown.received)):
+            yield links.start, (link, Fraction(1))
+            yield links.active, (link,)
+        for size in (Fraction(-1), inf, nan):
+            yield links.start, (0, size)
+        yield links.start, (0, Fraction(1), shown.now + 1)
+        for moment in (inf, -inf, nan):
+            yield self.clock.move, (moment,)
+            yield links.advance, (moment,)
+        for transfer in (-1, shown.issued):
+            yield links.remaining, (transfer,)
 
     # ------------------------------------------------------------------------------------------------ observing
 

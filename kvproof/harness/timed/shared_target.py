@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from math import inf
 from typing import ClassVar, Self
 
 from ...checkers.target import NONE, UNKNOWN, Fields
@@ -11,6 +12,7 @@ from ...refimpl.errors import RefusedError
 from ...refimpl.timed.links import Completion
 from ...refimpl.timed.shared_tier import SharedTier
 from ..forking import forked
+from ..strays import Stray
 from .instances import TimedInstance
 from .links_target import Clock, LinksTarget, chosen
 
@@ -72,6 +74,17 @@ class SharedTarget(LinksTarget):
         landed = self.tier.complete()
         self._landed[landed.completion.id] = landed.key
         return landed.completion
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        yield from super()._stray_calls()
+        tier = self.tier
+        for worker in (-1, self.scope.sizes["Worker"]):
+            yield tier.clock, (worker,)
+            yield tier.work, (worker, tier.now)
+            yield tier.store, (worker, b"a key that nothing has")
+            yield tier.look, (worker, b"a key that nothing has")
+            yield tier.catch_up, (worker,)
+        yield tier.work, (0, inf)
 
     # ------------------------------------------------------------------------------------------------ observing
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ from ...refimpl.timed.records import Stored, TierEvent, TiersSnapshot
 from ...refimpl.timed.tiers import TimedTiers
 from ..forking import forked
 from ..pool.target import walked
+from ..strays import Stray
 from .instances import TimedInstance
 from .links_target import Clock, LinksTarget, chosen
 
@@ -164,6 +165,17 @@ class TimedTarget(LinksTarget):
             assert isinstance(landed.promoted, int)
             self._promoted.append((landed.completion.id, landed.promoted))
         return landed.completion
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        yield from super()._stray_calls()
+        tiers, slots = self.tiers, self.scope.sizes["Block"]
+        yield tiers.allocate_many, (-1,)
+        for slot in (-1, slots):
+            yield tiers.register, (slot, b"a key that nothing has")
+            yield tiers.release, (slot,)
+            yield tiers.touch, (slot,)
+        for key in filter(tiers.on_host, self._keys):
+            yield tiers.adopt, (key,)
 
     # ------------------------------------------------------------------------------------------------ observing
 

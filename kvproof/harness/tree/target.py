@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -16,6 +16,7 @@ from ...refimpl.pool.keys import block_key
 from ...refimpl.tree.cache import RadixCache
 from ...refimpl.tree.radix import Node
 from ..forking import forked
+from ..strays import Stray, not_refused
 from .instances import TreeInstance
 
 __all__ = ["TreeTarget"]
@@ -149,6 +150,25 @@ class TreeTarget(Target):
 
     def _evict(self, n: int) -> int:
         return self.cache.evict(n)
+
+    def strays(self) -> Sequence[str]:
+        """Requests, pages and counts that there are not."""
+        return not_refused(self._stray_calls())
+
+    def _stray_calls(self) -> Iterator[Stray]:
+        cache = self.cache
+        for asked in (cache.look, cache.hit, cache.finish, cache.leave):
+            yield asked, ("nobody",)
+        yield cache.evict, (0,)
+        yield cache.evict, (-1,)
+        for r, served in list(cache.requests.items()):
+            length = len(served.table)
+            for pages in (-1, 0, served.need - length + 1):
+                yield cache.allocate, (r, pages)
+            for pages in (-1, served.held - 1, length + 1):
+                yield cache.check_in, (r, pages)
+            for position in (-1, length):
+                yield cache.write, (r, position, 0, 0)
 
     def _hear(self, event: Event) -> tuple[Any, ...]:
         """An event in the machine's words; it also changes what the listener believes."""
