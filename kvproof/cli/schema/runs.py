@@ -86,8 +86,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What a run found, with the shortest run that shows it."""
 
     oracle: str
-    """Who noticed. Beside a machine: the variable that differs first, or result, events, refusal, stray (a call that names
-    what is not there, and was done), residue, crash."""
+    """Who noticed. Beside a machine: the variable that differs first, or result, events, refusal, stray (a call that
+    names what is not there, and was done), residue, crash."""
     rule: str
     """The rule that is broken; beside a machine: the action after which the two differ."""
     steps: int
