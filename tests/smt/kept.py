@@ -25,7 +25,7 @@ from kvproof.machine.formulas import Formula
 from kvproof.machine.scope import NONE
 from kvproof.machine.universe import Finite
 
-from . import broken_offload, broken_tiers, broken_timed, broken_tree, idle_machines, idle_tiers
+from . import broken_offload, broken_tiers, broken_timed, broken_tree, careless_machines, idle_machines, idle_tiers
 
 __all__ = ["KEPT", "is_refuted_again", "properties_broken_again", "sought"]
 
@@ -34,6 +34,7 @@ STEPS = Path(__file__).with_name("steps")
 ALL: list[tuple[Any, ...]] = [
     *((*row, "")[:4] for row in (*broken_tiers.BROKEN, *broken_timed.BROKEN, *broken_offload.BROKEN)),
     *((*row, "") for row in (*broken_tree.BROKEN, *broken_tree.IDLE, *idle_machines.IDLE, *idle_tiers.IDLE)),
+    *((*row, "") for row in careless_machines.CARELESS),
 ]
 
 LONG = {
@@ -43,6 +44,9 @@ LONG = {
     *("GathersMoreThanABatch", "KeepsMoreThanItsCapacity", "LandsWhatComesUp", "LeavesWithoutAWord", "NeverLands"),
     *("PaysForOneBlock", "ShipsUpwards", "FindsWithoutPinning"),
     *("FindsNothingThatCameUp", "MirrorsInAnyOrder", "MirrorsNothing", "ReloadsNothing", "StopsEarly"),
+    *("AdoptsWhatIsThere", "FreesAndReads", "MatchOvershoots"),
+    *("FindsTheLastReloadFirst", "ForgetsTheChain", "ForgetsWhoComputes", "LoadsWhatItNeverCopied"),
+    "MirrorsWhatItReloads",
 }
 """Those for which the search computes more than a second."""
 
