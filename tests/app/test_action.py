@@ -181,6 +181,7 @@ def test_what_is_installed(number: int, inputs: dict[str, str], asked: str | Non
     assert said == ("" if asked is None else f"asked: {asked}\n")
 
 
+@pytest.mark.slow
 def test_what_is_found_fails_the_step_and_is_left_for_those_behind_it(tmp_path: Path) -> None:
     asked = {"target": "python:test_mine.py:Wrong", "time": "2", "options": "--examples 40"}
     status, told, said = shell(STEPS[2], suite(tmp_path), **asked)

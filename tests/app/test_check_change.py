@@ -128,6 +128,7 @@ def test_sides_that_cannot_be_compared_are_told_so(capsys: pytest.CaptureFixture
     assert "--traces" in error_of(capsys, *two, "--traces", "/dev/null/x")
 
 
+@pytest.mark.slow
 def test_what_is_different_and_no_fault_is_told_apart_from_faults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,10 @@ import pytest
 from benchmarks.clean_twins import TWINS, silence_of, table
 
 
-@pytest.mark.parametrize(("name", "fault", "rule"), [("toy", "leak", "P2"), ("tree", "split unlocks", "R3")])
+@pytest.mark.parametrize(
+    ("name", "fault", "rule"),
+    [("toy", "leak", "P2"), pytest.param("tree", "split unlocks", "R3", marks=pytest.mark.slow)],
+)
 def test_a_twin_is_silent_until_it_is_broken(name: str, fault: str, rule: str) -> None:
     assert name in TWINS
     clean = silence_of(name, seconds=1, number=0)

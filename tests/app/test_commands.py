@@ -16,6 +16,8 @@ from kvproof.machine.concrete import Concrete
 from kvproof.spec.pool.keys import Keys
 from kvproof.spec.tiers.tiered import Tiered
 
+from ..marks import slow_but
+
 ROOT = Path(__file__).parents[2]
 ALLOC = f"{ROOT}/tests/explore/alloc.py:Alloc"
 OPEN = f"{ROOT}/tests/smt/test_leads.py"
@@ -55,6 +57,7 @@ def test_prove_says_of_how_much_it_speaks(capsys: pytest.CaptureFixture[str]) ->
     assert columns in " ".join(shown.split())
 
 
+@pytest.mark.slow
 def test_a_heading_says_what_holds_only_where_all_of_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["prove", "keys", f"{BROKEN}:WriteShared", "--timeout", "2"]) == 1
     shown = " ".join(capsys.readouterr().out.split())
@@ -97,7 +100,7 @@ def test_explore_counts_the_states_of_a_machine_of_ones_own(tmp_path: Path, caps
         ("mirror", ["--set", "capacity=2,cost=3", "--free-order", "append"], 25_584),
         ("pin", ["--size", "Request=1", "--set", "window=2"], 1_423),
         ("tiered", ["--size", "Request=1", "--no-null-block", "--set", "pinning=0"], 3_872),
-        ("offload", ["--size", "Request=1", "--set", "lazy=1"], 16_947),
+        pytest.param("offload", ["--size", "Request=1", "--set", "lazy=1"], 16_947, marks=pytest.mark.slow),
     ],
 )
 def test_explore_knows_machines_of_tiers(
@@ -111,7 +114,7 @@ EXAMPLES = {"offload": "300"}
 """Where the usual number does not show every action."""
 
 
-@pytest.mark.parametrize("level", ["mirror", "pin", "tiered", "offload"])
+@pytest.mark.parametrize("level", slow_but(["mirror", "pin", "tiered", "offload"], {"mirror"}))
 def test_fuzz_drives_the_reference_implementation_at_each_level(level: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         cli.run(
@@ -188,6 +191,7 @@ def test_a_hopeless_scope_is_not_begun(
     assert json.loads(capsys.readouterr().out)["stopped"] == "states"
 
 
+@pytest.mark.slow
 def test_fuzz_reports_coverage(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["fuzz", "refimpl", "--examples", "250", "--seed", "3", "--json", "-"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -57,8 +57,15 @@ def proving(jobs: str, proofs: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("whole", [True, False], ids=["from a terminal", "of one process"])
+@pytest.mark.parametrize(
+    ("whole", "jobs"),
+    [
+        (True, "2"),
+        pytest.param(False, "2", marks=pytest.mark.slow),
+        pytest.param(True, "1", marks=pytest.mark.slow),
+    ],
+    ids=["from a terminal", "of one process", "there is but one"],
+)
 def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Path) -> None:
     with proving(jobs, tmp_path / "proofs.sqlite") as process:
         began = time.monotonic()
@@ -73,6 +80,7 @@ def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Pat
     assert left_of(process.pid) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 def test_who_is_told_twice_says_it_once(tmp_path: Path) -> None:
     """As `timeout` tells a command, and once more its group."""

@@ -84,6 +84,7 @@ def test_managers_are_classes_of_tests(tmp_path: Path) -> None:
     assert [line.split("::")[2] for line in listed.splitlines() if "::Wrong::" in line] == [*RULES]
 
 
+@pytest.mark.slow
 def test_a_broken_rule_is_told_and_chosen_and_comes_first_again(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     options = ["test_mine.py", "-k", "Wrong or TestFew or mine", "-n", "2", "--dist", "loadscope"]

@@ -110,6 +110,7 @@ def test_what_is_named_is_made_once_and_when_it_is_wanted() -> None:
         numbers["two"]
 
 
+@pytest.mark.slow
 def test_names_are_known_before_anything_heavy_is_imported() -> None:
     text = (
         "import sys\n"

@@ -7,6 +7,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pytest
+
 from .test_pytest_plugin import EXAMPLE, pytest_in
 from .test_tutorial import BLOCK, plain
 
@@ -14,6 +16,7 @@ TREE = EXAMPLE.parent / "prefix-tree"
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
+@pytest.mark.slow
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE / "pool.py", tmp_path)
     shutil.copy(TREE / "radix.py", tmp_path)

@@ -34,7 +34,11 @@ UNREACHED: dict[type[Machine], set[str]] = {Mirror: {"a_block_is_shared", "the_p
 
 @pytest.mark.parametrize(
     ("machine", "changed", "states", "transitions", "depth"),
-    [*GOLDEN, *(pytest.param(*row, marks=pytest.mark.nightly) for row in LARGE)],
+    [
+        GOLDEN[0],
+        *(pytest.param(*row, marks=pytest.mark.slow) for row in GOLDEN[1:]),
+        *(pytest.param(*row, marks=pytest.mark.nightly) for row in LARGE),
+    ],
 )
 def test_nothing_is_found_in_the_right_ones(
     machine: type[Machine], changed: dict[str, Any], states: int, transitions: int, depth: int
@@ -46,6 +50,7 @@ def test_nothing_is_found_in_the_right_ones(
     assert set(report.unreached) == UNREACHED.get(machine, {"a_block_is_shared"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [NULL, SPLIT])
 def test_without_pinning_both_queues_are_one(changed: dict[str, Any]) -> None:
     report = explore(PinningOff, chain(PinningOff, **changed, pinning=False), max_states=200_000)

@@ -14,7 +14,7 @@ from kvproof.machine.program import statements, terms
 from kvproof.machine.scope import Scope
 from kvproof.machine.traversal import unseen
 
-from ..machine.test_interpreters_agree import CASES
+from ..machine.test_interpreters_agree import CASES, EVERY_CONSTRUCT
 from .one_step import IMPOSSIBLE, Move, Ours, Seen, SpinSteps, tlc_steps
 from .outside import Described, needs_spin, needs_tlc
 from .test_export import known
@@ -32,12 +32,8 @@ def find(name: str) -> tuple[type[Machine], Scope]:
     return machine, make()
 
 
-EVERY_CONSTRUCT = {"gadget", "meter", "pool"}
-"""These say between them what the others say; those are compared at night."""
-
-
 def but_nightly(often: set[str]) -> list[object]:
-    """The names of all machines, with the mark of what is slow, or of what is done at night."""
+    """The names of all machines, with the mark of what is slow; what these say already is compared at night."""
     marks = {True: pytest.mark.slow, False: pytest.mark.nightly}
     return [pytest.param(n, marks=marks[n in often]) for n in (*CASES, *OTHERS)]
 

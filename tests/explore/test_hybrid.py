@@ -33,6 +33,7 @@ from kvproof.spec.hybrid.partial_loads import PartialLoads
 from kvproof.spec.hybrid.planner import Group, Planner, Tokens
 from kvproof.spec.pool import Request
 from tests.explore.chains import alone
+from tests.marks import slow_but
 from tests.smt import broken_hybrid, broken_pieces
 
 FULL, WINDOW, MAMBA = ("full", 1), ("window", 1), ("mamba", 2)
@@ -142,7 +143,7 @@ GOLDEN: dict[str, tuple[Scope, tuple[int, int, int], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", slow_but(GOLDEN, [n for n, (_, counts, _) in GOLDEN.items() if counts[0] < 30_000]))
 def test_nothing_is_wrong_in_small_scopes(name: str) -> None:
     small, counts, unreached = GOLDEN[name]
     report = explore(small.model, small)

@@ -11,6 +11,7 @@ from kvproof.machine import Machine, Model
 from kvproof.machine.scope import Scope
 from tests.smt import broken_offload
 
+from ..marks import slow_but
 from .chains import alone
 from .tiers import scope
 
@@ -38,7 +39,13 @@ LARGE: dict[str, tuple[dict[str, Any], tuple[int, int, int], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*GOLDEN, *(pytest.param(name, marks=pytest.mark.nightly) for name in LARGE)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *slow_but(GOLDEN, {"eager", "two requests, lazy, split"}),
+        *(pytest.param(n, marks=pytest.mark.nightly) for n in LARGE),
+    ],
+)
 def test_nothing_is_wrong_in_small_scopes(name: str) -> None:
     sizes, counts, unreached = (GOLDEN | LARGE)[name]
     small = scope("offload", **sizes)

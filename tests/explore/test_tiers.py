@@ -18,6 +18,7 @@ from kvproof.spec.pool import Block, Hash
 from kvproof.spec.tiers.mirror import Mirror
 from kvproof.spec.tiers.pin import Pinned
 
+from ..marks import slow_but
 from .tiers import scope
 
 ONE: dict[str, Any] = {"blocks": 2, "requests": 1}
@@ -71,7 +72,7 @@ GOLDEN: dict[str, Golden] = {
 SMALL = [name for name, (_, _, counts, _) in GOLDEN.items() if counts[0] < 3_000]
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", slow_but(GOLDEN, {*SMALL, "mirror, two requests", "pin"}))
 def test_counts_and_properties(name: str) -> None:
     machine, sizes, counts, unreached = GOLDEN[name]
     explored = scope(machine, **sizes)

@@ -21,6 +21,7 @@ from kvproof.spec.timed.shared_tier import SharedTier, Worker
 from kvproof.spec.timed.timed_tiers import TimedTiers
 from tests.explore.chains import alone
 from tests.explore.saying import without_corollaries
+from tests.marks import slow_but
 from tests.smt import broken_timed
 
 LINKS: dict[str, Any] = {
@@ -96,7 +97,7 @@ GOLDEN: dict[str, Golden] = {
 SMALL = [name for name, (_, _, _, counts, _) in GOLDEN.items() if counts[0] < 3_000]
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", slow_but(GOLDEN, [*SMALL, "shared tier", "shared tier, one link without a bandwidth"]))
 def test_nothing_is_wrong_in_small_scopes(name: str) -> None:
     machine, sizes, params, counts, unreached = GOLDEN[name]
     small = scope(machine, sizes, **params)
@@ -193,7 +194,11 @@ GO_ON: dict[type[Machine], list[str]] = {
 }
 
 
-@pytest.mark.parametrize("machine", GO_ON, ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "machine",
+    [LinksGoOn, *(pytest.param(m, marks=pytest.mark.slow) for m in (TiersGoOn, WorkersWaitForWorkers))],
+    ids=lambda m: m.__name__,
+)
 def test_nothing_stalls(machine: type[Machine]) -> None:
     for name in GO_ON[machine]:
         _, sizes, params, counts, _ = GOLDEN[name]
@@ -247,8 +252,8 @@ def by_default(machine: type[Machine], sizes: dict[str, int] | None = None, **gi
     ("machine", "sizes", "given", "states", "unreached"),
     [
         (Links, {}, {}, 703, set()),
-        (Links, {"Transfer": 5, "Link": 1}, {}, 1_636, {TOGETHER}),
-        (TimedTiers, {}, {}, 102_649, set()),
+        pytest.param(Links, {"Transfer": 5, "Link": 1}, {}, 1_636, {TOGETHER}, marks=pytest.mark.slow),
+        pytest.param(TimedTiers, {}, {}, 102_649, set(), marks=pytest.mark.slow),
         (
             TimedTiers,
             {"Transfer": 2},

@@ -26,6 +26,7 @@ from kvproof.spec.tiers.pin import Pinned
 from kvproof.spec.tiers.tiered import Tiered
 
 from ..explore.tiers import scope as tier_scope
+from ..marks import slow_but
 from . import gadget, meter
 
 Described = dict[str, Any]
@@ -257,17 +258,20 @@ def compare(name: str, data: st.DataObject, states: Callable[[str], st.SearchStr
 EXAMPLES = settings().max_examples * 2 // 5
 """60 in CI."""
 
+EVERY_CONSTRUCT = {"gadget", "meter", "pool"}
+"""These say between them what the others say: ``tests/explore/test_export_steps.py`` holds them to it."""
+
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, EVERY_CONSTRUCT))
 @settings(RELAXED, max_examples=EXAMPLES)
 @given(data=st.data())
 def test_same_steps_from_reachable_states(name: str, data: st.DataObject) -> None:
     compare(name, data, reachable)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, EVERY_CONSTRUCT))
 @settings(RELAXED, max_examples=EXAMPLES)
 @given(data=st.data())
 def test_same_steps_from_arbitrary_states(name: str, data: st.DataObject) -> None:

@@ -18,6 +18,7 @@ from kvproof.spec.tiers.pin import Pinned
 from kvproof.spec.tiers.tiered import Tiered
 
 from ..explore.tiers import scope as tier_scope
+from ..marks import slow_but
 from . import gadget, meter
 from .symbolic_successor import SymbolicSuccessor
 
@@ -47,7 +48,7 @@ CASES: dict[str, tuple[type[Machine], Scope, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, {"pool", "gadget", "meter"}))
 def test_the_same_successors_on_a_random_walk(name: str) -> None:
     machine, scope, rounds = CASES[name]
     model = Model.of(machine)

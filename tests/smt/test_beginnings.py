@@ -15,6 +15,8 @@ from kvproof.machine.scope import Scope
 from kvproof.machine.symbolic import Symbolic
 from kvproof.machine.universe import Finite, Unbounded
 
+from ..marks import slow_but
+
 
 def said(problems: Problems) -> dict[str, list[tuple[str, str]]]:
     """Every goal, and everything that is known where some goal stands, as texts."""
@@ -34,7 +36,7 @@ def test_names_that_are_not_given_again_are_noticed(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", ["linked-list", "file-store"])
+@pytest.mark.parametrize("name", slow_but(["linked-list", "file-store"], {"file-store"}))
 def test_the_same_is_asked_whatever_was_asked_before(name: str, seed: int) -> None:
     model, begun = Model.of(find_machine(name)), Beginnings()
     places = [*model.actions, COROLLARIES]

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -98,13 +99,21 @@ def name_of(contract: Contract) -> str:
     return contract.__name__
 
 
-@pytest.mark.parametrize("contract", CONFIRMED, ids=name_of)
+LONG = [holding.kinds_never_collide, holding.parent_and_embeddings_are_read_back, *SEARCHED]
+"""Those that take seconds."""
+
+
+def some_slow(contracts: list[Contract]) -> list[Any]:
+    return [pytest.param(c, marks=pytest.mark.slow if c in LONG else ()) for c in contracts]
+
+
+@pytest.mark.parametrize("contract", some_slow(CONFIRMED), ids=name_of)
 def test_confirmed_over_all_paths(contract):
     state, message, _ = analyse(contract, sys.maxsize)
     assert state == MessageType.CONFIRMED, message
 
 
-@pytest.mark.parametrize("contract", SEARCHED, ids=name_of)
+@pytest.mark.parametrize("contract", some_slow(SEARCHED), ids=name_of)
 def test_no_counterexample_among_the_paths_searched(contract):
     state, message, paths = analyse(contract, PATHS)
     assert state == MessageType.CANNOT_CONFIRM, message

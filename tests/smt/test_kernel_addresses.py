@@ -293,6 +293,7 @@ def test_the_lemma_holds_of_the_true_product() -> None:
     assert solver.check() == z3.unsat
 
 
+@pytest.mark.slow
 def test_every_operation_fits_and_every_access_is_within_its_tensor() -> None:
     """Of all widths of the six integer arguments: 729 runs of the text, most of which ask the same."""
     proved: dict[int, Any] = {}  # by the identity that Z3 gives a formula, kept alive here
@@ -311,7 +312,7 @@ def test_every_operation_fits_and_every_access_is_within_its_tensor() -> None:
     assert len(addresses) == 1, "the other proofs are of the addresses of one run"
 
 
-@pytest.mark.parametrize("wanted", PROPERTIES[1:], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("wanted", PROPERTIES, ids=lambda f: f.__name__)
 def test_the_launch_is_right(wanted: Callable[[Setting], list[Any]]) -> None:
     assert wanted(Setting()) == []
 
@@ -489,6 +490,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.replace(" ", "-"))
 def test_every_condition_of_a_launch_is_needed(condition: str) -> None:
     for wanted in PROPERTIES:

@@ -26,9 +26,10 @@ def open_ends(report: ProveReport) -> list[tuple[str, str, str, str]]:
 
 
 BESIDE_P = [pytest.param(machine, marks=pytest.mark.nightly) for machine in (Calls, Deferred, Lengths)]
+EXTENDED = [pytest.param(machine, marks=pytest.mark.slow) for machine in (LinkedPool, Statistics)]
 
 
-@pytest.mark.parametrize("machine", [LinkedPool, Statistics, Keys, *BESIDE_P], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("machine", [Keys, *EXTENDED, *BESIDE_P], ids=lambda m: m.__name__)
 def test_the_machine_is_proved(machine: type[Machine]) -> None:
     assert open_ends(prove(machine, proofs=of_this_run())) == []
 
@@ -171,6 +172,7 @@ def test_a_limit_that_does_not_follow_from_the_length_is_refuted(mutant: type[Ma
     assert "P14" in found.rule
 
 
+@pytest.mark.slow
 def test_untagged_keys_collide() -> None:
     """Fault B5: without tags one tenant's salt opens what was computed under an adapter of that name."""
     report = prove(UntaggedKeys, only=["hash"])

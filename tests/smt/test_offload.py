@@ -21,6 +21,7 @@ from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_break
 RULES = {f"O{n}" for n in range(1, 13)} | {"P2", "P6", "P12", "L1", "L2"}
 
 
+@pytest.mark.slow
 def test_machine_o_is_proved() -> None:
     report = prove(Offload, proofs=of_this_run())
     assert open_ends(report) == []

@@ -78,6 +78,7 @@ def test_the_proposal_counts_a_chunk_that_is_not_full() -> None:
     assert min(covered(shown, counted)) <= tokens
 
 
+@pytest.mark.slow
 def test_the_proposal_plans_a_prefix_that_is_no_boundary() -> None:
     shown = smallest(ProposedPlanner, "plan", "a_prefix_is_usable")
     chunks, planned = shown.args["k"], shown.args["p"]

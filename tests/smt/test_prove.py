@@ -362,6 +362,7 @@ def test_an_invariant_is_untouched_where_nothing_that_it_looks_at_is_written(pla
     assert untouched == {p.name for p in model.inductive} - looked_at
 
 
+@pytest.mark.slow
 def test_what_is_untouched_holds_where_it_is_asked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """In loops too, where invariants are known of the state in which a round starts."""
     usual = prove(Pool, proofs=of_this_run())

@@ -27,6 +27,8 @@ from .random_machines.walking import walk
 FEW, MANY = 50, 100
 """So many machines for one test."""
 
+AT_NIGHT = [pytest.param(n, marks=pytest.mark.nightly) for n in range(200, 300, FEW)]
+
 PROVED = 0.7
 """The share of machines of which something has to be proved: a prover that proves nothing makes no mistakes."""
 
@@ -42,7 +44,9 @@ def _no_false_theorem(first: int, count: int) -> None:
     assert tally.refuted >= count // 3, "the walk has to refute something, or nothing can be seen"
 
 
-@pytest.mark.parametrize("first", [0, FEW, *(pytest.param(n, marks=pytest.mark.slow) for n in range(100, 300, FEW))])
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(FEW, 200, FEW)), *AT_NIGHT]
+)
 def test_nothing_false_is_proved(first: int) -> None:
     _no_false_theorem(first, FEW)
 

@@ -25,6 +25,7 @@ OWN = (
 """What machine O does not say word by word."""
 
 
+@pytest.mark.slow
 def test_what_is_sent_and_heard_is_proved() -> None:
     assert open_ends(prove(Reports, only=OWN, proofs=of_this_run())) == []
 

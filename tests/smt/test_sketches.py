@@ -95,6 +95,7 @@ def test_a_file_that_holds_no_sketches_is_told_in_a_sentence(
     assert "Doubtful.json" in said
 
 
+@pytest.mark.slow
 def test_sketches_are_written_beside_the_machine_and_make_proofs_short(tmp_path: Path) -> None:
     """A copy of a machine with loops and counts: what took several tries is proved at the first."""
     source = "from kvproof.spec.pool.linked_list import LinkedPool\n\n\nclass Copy(LinkedPool):\n    pass\n"

@@ -71,9 +71,9 @@ def decided(machine: type[Machine], action: str, prop: str, proofs: Proofs | Non
     ("machine", "rules"),
     [
         (Mirror, {"M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8"}),
-        (Pinned, {"D1", "D2", "D3", "D4", "D5", "D6", "D7"}),
-        (PinningOff, {"D6"}),
-        (Tiered, {"M1", "M2", "M5", "D2", "D3", "D5"}),
+        pytest.param(Pinned, {"D1", "D2", "D3", "D4", "D5", "D6", "D7"}, marks=pytest.mark.slow),
+        pytest.param(PinningOff, {"D6"}, marks=pytest.mark.slow),
+        pytest.param(Tiered, {"M1", "M2", "M5", "D2", "D3", "D5"}, marks=pytest.mark.slow),
     ],
     ids=lambda x: x.__name__ if isinstance(x, type) else "",
 )
@@ -148,6 +148,7 @@ def proofs_of_pool(tmp_path_factory: pytest.TempPathFactory) -> Proofs:
     return proofs
 
 
+@pytest.mark.slow
 def test_what_an_extension_leaves_alone_is_not_asked_again(proofs_of_pool: Proofs) -> None:
     """An obligation that stands beside the same facts in another machine follows as it did there."""
     kept = {"free_exactly_when_unreferenced", "ref_cnt_counts_holders", "the_map_and_the_blocks_agree"}

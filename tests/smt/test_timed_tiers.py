@@ -25,7 +25,11 @@ from .test_tiers import nothing_is_sampled, open_ends, recalled, step_that_break
     ("machine", "rules"),
     [
         (Links, {"G1", "G2", "G3"}),
-        (TimedTiers, {"G1", "G2", "G3", "G4", "G5", "G6", "G7", "P1", "P3", "P12", "O3"}),
+        pytest.param(
+            TimedTiers,
+            {"G1", "G2", "G3", "G4", "G5", "G6", "G7", "P1", "P3", "P12", "O3"},
+            marks=pytest.mark.slow,
+        ),
         (SharedTier, {"G1", "G2", "G3", "G8", "O3"}),
         (Stalls, {"G1", "G2", "G3", "P1", "L1"}),
     ],
@@ -39,6 +43,7 @@ def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
     assert {r for said in written for r in re.findall(r"[A-Z]\d+", said)} == rules
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures(nothing_is_sampled.__name__)
 def test_what_links_do_alone_is_not_asked_again(tmp_path: Path) -> None:
     proofs = Proofs(tmp_path / "proofs.sqlite")

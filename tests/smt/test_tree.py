@@ -16,6 +16,7 @@ from .kept import sought
 from .test_tiers import open_ends, step_that_breaks
 
 
+@pytest.mark.slow
 def test_the_tree_is_proved() -> None:
     assert open_ends(prove(PrefixTree, proofs=of_this_run())) == []
     model = Model.of(PrefixTree)

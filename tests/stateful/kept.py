@@ -8,7 +8,7 @@ is needed where a machine's actions have changed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,10 @@ def shows_again(
     return again.problem.divergence
 
 
-def sought(names: Iterable[str], quick: Container[str]) -> list[Any]:
-    """Mutants to be found from nothing: the quick ones always, the others by ``make nightly``."""
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.nightly) for name in names]
+def sought(names: Iterable[str], quick: Sequence[str]) -> list[Any]:
+    """Mutants to be found from nothing: the first of the quick ones always, the others in CI, the rest at night."""
+    marks = {True: pytest.mark.slow, False: pytest.mark.nightly}
+    return [name if name == quick[0] else pytest.param(name, marks=marks[name in quick]) for name in names]
 
 
 def trace_of_walk(specs: Specs, make_mutant: Callable[[Any], Target], instance: Any, max_states: int) -> Trace | None:

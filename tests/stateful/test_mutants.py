@@ -88,7 +88,13 @@ def test_the_trace_shows_it_again(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "run"), [("FreesInTableOrder", ran_alone), ("WritesWhatIsCovered", ran), ("ReportsEveryCopy", ran)]
+    ("name", "run"),
+    [
+        pytest.param("FreesInTableOrder", ran_alone, marks=pytest.mark.slow),
+        ("FreesInTableOrder", ran),
+        pytest.param("WritesWhatIsCovered", ran, marks=pytest.mark.slow),
+        pytest.param("ReportsEveryCopy", ran, marks=pytest.mark.slow),
+    ],
 )
 def test_the_script_fails_again(name: str, run: Callable[[str, Path], Ran], tmp_path: Path) -> None:
     found = finding(name)

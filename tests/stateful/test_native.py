@@ -40,6 +40,7 @@ def test_a_pool_in_another_language_is_judged_alike() -> None:
     assert fuzzed.report.activity.hits
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_crash_is_a_finding_with_its_operations() -> None:
     kind = native("-DNO_ROOM_CHECK")
@@ -52,6 +53,7 @@ def test_a_crash_is_a_finding_with_its_operations() -> None:
         assert_played(kind, finding.case.setup, finding.case.ops)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_planted_fault_is_found() -> None:
     assert "P6" in fuzz_manager(native("-DSTALE_KEY"), seconds=60, findings=1).broken

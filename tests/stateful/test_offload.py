@@ -30,6 +30,7 @@ WALKS: dict[str, tuple[dict[str, Any], int, int]] = {
 }
 
 
+@pytest.mark.slow
 def test_the_implementation_does_what_the_machine_does() -> None:
     assert level_for(Offload).target is OffloadTarget
     report = fuzz(Offload, OffloadTarget, instances(machine=Offload), seed=1, examples=600)
@@ -47,6 +48,7 @@ def test_instances_are_instances_of_the_machine(seed: int) -> None:
     assert Instance.load(instance.describe()).scope == instance.scope
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WALKS)
 def test_every_transition_agrees(name: str) -> None:
     sizes, states, transitions = WALKS[name]
@@ -57,13 +59,12 @@ def test_every_transition_agrees(name: str) -> None:
     assert (report.states, report.transitions) == (states, transitions)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes",
     [
-        {**SMALL, "workers": 2, "slots": 2},
-        {**SMALL, "requests": 2, "hosts": 2},
-        {**SMALL, "hashes": 2, "split": True, "hosts": 2},
+        pytest.param({**SMALL, "workers": 2, "slots": 2}, marks=pytest.mark.slow),
+        pytest.param({**SMALL, "requests": 2, "hosts": 2}, marks=pytest.mark.slow),
+        pytest.param({**SMALL, "hashes": 2, "split": True, "hosts": 2}, marks=pytest.mark.slow),
         {**SMALL, "hashes": 2, "split": True, "lazy": True},
         pytest.param(
             {**SMALL, "blocks": 3, "hashes": 2, "positions": 3, "limit": 2, "null": True}, marks=pytest.mark.nightly

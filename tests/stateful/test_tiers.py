@@ -28,6 +28,7 @@ TIERS = ("mirror", "pin", "tiered")
 UNTOLD = {"schedule", "process"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", TIERS)
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     machine, target = find_machine(level), TARGETS[level]
@@ -79,9 +80,11 @@ WALKS: dict[str, tuple[Scope, int, int]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [n if n != "mirror, two requests" else pytest.param(n, marks=pytest.mark.nightly) for n in WALKS]
-)
+AT_NIGHT = "mirror, two requests"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n if n != AT_NIGHT else pytest.param(n, marks=pytest.mark.nightly) for n in WALKS])
 def test_every_transition_agrees(name: str) -> None:
     walked, states, transitions = WALKS[name]
     target = level_for(walked.model.machine).target
@@ -91,9 +94,8 @@ def test_every_transition_agrees(name: str) -> None:
     assert (report.states, report.transitions) == (states, transitions)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("level", TIERS)
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("split", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_transition_agrees_further_out(level: str, split: bool) -> None:
     """Three blocks and lookups of two: gaps, and reloads that end for lack of room."""
     most = 6 * settings().max_examples

@@ -32,6 +32,7 @@ from kvproof.spec.timed.links import Links
 from kvproof.spec.timed.shared_tier import SharedTier
 from kvproof.spec.timed.timed_tiers import TimedTiers
 
+from ..marks import slow_but
 from . import timed_mutants
 from .scripts import ran, ran_alone
 from .timed_mutants import do, links, no, shared, tiers
@@ -45,6 +46,7 @@ TIMED = ("links", "timed", "shared")
 UNREACHABLE = {"shared": {"a_later_copy_ends_first", "two_end_at_one_time"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", TIMED)
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     chosen = LEVELS[level]
@@ -67,7 +69,7 @@ WALKS: dict[str, tuple[str, TimedInstance]] = {
 }
 
 
-@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize("name", slow_but(WALKS, {"links", "tiers, without a host"}))
 def test_every_transition_agrees(name: str) -> None:
     level, instance = WALKS[name]
     target = LEVELS[level].target
@@ -195,7 +197,7 @@ def finding(name: str) -> Difference:
     return report.findings[0]
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", slow_but(QUICK, {"FreesWhatIsStillCopied"}))
 def test_the_fuzzer_notices(name: str) -> None:
     found, kind = finding(name), MUTANTS[name].kind
     level = LEVELS[kind.level]
