@@ -32,6 +32,7 @@ from kvproof.untrusted.reading import UnreadableError, check_json, decode_json, 
 from kvproof.untrusted.text import file_stem, json_text, one_line, visible
 from kvproof.workload.requests import read_workload
 
+from ..marks import slow_but
 from .hostile import an_instance, guarded, trace_text
 from .test_workload import make_lines
 
@@ -305,7 +306,7 @@ def another(draw: st.DrawFn, data: bytes) -> bytes:
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @pytest.mark.parametrize("target", [(), ("--target", "refimpl")], ids=["alone", "refimpl"])
-@pytest.mark.parametrize("level", WHOLE)
+@pytest.mark.parametrize("level", slow_but(WHOLE, {"pool", "timed", "file-store"}))
 def test_a_changed_trace_replays_or_is_refused(
     level: str, target: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

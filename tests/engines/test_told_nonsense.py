@@ -163,15 +163,11 @@ def answers(draw: st.DrawFn) -> Answer:
     return Answer(0, world, steps)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(answers())
 def test_the_judge_never_fails(answer: Answer) -> None:
+    """Nor that of drivers."""
     list(faults(answer))
-
-
-@settings(max_examples=300)
-@given(answers())
-def test_the_judge_of_drivers_never_fails(answer: Answer) -> None:
     list(faults(answer, lambda world: [RequestsOracle(world), WordsOracle(world)]))
 
 

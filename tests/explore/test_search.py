@@ -64,6 +64,7 @@ def test_a_large_set_grows_and_forgets_nothing(words: int) -> None:
     assert seen.peak_bytes > count * 8 * words
 
 
+@pytest.mark.slow
 def test_states_of_several_words() -> None:
     """They take more than 63 bits; the counts are those of the concrete interpreter."""
     wide = pools.scope(blocks=3, null=0, caching=False, **pools.PARTIAL)

@@ -38,6 +38,7 @@ TARGETS: dict[str, tuple[type[Machine], type[Target]]] = {
 INSTANCE = {"resolve", "store", "write_back", "write_back_names", "damage", "crash"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", TARGETS)
 def test_the_implementation_does_what_the_machine_does(level: str) -> None:
     machine, target = TARGETS[level]

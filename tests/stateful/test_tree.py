@@ -26,6 +26,7 @@ def scope(**sizes: int) -> Scope:
     return find_scope(PrefixTree, sizes, split=False, null=None, caching=True, seed=0)
 
 
+@pytest.mark.slow
 def test_the_implementation_does_what_the_machine_does() -> None:
     assert level_for(PrefixTree).target is TreeTarget
     report = fuzz(PrefixTree, TreeTarget, tree_instances(PrefixTree), seed=1, examples=200)
