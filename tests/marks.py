@@ -10,11 +10,13 @@ import pytest
 __all__ = ["slow_but"]
 
 
-def slow_but(names: Iterable[str], often: Collection[str]) -> list[Any]:
-    """Names as parameters: these are tried by every run, the others have the mark of what is slow.
+def slow_but(names: Iterable[str], often: Collection[str], at_night: Collection[str] = ()) -> list[Any]:
+    """Names as parameters: some are tried by every run, some at night, the others have the mark of what is slow.
 
-    A fault of the kind that the others notice is noticed by one of these, in most cases; CI tries all of them.
+    A fault of the kind that the others notice is noticed by one of those that are tried often, in most cases.
     """
     every = [*names]
-    assert set(often) <= set(every), f"{set(often) - set(every)} are no names of these"
-    return [name if name in often else pytest.param(name, marks=pytest.mark.slow) for name in every]
+    strangers = {*often, *at_night} - set(every)
+    assert not strangers, f"{strangers} are no names of these"
+    others = {name: pytest.mark.nightly if name in at_night else pytest.mark.slow for name in every}
+    return [name if name in often else pytest.param(name, marks=others[name]) for name in every]

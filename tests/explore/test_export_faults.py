@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from kvproof.checkers.explore import explore
+from kvproof.checkers.explore import ExploreReport, explore
 from kvproof.checkers.export import Refused, Setting, promela, promela_file, tla
 from kvproof.checkers.export.bounded import equal
 from kvproof.checkers.export.promela_terms import Terms
@@ -40,6 +41,7 @@ from kvproof.machine.scope import Scope, ScopeError
 from kvproof.spec.pool import Pool
 
 from ..machine import gadget
+from ..marks import slow_but
 from . import parts, pools
 from .alloc import AllocBug
 from .alloc import scope as alloc_scope
@@ -89,14 +91,15 @@ LONG = {
 }
 
 
-def but_slow(quick: set[str]) -> list[object]:
-    """The names of all mutants, these without the mark of what is slow."""
-    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in (*MUTANTS, *LONG)]
+@functools.cache
+def explored(name: str) -> ExploreReport:
+    """What the explorer finds."""
+    return explore(*(MUTANTS | LONG)[name])
 
 
 def check(name: str, run: Run) -> None:
     """The checker found what the explorer finds, after as many steps."""
-    report = explore(*(MUTANTS | LONG)[name])
+    report = explored(name)
     assert report.violations
     assert run.broken is not None
     assert len(run.steps) == min(len(f.trace) for f in report.violations)
@@ -107,20 +110,20 @@ def check(name: str, run: Run) -> None:
 
 
 @needs_spin
-@pytest.mark.parametrize("name", but_slow(SOONEST))
+@pytest.mark.parametrize("name", slow_but([*MUTANTS, *LONG], SOONEST))
 def test_spin_finds_the_fault_as_near(name: str, tmp_path: Path) -> None:
     run = run_spin(promela(Setting(*(MUTANTS | LONG)[name])), tmp_path, shortest=True)
     check(name, run)
     path = [s.split("(")[0] for s in run.steps]
-    assert path[-1:] in [[s.action for s in f.trace][-1:] for f in explore(*(MUTANTS | LONG)[name]).violations]
+    assert path[-1:] in [[s.action for s in f.trace][-1:] for f in explored(name).violations]
 
 
 @needs_tlc
-@pytest.mark.parametrize("name", but_slow({"the head of an empty queue"}))
+@pytest.mark.parametrize("name", slow_but([*MUTANTS, *LONG], {"the head of an empty queue"}, LONG))
 def test_tlc_finds_the_fault_as_near(name: str, tmp_path: Path) -> None:
     run = run_tlc(tla(Setting(*(MUTANTS | LONG)[name])), tmp_path)
     check(name, run)
-    assert run.steps[-1:] in [[s.action for s in f.trace][-1:] for f in explore(*(MUTANTS | LONG)[name]).violations]
+    assert run.steps[-1:] in [[s.action for s in f.trace][-1:] for f in explored(name).violations]
 
 
 # ------------------------------------------------------------------------------------- names

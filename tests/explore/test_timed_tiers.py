@@ -97,7 +97,10 @@ GOLDEN: dict[str, Golden] = {
 SMALL = [name for name, (_, _, _, counts, _) in GOLDEN.items() if counts[0] < 3_000]
 
 
-@pytest.mark.parametrize("name", slow_but(GOLDEN, [*SMALL, "shared tier", "shared tier, one link without a bandwidth"]))
+OFTEN = [*SMALL, "shared tier", "shared tier, one link without a bandwidth"]
+
+
+@pytest.mark.parametrize("name", slow_but(GOLDEN, OFTEN, {"tiers, three blocks"}))
 def test_nothing_is_wrong_in_small_scopes(name: str) -> None:
     machine, sizes, params, counts, unreached = GOLDEN[name]
     small = scope(machine, sizes, **params)

@@ -88,7 +88,7 @@ def test_the_proposal_plans_a_prefix_that_is_no_boundary() -> None:
     assert planned > prefix(shown, chunks)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_proposal_is_not_proved() -> None:
     report = prove(ProposedPlanner, timeout=2)
     refuted = {o.goal.split(" (")[0]: o for o in report.obligations if o.verdict == "refuted"}

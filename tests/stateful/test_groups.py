@@ -351,4 +351,5 @@ LONG = ("ComputedStays", "OnePass")
     "kind", [pytest.param(k, marks=pytest.mark.slow if k.__name__ in LONG else ()) for k in CACHES]
 )
 def test_each_fault_of_a_cache_is_noticed(kind):
-    assert any(is_caught(kind, instance, examples) for examples in (40, 400, 1600) for instance in INSTANCES)
+    few = () if kind.__name__ in LONG else (40,)
+    assert any(is_caught(kind, instance, examples) for examples in (*few, 400, 1600) for instance in INSTANCES)

@@ -49,7 +49,7 @@ def test_instances_are_instances_of_the_machine(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize("name", [pytest.param("eager", marks=pytest.mark.nightly), "lazy"])
 def test_every_transition_agrees(name: str) -> None:
     sizes, states, transitions = WALKS[name]
     walked = scope("offload", **sizes)
