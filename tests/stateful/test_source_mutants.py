@@ -26,8 +26,12 @@ class Shelf:
                 break
         while not all(boxes):
             boxes.append(least + 1)
-        self.open = True
-        return boxes.popleft() if boxes else least
+        try:
+            self.open = True
+        except OSError:
+            self.size = 4
+        assert all(a < b for a, b in zip(boxes, boxes, strict=True))
+        return list(zip(boxes, boxes, strict=True))[0] if self.size > 2 else boxes.popleft() if boxes else least
 
     def __repr__(self) -> str:
         return "Shelf"
@@ -37,14 +41,16 @@ class Shelf:
 def test_every_kind_of_mistake_is_made_where_something_happens() -> None:
     found = list(source_mutants(TEXT, "shelf.py"))
     assert {m.operator for m in found} == set(SOURCE_OPERATORS)
-    assert {m.line for m in found} == {12, 13, 14, 15, 16, 17}
+    assert {m.line for m in found} == {12, 13, 14, 15, 17, 19, 21}
     for mutant in found:
         compile(mutant.tree, "shelf.py", "exec")
     told = {f"{m.line}: {m.what}" for m in found}
     assert "12: `box <= least` in place of `box < least`" in told
     assert "13: `continue` in place of `break`" in told
     assert "15: `boxes.appendleft` in place of `boxes.append`" in told
-    assert "16: forgets `self.open = True`" in told
+    assert "17: forgets `self.open = True`" in told
+    assert "19: `5` in place of `4`" in told
+    assert not any("strict=False" in one for one in told)  # that is an assertion
     assert len(told) == len(found)
 
 

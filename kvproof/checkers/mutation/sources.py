@@ -1,7 +1,7 @@
 """Mutants of a Python text: one mistake in one statement, made in its syntax tree.
 
 The text is any module's. What does nothing when it runs is left alone: declarations, annotations, docstrings, messages,
-and what an object says of itself.
+what an object says of itself, and assertions, that two sequences are of one length (``zip(…, strict=True)``) among them.
 """
 
 from __future__ import annotations
@@ -80,6 +80,9 @@ def _statements(tree: ast.Module) -> Iterator[tuple[Path, ast.stmt]]:
                 if runs and not _is_silent(s):
                     yield here, s
                 yield from inside(s, here, runs=runs)
+        for block in ("handlers", "cases"):
+            for number, part in enumerate(getattr(node, block, ())):
+                yield from inside(part, (*path, (block, number)), runs=runs)
 
     yield from inside(tree, (), runs=False)
 
@@ -152,7 +155,7 @@ def _walk(node: ast.AST, place: Place) -> Iterator[tuple[Place, ast.expr]]:
             continue
         for number, part in enumerate(value) if isinstance(value, list) else [(None, value)]:
             here = (*place, (name, number))
-            if isinstance(part, ast.JoinedStr):
+            if isinstance(part, ast.JoinedStr) or (isinstance(part, ast.keyword) and part.arg == "strict"):
                 continue
             if isinstance(part, ast.expr):
                 yield here, part
