@@ -89,3 +89,5 @@ def test_shapes_that_do_not_fit_are_refused():
         paged_attention(queries, cache, 1, [1], 4)
     with pytest.raises(ValueError, match="do not fit"):
         dense_attention(torch.zeros(2, 2, 4), torch.zeros(1, 2, 4), torch.zeros(1, 2, 4))
+    with pytest.raises(ValueError, match="do not fit"):  # One head would be taken for all of them.
+        dense_attention(torch.zeros(1, 2, 4), torch.zeros(1, 1, 4), torch.zeros(1, 1, 4))

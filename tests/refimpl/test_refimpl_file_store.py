@@ -116,6 +116,32 @@ class TestStoring:
         assert open_files(tmp_path) == (name == "close")  # What the system would not close stays open.
         assert store.put(KEY, CONTENT)
 
+    def test_no_file_is_closed_twice(self, tmp_path):
+        closed = []
+
+        class Noting(PosixFiles):
+            def close(self, file):
+                closed.append(file)
+                super().close(file)
+
+            def rename(self, old, new):
+                raise OSError(28, "no space left")
+
+        assert not make(tmp_path, ops=Noting()).put(KEY, CONTENT)
+        assert len(closed) == 1  # By then the number may be that of another thread's file.
+
+    def test_what_is_synced_is_the_file_and_then_its_directory(self, tmp_path, monkeypatch):
+        synced, sync = [], os.fsync
+
+        def noting(file):
+            synced.append(os.path.realpath(f"/proc/self/fd/{file}"))
+            sync(file)
+
+        monkeypatch.setattr(os, "fsync", noting)
+        assert make(tmp_path).put(KEY, CONTENT)
+        assert [Path(name).suffix for name in synced] == [".tmp", ""]
+        assert synced[1] == str(tmp_path)
+
     def test_a_new_directory_is_there_for_good_before_it_is_used(self, tmp_path):
         synced = []
 

@@ -135,6 +135,7 @@ def test_l1_what_would_not_fit_the_empty_pool_is_turned_away():
     before = cache.snapshot()
     assert not cache.admit("b", 9)
     assert cache.snapshot() == before
+    assert cache.admit("b", 0)  # Tables that stay empty fit.
 
 
 def test_d7_what_is_outside_goes_back_and_what_comes_next_stays():

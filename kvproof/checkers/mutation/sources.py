@@ -1,7 +1,7 @@
 """Mutants of a Python text: one mistake in one statement, made in its syntax tree.
 
 The text is any module's. What does nothing when it runs is left alone: declarations, annotations, docstrings, messages,
-what an object says of itself, and assertions, that two sequences are of one length (``zip(…, strict=True)``) among them.
+what an object says of itself, and assertions: also that two sequences are of one length (``zip(…, strict=True)``).
 """
 
 from __future__ import annotations
