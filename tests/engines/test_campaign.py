@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from kvproof.checkers.trace import read_trace
 from kvproof.cli import main as cli
 from kvproof.cli.campaign import running, standalone
 from kvproof.cli.campaign.causes import causes_of
+from kvproof.cli.campaign.hunters import HunterProcess, Processes
 from kvproof.cli.campaign.running import Campaign
 from kvproof.cli.campaign.store import Asked, Sighting, Slice, Store
 from kvproof.cli.campaign.summary import summary, write
@@ -179,7 +180,7 @@ def test_the_next_slice_goes_to_what_brought_most_before(tmp_path: Path) -> None
         for target, brought in ((WRONG, 400.0), (RIGHT, 2.0)):
             store.finish(f"{number}-{brought}", Slice(target, ("requests",), 60.0, 60.0, brought, []))
     plans = [Plan(open_target(target), target, ("requests",), 0, 9999.0) for target in (RIGHT, WRONG)]
-    campaign = Campaign(store, plans, 9999.0, 1)
+    campaign = Campaign(store, plans, 9999.0, Processes(1))
     assert campaign.elapsed >= 720
     arms = dict.fromkeys(campaign._plans, 0)
     for _ in range(50):
@@ -193,12 +194,12 @@ def test_an_engine_stays_ready_for_the_next_slice_and_its_start_costs_no_time(tm
     store = begun(tmp_path, RIGHT)
     hunters: set[int | None] = set()
     plan = Plan(open_target(RIGHT), RIGHT, ("requests",), 0, 600.0)
-    with Campaign(store, [plan], 600.0, 1) as campaign:
+    with Campaign(store, [plan], 600.0, Processes(1)) as campaign:
         campaign.go_on()
         assert campaign.elapsed == 0, "nothing is hunted yet"
         while len(store.slices()) < 2:
             campaign.go_on()
-            hunters |= {each.hunter.process.pid for each in campaign.running}
+            hunters |= {cast(HunterProcess, each.hunter).process.pid for each in campaign.running}
         assert campaign.elapsed >= sum(done.seconds for done in store.slices().values()) / 2
     assert len(hunters) == 1
 
@@ -208,10 +209,10 @@ def test_an_engine_stays_ready_for_the_next_slice_and_its_start_costs_no_time(tm
 def test_a_process_that_is_killed_loses_no_finding_and_is_noticed(tmp_path: Path) -> None:
     store = begun(tmp_path, WRONG)
     plan = Plan(open_target(WRONG), WRONG, ("requests",), 0, 600.0)
-    with Campaign(store, [plan], 600.0, 1) as campaign:
+    with Campaign(store, [plan], 600.0, Processes(1)) as campaign:
         while not (store.sightings() and campaign.running):  # Between two slices nobody hunts.
             campaign.go_on()
-        campaign.running[0].hunter.process.kill()
+        cast(HunterProcess, campaign.running[0].hunter).process.kill()
         until = time.monotonic() + 120
         while not store.slices() and time.monotonic() < until:
             campaign.go_on()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ..gaps import Gap
 from ..hunting import Plan, levels_of, open_target
 from ..output import Output
 from .causes import causes_of, partings_of
+from .hunters import Hunters, Processes
 from .live import View, duration
 from .running import Campaign, Running
 from .store import Asked, Store
@@ -27,6 +29,8 @@ class Wanted:
     seconds: float
     jobs: int
     known: tuple[Known, ...]
+    ray: str | None = None
+    """The address of a Ray cluster, whose machines hunt in place of this one."""
 
 
 def hunted(output: Output, wanted: Wanted) -> tuple[Store, int, list[Gap]]:
@@ -36,20 +40,30 @@ def hunted(output: Output, wanted: Wanted) -> tuple[Store, int, list[Gap]]:
         UsageError: a target or the folder cannot be used. Then nothing was written.
     """
     plans = _plans(wanted)
-    store = Store.begun(wanted.folder, wanted.asked)
-    jobs = wanted.jobs or os.cpu_count() or 1
-    with store.alone(), Campaign(store, plans, wanted.seconds, jobs) as campaign:
-        with View(output, campaign, wanted.seconds) as view:
-            if campaign.elapsed > 1:
-                view.line(f"{wanted.folder} goes on after {duration(campaign.elapsed)}")
-            try:
-                _watch(campaign, view, store, wanted.known)
-            except KeyboardInterrupt:
-                view.line(
-                    f"the same command goes on; kvproof hunt --report {wanted.folder} tells what was found so far"
-                )
-                raise
-        return store, campaign.lost, [*campaign.gaps.values()]
+    with _hunters(wanted) as hunters:
+        store = Store.begun(wanted.folder, wanted.asked)
+        with store.alone(), Campaign(store, plans, wanted.seconds, hunters) as campaign:
+            with View(output, campaign, wanted.seconds) as view:
+                _seen_to(campaign, view, store, wanted)
+            return store, campaign.lost, [*campaign.gaps.values()]
+
+
+def _seen_to(campaign: Campaign, view: View, store: Store, wanted: Wanted) -> None:
+    if campaign.elapsed > 1:
+        view.line(f"{wanted.folder} goes on after {duration(campaign.elapsed)}")
+    try:
+        _watch(campaign, view, store, wanted.known)
+    except KeyboardInterrupt:
+        view.line(f"the same command goes on; kvproof hunt --report {wanted.folder} tells what was found so far")
+        raise
+
+
+def _hunters(wanted: Wanted) -> AbstractContextManager[Hunters]:
+    if wanted.ray is None:
+        return nullcontext(Processes(wanted.jobs or os.cpu_count() or 1))
+    from .cluster import cluster
+
+    return cluster(wanted.ray, wanted.jobs)
 
 
 def _plans(wanted: Wanted) -> list[Plan]:
@@ -92,6 +106,5 @@ def _said_of(ended: Running, store: Store) -> str | None:
     if ended.failed:
         return f"not hunted: {ended.order.plan.target}: {ended.failed}"
     return (
-        f"a process was lost (status {ended.hunter.process.exitcode}) that hunted {ended.order.plan.target}; "
-        "what it had found is kept"
+        f"a process was lost ({ended.hunter.how_lost}) that hunted {ended.order.plan.target}; what it had found is kept"
     )

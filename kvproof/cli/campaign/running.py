@@ -1,21 +1,18 @@
-"""Slices side by side: which target has the next one, in which process, and what becomes of those that are lost."""
+"""Slices side by side: which target has the next one, by whom, and what becomes of those that are lost."""
 
-import multiprocessing
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 
 from ...engines.driver.command import Driver
 from ...engines.schedule import Schedule
 from ..gaps import Gap
 from ..hunting import Plan, is_beside
-from .slices import Order, Told, work
+from .hunters import Arm, Hunter, Hunters
+from .slices import Order, Told
 from .store import Slice, Store
 
-__all__ = ["Campaign", "Hunter", "Running", "arms_of"]
+__all__ = ["Campaign", "Running", "arms_of"]
 
 _SHORTEST, _LONGEST = 20.0, 120.0
 """Seconds of a slice: the start of an engine takes some, and what one slice learned others shall use soon."""
@@ -27,38 +24,7 @@ _LEAST = 5.0
 """Seconds that are too few for a slice."""
 
 _LOST = 3
-"""An arm whose processes are lost so often in a row is given up."""
-
-
-Arm = tuple[str, tuple[str, ...]]
-"""A target, and levels of it that are hunted together."""
-
-
-@dataclass(frozen=True)
-class Hunter:
-    """A process that does the slices of one arm."""
-
-    arm: Arm
-    process: BaseProcess
-    line: Connection
-
-    @staticmethod
-    def of(arm: Arm) -> "Hunter":
-        """A new one; its engine starts with its first slice."""
-        context = multiprocessing.get_context("spawn")
-        line, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs,), name=f"kvproof {' '.join((arm[0], *arm[1]))}")
-        process.start()
-        theirs.close()
-        return Hunter(arm, process, line)
-
-    def end(self) -> None:
-        """End it, and with it the engine that it started."""
-        self.line.close()
-        self.process.terminate()
-        self.process.join(_LEAST)
-        if self.process.is_alive():
-            self.process.kill()
+"""An arm whose hunters are lost so often in a row is given up."""
 
 
 @dataclass
@@ -85,11 +51,12 @@ def arms_of(plan: Plan) -> list[Plan]:
 
 
 class Campaign:
-    """The processes of a campaign. A context manager that ends them."""
+    """The hunters of a campaign. A context manager that ends them."""
 
-    def __init__(self, store: Store, plans: Sequence[Plan], seconds: float, jobs: int) -> None:
+    def __init__(self, store: Store, plans: Sequence[Plan], seconds: float, hunters: Hunters) -> None:
         """Prepare slices of these plans, each of one target, for so long."""
-        self._store, self._seconds, self.jobs = store, seconds, jobs
+        self._store, self._seconds, self._hunters = store, seconds, hunters
+        jobs = hunters.jobs
         # What is hunted comes first at every target, what goes beside a machine behind it.
         arms = [(number, plan) for each in plans for number, plan in enumerate(arms_of(each))]
         self._plans = {(plan.target, plan.levels): plan for _, plan in sorted(arms, key=lambda arm: arm[0])}
@@ -104,9 +71,9 @@ class Campaign:
         self._lost_in_a_row: dict[Arm, int] = {}
         self.running: list[Running] = []
         self._idle: list[Hunter] = []
-        """Processes between two slices, the one that waits longest first."""
+        """Those between two slices, the one that waits longest first."""
         self.lost = 0
-        """Processes that ended without a word."""
+        """How many ended without a word."""
         self.gaps: dict[Arm, Gap] = {}
         """What could not be hunted."""
 
@@ -120,18 +87,22 @@ class Campaign:
     @property
     def over(self) -> bool:
         """Whether no slice is under way and none will be."""
-        return not self.running and (self._seconds - self.elapsed < _LEAST or not self._able())
+        return not self.running and (self._left < _LEAST or not self._able())
+
+    @property
+    def _left(self) -> float:
+        """The seconds in which nobody has hunted yet."""
+        return self._seconds - self.elapsed
 
     def go_on(self) -> list[Running]:
         """Begin what slices can be, listen for a moment, and return those that ended."""
-        while len(self.running) < self.jobs and self._seconds - self.elapsed >= _LEAST and (able := self._able()):
+        while len(self.running) < self._hunters.jobs and self._left >= _LEAST and (able := self._able()):
             self._begin(self._schedule.next(able))
-        heard = wait([each.hunter.line for each in self.running], timeout=0.5)
+        self._hunters.wait([each.hunter for each in self.running])
         self._look()
         for each in self.running:
-            if each.hunter.line in heard:
-                self._listen(each)
-        ended = [each for each in self.running if each.over or not each.hunter.process.is_alive()]
+            self._listen(each)
+        ended = [each for each in self.running if each.over or not each.hunter.is_alive]
         for each in ended:
             self._end(each)
         return ended
@@ -150,45 +121,36 @@ class Campaign:
 
     def _begin(self, arm: Arm) -> None:
         plan, number = self._plans[arm], len(self._store.slices()) + len(self.running) + self._undone
-        left = self._seconds - self.elapsed
         # What would be left over is too short for another one.
-        seconds = left if left < self._length + _SHORTEST / 2 else self._length
+        seconds = self._left if self._left < self._length + _SHORTEST / 2 else self._length
         plan = replace(plan, seed=(plan.seed << 16) + number, seconds=seconds)
         order = Order(self._store.root, self._store.new_name(), plan, self.elapsed)
         hunter = self._hunter(arm)
-        with suppress(BrokenPipeError):  # It was lost while it waited: that is seen where a slice ends.
-            hunter.line.send(order)
+        hunter.send(order)
         self.running.append(Running(order, hunter, time.monotonic()))
 
     def _hunter(self, arm: Arm) -> Hunter:
-        """A process for an arm: one that has its engine ready, if there is one."""
+        """Somebody for an arm: who has its engine ready, if there is one."""
         hunter = next((hunter for hunter in reversed(self._idle) if hunter.arm == arm), None)
-        if hunter is None:
-            return Hunter.of(arm)
-        self._idle.remove(hunter)
-        return hunter
-
-    def _keep(self, hunter: Hunter) -> None:
-        """Keep a process for another slice; of those that wait there are no more than may hunt, for they take
-        memory."""
-        self._idle.append(hunter)
-        if len(self._idle) > self.jobs:
+        if hunter is not None:
+            self._idle.remove(hunter)
+            return hunter
+        if self._idle and len(self._idle) + len(self.running) >= self._hunters.most:
             self._idle.pop(0).end()
+        return self._hunters.new(arm, self._store)
 
     @staticmethod
     def _listen(each: Running) -> None:
-        with suppress(EOFError, ConnectionResetError):
-            while each.hunter.line.poll():
-                told = each.hunter.line.recv()
-                each.over, each.failed = told.over, told.failed
-                if told.level:
-                    each.level, each.told[told.level] = told.level, told
+        for told in each.hunter.told():
+            each.over, each.failed = told.over, told.failed
+            if told.level:
+                each.level, each.told[told.level] = told.level, told
 
     def _end(self, each: Running) -> None:
         self._listen(each)
         self.running.remove(each)
         if each.over:
-            self._keep(each.hunter)
+            self._idle.append(each.hunter)
         else:
             each.hunter.end()
         arm, plan = each.hunter.arm, each.order.plan
@@ -205,7 +167,8 @@ class Campaign:
         self.lost += 1
         self._lost_in_a_row[arm] = self._lost_in_a_row.get(arm, 0) + 1
         if self._lost_in_a_row[arm] == _LOST:
-            self.gaps[arm] = Gap(part, f"{_LOST} processes in a row were lost", "the same command tries it again")
+            why = f"{_LOST} processes in a row were lost ({each.hunter.how_lost})"
+            self.gaps[arm] = Gap(part, why, "the same command tries it again")
 
 
 def _learned(slices: Sequence[Slice]) -> dict[Arm, tuple[float, float]]:

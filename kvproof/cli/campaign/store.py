@@ -5,8 +5,9 @@ processes side by side tell each other what they found by it. What a campaign kn
 """
 
 import os
+import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +21,7 @@ from ...errors import UsageError
 from ...judge.record import Case
 from ...untrusted import limits
 from ...untrusted.reading import UnreadableError, decode_json, read_bounded
+from ...untrusted.text import one_line
 from ..gaps import Gap
 from ..schema import runs as schema
 from ..written import check_folder
@@ -180,13 +182,35 @@ class Store:
         """Note what was seen."""
         self._write(_SIGHTINGS if isinstance(seen, Sighting) else _DIFFERENCES, name, seen)
 
+    def files(self, but: Container[str] = ()) -> dict[str, bytes]:
+        """What slices wrote, as it stands in the folder, by names such as ``slices/00001-….json``."""
+        there = [f"{folder}/{name}.json" for folder in _KINDS for name in self._names(folder)]
+        return {name: (self.root / name).read_bytes() for name in there if name not in but}
+
+    def take(self, name: str, content: bytes) -> None:
+        """Put a file here that slices wrote in another folder of the same campaign.
+
+        Raises:
+            UsageError: it is none.
+        """
+        folder, _, rest = name.partition("/")
+        if folder not in _KINDS or not _NAME.fullmatch(rest):
+            raise UsageError(f"{one_line(name)} is no file of a campaign")
+        try:
+            decode_json(content, _KINDS[folder])
+        except UnreadableError as error:
+            raise UsageError(f"{name} is no file of a campaign ({error})") from error
+        write_atomically(self.root / name, content)
+
     def _write(self, folder: str, name: str, content: msgspec.Struct) -> None:
         write_atomically(self.root / folder / f"{name}.json", msgspec.json.encode(content))
 
     def _all(self, folder: str, kind: type[T]) -> dict[str, T]:
+        return {name: self._of(self.root / folder / f"{name}.json", kind) for name in self._names(folder)}
+
+    def _names(self, folder: str) -> list[str]:
         with os.scandir(self.root / folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.name.endswith(".json"))
-        return {name.removesuffix(".json"): self._of(self.root / folder / name, kind) for name in names}
+            return sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json"))
 
     def _of(self, path: Path, kind: type[T]) -> T:
         if path not in self._read:
@@ -201,3 +225,9 @@ class Store:
 
 _ASKED = "campaign.json"
 _SIGHTINGS, _DIFFERENCES, _SLICES = "sightings", "differences", "slices"
+_KINDS: dict[str, type[Sighting | Difference | Slice]] = {
+    _SIGHTINGS: Sighting,
+    _DIFFERENCES: Difference,
+    _SLICES: Slice,
+}
+_NAME = re.compile(r"[\w-]+\.json")

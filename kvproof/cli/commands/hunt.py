@@ -23,6 +23,13 @@ def hunt(
     ] = None,
     minutes: Annotated[float | None, typer.Option(min=0, metavar="M", help="The same in minutes; both add up.")] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes that hunt at once; 0: one for each processor.")] = 0,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Hunt on the machines of this Ray cluster: auto, HOST:PORT, or ray://HOST:PORT.",
+        ),
+    ] = None,
     into: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Where the campaign is kept: what was searched and found.")
     ] = Path("kvproof-hunt"),
@@ -58,7 +65,7 @@ def hunt(
         if seconds <= 0:
             raise UsageError("say how long: --hours H or --minutes M")
         asked = Asked([*dict.fromkeys(targets)], level or [], seed)
-        store, lost, gaps = hunted(output, Wanted(into, asked, seconds, jobs, listed))
+        store, lost, gaps = hunted(output, Wanted(into, asked, seconds, jobs, listed, ray))
     told = summary.summary(store, listed, gaps, lost)
     summary.show(output, told)
     summary.write(store, told, listed)
