@@ -101,6 +101,7 @@ def test_a_fault_that_the_other_side_shows_in_other_cases_may_only_have_moved() 
     assert not Changes(Side("base", base.plan, []), moved.side, [moved]).shows_otherwise(moved)
 
 
+@pytest.mark.slow
 def test_a_change_that_mends_one_thing_and_breaks_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

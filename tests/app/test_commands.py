@@ -97,9 +97,13 @@ def test_explore_counts_the_states_of_a_machine_of_ones_own(tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("machine", "options", "states"),
     [
-        ("mirror", ["--set", "capacity=2,cost=3", "--free-order", "append"], 25_584),
+        pytest.param(
+            "mirror", ["--set", "capacity=2,cost=3", "--free-order", "append"], 25_584, marks=pytest.mark.slow
+        ),
         ("pin", ["--size", "Request=1", "--set", "window=2"], 1_423),
-        ("tiered", ["--size", "Request=1", "--no-null-block", "--set", "pinning=0"], 3_872),
+        pytest.param(
+            "tiered", ["--size", "Request=1", "--no-null-block", "--set", "pinning=0"], 3_872, marks=pytest.mark.slow
+        ),
         pytest.param("offload", ["--size", "Request=1", "--set", "lazy=1"], 16_947, marks=pytest.mark.slow),
     ],
 )
@@ -219,6 +223,7 @@ def test_errors_are_one_sentence_that_says_how_to_mend_it(tmp_path: Path, capsys
     assert "is no file" in error_of(capsys, "verify", "--trace", str(tmp_path / "none.jsonl"))
 
 
+@pytest.mark.slow
 def test_the_dialect_blis_is_refuted_with_a_trace_that_replays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

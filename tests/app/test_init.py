@@ -78,6 +78,7 @@ def test_what_is_written_says_what_to_fill_in_and_passes_when_it_is(
     assert passed + skipped == len(RULES)
 
 
+@pytest.mark.slow
 def test_a_tree_has_a_starting_point_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(EXAMPLE.parent / "prefix-tree" / "radix.py", tmp_path)
     assert cli.run(["init", str(tmp_path), "--kind", "tree"]) == 0
@@ -116,6 +117,7 @@ def keys(it, request):
 )
 
 
+@pytest.mark.slow
 def test_a_host_tier_has_a_starting_point_too(tmp_path: Path) -> None:
     for name in ("pool.py", "offload.py"):
         shutil.copy(EXAMPLE / name, tmp_path)

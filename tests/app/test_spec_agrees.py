@@ -22,7 +22,6 @@ from kvproof.workload.requests import BLOCK_TOKENS, Request, Workload, read_work
 from kvproof.workload.spec_target import SpecTarget
 from kvproof.workload.target import MapEvent, RefimplTarget, ReplayTarget, map_event
 
-from ..marks import slow_but
 from .test_workload import DATA, make_lines, workload_of
 
 ORDERS: list[FreeOrder] = ["append", "split"]
@@ -218,7 +217,8 @@ def test_call_by_call_on_made_requests(seed: int, spare: int, order: FreeOrder, 
     agree(work, capacity, order, at_once=at_once)
 
 
-@pytest.mark.parametrize("order", slow_but(ORDERS, {"split"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS)
 def test_every_property_of_the_machine_holds_meanwhile(order: FreeOrder) -> None:
     work = workload_of(make_lines(3, requests=12))
     capacity = work.largest_request + 3

@@ -149,6 +149,7 @@ def test_a_hunt_ends_in_time_though_each_crash_costs_two_starts(
         assert report.findings or report.unsorted, "what there was no time for is said"
 
 
+@pytest.mark.slow
 def test_a_fault_is_reported_once_and_others_after_it(session: Session) -> None:
     report = hunted(session, 600, fault="P13")
     signatures = [finding.violation.signature for finding in report.findings]
@@ -251,6 +252,7 @@ def test_cases_are_drawn_anew_and_none_is_made_of_parts_of_another() -> None:
     assert sum(size == 3 for size in usual) > 0.2 * len(usual), "the usual way draws enough now: then it may be taken"
 
 
+@pytest.mark.slow
 def test_what_never_brings_a_fault_is_worth_less_than_what_does() -> None:
     """A level of which each second shows much that is new, and none of it ever a fault, would have all the time."""
     worth = collecting._Worth()

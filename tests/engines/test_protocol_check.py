@@ -79,11 +79,11 @@ def test_a_right_driver_passes() -> None:
     assert report.sight.unjudged == {}
 
 
-ONE_OF_EACH = {check: fault for fault, check in reversed(FAULTS.items())}.values()
-"""For each check the first fault that it fails on."""
+OFTEN = {"one step too few", "hides hashes", "tells no request", "raises on nobody", "counts messages", "no boundary"}
+"""Some of all kinds; CI takes all."""
 
 
-@pytest.mark.parametrize("fault", slow_but(FAULTS, ONE_OF_EACH))
+@pytest.mark.parametrize("fault", slow_but(FAULTS, OFTEN))
 def test_a_check_fails_where_the_driver_is_wrong(fault: str) -> None:
     failed = {outcome.check.name: outcome for outcome in checked("--fault", fault).failed}
     assert FAULTS[fault] in failed

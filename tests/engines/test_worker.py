@@ -100,7 +100,7 @@ def test_what_an_engine_prints_is_not_taken_for_an_answer(session: Session) -> N
         (("crash", {}), "crash", "signal 11"),
         (("killed", {}), "crash", "signal 9"),
         (("exit", {}), "crash", "status 3"),
-        (("swallow", {}), "hang", "not answered in time"),
+        pytest.param(("swallow", {}), "hang", "not answered in time", marks=pytest.mark.slow),
         (("garbage", {}), "garbage", "garbage"),
         (("flood", {"bytes": 2**21}), "flood", "longer than"),
     ],

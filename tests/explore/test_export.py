@@ -21,6 +21,7 @@ from kvproof.spec.pool import Pool
 from kvproof.spec.pool.keys import Keys
 from kvproof.untrusted.numbers import parse_sizes
 
+from ..marks import slow_but
 from . import parts, pools
 from .alloc import Alloc
 from .alloc import scope as alloc_scope
@@ -57,7 +58,10 @@ def our_edges(setting: Setting) -> tuple[set[Flat], set[Edge]]:
 
 @needs_spin
 @pytest.mark.parametrize("small", SIZES)
-@pytest.mark.parametrize("machine", PARTS)
+@pytest.mark.parametrize(
+    "machine",
+    [pytest.param(m, marks=pytest.mark.slow if m in (parts.Keys, parts.Queues, parts.Loops) else ()) for m in PARTS],
+)
 def test_spin_takes_the_same_steps(machine: type[Machine], small: bool, tmp_path: Path) -> None:
     setting = Setting(machine, parts.scope(machine, small=small))
     run, states, edges = spin_edges(setting, promela(setting), tmp_path)
@@ -163,6 +167,9 @@ LARGE = {
 QUICK = {"alloc", "chunks", "planner", "aligned-split", "connectors", "file-store"}
 """These have few states."""
 
+OFTEN = {"alloc", "planner", "file-store"}
+"""So often as at a desk Spin counts these."""
+
 
 LONG = {
     "reports",
@@ -186,12 +193,6 @@ AT_NIGHT = {
 """These are P or O, and a little more, or written in other words; D, which is within the machine of all tiers."""
 
 
-def but_slow(quick: set[str]) -> list[object]:
-    """The names of all machines, these without the mark of what is slow, some with that of what is done at night."""
-    marks = {True: pytest.mark.nightly, False: pytest.mark.slow}
-    return [n if n in quick else pytest.param(n, marks=marks[n in AT_NIGHT]) for n in MACHINES]
-
-
 def but_nightly(names: set[str]) -> list[Any]:
     """The names of all machines, these with the mark of what is done at night."""
     marks = {True: pytest.mark.nightly, False: pytest.mark.slow}
@@ -199,7 +200,7 @@ def but_nightly(names: set[str]) -> list[Any]:
 
 
 @needs_spin
-@pytest.mark.parametrize("name", but_slow(QUICK))
+@pytest.mark.parametrize("name", slow_but(MACHINES, OFTEN, AT_NIGHT))
 def test_spin_counts_the_same(name: str, tmp_path: Path) -> None:
     machine, scope = MACHINES[name]()
     run = run_spin(promela(Setting(machine, scope)), tmp_path)

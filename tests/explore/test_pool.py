@@ -16,6 +16,7 @@ from kvproof.spec.pool.deferred import Deferred
 from kvproof.spec.pool.lengths import Lengths
 from tests.smt import broken_lengths
 
+from ..marks import slow_but
 from . import pools
 from .chains import alone
 
@@ -89,7 +90,7 @@ def test_what_is_left_behind_waits_for_the_last_step_that_reads_it() -> None:
     assert (report.states, report.transitions) == (2_384, 11_692)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", slow_but(SMALL, {"two blocks", "no caching"}))
 def test_one_state_at_a_time_the_counts_are_the_same(name: str) -> None:
     dialect, *counts = GOLDEN[name]
     visits = list(transitions(Pool, pools.scope(**dialect)))

@@ -21,8 +21,9 @@ from kvproof.spec.timed.shared_tier import SharedTier, Worker
 from kvproof.spec.timed.timed_tiers import TimedTiers
 from tests.explore.chains import alone
 from tests.explore.saying import without_corollaries
-from tests.marks import slow_but
 from tests.smt import broken_timed
+
+from ..marks import slow_but
 
 LINKS: dict[str, Any] = {
     "sizes": {"Link": 2, "Transfer": 3, "Moment": 2, "Int": 40, "Real": 6},
@@ -116,7 +117,7 @@ def test_everything_happens_somewhere() -> None:
         assert set.intersection(*missed) == set()
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", slow_but(SMALL, {"links", "tiers, no host"}))
 def test_one_state_at_a_time_the_counts_are_the_same(name: str) -> None:
     """The concrete interpreter computes with fractions, whatever the scope says."""
     machine, sizes, params, counts, _ = GOLDEN[name]

@@ -405,6 +405,10 @@ SETTINGS = {
     "one group": Setting(2, (Group(2, "full"),), 12),
 }
 
+OFTEN = {"windows", "states of two sizes", "one group"}
+TOLD = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in SETTINGS]
+"""Windows, states and attention always; CI tells stories in all."""
+
 
 class Story:
     """Random legal steps on a cache; what must hold is checked after each (``AssertionError``, or a refusal).
@@ -663,13 +667,13 @@ def look_up(name: str, cache_class: type[HybridCache], choose: random.Random) ->
             assert story.cache.reach(story.chain(prompt), limit) == story.longest(prompt, limit)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", TOLD)
 @given(choose=st.randoms(use_true_random=False))
 def test_h4_lookups_agree_with_search_whatever_is_cached(setting, choose):
     look_up(setting, HybridCache, choose)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", TOLD)
 @given(choose=st.randoms(use_true_random=False), steps=st.integers(1, 50))
 def test_stories(setting, choose, steps):
     tell(setting, HybridCache, choose, steps)

@@ -157,7 +157,3 @@ BROKEN = [
     (DropsWhatIsRead, "drop", "what_a_step_reads_is_not_released", "D7"),
 ]
 """The broken machine, the action that shows it, the property that it breaks, and the property's rule."""
-
-AT_ONCE = {OffloadsOnRelease, StoresBeyondItsRoom, EvictsTheMostRecent, RefusesWithoutDemoting, DemotesTheYoungest}
-"""Those that the prover refutes in a second or two. For the others it searches states for long, as the walks have
-three loops; the explorer finds them at once."""

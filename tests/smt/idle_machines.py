@@ -254,6 +254,3 @@ IDLE = [
     (SchedulesNothing, "schedule", "a_scheduled_step_reads"),
 ]
 """The machine, the action that does not do its job, and the property that says so."""
-
-LONG = {MirrorsUncounted, ReloadsUntouched, MarksNothing}
-"""Those for which the search takes seconds."""

@@ -230,6 +230,3 @@ IDLE = [
     (WritesNothing, "write", "what_is_written_is_there"),
 ]
 """The machine, the action that does not do its job, and the property that says so."""
-
-LONG = [FindsNothing, ScansPastTheFirst, CountsNoRefusal, BringsLessThanThereIs]
-"""Some seconds each to the smallest state."""

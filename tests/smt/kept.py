@@ -54,11 +54,31 @@ KEPT = {f"{row[0].__name__}.{row[1]}.{row[2]}": row for row in ALL if row[0].__n
 """The machine, the action that shows it, the property that it breaks, and the property's rule where that is said."""
 
 
-def sought(row: tuple[Any, ...], *marks: pytest.MarkDecorator) -> Any:
-    """A mutant whose step is searched for from nothing: by ``make nightly`` where one is kept."""
+QUICK = {
+    # of O, and of tiers
+    *("FailureCountsAsSuccess", "LetsBeFoundWhileItLoads", "LoadsIntoARunningStep", "RefusesWithoutDemoting"),
+    # of chunks, and of the tree
+    *("FindsWhatFailed", "ForgetsWhatIsOnItsWay", "ReadsWhatMayGo", "EvictsNothing", "EvictsSilently", "LeavesALock"),
+    # of links and tiers in time
+    *("CountsIdsPerLink", "EntersInPart", "LandsWhenItBegins", "LooksByItsOwnClock", "RunsAheadOfWorkers"),
+    *("RunsBackward", "SeesWhatIsDue", "StallsBesideACopy", "StartsInThePast", "TimePassesTheReady"),
+    # of loads, files and plans
+    *("CountsWhatWasGivenUp", "DeclinesInSilence", "ForgetsAfterARestart", "GivesUpEarly", "KeepsWhatFailed"),
+    *("LateReportsCount", "LoadsUnchecked", "RenamesBeforeItSyncs", "ReportsWhatIsDamaged", "ServesWhatItRemoved"),
+    *("TakesNegativeBlocks", "WritesInPlace"),
+    # of those who do less than their job, or more
+    *("AllocatesNothing", "AnswersNothing", "BreaksEveryPromise", "CountsAStayTwice", "DropsNothing", "SeeksNothing"),
+    *("ForgetsEverything", "LosesItsBlocks", "RegistersNothing", "SeesNothing", "StandsStill"),
+}
+"""Those that are refuted in a tenth of a second or two: what a desk tries of each machine, where CI tries all."""
+
+
+def sought(row: tuple[Any, ...]) -> Any:
+    """A mutant whose step is searched for from nothing: by ``make nightly`` where one is kept, else by CI or always."""
     machine, action, prop, *_ = row
     is_kept = f"{machine.__name__}.{action}.{prop}" in KEPT
-    return pytest.param(*row, marks=pytest.mark.nightly if is_kept else marks, id=machine.__name__)
+    marks = pytest.mark.nightly if is_kept else () if machine.__name__ in QUICK else pytest.mark.slow
+    return pytest.param(*row, marks=marks, id=machine.__name__)
 
 
 def properties_broken_again(name: str, machine: type[Machine]) -> set[str]:

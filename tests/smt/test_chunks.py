@@ -10,6 +10,7 @@ from kvproof.spec.offload.chunks import Chunks
 
 from ..proofs import of_this_run
 from . import broken_chunks
+from .kept import sought
 from .test_tiers import open_ends, step_that_breaks
 
 
@@ -17,9 +18,7 @@ def test_an_offer_of_many_keys_is_proved() -> None:
     assert open_ends(prove(Chunks, proofs=of_this_run())) == []
 
 
-@pytest.mark.parametrize(
-    ("machine", "action", "prop", "rule"), broken_chunks.BROKEN, ids=lambda x: getattr(x, "__name__", "")
-)
+@pytest.mark.parametrize(("machine", "action", "prop", "rule"), [sought(row) for row in broken_chunks.BROKEN])
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     found = step_that_breaks(machine, action, prop)
     assert found is not None

@@ -21,6 +21,7 @@ def asked(machine: type[Machine]) -> ProveReport:
     return prove(machine, jobs=1, timeout=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", corpus.FALSE, ids=lambda case: case.machine.__name__)
 def test_a_run_shows_that_it_is_false(case: corpus.False_) -> None:
     assert case.broken in walk(case.machine, 0, rounds=SCOPES).violations
@@ -45,6 +46,7 @@ def test_what_would_be_lost_is_refused(case: corpus.Refused) -> None:
     assert caught.value.line.file == code.co_filename
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", corpus.TRUE, ids=lambda machine: machine.__name__)
 def test_no_run_breaks_the_true_mutant(machine: type[Machine]) -> None:
     assert not walk(machine, 0, rounds=SCOPES).violations

@@ -16,6 +16,7 @@ from kvproof.spec.hybrid.partial_loads import PartialLoads
 
 from ..proofs import of_this_run
 from . import broken_hybrid, broken_pieces
+from .kept import sought
 from .test_tiers import open_ends, step_that_breaks
 
 
@@ -38,11 +39,7 @@ def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
-    [
-        # A machine with many groups, requests and positions has large instances: seconds each.
-        pytest.param(*row, marks=pytest.mark.slow if issubclass(row[0], Groups) else (), id=row[0].__name__)
-        for row in (*broken_hybrid.BROKEN, *broken_pieces.BROKEN)
-    ],
+    [sought(row) for row in (*broken_hybrid.BROKEN, *broken_pieces.BROKEN)],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     found = step_that_breaks(machine, action, prop)

@@ -11,12 +11,11 @@ from .kept import sought
 from .test_tiers import step_that_breaks
 
 IDLE = [*idle_machines.IDLE, *idle_tiers.IDLE]
-LONG = [*idle_machines.LONG, *idle_tiers.LONG]
 
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop"),
-    [sought(row, *([pytest.mark.slow] if row[0] in LONG else [])) for row in IDLE],
+    [sought(row) for row in IDLE],
 )
 def test_who_does_not_do_its_job_is_refuted(machine: type[Machine], action: str, prop: str) -> None:
     step = step_that_breaks(machine, action, prop)

@@ -40,6 +40,7 @@ from kvproof.checkers.solvers import decided
 from kvproof.kernels import launch as launch_module
 from kvproof.kernels.launch import Launch, Layout, check_launch, pool_layout, rows_layout
 
+from ..marks import slow_but
 from .symbolic_triton import (
     Access,
     Dtype,
@@ -468,7 +469,15 @@ def goes_wrong(mutant: Mutant, setting: Setting, value: Callable[[Any], int]) ->
     return not wanted <= set(stored)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+OFTEN = ("store without mask", "load without mask", "mask one too wide", "mask one too narrow", "overlapping chunks")
+"""The quickest; CI takes all."""
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param(m, marks=() if m.name in OFTEN else pytest.mark.slow) for m in MUTANTS],
+    ids=lambda mutant: mutant.name.replace(" ", "-"),
+)
 def test_a_mutant_is_refuted_and_its_counterexample_goes_wrong(mutant: Mutant) -> None:
     setting = Setting(*mutant.texts(), duplicates=mutant.duplicates)
     open_ends = mutant.broken(setting)
@@ -504,7 +513,7 @@ def test_every_condition_of_a_launch_is_needed(condition: str) -> None:
 # --- what the proofs do not say: that the wrapper launches what it checked, and that the stand-in types as Triton does
 
 
-@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.replace(" ", "-"))
+@pytest.mark.parametrize("condition", slow_but(CONDITIONS, CONDITIONS[:3]), ids=lambda c: c.replace(" ", "-"))
 def test_what_breaks_a_condition_is_refused(condition: str) -> None:
     """``check_launch`` on numbers that break one condition: found by Z3, with those before it holding."""
     setting = Setting(without=condition)

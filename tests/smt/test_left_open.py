@@ -15,6 +15,8 @@ from kvproof.spec.hybrid.planner import Tokens
 from kvproof.spec.pool import Block, Request
 from kvproof.spec.timed.links import Links, Transfer
 
+from ..marks import slow_but
+
 OPEN: dict[str, set[str]] = {
     "pool": set(),
     "calls": set(),
@@ -76,9 +78,7 @@ def opened(machine: type[Machine], actions: tuple[str, ...] = ()) -> dict[str, s
     return {f"{o.action}: {o.name}": str(o) for o in looked_at(machine, actions) if o.what is not None}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in AT_ONCE else pytest.mark.nightly, id=n) for n in OPEN]
-)
+@pytest.mark.parametrize("name", slow_but(OPEN, {"aligned-split", "planner"}, OPEN.keys() - set(AT_ONCE)))
 def test_an_action_does_what_it_says_and_nothing_else(name: str) -> None:
     found = [o for o in looked_at(find_machine(name)) if o.name not in OPEN[name]]
     assert [str(o) for o in found if o.what is not None] == []

@@ -137,6 +137,7 @@ def test_the_counterexample_of_an_early_removal_event() -> None:
     assert len(step.after["cached"][0]) == 1  # another block still carries the hash
 
 
+@pytest.mark.slow
 def test_what_the_concrete_interpreter_does_not_confirm_is_not_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of the encoder must not pass for a finding."""
     find = Search.find
@@ -216,6 +217,7 @@ def open_ends(machine: type[Machine]) -> dict[str, tuple[str, str]]:
     return left
 
 
+@pytest.mark.slow
 def test_an_action_that_no_state_enables_is_reported() -> None:
     report = prove(broken_pools.NeverPossible, only=["evict"], jobs=1)
     found = next(o for o in report.obligations if o.goal == "evict is possible")

@@ -13,6 +13,7 @@ import pytest
 from kvproof.checkers.proofs import Proofs
 from kvproof.machine import MachineError, model
 
+from ..marks import slow_but
 from .random_machines.comparing import Outcome, compare, compared
 from .random_machines.constructs import CONSTRUCTS, constructs
 from .random_machines.faults import FAULTS
@@ -24,7 +25,7 @@ from .random_machines.shown import SHOWN
 from .random_machines.shrinking import shrunk
 from .random_machines.walking import walk
 
-FEW, MANY = 50, 100
+FEW, MANY = 25, 100
 """So many machines for one test."""
 
 AT_NIGHT = [pytest.param(n, marks=pytest.mark.nightly) for n in range(200, 300, FEW)]
@@ -117,7 +118,11 @@ def test_every_fault_is_put_back() -> None:
     assert NOTICED.keys() | SHOWN.keys() | {"proofs_need_no_facts"} == FAULTS.keys()
 
 
-@pytest.mark.parametrize("fault", NOTICED)
+LONG = {"loops_leave_one_thing_alone", "loops_leave_counts_alone", "members_count_twice", "indices_have_no_end"}
+"""Noticed in half a second or more, of a larger machine."""
+
+
+@pytest.mark.parametrize("fault", slow_but(NOTICED, NOTICED.keys() - LONG))
 def test_a_fault_is_noticed(fault: str) -> None:
     with FAULTS[fault]():
         assert _compared(NOTICED[fault]).verdict == "false theorem"

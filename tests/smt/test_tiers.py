@@ -86,11 +86,7 @@ def test_the_machine_is_proved(machine: type[Machine], rules: set[str]) -> None:
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
-    [
-        sought(row, *([] if row[0] in broken_tiers.AT_ONCE else [pytest.mark.slow]))
-        for row in broken_tiers.BROKEN
-        if row[1] != "hit"
-    ],
+    [sought(row) for row in broken_tiers.BROKEN if row[1] != "hit"],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     found = step_that_breaks(machine, action, prop)
@@ -114,6 +110,7 @@ class KeepsTheEndOfAPrefix(Tiered):
                 self._release(b)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_prefix_is_given_up_first() -> None:
     """To claim two blocks that cannot be reached takes more elements than the smallest scopes have."""
     sizes = {"Block": 4, "Request": 2, "Position": 4, "Hash": 4, "Content": 1, "Slot": 1}
@@ -219,6 +216,7 @@ def test_what_is_written_beside_is_no_concern_of_the_rest(proofs_of_pool: Proofs
     assert report.recalled > 10
 
 
+@pytest.mark.slow
 def test_what_asks_for_less_is_refuted_whatever_is_known_of_its_base(proofs_of_pool: Proofs) -> None:
     report = prove(AsksForLess, only=["skip"], proofs=proofs_of_pool, timeout=2, jobs=1)
     refuted = {o.prop or o.goal.split(": ")[-1] for o in report.obligations if o.verdict == "refuted"}

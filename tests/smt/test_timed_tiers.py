@@ -65,15 +65,11 @@ def test_that_divisors_are_not_0_is_asked() -> None:
 
 
 # Some seconds each to the smallest state; the explorer finds them in one.
-LONG = {"PromotesAtOnce", "PromotesNobody", "EvictsWhatIsRead"}
 
 
 @pytest.mark.parametrize(
     ("machine", "action", "prop", "rule"),
-    [
-        sought(row, *([pytest.mark.slow] if row[0].__name__ in LONG else []))
-        for row in (*broken_timed.BROKEN, *broken_stalls.BROKEN)
-    ],
+    [sought(row) for row in (*broken_timed.BROKEN, *broken_stalls.BROKEN)],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str, rule: str) -> None:
     found = step_that_breaks(machine, action, prop)

@@ -25,23 +25,9 @@ def test_the_tree_is_proved() -> None:
     assert {r for said in written for r in re.findall(r"[A-Z]\d+", said)} == {"L1", *(f"R{n}" for n in range(1, 9))}
 
 
-# Some seconds each to the smallest state.
-LONG = {
-    "AdoptsPageByPage",
-    "AdoptsWhatIsThere",
-    "EvictsTheYoungest",
-    "EvictsTooMuch",
-    "FreesAndReads",
-    "JoinsTheOldest",
-}
-
-
 @pytest.mark.parametrize(
     ("machine", "action", "prop"),
-    [
-        sought(row, *([pytest.mark.slow] if row[0].__name__ in LONG else []))
-        for row in (*broken_tree.BROKEN, *broken_tree.IDLE)
-    ],
+    [sought(row) for row in (*broken_tree.BROKEN, *broken_tree.IDLE)],
 )
 def test_each_fault_is_refuted(machine: type[Machine], action: str, prop: str) -> None:
     found = step_that_breaks(machine, action, prop)

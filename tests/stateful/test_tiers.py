@@ -19,6 +19,7 @@ from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
 
 from ..explore.tiers import scope
+from ..marks import slow_but
 from .kept import shows_again, sought
 from .tier_mutants import MUTANTS
 
@@ -95,7 +96,7 @@ def test_every_transition_agrees(name: str) -> None:
     assert (report.states, report.transitions) == (states, transitions)
 
 
-@pytest.mark.parametrize("level", TIERS)
+@pytest.mark.parametrize("level", slow_but(TIERS, {"mirror", "pin"}))
 @pytest.mark.parametrize("split", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_transition_agrees_further_out(level: str, split: bool) -> None:
     """Three blocks and lookups of two: gaps, and reloads that end for lack of room."""
