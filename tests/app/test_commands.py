@@ -118,7 +118,7 @@ EXAMPLES = {"offload": "300"}
 """Where the usual number does not show every action."""
 
 
-@pytest.mark.parametrize("level", slow_but(["mirror", "pin", "tiered", "offload"], {"mirror"}))
+@pytest.mark.parametrize("level", slow_but(["mirror", "pin", "tiered", "offload"], {"mirror"}, {"offload"}))
 def test_fuzz_drives_the_reference_implementation_at_each_level(level: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         cli.run(

@@ -51,7 +51,7 @@ def test_nothing_is_found_in_the_right_ones(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", [NULL, SPLIT])
+@pytest.mark.parametrize("changed", [NULL, pytest.param(SPLIT, marks=pytest.mark.nightly)])
 def test_without_pinning_both_queues_are_one(changed: dict[str, Any]) -> None:
     report = explore(PinningOff, chain(PinningOff, **changed, pinning=False), max_states=200_000)
     assert report.violations == []

@@ -164,11 +164,11 @@ LARGE = {
 }
 """The scopes that are explored where nothing else is said. Counts of the others are in docs/export.md."""
 
-QUICK = {"alloc", "chunks", "planner", "aligned-split", "connectors", "file-store"}
-"""These have few states."""
+QUICK = {"alloc", "planner", "aligned-split", "file-store"}
+"""These have few states: TLC counts them too."""
 
 OFTEN = {"alloc", "planner", "file-store"}
-"""So often as at a desk Spin counts these."""
+"""Those that Spin counts at a desk."""
 
 
 LONG = {
@@ -188,9 +188,9 @@ LONG = {
 
 AT_NIGHT = {
     *("calls", "deferred", "lengths", "reports", "statistics", "pool, null block", "linked-list"),
-    *("pin", "pinning-off", "blis-mirror"),
+    *("mirror", "pin", "pinning-off", "blis-mirror"),
 }
-"""These are P or O, and a little more, or written in other words; D, which is within the machine of all tiers."""
+"""These are P or O, and a little more, or in other words; M and D, of which the machine of all tiers is made."""
 
 
 def but_nightly(names: set[str]) -> list[Any]:

@@ -70,9 +70,10 @@ GOLDEN: dict[str, Golden] = {
     "tiered, two requests": ("tiered", {**TWO, "hashes": 1, "null": True}, (69_984, 1_125_704, 22), [GAP]),
 }
 SMALL = [name for name, (_, _, counts, _) in GOLDEN.items() if counts[0] < 3_000]
+OFTEN = {"mirror", "mirror, two requests", "pin, one hash", "tiered"}
 
 
-@pytest.mark.parametrize("name", slow_but(GOLDEN, {"mirror", "mirror, two requests", "pin, one hash", "tiered"}))
+@pytest.mark.parametrize("name", slow_but(GOLDEN, OFTEN, {"pin, large drops"}))
 def test_counts_and_properties(name: str) -> None:
     machine, sizes, counts, unreached = GOLDEN[name]
     explored = scope(machine, **sizes)

@@ -28,7 +28,7 @@ from .random_machines.walking import walk
 FEW, MANY = 25, 100
 """So many machines for one test."""
 
-AT_NIGHT = [pytest.param(n, marks=pytest.mark.nightly) for n in range(200, 300, FEW)]
+AT_NIGHT = [pytest.param(n, marks=pytest.mark.nightly) for n in range(100, 300, FEW)]
 
 PROVED = 0.7
 """The share of machines of which something has to be proved: a prover that proves nothing makes no mistakes."""
@@ -46,7 +46,7 @@ def _no_false_theorem(first: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(FEW, 200, FEW)), *AT_NIGHT]
+    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(FEW, 100, FEW)), *AT_NIGHT]
 )
 def test_nothing_false_is_proved(first: int) -> None:
     _no_false_theorem(first, FEW)
