@@ -21,6 +21,7 @@ def explored(machine: type[Machine]) -> ExploreReport:
     return explore(machine, Scope(Model.of(machine), scope.sizes, {**scope.params, **found}), steps=False)
 
 
+@pytest.mark.slow
 def test_transfers_end() -> None:
     report = explored(TransfersEnd)
     assert (report.violations, report.complete) == ([], True)

@@ -44,7 +44,9 @@ UNREACHED = {
 SMALL = [name for name, (_, states, _, _) in GOLDEN.items() if states < 2_500]
 
 
-@pytest.mark.parametrize("name", [*GOLDEN, *(pytest.param(n, marks=pytest.mark.slow) for n in LARGE)])
+@pytest.mark.parametrize(
+    "name", slow_but([*GOLDEN, *LARGE], [n for n in GOLDEN if n not in ("three blocks", "chain, split")])
+)
 def test_counts_and_properties(name: str) -> None:
     dialect, *counts = (GOLDEN | LARGE)[name]
     report = explore(Pool, pools.scope(**dialect))

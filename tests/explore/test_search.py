@@ -52,7 +52,7 @@ def test_a_set_of_states_is_a_set(kind: type[StateSet], batches: list[list[tuple
         assert seen.count == len(expected)
 
 
-@pytest.mark.parametrize("words", [1, 3])
+@pytest.mark.parametrize("words", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_large_set_grows_and_forgets_nothing(words: int) -> None:
     seen = StateSet(words, device=CPU)
     states = torch.randint(0, 1 << 30, (words, 300_000), generator=torch.Generator().manual_seed(1))

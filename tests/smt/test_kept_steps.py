@@ -22,6 +22,7 @@ def test_a_kept_step_breaks_the_property_and_the_original_does_not(name: str) ->
     assert properties_broken_again(name, original(machine)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 def test_the_formulas_of_the_prover_see_it(name: str) -> None:
     machine, *_ = KEPT[name]

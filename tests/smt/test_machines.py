@@ -34,7 +34,9 @@ def test_the_machine_is_proved(machine: type[Machine]) -> None:
     assert open_ends(prove(machine, proofs=of_this_run())) == []
 
 
-@pytest.mark.parametrize("machine", [Calls, pytest.param(Deferred, marks=pytest.mark.slow)], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "machine", [pytest.param(m, marks=pytest.mark.slow) for m in (Calls, Deferred)], ids=lambda m: m.__name__
+)
 def test_what_comes_beside_p_is_proved(machine: type[Pool]) -> None:
     """The actions that P does not have, and what follows; that P's own keep all of it is proved at night."""
     added = [name for name in Model.of(machine).actions if name not in Model.of(Pool).actions]

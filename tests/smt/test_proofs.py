@@ -47,6 +47,8 @@ from kvproof.machine.canonical import Contents
 from kvproof.machine.universe import Unbounded
 from kvproof.spec.pool.statistics import Statistics
 
+from ..marks import slow_but
+
 SHARE = "SAMPLE"
 
 
@@ -276,7 +278,11 @@ TRUE: dict[str, tuple[dict[str, Any], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("change", FALSE)
+LONG = {"a loop fact", "a count", "an invariant", "what is known at first", "a property of steps"}
+"""Those that a desk leaves to CI."""
+
+
+@pytest.mark.parametrize("change", slow_but(FALSE, FALSE.keys() - LONG))
 def test_what_a_change_makes_false_is_refuted_whatever_was_proved(
     change: str, proofs: Proofs, asked: list[str]
 ) -> None:

@@ -210,6 +210,7 @@ class PromisesSomethingElse(Pool):
         return self.ref_cnt[b] == self.ref_cnt[b]  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 def test_what_is_written_beside_is_no_concern_of_the_rest(proofs_of_pool: Proofs) -> None:
     report = prove(CountsMore, only=["finish"], proofs=proofs_of_pool, jobs=1)
     assert report.holds
@@ -224,6 +225,7 @@ def test_what_asks_for_less_is_refuted_whatever_is_known_of_its_base(proofs_of_p
     assert all(o.counterexample and o.counterexample.replayed for o in report.obligations if o.verdict == "refuted")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("machine", "place", "broken"),
     [
