@@ -184,6 +184,7 @@ def test_each_fault_is_noticed(name: str) -> None:
 
 # S13, S14, G3, and G8: what takes a second to find and to shorten. To those with a path of their own the way is long.
 QUICK = ("FreesWhatIsStillCopied", "MovesEachAtFullBandwidth", "RunsBackward", "KeepsPrivateLists")
+AT_NIGHT = {"MovesEachAtFullBandwidth", "KeepsPrivateLists"}
 """Every mutant is noticed by the walks and paths above; that a random run finds them is seen of these."""
 
 
@@ -197,7 +198,7 @@ def finding(name: str) -> Difference:
     return report.findings[0]
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK, {"FreesWhatIsStillCopied"}))
+@pytest.mark.parametrize("name", slow_but(QUICK, {"FreesWhatIsStillCopied"}, AT_NIGHT))
 def test_the_fuzzer_notices(name: str) -> None:
     found, kind = finding(name), MUTANTS[name].kind
     level = LEVELS[kind.level]
