@@ -56,14 +56,11 @@ def proving(jobs: str, proofs: Path) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 @pytest.mark.parametrize(
     ("whole", "jobs"),
-    [
-        (True, "2"),
-        pytest.param(False, "2", marks=pytest.mark.slow),
-        pytest.param(True, "1", marks=pytest.mark.slow),
-    ],
+    [(True, "2"), (False, "2"), (True, "1")],
     ids=["from a terminal", "of one process", "there is but one"],
 )
 def test_an_interrupted_proof_ends_at_once(jobs: str, whole: bool, tmp_path: Path) -> None:

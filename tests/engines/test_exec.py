@@ -106,7 +106,7 @@ def test_nothing_is_found_in_the_right_example() -> None:
     assert set(report.sight.unjudged) == {"P4", "P12", "O1 (host counts)", "O8"}
 
 
-SOON = {"double-free": pytest.mark.slow, "no-salt": (), "refusal-evicts": pytest.mark.slow}
+SOON: dict[str, Any] = {"double-free": pytest.mark.slow, "no-salt": (), "refusal-evicts": pytest.mark.slow}
 """Found by any hunt. The cases of all are kept, and ``make nightly`` hunts for all."""
 
 
@@ -371,6 +371,7 @@ def test_levels_and_profiles_that_a_driver_does_not_have_are_refused(capsys: pyt
     assert "it has plain, tight, tenants, uncached, again" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_driver_that_hoards_memory_is_ended() -> None:
     limits = Limits(start=20, answer=20, memory=400)
     case = Case("requests", {"blocks": 2, "block_tokens": 2}, [])

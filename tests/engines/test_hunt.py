@@ -52,7 +52,7 @@ def test_the_right_toy_is_left_in_peace(session: Session) -> None:
         ("wrong table", "P6", 2),
         pytest.param("removed early", "P12", 3, marks=pytest.mark.slow),
         pytest.param("leak", "P2", 2, marks=pytest.mark.slow),
-        ("host content", "P6", 3),
+        pytest.param("host content", "P6", 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_fault_is_found_and_made_small(session: Session, fault: str, rule: str, length: int) -> None:
@@ -106,7 +106,9 @@ def test_a_case_that_ends_the_worker_is_the_one_that_is_told(session: Session) -
     assert [(finding.violation.rule, finding.case.ops[-1][0]) for finding in report.findings] == [("L2", "exit")]
 
 
-@pytest.mark.parametrize("start", [pytest.param(0.01, marks=pytest.mark.slow), 2.0, 8.0, 20.0, 35.0])
+@pytest.mark.parametrize(
+    "start", [*(pytest.param(start, marks=pytest.mark.slow) for start in (0.01, 2.0)), 8.0, 20.0, 35.0]
+)
 @pytest.mark.parametrize("shown", ["often", "seldom"])
 def test_a_hunt_ends_in_time_though_each_crash_costs_two_starts(
     monkeypatch: pytest.MonkeyPatch, start: float, shown: str

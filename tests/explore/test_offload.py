@@ -42,7 +42,7 @@ LARGE: dict[str, tuple[dict[str, Any], tuple[int, int, int], set[str]]] = {
 @pytest.mark.parametrize(
     "name",
     [
-        *slow_but(GOLDEN, {"eager", "two requests, lazy, split"}, {"two requests, two hashes", "two host blocks"}),
+        *slow_but(GOLDEN, {"eager"}, {"two requests, two hashes", "two host blocks"}),
         *(pytest.param(n, marks=pytest.mark.nightly) for n in LARGE),
     ],
 )

@@ -73,6 +73,7 @@ def of_two_tokens(machine: type[Machine], limit: int) -> Scope:
     return pools.scope(machine, **pools.CHAINED | three | TWO_TOKENS)
 
 
+@pytest.mark.slow
 def test_a_lookup_ends_before_the_last_token() -> None:
     report = explore(Lengths, of_two_tokens(Lengths, 1))
     assert (report.violations, report.complete, report.unreached) == ([], True, [])

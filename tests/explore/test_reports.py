@@ -22,6 +22,7 @@ OTHERS: dict[type[Machine], dict[str, Any]] = {
 """Where one worker is heard before another."""
 
 
+@pytest.mark.slow
 def test_nothing_stale_does_anything() -> None:
     small = scope("reports", **ONE)
     report = explore(small.model, small)

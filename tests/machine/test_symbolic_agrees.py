@@ -52,7 +52,7 @@ AT_NIGHT = {"pool, append", "statistics", "mirror", "pin"}
 """What they say stands in ``pool`` and in ``tiered``."""
 
 
-@pytest.mark.parametrize("name", slow_but(CASES, {"pool", "gadget", "meter"}, AT_NIGHT))
+@pytest.mark.parametrize("name", slow_but(CASES, {"gadget", "meter"}, AT_NIGHT))
 def test_the_same_successors_on_a_random_walk(name: str) -> None:
     machine, scope, rounds = CASES[name]
     model = Model.of(machine)

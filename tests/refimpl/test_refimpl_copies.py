@@ -343,6 +343,7 @@ def test_slots_on_cuda():
     check_write(cache("cuda", dtype=torch.bfloat16))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CUDA, reason="there is a CUDA device")
 def test_the_benchmark_wants_a_card():
     script = Path(__file__).parents[2] / "benchmarks" / "block_copies.py"

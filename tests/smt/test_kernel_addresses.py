@@ -342,6 +342,7 @@ def test_the_layouts_of_the_wrapper_are_let_through(planes_outside: bool) -> Non
         assert setting.proved(holds), condition
 
 
+@pytest.mark.slow
 def test_the_proofs_are_not_about_nothing() -> None:
     """There are launches, with arguments of either width: what is assumed is not contradictory."""
     for typing in (("64",) * 5 + ("32",), ("32",) * 6, ("1", "32", "1", "32", "1", "1")):

@@ -72,6 +72,7 @@ def test_what_changes_nothing_is_shown_to_change_nothing(library: list[Judged]) 
     assert {f"{j.action}: {j.what}" for j in library if j.fate == "equivalent"} == NO_MISTAKES
 
 
+@pytest.mark.slow
 def test_what_is_known_of_the_right_action_changes_no_verdict(
     mutants: list[Mutant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +224,7 @@ def test_the_explorer_notices_what_is_not_reached() -> None:
     assert {j.fate for j in judged} <= {"prove", "explore", "equivalent", "survivor"}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_what_is_shown_of_random_machines_holds_where_they_run(seed: int) -> None:
     outcome = compare(seed)
     if outcome.verdict == "proved" and outcome.text is not None:

@@ -301,7 +301,7 @@ def test_a_pool_does_in_every_step_what_machine_p_does() -> None:
     ("pool", "said"),
     [
         (pool_faults.StingyPool, "refused for want of"),
-        (pool_faults.LastCopyPool, "P2 machine P"),
+        pytest.param(pool_faults.LastCopyPool, "P2 machine P", marks=pytest.mark.slow),
         (pool_faults.FreedInOrder, "P10"),
     ],
 )

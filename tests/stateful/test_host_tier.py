@@ -17,7 +17,15 @@ import test_offload as example  # isort: skip # host_faults puts its folder on t
 from offload import Offload  # isort: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+OFTEN = ("StoresWithoutHold", "RegistersEarly", "NeverStores", "KeepsHolds")
+"""Those that are found soonest."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(f, marks=() if f.__name__ in OFTEN else pytest.mark.slow) for f in FAULTS],
+    ids=lambda fault: fault.__name__,
+)
 def test_a_planted_fault_is_found_by_a_rule_that_names_it(fault: type[Offload]) -> None:
     kind = type(fault.__name__, (example.TestOffload,), {"tier": fault})
     assert FAULTS[fault] & {*fuzz_manager(kind, seconds=60, findings=1).broken}

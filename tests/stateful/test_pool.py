@@ -110,6 +110,7 @@ def test_instances_are_instances_of_the_machine(instance: Instance) -> None:
     assert Instance.load(instance.describe()) == dataclasses.replace(instance, writes=frozenset())
 
 
+@pytest.mark.slow
 def test_instances_are_the_same_everywhere() -> None:
     text = "from kvproof.harness.instances import Instance; print(Instance.from_seed(5).describe())"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=120)

@@ -30,7 +30,15 @@ def driven(tree: type[Radix]) -> type[PrefixTree]:
 # ------------------------------------------------------------------------------------------------ what is wrong
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+LONG = ("FreesTwice", "SharesNamespaces", "EvictsInnerNodes", "LosesSlots")
+"""Those that CI looks for."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(f, marks=pytest.mark.slow if f.__name__ in LONG else ()) for f in FAULTS],
+    ids=lambda fault: fault.__name__,
+)
 def test_a_planted_fault_is_found_by_the_rule_that_names_it(fault: type[Radix]) -> None:
     began = time.process_time()
     fuzzed = fuzz_manager(driven(fault), seconds=60, findings=1)

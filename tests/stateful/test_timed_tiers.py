@@ -198,7 +198,7 @@ def finding(name: str) -> Difference:
     return report.findings[0]
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK, {"FreesWhatIsStillCopied"}, AT_NIGHT))
+@pytest.mark.parametrize("name", slow_but(QUICK, (), AT_NIGHT))
 def test_the_fuzzer_notices(name: str) -> None:
     found, kind = finding(name), MUTANTS[name].kind
     level = LEVELS[kind.level]
@@ -214,6 +214,7 @@ def test_the_fuzzer_notices(name: str) -> None:
     assert replay(level.model, trace, level.target, instance).problem is None
 
 
+@pytest.mark.slow
 def test_a_finding_is_a_script_and_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "FreesWhatIsStillCopied"
     found, level = finding(name), MUTANTS[name].kind.level
