@@ -71,6 +71,7 @@ def judge_sources(how: SourceRun) -> list[Judged]:
     mutants, record = _at_hand.mutants, Record(how.record)
     found = {i: judged for i in range(len(mutants)) if (judged := _on_record(i, record)) is not None}
     rest = [(i, record.known.get(mutants[i].key)) for i in range(len(mutants)) if i not in found]
+    random.Random(how.seed).shuffle(rest)  # What a run that is cut short has judged is a fair sample too.
     with forked(min(how.jobs or os.cpu_count() or 1, max(1, len(rest)))) as pool:
         for done in as_completed([pool.submit(_judge, i, before) for i, before in rest]):
             i, kept = done.result()

@@ -72,6 +72,8 @@ class TestStoring:
         store = make(tmp_path, capacity=file_bytes(len(KEY), len(CONTENT)))
         assert store.put(KEY, CONTENT)
         assert store.load(KEY) == CONTENT
+        store = make(tmp_path, capacity=file_bytes(len(KEY), len(CONTENT)))
+        assert store.load(KEY) == CONTENT
         with pytest.raises(RefusedError, match="never fit"):
             store.put(KEY + b"s", CONTENT)
 

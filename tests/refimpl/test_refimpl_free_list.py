@@ -57,6 +57,11 @@ def test_an_empty_queue_has_no_first():
     queue.append_n([])
     queue.prepend_n([])
     assert queue.popleft_n(0) == []
+    assert list(FreeList(0)) == []
+
+
+def test_what_is_no_number_is_in_no_queue():
+    assert "1" not in FreeList(SIZE, range(SIZE))
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,10 @@ def test_p5_a_lookup_returns_the_first_registered_that_remains():
     for block in (2, 1, 3):
         pool.register(block, b"a", None)
     assert pool.lookup(b"a") == 2
+    before = pool.snapshot()
+    with pytest.raises(RefusedError):
+        pool.register(3, b"a", None)  # As one of several too, it carries a key once.
+    assert pool.snapshot() == before
     pool.evict(2)
     assert pool.lookup(b"a") == 1
     pool.register(2, b"a", None)
