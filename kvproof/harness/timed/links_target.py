@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import inf, nan
@@ -170,7 +171,7 @@ class LinksTarget(Target):
         known = [active.get(t, ended.get(t)) for t in transfers]
         return {
             "now": [links.now],
-            "issued": [links.issued],
+            "issued": [links.issued, *self._miscounted(links)],
             "link": [NONE if shown is None else shown.link for shown in known],
             "size": [nowhere if shown is None else shown.size for shown in known],
             "moving": [t in active for t in transfers],
@@ -180,6 +181,12 @@ class LinksTarget(Target):
             "ended": [ended[t].done if t in ended else nowhere for t in transfers],
             "completed": [completion.id for completion, _ in self._ended],
         }
+
+    def _miscounted(self, links: LinksSnapshot[Fraction]) -> list[str]:
+        """The links that say they have other numbers of transfers than they show."""
+        shown = Counter(active.link for active in links.active)
+        said = {link: self.links.active(link) for link in range(len(links.received))}
+        return [f"link {link} says it has {n}, and shows {shown[link]}" for link, n in said.items() if n != shown[link]]
 
     def residue(self) -> object:
         """What is asked in between: when the next transfer is done, and which is due."""
