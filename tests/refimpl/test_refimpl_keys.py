@@ -99,7 +99,19 @@ def test_every_form_of_the_same_tokens_has_the_same_key(ids):
 
 @pytest.mark.parametrize(
     "tokens",
-    [[-1], [2**32], ["a"], [1.5], b"abc", np.array([-1]), np.array([2**32]), np.array([1.0]), np.array([[1]])],
+    [
+        [-1],
+        [2**32],
+        ["a"],
+        [1.5],
+        b"abc",
+        array("i", [-1]),
+        memoryview(array("I", range(4))),
+        np.array([-1]),
+        np.array([2**32]),
+        np.array([1.0]),
+        np.array([[1]]),
+    ],
     ids=str,
 )
 def test_what_is_no_token_is_refused(tokens):
@@ -145,6 +157,10 @@ def test_extras_enter_the_chain_where_they_begin():
     assert not set(pictured[1:]) & set(plain)
     moved = chain_keys(tokens, 4, ExtraKeys(multimodal=(MultimodalItem("image", 7),)))
     assert pictured[1] != moved[1]
+    picture = ExtraKeys(multimodal=(MultimodalItem("image", 8),))
+    assert chain_keys(tokens, 4, picture)[:2] == plain[:2]
+    assert block_extras(picture, 1, 4, 4) == ExtraKeys()
+    assert block_extras(picture, 2, 4, 4) == ExtraKeys(multimodal=(MultimodalItem("image", 0),))
 
 
 def test_the_order_in_which_a_request_lists_its_items_changes_no_key():

@@ -317,6 +317,11 @@ class TestFloats:
         ended = run(exact, steps, F(1, 8)) + exact.advance(exact.now + 1000)
         check_alike(run(floats, steps, 1 / 8) + floats.advance(floats.now + 1000), ended)
 
+    def test_what_the_clock_cannot_tell_from_now_is_due(self):
+        """At 1.0 the clock's next step is twice as long as its last one was."""
+        links = LinkModel([1.0], now=1.0)
+        assert links.start(0, 1e-16) == links.due()
+
     @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=30), st.floats(1e-300, 1e300), st.floats(-1e15, 1e15))
     def test_every_run_ends(self, sizes, bandwidth, now):
         links = LinkModel([bandwidth], now=now)

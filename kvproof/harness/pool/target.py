@@ -158,8 +158,14 @@ class PoolTarget(Target):
         if not self.manager.admit(r, self._need[r]):
             raise RefusedError("the request does not fit the pool")
 
-    def _hit(self, r: int) -> int:
-        return self.manager.hit(r, self._prompts[r], self._limit[r])
+    def _hit(self, r: int) -> object:
+        """A lookup; what it adds to the counters is what it found, once in the request's life (P15)."""
+        before, stats = r in self.manager.snapshot().counted, self.manager.stats
+        found = self.manager.hit(r, self._prompts[r], self._limit[r])
+        asked = min(self._limit[r], len(self._prompts[r]))
+        now, is_counted = self.manager.stats, self.manager.pool.caching and not before
+        counted = now.queries - stats.queries, now.hits - stats.hits
+        return found if counted == ((asked, found) if is_counted else (0, 0)) else f"{found}, and {counted} are counted"
 
     def _allocate(self, r: int, n: int) -> object:
         blocks = self.manager.allocate(r, n)
@@ -182,11 +188,14 @@ class PoolTarget(Target):
     def _trim(self, r: int, n: int) -> None:
         self.manager.trim(r, n)
 
-    def _finish(self, r: int) -> None:
+    def _finish(self, r: int) -> object:
         self.manager.finish(r)
+        return None if r not in self.manager.snapshot().counted else "it counts as one that will come back"
 
-    def _preempt(self, r: int) -> None:
+    def _preempt(self, r: int) -> object:
+        before = self.manager.snapshot().counted
         self.manager.preempt(r)
+        return None if self.manager.snapshot().counted == before else "it counts as one that never came"
 
     def _evict(self, b: int) -> None:
         self.manager.evict(b)
