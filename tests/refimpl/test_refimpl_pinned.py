@@ -193,6 +193,16 @@ def test_d3_a_mark_survives_touch_and_free():
     assert queues(pool) == ([5, 4], [3, 2, 1])
 
 
+def test_d3_a_hit_takes_a_pinned_block_out_beside_the_first_of_all():
+    """Without a null block, block 0 is one as any other."""
+    pool = PinnedPool(4, null_block=False)
+    assert pinned(pool, b"a", b"b") == [0, 1]
+    pool.touch([0, 1])
+    assert queues(pool) == ([2, 3], [])
+    pool.free([1, 0])
+    assert queues(pool) == ([2, 3], [1, 0])
+
+
 def test_d3_a_hit_takes_a_pinned_block_out_of_the_middle():
     pool = PinnedPool(7)
     pinned(pool, b"a", b"b", b"c", b"d")
