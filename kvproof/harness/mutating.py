@@ -34,7 +34,7 @@ FOLDER = (Path(__file__).resolve().parent.parent / "refimpl").resolve()
 REFIMPL = Text(FOLDER, f"{__package__.rpartition('.')[0]}.refimpl", (__package__,))
 """The implementation, and what drives it."""
 
-EXAMPLES, STEPS = 100, 40
+EXAMPLES, STEPS = 100, 100
 """Runs of a level, and their steps at most."""
 
 LOOKED_AT = 20
