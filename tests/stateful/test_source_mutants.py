@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,34 @@ def test_tests_that_cannot_judge_are_refused(shelf: Text, tmp_path: Path, more: 
     (tmp_path / "tests" / "test_shelf.py").write_text(more)
     with pytest.raises(TestsError, match=why):
         look_at_tests(tmp_path / "tests", shelf)
+
+
+FILE_TESTS = """
+import pytest
+from kvproof.refimpl.errors import RefusedError
+from kvproof.refimpl.hybrid.lru_index import LruIndex
+
+def test_room():
+    with pytest.raises(RefusedError):
+        LruIndex(0)
+    assert LruIndex(1).fits(1)
+"""
+
+
+@pytest.mark.slow
+def test_tests_are_asked_for_what_no_level_notices_and_no_level_again(tmp_path: Path) -> None:
+    tests, record = tmp_path / "tests", tmp_path / "record.jsonl"
+    tests.mkdir()
+    (tests / "test_file.py").write_text(FILE_TESTS)
+    how = SourceRun(["file-store"], sample=12, seed=1, record=record, tests=tests)
+    judged = judge_sources(how)
+    fates = Counter(j.fate for j in judged)
+    assert fates["tests"]
+    assert fates["tests"] + fates["fuzz"] + fates["survivor"] == 12
+    lines = record.read_text().splitlines()
+    assert len(lines) == 12 + fates["tests"] + fates["survivor"]  # once by the level, and once by the tests
+    assert [j.by for j in judge_sources(how)] == [j.by for j in judged]
+    assert record.read_text().splitlines() == lines
+    (tests / "test_file.py").write_text(f"{FILE_TESTS}\n# more")
+    judge_sources(how)
+    assert len(record.read_text().splitlines()) == len(lines) + fates["tests"] + fates["survivor"]
