@@ -17,6 +17,8 @@ def test_the_vectorised_digests_are_the_plain_ones():
         digest = next_digest(digest, token, items)
         plain.append(digest)
     assert prefix_digests(TOKENS, extras).tolist() == plain
+    for count in range(len(TOKENS)):  # An item that begins behind these tokens is none of theirs.
+        assert prefix_digests(TOKENS[:count], extras).tolist() == plain[:count]
     rest = prefix_digests(TOKENS[2:], extras, start=2, previous=plain[1])
     assert rest.tolist() == plain[2:]
 
