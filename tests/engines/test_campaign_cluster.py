@@ -32,12 +32,10 @@ HEAD, OTHER = "127.0.0.2", "127.0.0.3"
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
     """A cluster of two nodes with a processor each."""
-    ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
+    ray, utils = pytest.importorskip("ray"), pytest.importorskip("ray.cluster_utils")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     args = {"num_cpus": 1, "node_ip_address": HEAD, "include_dashboard": False}
-    nodes = Cluster(initialize_head=True, head_node_args=args)
+    nodes = utils.Cluster(initialize_head=True, head_node_args=args)
     nodes.add_node(num_cpus=1, node_ip_address=OTHER)
     yield nodes
     ray.shutdown()
