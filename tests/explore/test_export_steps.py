@@ -62,7 +62,7 @@ def questions(name: str, seed: int) -> tuple[Ours, list[Described], list[tuple[i
 
 
 @needs_spin
-@pytest.mark.parametrize("name", but_nightly(EVERY_CONSTRUCT | {"groups", "connectors", "file-store"}))
+@pytest.mark.parametrize("name", but_nightly(EVERY_CONSTRUCT))
 def test_spin_says_the_same_of_any_state(name: str, tmp_path: Path) -> None:
     ours, starts, moves = questions(name, seed=1)
     spin = SpinSteps(ours.setting, starts, tmp_path)

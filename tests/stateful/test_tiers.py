@@ -19,7 +19,6 @@ from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
 
 from ..explore.tiers import scope
-from ..marks import slow_but
 from .kept import shows_again, sought
 from .tier_mutants import MUTANTS
 
@@ -96,8 +95,15 @@ def test_every_transition_agrees(name: str) -> None:
     assert (report.states, report.transitions) == (states, transitions)
 
 
-@pytest.mark.parametrize("level", slow_but(TIERS, {"mirror", "pin"}))
-@pytest.mark.parametrize("split", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("level", "split"),
+    [
+        ("mirror", False),
+        ("pin", False),
+        pytest.param("tiered", False, marks=pytest.mark.nightly),
+        *(pytest.param(level, True, marks=pytest.mark.slow) for level in TIERS),
+    ],
+)
 def test_every_transition_agrees_further_out(level: str, split: bool) -> None:
     """Three blocks and lookups of two: gaps, and reloads that end for lack of room."""
     most = 6 * settings().max_examples
