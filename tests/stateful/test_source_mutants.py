@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -103,6 +105,20 @@ def test_some():
     assert take(boxes, 1) == 3
     assert boxes == [2]
 """
+
+
+def test_what_computes_without_end_hangs_and_what_waits_does_not() -> None:
+    def computes() -> None:
+        while True:
+            pass
+
+    def waits() -> str:
+        time.sleep(1.5)
+        return "done"
+
+    assert in_child(computes, limit=0.5) == "it hangs"
+    assert in_child(waits, limit=0.5) == "done"
+    assert in_child(sys.exit, limit=0.5) == "the process dies"
 
 
 @pytest.fixture

@@ -10,11 +10,14 @@ import importlib.abc
 import importlib.machinery
 import multiprocessing
 import os
+import resource
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -23,6 +26,9 @@ from typing import Any
 from .sources import SourceMutant
 
 __all__ = ["Lines", "Text", "Wrong", "in_child"]
+
+PATIENCE = 20
+"""So many times longer than it computes a process may take."""
 
 Lines = dict[str, set[int]]
 """By file, as mutants name it: lines."""
@@ -103,18 +109,20 @@ def in_child(task: Callable[..., Any], *args: Any, limit: float) -> Any:
     Args:
         task: what is done there; a `RuntimeError` that it returns is raised here.
         args: what it is called with.
-        limit: the seconds after which it hangs.
+        limit: the seconds of computing after which it hangs; or it does nothing for many times as long. On a machine
+            that others use, what is slow does not hang.
     """
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=_send, args=(theirs, task, *args))
+    child = multiprocessing.get_context("fork").Process(target=_send, args=(theirs, limit, task, *args))
     child.start()
     theirs.close()
     try:
-        if not ours.poll(limit):
+        if not ours.poll(PATIENCE * limit):
             return "it hangs"
         answer = ours.recv()
     except EOFError:
-        return "the process dies"
+        child.join()
+        return "it hangs" if child.exitcode == -signal.SIGXCPU else "the process dies"
     finally:
         child.kill()
         child.join()
@@ -124,7 +132,8 @@ def in_child(task: Callable[..., Any], *args: Any, limit: float) -> Any:
     return answer
 
 
-def _send(to: Connection, task: Callable[..., Any], *args: Any) -> None:
+def _send(to: Connection, limit: float, task: Callable[..., Any], *args: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (ceil(limit), ceil(limit) + 1))
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)
     os.dup2(devnull, 2)
