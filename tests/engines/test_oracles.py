@@ -122,20 +122,20 @@ def test_a_block_may_be_free_under_a_pass_where_who_writes_to_it_waits_for_that(
 ENGINE = World([Group("full", 2)], {"device": Tier(3)}, 2)
 
 
-def heard(*cached: int, told: list[tuple[Any, ...]]) -> Step:
+def heard(*cached: int, told: list[Any]) -> Step:
     """A step of which this is told, after which these keys are cached, each in a block."""
     pool = PoolState(cached=[(key, 0, [block]) for block, key in enumerate(cached)])
-    return Step("step", {}, effects=[*told, ("boundary", "device")], state=State({"device": pool}))
+    return Step("step", {}, effects=[*told, ["boundary", "device"]], state=State({"device": pool}))
 
 
 @pytest.mark.parametrize("group", [0, None])
 def test_who_was_told_too_much_is_told_what_goes_also_where_events_name_no_group(group: int | None) -> None:
     """A removal of one copy (B15) left the listener with nothing but what it was shown, and that names a group."""
     listener, ghost = EventsOracle(ENGINE), Ghost(ENGINE)
-    assert not [*listener.step(heard(1, told=[("stored", "device", group, [1])]), ghost)]
-    (violation,) = listener.step(heard(1, told=[("removed", "device", group, [1])]), ghost)
+    assert not [*listener.step(heard(1, told=[["stored", "device", group, [1]]]), ghost)]
+    (violation,) = listener.step(heard(1, told=[["removed", "device", group, [1]]]), ghost)
     assert violation.key == ("device", "cached, not reported")
-    gone = [("removed", "device", group, [1]), ("stored", "device", group, [2])]
+    gone = [["removed", "device", group, [1]], ["stored", "device", group, [2]]]
     assert not [*listener.step(heard(2, told=gone), ghost)]
-    (violation,) = listener.step(heard(2, told=[("stored", "device", group, [3])]), ghost)
+    (violation,) = listener.step(heard(2, told=[["stored", "device", group, [3]]]), ghost)
     assert violation.key == ("device", "reported, not cached")
