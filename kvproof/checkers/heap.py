@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 __all__ = ["heap_at_rest", "rest_for_good", "seldom_searched"]
 
-_YOUNG, _MIDDLE, _OLD = 500_000, 20, 50
+_YOUNG, _MIDDLE, _OLD = 200_000, 20, 50
 
 _resting = [False]
 """Whether the heap is at rest. To ask Python how many objects it leaves alone, it would count them, one by one."""

@@ -159,7 +159,12 @@ class PoolTarget(Target):
             raise RefusedError("the request does not fit the pool")
 
     def _hit(self, r: int) -> object:
-        """A lookup; what it adds to the counters is what it found, once in the request's life (P15)."""
+        """A lookup; what it adds to the counters is what it found, once in the request's life (P15).
+
+        Machines that have these counters themselves are compared with them; P has none.
+        """
+        if "queries" in self.fields:
+            return self.manager.hit(r, self._prompts[r], self._limit[r])
         before, stats = r in self.manager.snapshot().counted, self.manager.stats
         found = self.manager.hit(r, self._prompts[r], self._limit[r])
         asked = min(self._limit[r], len(self._prompts[r]))
@@ -190,12 +195,20 @@ class PoolTarget(Target):
 
     def _finish(self, r: int) -> object:
         self.manager.finish(r)
-        return None if r not in self.manager.snapshot().counted else "it counts as one that will come back"
+        return (
+            None
+            if "counted" in self.fields or r not in self.manager.snapshot().counted
+            else "it counts as one that will come back"
+        )
 
     def _preempt(self, r: int) -> object:
         before = self.manager.snapshot().counted
         self.manager.preempt(r)
-        return None if self.manager.snapshot().counted == before else "it counts as one that never came"
+        return (
+            None
+            if "counted" in self.fields or self.manager.snapshot().counted == before
+            else "it counts as one that never came"
+        )
 
     def _evict(self, b: int) -> None:
         self.manager.evict(b)
