@@ -1,6 +1,10 @@
 """The worker and its session against an engine that misbehaves in every way."""
 
+import contextlib
+import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kvproof.engines.session import Limits, Session, WorkerError
+from kvproof.engines.session import WORKER, Limits, Session, WorkerError
 from kvproof.engines.verdicts import verdict
 from kvproof.judge.record import Case
 
@@ -151,6 +155,26 @@ def test_what_a_lost_copy_left_of_a_long_message_is_passed_over(session: Session
     asked = [session.ask(each) for each in (bad, long, bad, long)]
     failed = [session.answer(each).failure is not None for each in asked]
     assert (failed, session.starts) == ([True, False] * 2, before)
+
+
+@pytest.mark.parametrize("limits", [{"levels": ["toy"]}, {}], ids=["by copies", "by itself"])
+def test_a_worker_that_nobody_listens_to_any_more_ends(limits: dict[str, Any]) -> None:
+    """As when the kit was killed in the midst of a case, and another process still holds the standard input."""
+    command = [sys.executable, str(WORKER), str(FAKES / "fake_engine.py"), json.dumps(limits)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        try:
+            assert b"hello" in worker.stdout.readline()
+            worker.stdout.close()
+            worker.stdin.write(b'{"id": 1, "level": "toy", "setup": {}, "ops": []}\n')
+            worker.stdin.flush()
+            assert worker.wait(20) == 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(worker.pid, signal.SIGKILL)
 
 
 def test_a_slow_engine_within_its_limits_is_fine(session: Session) -> None:

@@ -170,8 +170,15 @@ def _limit_memory(megabytes: int | None) -> None:
 
 
 def _say(replies: IO[bytes], message: dict[str, Any]) -> None:
-    replies.write(_encode(message) + b"\n")
-    replies.flush()
+    """Say something. Where nobody listens any more, nothing more is asked: the process ends, and whoever waits for it.
+
+    Any other end would be one of a copy that was lost, which another one follows, and another one, for ever.
+    """
+    try:
+        replies.write(_encode(message) + b"\n")
+        replies.flush()
+    except BrokenPipeError:
+        os._exit(0)
 
 
 def answer(
