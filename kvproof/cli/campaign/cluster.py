@@ -145,9 +145,16 @@ class Cluster:
     """The machines of a cluster. Each hunter has one of their processors for itself, also while it waits."""
 
     ray: Any
-    jobs: int
+    asked: int
+    """So many shall hunt at once, where there are as many processors; 0: one for each."""
     ending: list[Any] = field(default_factory=list)
     """The ends of hunters that were asked for."""
+
+    @property
+    def jobs(self) -> int:
+        """No more than there are processors now: machines come and go, and who has none would wait for ever."""
+        there = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        return min(self.asked or there, there)
 
     @property
     def most(self) -> int:
@@ -187,12 +194,12 @@ def cluster(address: str, jobs: int) -> Iterator[Cluster]:
             "--ray out"
         ) from error
     heed_the_end()  # Ray has its own way to be told to end.
+    made = Cluster(ray, jobs)
     try:
-        made = Cluster(ray, jobs or max(1, int(ray.cluster_resources().get("CPU", 1))))
         yield made
+    finally:
         if made.ending:
             ray.wait(made.ending, num_returns=len(made.ending), timeout=_PATIENCE)
-    finally:
         ray.shutdown()
 
 

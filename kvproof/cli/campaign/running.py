@@ -98,6 +98,7 @@ class Campaign:
         """Begin what slices can be, listen for a moment, and return those that ended."""
         while len(self.running) < self._hunters.jobs and self._left >= _LEAST and (able := self._able()):
             self._begin(self._schedule.next(able))
+        self._make_room()
         self._hunters.wait([each.hunter for each in self.running])
         self._look()
         for each in self.running:
@@ -135,9 +136,13 @@ class Campaign:
         if hunter is not None:
             self._idle.remove(hunter)
             return hunter
-        if self._idle and len(self._idle) + len(self.running) >= self._hunters.most:
-            self._idle.pop(0).end()
+        self._make_room(for_more=1)
         return self._hunters.new(arm, self._store)
+
+    def _make_room(self, *, for_more: int = 0) -> None:
+        """End who waits longest, where more are there than may be: there may be fewer than before."""
+        while self._idle and len(self._idle) + len(self.running) + for_more > self._hunters.most:
+            self._idle.pop(0).end()
 
     @staticmethod
     def _listen(each: Running) -> None:
