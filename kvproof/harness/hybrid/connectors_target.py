@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, Self, cast
 
-from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
+from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields
 from ...refimpl.errors import RefusedError
 from ...refimpl.hybrid.connector import BlockRef, Boundary, Chain, Completion
 from ...refimpl.hybrid.connector_records import LoadEnd, LoadSnapshot, MultiSnapshot
 from ...refimpl.hybrid.multi_connector import MultiConnector
 from ..forking import forked
-from ..strays import Stray, not_refused
+from ..strays import Stray, TargetWithStrays
 from .instances import HybridInstance
 from .scripted_store import ScriptedStore
 
@@ -24,7 +24,7 @@ CHAIN: Chain = (Boundary(1, (b"any",)),)
 """What is asked for means nothing here: a store answers what it was told to have found."""
 
 
-class ConnectorsTarget(Target):
+class ConnectorsTarget(TargetWithStrays):
     """A `MultiConnector` over stores whose answers the machine decides.
 
     ``wait``, ``miss`` and ``choose`` are one call, whose answer tells them apart, and so is ``look_again``: a lookup
@@ -245,11 +245,8 @@ class ConnectorsTarget(Target):
     def _try_leave(self, r: int) -> None:
         self.multi.finished(r)
 
-    def strays(self) -> Sequence[str]:
-        """Counts, notices and blocks that no call can have."""
-        return not_refused(self._stray_calls())
-
     def _stray_calls(self) -> Iterator[Stray]:
+        """Counts, notices and blocks that no call can have."""
         multi, nobody = self.multi, self.scope.sizes["Request"]
         yield multi.matched, (nobody, CHAIN, -1)
         yield multi.decline, (nobody,)

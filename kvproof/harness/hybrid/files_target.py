@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
-from ...checkers.target import Answer, Args, Fields, Target
+from ...checkers.target import Answer, Args, Fields
 from ...refimpl.errors import RefusedError
 from ...refimpl.hybrid.block_file import FINGERPRINT_BYTES, WriteStep, encode_file, file_bytes
 from ...refimpl.hybrid.file_store import MAX_KEY_BYTES, FileStore
-from ..strays import Stray, not_refused
+from ..strays import Stray, TargetWithStrays
 from .instances import HybridInstance
 from .memory_disk import NOTHING_FOUND, File, MemoryDisk, MemoryProcess
 
@@ -22,7 +22,7 @@ CAPACITY = 100_000
 """More than all files of an instance have together; what makes room is asked to make it."""
 
 
-class FileStoreTarget(Target):
+class FileStoreTarget(TargetWithStrays):
     """A `FileStore` on a memory disk; ``create``, ``rename`` and ``sync_directory`` are steps of one ``putting``.
 
     What is observed is the disk, both sides of it, and what the store would serve. When the system brings what to the
@@ -170,11 +170,8 @@ class FileStoreTarget(Target):
         self.disk.crash()
         self._start()
 
-    def strays(self) -> Sequence[str]:
-        """Keys and sizes that no file has, pins that nobody has."""
-        return not_refused(self._stray_calls())
-
     def _stray_calls(self) -> Iterator[Stray]:
+        """Keys and sizes that no file has, pins that nobody has."""
         put, beyond = self.store.put, CAPACITY + 1 - file_bytes(len(FILLER), 0)
         yield put, (b"", b"content")
         yield put, (b"k" * (MAX_KEY_BYTES + 1), b"content")

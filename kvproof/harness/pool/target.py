@@ -6,15 +6,15 @@ from typing import Any, ClassVar, Self
 
 import torch
 
-from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
+from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields
 from ...refimpl.errors import RefusedError
 from ...refimpl.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from ...refimpl.payload import Payload
 from ...refimpl.pool.block_pool import BlockPool
-from ...refimpl.pool.manager import KVCacheManager, ManagerSnapshot
+from ...refimpl.pool.manager import KVCacheManager, ManagerSnapshot, RequestId
 from ..forking import forked
 from ..instances import Instance
-from ..strays import Stray, not_refused
+from ..strays import Stray, TargetWithStrays
 from .strays import of_manager
 
 __all__ = ["PoolTarget"]
@@ -63,7 +63,7 @@ class _Decoder:
         return decoded
 
 
-class PoolTarget(Target):
+class PoolTarget(TargetWithStrays):
     """A `KVCacheManager`, driven action by action.
 
     What it observes comes from the manager's own snapshot, from the events that it reports, and from the bytes of its
@@ -165,7 +165,7 @@ class PoolTarget(Target):
         """
         if "queries" in self.fields:
             return self.manager.hit(r, self._prompts[r], self._limit[r])
-        before, stats = r in self.manager.snapshot().counted, self.manager.stats
+        before, stats = r in self._counted(), self.manager.stats
         found = self.manager.hit(r, self._prompts[r], self._limit[r])
         asked = min(self._limit[r], len(self._prompts[r]))
         now, is_counted = self.manager.stats, self.manager.pool.caching and not before
@@ -195,20 +195,16 @@ class PoolTarget(Target):
 
     def _finish(self, r: int) -> object:
         self.manager.finish(r)
-        return (
-            None
-            if "counted" in self.fields or r not in self.manager.snapshot().counted
-            else "it counts as one that will come back"
-        )
+        return "it counts as one that will come back" if r in self._counted() else None
 
     def _preempt(self, r: int) -> object:
-        before = self.manager.snapshot().counted
+        before = self._counted()
         self.manager.preempt(r)
-        return (
-            None
-            if "counted" in self.fields or self.manager.snapshot().counted == before
-            else "it counts as one that never came"
-        )
+        return None if self._counted() == before else "it counts as one that never came"
+
+    def _counted(self) -> frozenset[RequestId]:
+        """Whose lookups were counted; nobody's, where the machine says that itself, and is compared with it."""
+        return frozenset() if "counted" in self.fields else self.manager.snapshot().counted
 
     def _evict(self, b: int) -> None:
         self.manager.evict(b)
@@ -217,11 +213,8 @@ class PoolTarget(Target):
         if not self.manager.reset():
             raise RefusedError("blocks are referenced")
 
-    def strays(self) -> Sequence[str]:
-        """Blocks, requests, positions and counts that there are not."""
-        return not_refused(self._stray_calls())
-
     def _stray_calls(self) -> Iterator[Stray]:
+        """Blocks, requests, positions and counts that there are not."""
         yield from of_manager(self.manager)
 
     # ------------------------------------------------------------------------------------------------ observing

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from math import inf, nan
 from typing import Any, ClassVar, Protocol, Self
 
-from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
+from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields
 from ...refimpl.errors import RefusedError
 from ...refimpl.timed.links import ActiveTransfer, Completion, LinkModel, LinksSnapshot
 from ..forking import forked
-from ..strays import Stray, not_refused
+from ..strays import Stray, TargetWithStrays
 from .instances import TimedInstance
 
 __all__ = ["Clock", "LinksTarget", "chosen"]
@@ -32,7 +32,7 @@ class Clock(Protocol):
         """Let time pass."""
 
 
-class LinksTarget(Target):
+class LinksTarget(TargetWithStrays):
     """A `LinkModel` on exact numbers.
 
     What is on its way comes from the model's own snapshot. What has ended it forgets: of that there are the completions
@@ -138,11 +138,8 @@ class LinksTarget(Target):
     def _complete_first(self) -> Completion[Fraction]:
         return self.links.complete()
 
-    def strays(self) -> Sequence[str]:
-        """Links, transfers, sizes and moments that there are not."""
-        return not_refused(self._stray_calls())
-
     def _stray_calls(self) -> Iterator[Stray]:
+        """Links, transfers, sizes and moments that there are not."""
         links, shown = self.links, self.links.snapshot()
         for link in (-1, len(shown.received)):
             yield links.start, (link, Fraction(1))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import torch
 
-from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields, Target
+from ...checkers.target import NONE, UNKNOWN, Answer, Args, Fields
 from ...refimpl.errors import RefusedError
 from ...refimpl.events import BlockStored, Event
 from ...refimpl.payload import Payload, next_digest, root_digest
@@ -16,13 +16,13 @@ from ...refimpl.pool.keys import block_key
 from ...refimpl.tree.cache import RadixCache
 from ...refimpl.tree.radix import Node
 from ..forking import forked
-from ..strays import Stray, not_refused
+from ..strays import Stray, TargetWithStrays
 from .instances import TreeInstance
 
 __all__ = ["TreeTarget"]
 
 
-class TreeTarget(Target):
+class TreeTarget(TargetWithStrays):
     """A `RadixCache` with real payload.
 
     What is seen of the tree is what a walk over its nodes finds: page by page, with the locks of their node; a prefix
@@ -151,11 +151,8 @@ class TreeTarget(Target):
     def _evict(self, n: int) -> int:
         return self.cache.evict(n)
 
-    def strays(self) -> Sequence[str]:
-        """Requests, pages and counts that there are not."""
-        return not_refused(self._stray_calls())
-
     def _stray_calls(self) -> Iterator[Stray]:
+        """Requests, pages and counts that there are not."""
         cache = self.cache
         for asked in (cache.look, cache.hit, cache.finish, cache.leave):
             yield asked, ("nobody",)
