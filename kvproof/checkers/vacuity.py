@@ -89,9 +89,9 @@ class _Clock:
 
     def check(self, known: Iterable[Formula], cases: Sequence[Formula] = (True,)) -> z3.CheckSatResult:
         """Whether there is a model in one of these cases, in what is left of the time."""
-        if self.by == "cvc5":
-            return self._check_by_cvc5([*known, lor(*cases)])
         known = [f for f in known if f is not True]
+        if self.by == "cvc5":
+            return self._check_by_cvc5(Question(known, lnot(lor(*cases))))
         # One case after the other, all of what is known read once, takes two thirds of the time of all cases at once.
         answer = self._first_model(_for_sums(), known, cases)
         return self._first_model(z3.Solver(), known, [lor(*cases)]) if answer == z3.unknown else answer
@@ -115,11 +115,10 @@ class _Clock:
                 solver.pop()
         return z3.unsat
 
-    def _check_by_cvc5(self, known: list[Formula]) -> z3.CheckSatResult:
+    def _check_by_cvc5(self, question: Question) -> z3.CheckSatResult:
         left = self.seconds - self.spent
-        known = [f for f in known if f is not True]
         answers = {"sat": z3.sat, "unsat": z3.unsat, "unknown": z3.unknown}
-        return answers[answer_of_cvc5(Question(known, False), seconds=left)] if left > 0 else z3.unknown
+        return answers[answer_of_cvc5(question, seconds=left)] if left > 0 else z3.unknown
 
 
 def _for_sums() -> z3.Solver:

@@ -119,11 +119,13 @@ class _Failing:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test, or what it needs."""
-        if report.failed and not self.first:
-            self.first = report.nodeid.rpartition("/")[2]
+        self._note(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file of tests that cannot be read."""
+        self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.failed and not self.first:
             self.first = report.nodeid.rpartition("/")[2]
 
