@@ -12,7 +12,7 @@ from typing import Literal
 import z3
 from z3 import z3core
 
-from ..machine.formulas import Formula, lnot, occurs, replaced
+from ..machine.formulas import Formula, address, lnot, occurs, replaced
 
 __all__ = [
     "WORK",
@@ -129,16 +129,19 @@ def _follows(question: Question, way: Way, seconds: float) -> tuple[int, ...] | 
         raise _HasModel
     if answer != z3.unsat:
         return None
-    return tuple(sorted(int(str(label)[len(_LABEL) :]) for label in solver.unsat_core()))
+    return tuple(sorted(_numbers[address(label)] for label in solver.unsat_core()))
 
 
-_LABEL = "known "
+_numbers: dict[int, int] = {}
+"""The number of each name, by where Z3 has it."""
 
 
 @cache
 def _label(number: int) -> z3.BoolRef:
     """The name under which something that is known is shown to Z3, which tells by these names what it needed."""
-    return z3.Bool(f"{_LABEL}{number}")
+    label = z3.Bool(f"known {number}")
+    _numbers[address(label)] = number
+    return label
 
 
 @cache
