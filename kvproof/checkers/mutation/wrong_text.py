@@ -6,6 +6,7 @@ and of whatever drives it (`Text.forget`), and puts the mutant in the way of the
 
 from __future__ import annotations
 
+import gc
 import importlib.abc
 import importlib.machinery
 import multiprocessing
@@ -133,6 +134,7 @@ def in_child(task: Callable[..., Any], *args: Any, limit: float) -> Any:
 
 
 def _send(to: Connection, limit: float, task: Callable[..., Any], *args: Any) -> None:
+    gc.freeze()  # pytest collects garbage whenever it ends: what was there before the fork would be walked each time
     resource.setrlimit(resource.RLIMIT_CPU, (ceil(limit), ceil(limit) + 1))
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)
