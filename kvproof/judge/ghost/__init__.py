@@ -39,6 +39,7 @@ class Ghost:
             "keys": requests.has_keys,
             "table": requests.has_table,
             "state": requests.has_state,
+            "lookup": requests.looked_up,
             "processed": requests.processed,
             "preempted": requests.preempted,
             "end": requests.ends,

@@ -30,13 +30,19 @@ class Passes:
         self._null = world.tiers[self._device].null
 
     def found(self, r: str, tables: Sequence[Sequence[int]], tokens: int) -> Iterator[Violation]:
-        """What a lookup hands out is what r's tokens make."""
+        """What a lookup hands out is what r's tokens make, as far as r attends to it.
+
+        With tokens from elsewhere r goes on behind those: what has left the window there is nobody's, and may be given
+        to a copy of these tokens in the same step; the state of a mamba group comes with them.
+        """
         request = self._requests[r]
+        start = max(tokens, request.goes_on)
         for g, table in enumerate(tables):
-            if self._world.groups[g].kind == "mamba":
+            if self._world.groups[g].kind != "mamba":
+                yield from self._reads(request, r, g, table, (start, tokens), "a lookup handed out")
+            elif start == tokens:
                 yield from self._reads_state(r, g, table[-1] if table else None, tokens)
-            else:
-                yield from self._reads(request, r, g, table, tokens, "a lookup handed out")
+        request.goes_on = 0
 
     def compute(self, r: str, start: int, tokens: Sequence[int]) -> Iterator[Violation]:
         """A forward pass computes r's positions from ``start`` on: it reads what is before them, and writes these."""
@@ -56,7 +62,7 @@ class Passes:
                     yield from self._write(r, g, block, 0, [request.content(r, n)], 1)
                 continue
             table = request.tables[g]
-            yield from self._reads(request, r, g, table, start, "a forward pass read")
+            yield from self._reads(request, r, g, table, (start, start), "a forward pass read")
             if group.kind != "full":
                 first = first_read(self._world, g, start) // group.block
                 last = (start + len(tokens) - 1) // group.block
@@ -78,15 +84,16 @@ class Passes:
     # ------------------------------------------------------------------------------------------------ reading
 
     def _reads(
-        self, request: Request, r: str, g: int, table: Sequence[int], start: int, who: str
+        self, request: Request, r: str, g: int, table: Sequence[int], span: tuple[int, int], who: str
     ) -> Iterator[Violation]:
-        """Everything that position ``start`` attends to is there."""
+        """Everything that the first position of ``span`` attends to is there, before the second one."""
+        start, end = span
         group, cells, line = self._world.groups[g], self._memory.cells[self._device], request.line
         size = group.block
         position = first_read(self._world, g, start)
-        while position < start:
+        while position < end:
             entry, slot = divmod(position, size)
-            count = min(size - slot, start - position)
+            count = min(size - slot, end - position)
             block = table[entry] if entry < len(table) else -1
             cell = cells.get(block)
             expected = line[position + 1 : position + 1 + count]

@@ -45,6 +45,8 @@ class Request:
     """Per mamba group: where the next forward pass takes the state from, and where it leaves which."""
     in_flight: list[Pass] = field(default_factory=list)
     """Forward passes that the engine was not told the result of."""
+    goes_on: int = 0
+    """By its last lookup it goes on behind so many tokens, those from elsewhere included."""
 
     def content(self, r: str, tokens: int) -> int:
         """The content of its first so many tokens.
@@ -115,6 +117,10 @@ class Requests(dict[str, Request]):
         del table[at:]
         table.extend([-1] * (at - len(table)))
         table.extend(blocks)
+
+    def looked_up(self, r: str, local: int, external: int, _limit: int) -> None:
+        """A lookup of the request was answered."""
+        self[r].goes_on = local + external
 
     def has_state(self, r: str, g: int, source: int | None, leaves: Sequence[Sequence[int]]) -> None:
         """The next forward pass of a request takes the state of a mamba group from there, and leaves these."""
