@@ -1,7 +1,7 @@
 """Every oracle is seen to fail once: the toy engine is right, or wrong in one way."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -10,7 +10,7 @@ from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.events import EventsOracle
 from kvproof.judge.oracles.flight import FlightOracle
-from kvproof.judge.record import Case, Group, PoolState, State, Step, Tier, World
+from kvproof.judge.record import Case, Effect, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.shapes import problem_of_dialect, problem_of_world
 from kvproof.spec.rules import RULES
 
@@ -139,3 +139,19 @@ def test_who_was_told_too_much_is_told_what_goes_also_where_events_name_no_group
     assert not [*listener.step(heard(2, told=gone), ghost)]
     (violation,) = listener.step(heard(2, told=[["stored", "device", group, [3]]]), ghost)
     assert violation.key == ("device", "reported, not cached")
+
+
+def test_a_window_and_a_chunk_that_are_given_up_too_early_show_alike() -> None:
+    def shown_by(kind: Literal["window", "chunk"]) -> list[tuple[str, ...]]:
+        world = World([Group(kind, 2, 4)], {"device": Tier(9, null=0)}, 2)
+        ghost, oracle = Ghost(world), FlightOracle(world)
+        effects: list[Effect] = [
+            ["request", "r0", {"tokens": [0] * 6}], ["table", "r0", 0, 0, [1, 2, 3]], ["compute", "r0", 0, [0] * 6],
+        ]  # fmt: skip
+        for effect in effects:
+            assert not list(ghost.apply(effect) or ())
+        freed = Step("step", {}, effects=[], state=State({"device": PoolState(free=[4, 1])}))
+        return [wrong.signature for wrong in oracle.step(freed, ghost)]
+
+    # One count is to blame, whatever it counts for.
+    assert shown_by("window") == shown_by("chunk") == [("D7", "freed under a scheduled step")]
