@@ -214,3 +214,17 @@ def test_nothing_is_asked_of_an_engine_that_promises_nothing() -> None:
     for promise in ({}, {"keep": "none"}, {"keep": "most"}):
         assert judged(world(FULL, **promise), FIRST, END, last) == []
     assert judged(world(FULL, WINDOW, keep="all"), last) == [], "windows give up what they have left behind"
+
+
+def test_what_was_found_before_a_preemption_is_not_of_the_table_behind_it() -> None:
+    first, second = [1, 2, 6], [1, 2]  # Behind the preemption the same blocks are taken anew.
+    hit = [["table", "r1", 0, 0, first], ["lookup", "r1", 4, 0, 4], ["found", "r1", [[1, 2]], 4]]
+    anew = [["preempted", "r1"], ["table", "r1", 0, 0, second], ["lookup", "r1", 0, 0, 4]]
+    asks = [*arrives(r="again"), ["lookup", "again", 0, 0, 8]]
+
+    def told(*effects: Effect) -> list[str]:
+        step = Step("drain", {}, effects=[*arrives(TOKENS[:5], "r1"), *effects, *asks])
+        return [violation.oracle for violation in judged(world(FULL, keep="all"), FIRST, END, step)]
+
+    assert told(*hit) == ["what was computed is not found again"]
+    assert told(*hit, *anew) == []

@@ -145,29 +145,35 @@ def takings(step: Step, world: World, looked_up: bool) -> dict[int, list[int]]:
 def _admissions(step: Step, world: World) -> dict[int, Sequence[int]]:
     """For each ``table`` effect that tells a whole table, what a lookup had found of it: whole blocks of the device.
 
-    Some tell what was found before the table, some behind it; where nobody does, it is what the table begins with.
+    Some tell what was found before the table, some behind it; where nobody does, it is what the table begins with. What
+    was found before a request was preempted is not of the table that it gets afterwards.
     """
-    found: dict[str, list[tuple[int, list[list[int]]]]] = {}
+    found: dict[tuple[str, int], list[tuple[int, list[list[int]]]]] = {}
     local: dict[str, int] = {}
+    stay: dict[str, int] = {}
+    tables: list[tuple[int, int, Effect]] = []
     for place, effect in enumerate(step.effects):
         if effect[0] == "lookup":
             local[effect[1]] = effect[2]
+        elif effect[0] in ("preempted", "end"):
+            stay[effect[1]] = stay.get(effect[1], 0) + 1
         elif effect[0] == "found":
             whole = [local.get(effect[1], 0) // group.block for group in world.groups]
-            tables = [list(table[:n]) for table, n in zip(effect[2], whole, strict=False)]
-            found.setdefault(effect[1], []).append((place, tables))
+            of_groups = [list(table[:n]) for table, n in zip(effect[2], whole, strict=False)]
+            found.setdefault((effect[1], stay.get(effect[1], 0)), []).append((place, of_groups))
+        elif effect[0] == "table" and not effect[3]:
+            tables.append((place, stay.get(effect[1], 0), effect))
+    tell = {r for r, _ in found}
     told: dict[int, Sequence[int]] = {}
     last: dict[tuple[str, int], int] = {}
-    for place, effect in enumerate(step.effects):
-        if effect[0] != "table" or effect[3]:
-            continue
+    for place, number, effect in tables:
         _, r, g, _, blocks = effect
-        of_r = [(at, tables[g]) for at, tables in found.get(r, ()) if g < len(tables)]
+        of_r = [(at, of_groups[g]) for at, of_groups in found.get((r, number), ()) if g < len(of_groups)]
         before = [table for at, table in of_r if last.get((r, g), -1) < at < place]
         behind = [table for at, table in of_r if at > place]
         last[r, g] = place
         if before or behind:
             told[place] = before[-1] if before else behind[0]
-        elif r not in found and local.get(r):
+        elif r not in tell and local.get(r):
             told[place] = blocks[: local[r] // world.groups[g].block]
     return told
