@@ -93,6 +93,13 @@ def test_a_setup_that_a_release_does_not_have_is_refused() -> None:
     assert "no option" in (answer(NEWEST, {"groups": [FULL], "colour": 1}).refused or "")
 
 
+def test_a_drain_lets_nobody_keep_out_others_with_what_one_token_was_loaded_to() -> None:
+    """Who was loaded whole and has one token counts as having computed nothing, and holds a block."""
+    setup = {"groups": [{"kind": "full", "block": 8}], "max_len": 16, "budget": 8, "spare": 0}
+    loads = [("run", {"i": i, "outside": 1, "later": 2}) for i in (1, 1)]
+    assert fault(NEWEST, setup, *[add([0, 1])] * 3, *loads, ("drain", {})) is None
+
+
 HYBRID = [{"kind": "full", "block": 2}, {"kind": "window", "block": 2, "window": 2}]
 
 

@@ -467,7 +467,8 @@ class ManagerLevel(Level):
             self._preempt(last)
 
     def _give_back(self, x: Played) -> None:
-        if x.request.num_computed_tokens:
+        # One that was loaded whole, and has one token, has computed nothing and holds a block all the same.
+        if x.request.num_computed_tokens or any(self.manager.get_block_ids(x.r)):
             self.manager.free(x.request)
             x.request.num_computed_tokens = 0
             self._reset(x)
