@@ -15,7 +15,7 @@ import kvproof.engines.hunt
 import kvproof.engines.reduce
 import kvproof.engines.sorting
 
-__all__ = ["take_over"]
+__all__ = ["Computed", "take_over"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

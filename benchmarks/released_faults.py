@@ -28,6 +28,7 @@ from kvproof.cli.findings import case_of, violation_of
 from kvproof.cli.hunting import Plan, levels_of, more_oracles, open_build
 from kvproof.cli.main import run
 from kvproof.cli.output import Output
+from kvproof.engines.known import Known
 from kvproof.errors import ExitStatus
 
 SECONDS = 120.0
@@ -57,18 +58,19 @@ def main() -> None:
     releases = sorted({fault.release for fault in FAULTS}, key=lambda v: [int(part) for part in v.split(".")])
     for release in given.only.split(",") if given.only else releases:
         if not (folder / f"{release}.json").exists():
-            _fuzz(folder, release, given.seconds, given.seed)
+            fuzz_release(folder, release, given.seconds, given.seed)
     print("\n| fault | release | found as | level | seconds | steps of the trace | on the first release without it |")
     print("|---|---|---|---|---:|---:|---|")
     for fault in FAULTS:
         print(_row(folder, fault))
 
 
-def _fuzz(folder: Path, release: str, seconds: float, seed: int) -> Result:
+def fuzz_release(folder: Path, release: str, seconds: float, seed: int, known: tuple[Known, ...] = ()) -> Result:
+    """Fuzz a release at the default settings; keep its report and its traces in a folder."""
     print(f"vllm=={release}", flush=True)
     target = f"vllm=={release}"
     build = open_build(target)
-    plan = Plan(build, target, levels_of(build), seed, seconds)
+    plan = Plan(build, target, levels_of(build), seed, seconds, known=known)
     result = fuzz_engine(Output(None), plan, folder / release)
     (folder / f"{release}.json").write_bytes(msgspec.json.encode(result.to_json()))
     return result

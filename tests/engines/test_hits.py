@@ -218,8 +218,8 @@ def test_nothing_is_asked_of_an_engine_that_promises_nothing() -> None:
 
 def test_what_was_found_before_a_preemption_is_not_of_the_table_behind_it() -> None:
     first, second = [1, 2, 6], [1, 2]  # Behind the preemption the same blocks are taken anew.
-    hit = [["table", "r1", 0, 0, first], ["lookup", "r1", 4, 0, 4], ["found", "r1", [[1, 2]], 4]]
-    anew = [["preempted", "r1"], ["table", "r1", 0, 0, second], ["lookup", "r1", 0, 0, 4]]
+    hit: list[Effect] = [["table", "r1", 0, 0, first], ["lookup", "r1", 4, 0, 4], ["found", "r1", [[1, 2]], 4]]
+    anew: list[Effect] = [["preempted", "r1"], ["table", "r1", 0, 0, second], ["lookup", "r1", 0, 0, 4]]
     asks = [*arrives(r="again"), ["lookup", "again", 0, 0, 8]]
 
     def told(*effects: Effect) -> list[str]:
