@@ -58,8 +58,8 @@ class BlockManager:
     In a test module the subclass is collected by pytest, one test for each rule (docs/testing.md).
 
     An ``__init__`` that also takes ``caching: bool`` is sometimes made with ``caching=False``; one that cannot be made
-    like that raises `Refused`. Each method may be ``async def``. Any other exception, on these legal calls, is a
-    finding (L2).
+    like that raises `Refused`. Each method may be ``async def``: it is awaited before the next is called, so what
+    only overlapping calls break is not seen. Any other exception, on these legal calls, is a finding (L2).
     """
 
     block_sizes: ClassVar[tuple[int, ...]] = (2, 3, 4)
@@ -219,5 +219,6 @@ class BlockManager:
 
     def take_events(self) -> Told[Iterable[tuple[Any, ...]]]:
         """Return the KV events since the last call, oldest first: ``("stored", key)`` or ``("stored", key, parent)``,
-        ``("removed", key)``, ``("cleared",)``. Unlocks P12, with `cached`."""
+        ``("removed", key)``, ``("cleared",)``; keys as in `keys`. Unlocks P12: of what lookups find, and with `cached`
+        of all that is cached."""
         raise NotImplementedError

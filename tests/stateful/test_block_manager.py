@@ -141,6 +141,50 @@ def test_faults_are_found_in_a_manager_that_tells_nothing(fault: type[Pool], rul
     assert rule in fuzz_manager(kind, seconds=10, findings=1).broken
 
 
+class _Speaks(_Least):
+    """Besides, it tells events, and by which keys; what is cached shows in what it finds alone."""
+
+    def keys(self, request):
+        return self.pool.keys(request.tokens)
+
+    def take_events(self):
+        return self.pool.take_events()
+
+
+class _SpeaksOfItsOwnKeys(_Speaks):
+    """It does not say whose keys these are, so that no lookup can be held to its events."""
+
+    keys = BlockManager.keys
+
+
+class _SaysNothingOfEvictions(_Speaks):
+    def take_events(self):
+        return [event for event in self.pool.take_events() if event[0] != "removed"]
+
+
+class _SaysHalfOfWhatItStores(_Speaks):
+    def take_events(self):
+        return self.pool.take_events()[::2]
+
+
+class _TakesBackWhatItStores(_Speaks):
+    def take_events(self):
+        events = list(self.pool.take_events())
+        return [*events, *(("removed", key) for kind, key in events if kind == "stored")]
+
+
+@pytest.mark.parametrize("kind", [_Speaks, _SpeaksOfItsOwnKeys])
+def test_events_and_lookups_of_a_right_manager_agree(kind: type[BlockManager]) -> None:
+    fuzzed = fuzz_manager(kind, examples=300, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.unjudged["P12"] == "there is no cached()"
+
+
+@pytest.mark.parametrize("kind", [_SaysNothingOfEvictions, _SaysHalfOfWhatItStores, _TakesBackWhatItStores])
+def test_events_are_held_to_what_lookups_find_where_no_map_is_shown(kind: type[BlockManager]) -> None:
+    assert [*fuzz_manager(kind, seconds=20, findings=1).broken] == ["P12"]
+
+
 class _Counting(_Least):
     """It tells how many blocks are free, and nothing else."""
 

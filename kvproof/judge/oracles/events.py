@@ -1,15 +1,18 @@
-"""P12: replaying the KV events gives exactly what is cached."""
+"""P12: replaying the KV events gives exactly what is cached, as states show it or else as lookups find it."""
 
 from collections.abc import Iterator
 
 from ...events.fold import Belief
 from ..ghost import Ghost
 from ..record import Step, World
-from ..violation import Violation, of_key
+from ..violation import Violation, of_key, of_request
 
 __all__ = ["EventsOracle"]
 
 Key = tuple[int, int | None]
+
+_BEFORE_A_LOOKUP = frozenset({"request", "keys"})
+"""What may be told between a boundary and a lookup that the map of the boundary answers."""
 
 _ENGINE = 0
 """A worker drives one engine: all that it tells is of one rank."""
@@ -18,15 +21,26 @@ _ENGINE = 0
 class EventsOracle:
     """A listener: it knows only the events, and at every boundary it must know exactly what a lookup would find."""
 
-    def __init__(self, _world: World) -> None:
+    def __init__(self, world: World) -> None:
         self._belief = Belief[int, int]()
         self._ever: set[int] = set()
+        self._device = next(iter(world.tiers))
+        self._block = world.hash_block
+        dialect = world.notes.get("dialect")
+        self._drops = bool(isinstance(dialect, dict) and dialect.get("drop"))
+        self._keys_are_tokens = world.notes.get("keys") == "tokens"
+        self._one_group = [(group.kind, group.block) for group in world.groups] == [("full", world.hash_block)]
+        self._at_boundary = False
+        """Whether a lookup that is told next was answered from the map that the belief is of."""
 
-    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Hear the events of a step, and compare where it ends at a boundary."""
         boundaries: set[str] = set()
         for effect in step.effects:
             kind = effect[0]
+            if kind == "lookup" and self._at_boundary and self._one_group and _shows_no_map(step, self._device):
+                yield from self._looked_up(effect[1], effect[2], effect[4], ghost)
+            self._at_boundary = self._at_boundary and kind in _BEFORE_A_LOOKUP
             if kind == "stored":
                 yield from self._stored(*effect[1:])
             elif kind == "removed":
@@ -37,6 +51,7 @@ class EventsOracle:
                 boundaries.add(effect[1])
             elif kind in ("stored", "removed", "cleared"):
                 boundaries.discard(effect[1])
+        self._at_boundary = self._at_boundary or self._device in boundaries
         if step.state is None:
             return
         for tier in boundaries & set(step.state.pools):
@@ -57,6 +72,25 @@ class EventsOracle:
                 yield Violation("P12", "events and map", text, (tier, "reported, not cached"), (of_key(k),))
             if missing or wrong:  # Said once; from here on the listener knows again what is there.
                 self._learn(tier, cached)
+
+    def _looked_up(self, r: str, local: int, limit: int, ghost: Ghost) -> Iterator[Violation]:
+        """A lookup finds what the events say is cached of its request, no more and no less.
+
+        Where tokens stand for keys, events may speak of keys of their own, which say nothing of any request's blocks.
+        """
+        if self._keys_are_tokens and self._ever.isdisjoint(ghost.requests.named):
+            return
+        request, held = ghost.requests[r], {k for k, _ in self._believed(self._device)}
+        believed = next((i for i, key in enumerate(request.keys) if key not in held), len(request.keys))
+        found, most = local // self._block, min(believed, limit // self._block)
+        if found > believed:
+            text = f"a lookup for {r} found the block of key {request.keys[believed]}, but the events do not say so"
+            about = (of_key(request.keys[believed]), of_request(r))
+            yield Violation("P12", "events and lookups", text, (self._device, "found, not reported"), about)
+        elif found < most and not self._drops and not request.skips:
+            text = f"a lookup for {r} did not find the block of key {request.keys[found]}, but the events say so"
+            about = (of_key(request.keys[found]), of_request(r))
+            yield Violation("P12", "events and lookups", text, (self._device, "reported, not found"), about)
 
     def _stored(self, tier: str, g: int | None, keys: list[int], parent: int | None = None) -> Iterator[Violation]:
         if keys and parent is not None and parent not in self._ever:
@@ -79,3 +113,9 @@ class EventsOracle:
         self._belief.cleared(_ENGINE, tier)
         for k, g in cached:
             self._belief.at(_ENGINE, tier, g).stored((k,))
+
+
+def _shows_no_map(step: Step, tier: str) -> bool:
+    """Whether lookups are all that tells what is cached: nobody shows the map."""
+    pool = None if step.state is None else step.state.pools.get(tier)
+    return pool is not None and pool.cached is None

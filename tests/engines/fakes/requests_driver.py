@@ -113,7 +113,7 @@ class System:
             if key not in self.cached:
                 break
             found.append(self.cached[key][0])
-        if ENGINE_FAULT == "never hits" or FAULT in ("caches nothing", "says it caches nothing"):
+        if ENGINE_FAULT == "never hits":
             found = []
         if ENGINE_FAULT == "short hits":
             found = found[:-1]
@@ -152,7 +152,7 @@ class System:
         self.tell("compute", r, q["done"], q["tokens"][q["done"] : until])
         self.tell("processed", r, until)
         q["done"] = until
-        if self.caching:
+        if self.caching and FAULT not in ("caches nothing", "says it caches nothing"):
             for key, block in zip(self.names(q)[: until // self.size], q["table"], strict=False):
                 if block not in self.of_block:
                     self.of_block[block] = key
