@@ -164,7 +164,7 @@ class _SaysNothingOfEvictions(_Speaks):
 
 class _SaysHalfOfWhatItStores(_Speaks):
     def take_events(self):
-        return self.pool.take_events()[::2]
+        return [*self.pool.take_events()][::2]
 
 
 class _TakesBackWhatItStores(_Speaks):
