@@ -168,6 +168,8 @@ def check(manager: OffloadManager) -> None:
         (pair[0], key) for store in shown.stores.values() for pair, key in zip(store.pairs, store.keys, strict=True)
     ]
     assert len(set(stored)) == len(stored), "O3"
+    wanted = [(pair[0], key) for load in shown.loads.values() for pair, key in zip(load.pairs, load.keys, strict=True)]
+    assert all(key in shown.host.keys[block] for block, key in wanted), "O5"
     assert manager.pending == len(transfers)
     assert all(0 <= shown.offered[name] <= len(table) for name, table in shown.tables.items())
 

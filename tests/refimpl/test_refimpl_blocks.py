@@ -1,7 +1,10 @@
 """Block arithmetic, over every small size (P14 for the limit of a lookup)."""
 
+from inspect import isfunction, signature
+
 import pytest
 
+from kvproof.refimpl.pool import blocks
 from kvproof.refimpl.pool.blocks import blocks_for, filled_slots, full_blocks, lookup_limit, position_of, token_index
 
 by_block_size = pytest.mark.parametrize("block_tokens", range(1, 9))
@@ -34,11 +37,20 @@ def test_p14_the_limit_leaves_the_last_token_and_nothing_more_than_it_must(block
         assert (limit + 1) * block_tokens > num_tokens - 1
 
 
-@pytest.mark.parametrize("function", [blocks_for, full_blocks, lookup_limit, position_of])
-@pytest.mark.parametrize("arguments", [(-1, 4), (4, 0), (4, -1)])
-def test_what_means_nothing_is_refused(function, arguments):
-    with pytest.raises(ValueError, match=r"at least one token|not be negative"):
-        function(*arguments)
+FUNCTIONS = {name: function for name, function in vars(blocks).items() if isfunction(function) and name[0] != "_"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_means_nothing_is_refused(name):
+    """Any count that is negative, and a block of no tokens; each is the only thing that is wrong."""
+    function = FUNCTIONS[name]
+    *counts, _ = signature(function).parameters
+    for wrong in counts:
+        with pytest.raises(ValueError, match=r"not be negative|at least the token itself|slot -1"):
+            function(**dict.fromkeys(counts, 1) | {wrong: -1}, block_tokens=4)
+    for block_tokens in (0, -1):
+        with pytest.raises(ValueError, match="at least one token"):
+            function(*[0 if count == "slot" else 1 for count in counts], block_tokens)
 
 
 def test_a_slot_outside_its_block_is_refused():

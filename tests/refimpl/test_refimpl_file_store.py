@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -260,6 +261,13 @@ class TestDamage:
             path.write_bytes(turn(encode_file(KEY, CONTENT, LAYOUT)))
             with pytest.raises(StaleFileError):  # The reader alone, which is faster than a store each.
                 block_file.read_file(CountingFiles(), path, KEY, LAYOUT)
+
+    @pytest.mark.parametrize("fault", get_args(block_file.Fault))
+    def test_what_is_wrong_is_said_in_a_sentence(self, fault):
+        """For who sees it in a log; the store counts it by its name."""
+        error = StaleFileError(fault)
+        assert error.fault == fault
+        assert {fault, "file", "wrong"} <= set(str(error).split())
 
     def test_too_long(self, tmp_path):
         self.damaged(tmp_path, lambda data: data + b"more")

@@ -221,6 +221,21 @@ def test_o4_blocks_are_stored_while_their_request_runs():
     served.run()
 
 
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_run_tells_how_many_steps_it_took(seed):
+    served, steps = Served(seed=seed), 0
+
+    def counted() -> bool:
+        nonlocal steps
+        steps += 1
+        return step()
+
+    step, served.engine.step = served.engine.step, counted
+    for name in range(3):
+        served.engine.add(name, range(9), [1, 2])
+    assert served.engine.run() == steps > 0
+
+
 def test_o8_the_engine_goes_on_stepping_for_transfers_without_any_request():
     served = Served(seed=None)
     engine = served.engine

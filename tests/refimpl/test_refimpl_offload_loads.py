@@ -54,6 +54,26 @@ def test_o5_pins_become_the_loads_holds_and_the_rest_goes():
     check(manager)
 
 
+@pytest.mark.parametrize("max_pairs", [None, 1, 2, 3, 4])
+def test_o5_a_long_load_is_cut_into_transfers_in_the_order_of_the_table(max_pairs):
+    """Each names the keys for which its host blocks were pinned, and its place in the table, where the load fails."""
+    manager = make(max_pairs=max_pairs)
+    keys = chain(0, 5)
+    bring_to_host(manager, keys)
+    flood(manager)
+    manager.admit(1, 6)
+    manager.allocate(1, 1)
+    assert manager.look(1, keys, 5) == 4
+    loaded = load(manager, 1, 4)
+    check(manager)
+    loads = manager.snapshot().loads.values()
+    size = max_pairs or 4
+    assert [len(shown.pairs) for shown in loads] == [min(size, 4 - at) for at in range(0, 4, size)]
+    assert [block for shown in loads for _, block in shown.pairs] == loaded
+    assert [key for shown in loads for key in shown.keys] == keys[1:]
+    assert [shown.first for shown in loads] == list(range(1, 5, size))
+
+
 @pytest.mark.parametrize("leave", ["unpin", "look", "finish", "preempt"])
 def test_o5_pins_go_last_first_when(leave):
     manager = make()
