@@ -82,6 +82,29 @@ def test_o12_a_store_takes_the_head_of_the_hosts_queue_and_drops_its_keys():
 # O3, O4: what is offered, and when.
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("max_pairs", [None, 1, 2, 3, 4])
+def test_o12_many_stores_of_one_call_are_cut_into_transfers_in_their_order(max_pairs, lazy):
+    manager = make(max_pairs=max_pairs, lazy=lazy)
+    keys = chain(0, 4)
+    enter(manager, 1, keys)
+    table = manager.table(1)
+    if lazy:
+        manager.finish(1)
+        assert manager.scan(6) == 4
+    else:
+        assert manager.offer(1, 4) == 4
+    check(manager)
+    stores = manager.snapshot().stores.values()
+    size = max_pairs or 4
+    assert [len(shown.pairs) for shown in stores] == [min(size, 4 - at) for at in range(0, 4, size)]
+    stored = [(block, key) for shown in stores for (block, _), key in zip(shown.pairs, shown.keys, strict=True)]
+    in_turn = list(zip(table, keys, strict=True))
+    assert stored == (in_turn[::-1] if lazy else in_turn), "last first a prefix is let go, and scanned"
+    settle(manager)
+    assert all(manager.host.lookup(key) is not None for key in keys)
+
+
 def test_o4_a_block_is_offered_once_its_content_is_there():
     rig = Rig()
     rig.serve(1, range(4), processed=False)
