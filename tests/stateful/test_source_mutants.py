@@ -11,7 +11,7 @@ import pytest
 
 from kvproof.checkers.mutation.sources import SOURCE_OPERATORS, source_mutants
 from kvproof.checkers.mutation.tests import TestsError, look_at_tests
-from kvproof.checkers.mutation.wrong_text import Text, in_child
+from kvproof.checkers.mutation.wrong_text import Text, ends_after, in_child
 from kvproof.harness.mutating import FOLDER, SourceRun, _notices, judge_sources
 
 TEXT = '''
@@ -121,6 +121,30 @@ def test_what_computes_without_end_hangs_and_what_waits_does_not() -> None:
     assert in_child(sys.exit, limit=0.5) == "the process dies"
 
 
+def test_a_part_that_hangs_ends_a_task_that_may_take_long() -> None:
+    def computes() -> None:
+        with ends_after(0.2):
+            time.sleep(0.5)
+        with ends_after(0.2):
+            while True:
+                pass
+
+    def waits() -> None:
+        with ends_after(0.02):
+            time.sleep(1000)
+
+    def takes_its_time_behind_it() -> str:
+        with ends_after(0.2):
+            pass
+        while time.process_time() < 0.5:
+            pass
+        return "done"
+
+    assert in_child(computes, limit=1000.0) == "it hangs"
+    assert in_child(waits, limit=1000.0) == "it hangs"
+    assert in_child(takes_its_time_behind_it, limit=1000.0) == "done"
+
+
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Text:
     """A package with tests."""
@@ -142,6 +166,21 @@ def test_tests_notice_what_they_look_at(shelf: Text, tmp_path: Path) -> None:
     assert said["5: `1` in place of `0`"] == "test_shelf.py::test_some"
     assert len(said) == 6
     assert [what for what, by in said.items() if not by] == ["6: `first >= least` in place of `first > least`"]
+
+
+def test_a_test_that_hangs_is_not_waited_for_as_long_as_all_of_them_may_take(
+    shelf: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvproof.checkers.mutation.tests.STARTING", 1000.0)
+    monkeypatch.setattr("kvproof.checkers.mutation.tests.EACH", 0.2)
+    counting = "def count(n):\n    while n:\n        n -= 1\n    return n\n"
+    (shelf.folder / "shelf.py").write_text(counting)
+    (tmp_path / "tests" / "test_shelf.py").write_text(
+        "from shelf_of_tests.shelf import count\n\ndef test_it_ends():\n    assert count(3) == 0\n"
+    )
+    tests = look_at_tests(tmp_path / "tests", shelf)
+    (endless,) = (m for m in source_mutants(counting, "shelf_of_tests/shelf.py") if m.what == "forgets `n -= 1`")
+    assert tests.noticed_by(endless) == "it hangs"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +14,16 @@ from typing import Any
 import pytest
 
 from .sources import SourceMutant
-from .wrong_text import Lines, Text, Wrong, in_child
+from .wrong_text import Lines, Text, Wrong, ends_after, in_child
 
 __all__ = ["Tests", "TestsError", "look_at_tests"]
 
 LOOKING = 3000.0
 """Seconds after which all tests hang."""
 
-STARTING, TIMES = 30.0, 5
-"""Tests of a mutant hang after so many seconds, and so many times what they took with the right text."""
+STARTING, EACH, TIMES = 30.0, 5.0, 5
+"""A test of a mutant hangs after so many seconds of computing (`EACH`), and so many times what it took with the right
+text; all of them have so many more to start."""
 
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
 """In one process, in the order of their names, and nothing is left behind."""
@@ -57,8 +59,8 @@ class Tests:
     def noticed_by(self, mutant: SourceMutant) -> str:
         """The first test that fails with the mistake; empty where none does."""
         asked = {name: s for name, (s, lines) in self.reached.items() if mutant.line in lines.get(mutant.file, ())}
-        limit = STARTING + TIMES * sum(asked.values())
-        said = in_child(_ask, self.text, mutant, list(asked), limit=limit) if asked else ""
+        limits = {name: EACH + TIMES * seconds for name, seconds in asked.items()}
+        said = in_child(_ask, self.text, mutant, limits, limit=STARTING + sum(limits.values())) if asked else ""
         assert isinstance(said, str)
         return said
 
@@ -95,11 +97,11 @@ def _look(text: Text, folder: Path) -> Any:
     return looked.found
 
 
-def _ask(text: Text, mutant: SourceMutant, names: list[str]) -> Any:
-    """Which of these tests fails first."""
+def _ask(text: Text, mutant: SourceMutant, limits: dict[str, float]) -> Any:
+    """Which of these tests fails first; each has its seconds."""
     _begin(text)
-    asked = _Asked(Wrong(mutant, text))
-    status = pytest.main([*OPTIONS, "-x", *names], plugins=[asked])
+    asked = _Asked(Wrong(mutant, text), limits)
+    status = pytest.main([*OPTIONS, "-x", *limits], plugins=[asked])
     read = sys.modules.get(asked.wrong.name)
     if read is None or read.__spec__ is None or read.__spec__.loader is not asked.wrong:
         return RuntimeError(f"the tests read the right text of {mutant.file}")
@@ -136,22 +138,17 @@ class _Looked(_Failing):
     def __init__(self, taken: Any) -> None:
         self._taken = taken
         self.found: dict[str, tuple[float, Lines]] = {}
-        self._seconds: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """A test, with what it needs."""
         self._taken()
+        started = time.process_time()
         result = yield
         lines = self._taken()
         if lines:
-            self.found[_named(item)] = self._seconds.get(item.nodeid, 0.0), lines
+            self.found[_named(item)] = time.process_time() - started, lines
         return result
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """What it took."""
-        super().pytest_runtest_logreport(report)
-        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
 
 
 def _named(item: pytest.Item) -> str:
@@ -160,11 +157,18 @@ def _named(item: pytest.Item) -> str:
 
 
 class _Asked(_Failing):
-    """Gives the tests the wrong text."""
+    """Gives the tests the wrong text, and each its time."""
 
-    def __init__(self, wrong: Wrong) -> None:
+    def __init__(self, wrong: Wrong, limits: dict[str, float]) -> None:
         self.wrong = wrong
+        self._limits = limits
 
     def pytest_configure(self) -> None:
         """Before pytest's own finder, which reads the modules of a plugin's package, as kvproof is, by itself."""
         sys.meta_path.insert(0, self.wrong)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """A test; one that hangs ends the process, so that the others' time need not pass too."""
+        with ends_after(self._limits[_named(item)]):
+            return (yield)

@@ -26,10 +26,13 @@ from typing import Any
 
 from .sources import SourceMutant
 
-__all__ = ["Lines", "Text", "Wrong", "in_child"]
+__all__ = ["Lines", "Text", "Wrong", "ends_after", "in_child"]
 
 PATIENCE = 20
 """So many times longer than it computes a process may take."""
+
+HANGING = (signal.SIGXCPU, signal.SIGPROF, signal.SIGALRM)
+"""What ends a process that hangs: it has computed for too long, as a whole or in one part, or has done nothing."""
 
 Lines = dict[str, set[int]]
 """By file, as mutants name it: lines."""
@@ -123,7 +126,7 @@ def in_child(task: Callable[..., Any], *args: Any, limit: float) -> Any:
         answer = ours.recv()
     except EOFError:
         child.join()
-        return "it hangs" if child.exitcode == -signal.SIGXCPU else "the process dies"
+        return "it hangs" if -(child.exitcode or 0) in HANGING else "the process dies"
     finally:
         child.kill()
         child.join()
@@ -131,6 +134,18 @@ def in_child(task: Callable[..., Any], *args: Any, limit: float) -> Any:
     if isinstance(answer, RuntimeError):
         raise answer
     return answer
+
+
+@contextmanager
+def ends_after(limit: float) -> Iterator[None]:
+    """In a child: a part of its task that hangs, as a whole task does, ends the process."""
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE * limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _send(to: Connection, limit: float, task: Callable[..., Any], *args: Any) -> None:
