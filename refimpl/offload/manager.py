@@ -317,7 +317,7 @@ class OffloadManager(KVCacheManager):
         stored if it carries the key that its position was filed under, if that is not on the host nor on its way there
         from this block, and if the host has a block that nobody holds; else it is dropped, and ``offer_stats`` counts
         why. Each is decided by itself, in order: a host block taken for one may have carried the key of a later one.
-        All stores of one call are one ``Store``.
+        All stores of one call are one ``Store``, or as many as ``max_pairs`` makes of it.
         """
         if self.lazy:
             raise RefusedError("in lazy mode nothing is offered")

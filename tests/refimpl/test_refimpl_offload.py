@@ -82,6 +82,17 @@ def test_o12_a_store_takes_the_head_of_the_hosts_queue_and_drops_its_keys():
 # O3, O4: what is offered, and when.
 
 
+def test_o2_a_store_does_not_wait_for_steps_that_write_other_blocks():
+    """Not even where its host blocks have their numbers."""
+    rig = Rig()
+    rig.serve(1, range(6), processed=False)
+    rig.serve(2, range(100, 106))
+    rig.manager.finish(2)
+    (store,) = rig.manager.snapshot().stores.values()
+    assert {host_block for _, host_block in store.pairs} & set(rig.manager.table(1))
+    assert [message.pairs for message in rig.manager.take_messages()] == [store.pairs]
+
+
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("max_pairs", [None, 1, 2, 3, 4])
 def test_o12_many_stores_of_one_call_are_cut_into_transfers_in_their_order(max_pairs, lazy):

@@ -199,4 +199,25 @@ def test_o2_a_load_is_not_sent_while_a_step_still_writes_its_block():
     assert rig.reads_right(3, range(2))
 
 
+def test_o2_a_load_is_not_sent_while_a_step_still_writes_any_of_its_blocks():
+    rig = Rig(device_blocks=4)
+    rig.serve(1, range(4))
+    rig.manager.finish(1)
+    rig.settle()
+    flood(rig.manager)
+    rig.manager.admit(2, 1)
+    (block,) = take(rig.manager, 2, 1)
+    rig.manager.write(2, 0, 0, 7)
+    rig.manager.preempt(2)
+    rig.manager.admit(3, 3)
+    rig.manager.look(3, chain_keys(range(4), BLOCK_TOKENS), 2)
+    loaded = load(rig.manager, 3, 2)
+    assert block in loaded
+    assert len(set(loaded)) == 2
+    assert rig.manager.take_messages() == []
+    rig.manager.processed(block)
+    rig.settle()
+    assert rig.reads_right(3, range(4))
+
+
 # O7: reports.
