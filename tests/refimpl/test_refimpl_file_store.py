@@ -347,6 +347,26 @@ class TestDamage:
 
 
 class TestRestart:
+    def test_what_does_not_fit_a_smaller_store_goes_and_the_rest_is_found(self, tmp_path):
+        old = make(tmp_path)
+        for key, content in [(b"great", bytes(1000)), (b"small", CONTENT), (b"big", bytes(900)), (b"slight", CONTENT)]:
+            assert old.put(key, content)
+        again = make(tmp_path, capacity=500)
+        assert [again.load(key) for key in (b"great", b"small", b"big", b"slight")] == [None, CONTENT, None, CONTENT]
+        assert len(list(tmp_path.iterdir())) == 2
+
+    def test_all_is_found_whatever_else_lies_between(self, tmp_path):
+        """In whatever order the directory names its files."""
+        old, others = make(tmp_path), make(tmp_path, layout=OTHER)
+        keys = [f"key {number}".encode() for number in range(5)]
+        for key in keys:
+            assert old.put(key, CONTENT)
+            assert others.put(key, CONTENT)
+        for number in range(20):
+            (tmp_path / f"{number} of somebody else").touch()
+        again = make(tmp_path)
+        assert [again.load(key) for key in keys] == [CONTENT] * 5
+
     def test_another_layout_is_a_miss_and_is_left_alone(self, tmp_path):
         old = make(tmp_path)
         old.put(KEY, CONTENT)

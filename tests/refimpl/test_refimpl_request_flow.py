@@ -111,6 +111,7 @@ def test_a_preempted_request_comes_back_with_its_tokens_and_counts_once():
     flow.compute(1)
     flow.preempt(1)
     assert flow.manager.num_inside == 0
+    assert flow.num_computed(1) == 0
     stats = flow.manager.stats
     assert flow.schedule(1) == 8
     flow.compute(1)
