@@ -237,6 +237,16 @@ def test_a_run_tells_how_many_steps_it_took(seed, monkeypatch):
     assert served.engine.run() == steps > 0
 
 
+def test_a_stall_is_told_after_so_many_steps_in_a_row_in_which_nothing_moved(monkeypatch):
+    served = Served(seed=None)
+    served.engine._drive, step, moved = None, served.engine.step, []
+    monkeypatch.setattr(served.engine, "step", lambda: moved.append(step()) or moved[-1])
+    served.engine.add(1, range(9))
+    with pytest.raises(RuntimeError, match="stalled"):
+        served.engine.run(max_idle=3)
+    assert moved[-5:] == [True, False, False, False, False]
+
+
 def test_o8_the_engine_goes_on_stepping_for_transfers_without_any_request():
     served = Served(seed=None)
     engine = served.engine

@@ -74,6 +74,28 @@ def test_o5_a_long_load_is_cut_into_transfers_in_the_order_of_the_table(max_pair
     assert [shown.first for shown in loads] == list(range(1, 5, size))
 
 
+@pytest.mark.parametrize("max_pairs", [None, 2])
+def test_o2_a_long_load_lets_its_blocks_go_as_loads_of_one_block_each_do(max_pairs):
+    """Nobody else holds them, and they have no key: each goes to the head of the queue by itself."""
+
+    def queues(most: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        manager = make(max_pairs=most)
+        keys = chain(0, 4)
+        bring_to_host(manager, keys)
+        flood(manager)
+        manager.admit(1, 5)
+        manager.look(1, keys, 4)
+        load(manager, 1, 4)
+        messages = manager.take_messages()
+        manager.preempt(1)
+        for message in messages:
+            assert manager.report(WorkerReport(0, message.id))
+        check(manager)
+        return manager.snapshot().pool.free, manager.snapshot().host.free
+
+    assert queues(max_pairs) == queues(1)
+
+
 @pytest.mark.parametrize("leave", ["unpin", "look", "finish", "preempt"])
 def test_o5_pins_go_last_first_when(leave):
     manager = make()
