@@ -240,7 +240,12 @@ def test_a_run_tells_how_many_steps_it_took(seed, monkeypatch):
 def test_a_stall_is_told_after_so_many_steps_in_a_row_in_which_nothing_moved(monkeypatch):
     served = Served(seed=None)
     served.engine._drive, step, moved = None, served.engine.step, []
-    monkeypatch.setattr(served.engine, "step", lambda: moved.append(step()) or moved[-1])
+
+    def noted() -> bool:
+        moved.append(step())
+        return moved[-1]
+
+    monkeypatch.setattr(served.engine, "step", noted)
     served.engine.add(1, range(9))
     with pytest.raises(RuntimeError, match="stalled"):
         served.engine.run(max_idle=3)
