@@ -118,6 +118,17 @@ def test_several_connectors_all_store_and_have_tiers_of_their_own(kinds: tuple[s
     assert {copy[3][0][0] for copy in loads} == {"host"}
 
 
+def test_all_workers_have_flushed_before_one_loads_at_once() -> None:
+    """The second runner flushes where it loads: r1 is loaded into a block that is stored until then, in each worker."""
+    children = [{"kind": "remote", "sync": 1}, offloading()]
+    connector = {"kind": "multi", "children": children, "workers": 2}
+    ops = [add([0] * 5, max_tokens=0, remote=0), STEP, add([1] * 5, max_tokens=0, remote=4), STEP]
+    groups = [FULL[0], {"kind": "window", "block": 4, "window": 4}]
+    steps = well("0.33.0", connector, ops, groups=groups, caching=False, runner=2, spare=8, max_len=12)
+    order = [effect[:3:2] if effect[0] == "copy" else effect[:1] for effect in effects(steps[-1:], "copy", "copied")]
+    assert order == [["copy", "begin"], ["copy", "end"], ["copied"]]
+
+
 def test_hybrid_groups_load_their_window_alone() -> None:
     steps = well("0.33.0", simple(blocks=12), [*STORED, *AGAIN, complete(), STEP], groups=HYBRID)
     loads = [copy for copy in copies(steps[len(STORED) :]) if copy[3][0][2] == "device"]

@@ -93,6 +93,20 @@ def test_a_setup_that_a_release_does_not_have_is_refused() -> None:
     assert "no option" in (answer(NEWEST, {"groups": [FULL], "colour": 1}).refused or "")
 
 
+def test_events_are_of_one_group_where_a_release_makes_one_of_all_layers() -> None:
+    """Up to 0.19 the configuration of KV events turns the groups off; an event there names none."""
+    setup = {"groups": HYBRID, "max_len": 12, "budget": 4, "events": True}
+    assert "one group" in (answer("0.19.0", setup).refused or "")
+    assert answer("0.20.2", setup).refused is None
+
+
+@given(data=st.data())
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+def test_early_releases_are_asked_for_events_of_one_group(data: st.DataObject) -> None:
+    setup = data.draw(profiles("0.19.0")["events"]).setup
+    assert not setup["events"] or len(setup["groups"]) == 1
+
+
 def test_a_drain_lets_nobody_keep_out_others_with_what_one_token_was_loaded_to() -> None:
     """Who was loaded whole and has one token counts as having computed nothing, and holds a block."""
     setup = {"groups": [{"kind": "full", "block": 8}], "max_len": 16, "budget": 8, "spare": 0}

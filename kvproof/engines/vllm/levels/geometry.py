@@ -3,15 +3,19 @@
 from typing import Any
 
 from hypothesis import strategies as st
+from packaging.version import Version
 
 from ...cases import Op, Setup
 
-__all__ = ["BLOCKS", "Choice", "Op", "Setup", "chunk", "plain", "window", "windowed"]
+__all__ = ["BLOCKS", "EVENTS_WITH_GROUPS", "Choice", "Op", "Setup", "chunk", "plain", "window", "windowed"]
 
 Choice = st.SearchStrategy[Any]
 
 BLOCKS = st.sampled_from([2, 3, 4, 8])
 """Tokens of a block."""
+
+EVENTS_WITH_GROUPS = Version("0.20")
+"""Since then a configuration may have KV events and several groups; before, events make one group of all layers."""
 
 
 def plain(sizes: st.SearchStrategy[int] = BLOCKS) -> st.SearchStrategy[list[Setup]]:

@@ -12,7 +12,8 @@ from packaging.version import Version
 
 from ....judge.record import Case
 from ...plays import Play, drawn, weighted
-from .geometry import BLOCKS, Op, Setup, chunk, plain, window, windowed
+from ...traits import with_setup
+from .geometry import BLOCKS, EVENTS_WITH_GROUPS, Op, Setup, chunk, plain, window, windowed
 
 __all__ = ["profiles", "sound"]
 
@@ -49,10 +50,18 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     found["again external"] = drawn("manager", crowded, _AGAIN_OUTSIDE, least=30, most=80)
     # The same prompts again and again, with room for them: they must be found.
     found["again"] = _cases(_setup(st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24)), _AGAIN)
+    if known < EVENTS_WITH_GROUPS:
+        return {name: family.map(_events_of_one_group) for name, family in found.items()}
     return found
 
 
 # Setups
+
+
+def _events_of_one_group(case: Case) -> Case:
+    """The case as an early release takes it, which has one group only where it tells events."""
+    events = bool(case.setup.get("events")) and len(case.setup["groups"]) == 1
+    return with_setup(case, {**case.setup, "events": events})
 
 
 def _setup(groups: st.SearchStrategy[list[Setup]], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:

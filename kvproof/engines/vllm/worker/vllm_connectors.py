@@ -158,9 +158,12 @@ class ModelConnector:
     def before_forward(self, scheduler_output) -> None:
         """Do what stands right before the forward pass: the second model runner flushes here; bind, begin loads."""
         metadata = scheduler_output.kv_connector_metadata
-        for step in self._steps:
-            if not self._flushes_first:
+        # Each worker flushes before it loads. All flush before the first loads, as a copy is over for us when the last
+        # worker's part is, and a load at once is told with the first worker's.
+        if not self._flushes_first:
+            for step in self._steps:
                 step.flush()
+        for step in self._steps:
             step.begin()
         for side, part in zip(self._sides, getattr(metadata, "metadata", (metadata,)), strict=True):
             side.before_forward(part)

@@ -105,6 +105,8 @@ def _check(what: SimpleNamespace) -> None:
     smallest = min(group["block"] for group in what.groups)
     if what.ahead and not since((0, 33)):
         raise Refused(f"vLLM {VERSION} has no hashes that look ahead")
+    if what.events and len(what.groups) > 1 and not since((0, 20)):
+        raise Refused(f"vLLM {VERSION} makes one group of all layers where it tells KV events")
     if what.retention is not None and not since((0, 30)):
         raise Refused(f"vLLM {VERSION} has no retention interval in its configuration of groups")
     if what.eagle and any(group["kind"] == "chunk" for group in what.groups):
