@@ -199,10 +199,10 @@ def test_o2_a_block_that_is_being_loaded_cannot_be_written_registered_or_hit():
     assert rig.manager.offer_stats.resident == 2
 
 
-def test_o2_a_load_is_not_sent_while_a_step_still_writes_its_block():
-    """The block was given up under the step: what that writes must not land behind what the load copies."""
-    rig = Rig(device_blocks=3)
-    rig.serve(1, range(2))
+def given_up_under_a_step(found: int) -> tuple[Rig, int]:
+    """A block was given up while a step still writes it, and request 3 has found so many on the host."""
+    rig, tokens = Rig(device_blocks=found + 2), range(found * BLOCK_TOKENS)
+    rig.serve(1, tokens)
     rig.manager.finish(1)
     rig.settle()
     flood(rig.manager)
@@ -210,8 +210,14 @@ def test_o2_a_load_is_not_sent_while_a_step_still_writes_its_block():
     (block,) = take(rig.manager, 2, 1)
     rig.manager.write(2, 0, 0, 7)
     rig.manager.preempt(2)
-    rig.manager.admit(3, 2)
-    rig.manager.look(3, chain_keys(range(2), BLOCK_TOKENS), 1)
+    rig.manager.admit(3, found + 1)
+    rig.manager.look(3, chain_keys(tokens, BLOCK_TOKENS), found)
+    return rig, block
+
+
+def test_o2_a_load_is_not_sent_while_a_step_still_writes_its_block():
+    """The block was given up under the step: what that writes must not land behind what the load copies."""
+    rig, block = given_up_under_a_step(found=1)
     assert rig.manager.load(3, 1) == [block]
     assert rig.manager.take_messages() == []
     assert rig.manager.pending == 1
@@ -222,17 +228,7 @@ def test_o2_a_load_is_not_sent_while_a_step_still_writes_its_block():
 
 
 def test_o2_a_load_is_not_sent_while_a_step_still_writes_any_of_its_blocks():
-    rig = Rig(device_blocks=4)
-    rig.serve(1, range(4))
-    rig.manager.finish(1)
-    rig.settle()
-    flood(rig.manager)
-    rig.manager.admit(2, 1)
-    (block,) = take(rig.manager, 2, 1)
-    rig.manager.write(2, 0, 0, 7)
-    rig.manager.preempt(2)
-    rig.manager.admit(3, 3)
-    rig.manager.look(3, chain_keys(range(4), BLOCK_TOKENS), 2)
+    rig, block = given_up_under_a_step(found=2)
     loaded = load(rig.manager, 3, 2)
     assert block in loaded
     assert len(set(loaded)) == 2
