@@ -7,15 +7,19 @@ from packaging.version import Version
 
 from ...cases import Op, Setup
 
-__all__ = ["BLOCKS", "EVENTS_WITH_GROUPS", "Choice", "Op", "Setup", "chunk", "plain", "window", "windowed"]
+__all__ = ["BLOCKS", "Choice", "Op", "Setup", "chunk", "plain", "takes_events", "window", "windowed"]
 
 Choice = st.SearchStrategy[Any]
 
 BLOCKS = st.sampled_from([2, 3, 4, 8])
 """Tokens of a block."""
 
-EVENTS_WITH_GROUPS = Version("0.20")
-"""Since then a configuration may have KV events and several groups; before, events make one group of all layers."""
+_EVENTS_WITH_GROUPS = Version("0.20")
+
+
+def takes_events(known: Version, groups: list[Setup]) -> bool:
+    """Whether a release takes KV events and these groups together; before 0.20, events make one group of all layers."""
+    return known >= _EVENTS_WITH_GROUPS or len(groups) == 1
 
 
 def plain(sizes: st.SearchStrategy[int] = BLOCKS) -> st.SearchStrategy[list[Setup]]:

@@ -5,6 +5,7 @@ itself asks for, steps that are scheduled before the last is processed. Prompts 
 of earlier requests, so that prefixes are shared.
 """
 
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,8 +13,7 @@ from packaging.version import Version
 
 from ....judge.record import Case
 from ...plays import Play, drawn, weighted
-from ...traits import with_setup
-from .geometry import BLOCKS, EVENTS_WITH_GROUPS, Op, Setup, chunk, plain, window, windowed
+from .geometry import BLOCKS, Op, Setup, chunk, plain, takes_events, window, windowed
 
 __all__ = ["profiles", "sound"]
 
@@ -24,47 +24,42 @@ _ALL = 99
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases that a release of vLLM can do, by name."""
     known = Version(release)
+    setup = partial(_setup, known)
     found = {
-        "plain": _cases(_setup(plain())),
-        "window": _cases(_setup(window())),
-        "hybrid": _cases(_setup(_hybrid())),
-        "chunk": _cases(_setup(chunk(BLOCKS))),
-        "keys": _cases(_setup(st.one_of(plain(), _hybrid()), flight=st.just(1)), _KEYED),
-        "external": _cases(_setup(st.one_of(plain(), window())), _OUTSIDE),
-        "hybrid external": _cases(_setup(_hybrid(), flight=st.just(1), events=st.just(False)), _OUTSIDE),
-        "flight": _cases(_setup(st.one_of(window(), _hybrid(), chunk(BLOCKS)), flight=st.integers(2, 3))),
-        "spec": _cases(_setup(st.one_of(plain(), window(), _hybrid()), **_DRAFTS)),
-        "events": _cases(_setup(st.one_of(plain(), _hybrid()), events=st.just(True)), _KEYED),
-        "uncached": _cases(_setup(st.one_of(plain(), window(), _hybrid()), caching=st.just(False))),
-        "mamba": _cases(_setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))),
+        "plain": _cases(setup(plain())),
+        "window": _cases(setup(window())),
+        "hybrid": _cases(setup(_hybrid())),
+        "chunk": _cases(setup(chunk(BLOCKS))),
+        "keys": _cases(setup(st.one_of(plain(), _hybrid()), flight=st.just(1)), _KEYED),
+        "external": _cases(setup(st.one_of(plain(), window())), _OUTSIDE),
+        "hybrid external": _cases(setup(_hybrid(), flight=st.just(1), events=st.just(False)), _OUTSIDE),
+        "flight": _cases(setup(st.one_of(window(), _hybrid(), chunk(BLOCKS)), flight=st.integers(2, 3))),
+        "spec": _cases(setup(st.one_of(plain(), window(), _hybrid()), **_DRAFTS)),
+        "events": _cases(setup(st.one_of(plain(), _hybrid()), events=st.just(True)), _KEYED),
+        "uncached": _cases(setup(st.one_of(plain(), window(), _hybrid()), caching=st.just(False))),
+        "mamba": _cases(setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))),
     }
     if known >= Version("0.24"):
-        found["mamba external"] = _cases(_setup(_mamba(), flight=st.just(1), budget=st.just(8)), _OUTSIDE)
+        found["mamba external"] = _cases(setup(_mamba(), flight=st.just(1), budget=st.just(8)), _OUTSIDE)
     if known >= Version("0.28"):
-        found["mamba tails"] = _cases(_tails(_setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))))
+        found["mamba tails"] = _cases(_tails(setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))))
     if known >= Version("0.33"):
-        found["ahead"] = _cases(_setup(st.one_of(plain(), _hybrid()), **{**_DRAFTS, "ahead": st.integers(1, 2)}))
+        found["ahead"] = _cases(setup(st.one_of(plain(), _hybrid()), **{**_DRAFTS, "ahead": st.integers(1, 2)}))
     # The same prompts, hardly more blocks than one takes, and many operations: what was freed is found again, and is
     # the next to be taken once all others are.
-    crowded = _setup(_hybrid(), flight=st.just(1), spare=st.integers(0, 2), max_len=st.sampled_from([16, 24, 40]))
+    crowded = setup(_hybrid(), flight=st.just(1), spare=st.integers(0, 2), max_len=st.sampled_from([16, 24, 40]))
     found["again external"] = drawn("manager", crowded, _AGAIN_OUTSIDE, least=30, most=80)
     # The same prompts again and again, with room for them: they must be found.
-    found["again"] = _cases(_setup(st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24)), _AGAIN)
-    if known < EVENTS_WITH_GROUPS:
-        return {name: family.map(_events_of_one_group) for name, family in found.items()}
+    found["again"] = _cases(setup(st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24)), _AGAIN)
     return found
 
 
 # Setups
 
 
-def _events_of_one_group(case: Case) -> Case:
-    """The case as an early release takes it, which has one group only where it tells events."""
-    events = bool(case.setup.get("events")) and len(case.setup["groups"]) == 1
-    return with_setup(case, {**case.setup, "events": events})
-
-
-def _setup(groups: st.SearchStrategy[list[Setup]], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
+def _setup(
+    known: Version, groups: st.SearchStrategy[list[Setup]], **more: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Setup]:
     usual: dict[str, st.SearchStrategy[Any]] = {
         "groups": groups,
         "spare": st.integers(0, 6),
@@ -75,7 +70,7 @@ def _setup(groups: st.SearchStrategy[list[Setup]], **more: st.SearchStrategy[Any
         "events": st.booleans(),
         "fit": st.booleans(),
     }
-    return st.fixed_dictionaries(usual | more).map(sound)
+    return st.fixed_dictionaries(usual | more).map(partial(sound, known))
 
 
 _DRAFTS: dict[str, st.SearchStrategy[Any]] = {
@@ -85,14 +80,18 @@ _DRAFTS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def sound(setup: Setup) -> Setup:
-    """Asynchronous scheduling is for steps that overlap; a drafter with layers of its own has slots to look ahead.
+def sound(known: Version, setup: Setup) -> Setup:
+    """The setup without what its release does not take together, and with what goes with it.
+
+    Asynchronous scheduling is for steps that overlap; a drafter with layers of its own has slots to look ahead.
 
     Without full attention, events name as parents what fell out of the window before anybody reported it.
     """
+    groups = setup["groups"]
+    tells = takes_events(known, groups) and any(group["kind"] == "full" for group in groups)
     return {
         **setup,
-        "events": bool(setup.get("events")) and any(group["kind"] == "full" for group in setup["groups"]),
+        "events": bool(setup.get("events")) and tells,
         "asynchronous": bool(setup.get("asynchronous")) and setup.get("flight", 1) > 1,
         "lookahead": bool(setup.get("lookahead") or setup.get("eagle")),
     }

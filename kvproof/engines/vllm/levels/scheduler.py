@@ -12,7 +12,7 @@ from packaging.version import Version
 from ....judge.record import Case
 from ...plays import sized
 from .connectors import MORE, Play, asked, with_connectors
-from .geometry import EVENTS_WITH_GROUPS, Choice, Op, Setup, chunk, plain, window, windowed
+from .geometry import Choice, Op, Setup, chunk, plain, takes_events, window, windowed
 
 __all__ = ["cases", "profiles", "sound"]
 
@@ -147,7 +147,7 @@ def sound(known: Version, setup: Setup) -> Setup:
     """The setup without what its release does not take together."""
     found = dict(setup)
     blocks = [group["block"] for group in found["groups"]]
-    if known < EVENTS_WITH_GROUPS and len(blocks) > 1:
+    if not takes_events(known, found["groups"]):
         found["events"] = False
     if known < _SECOND_RUNNER_DRAFTS and (found.get("drafter", 2) != 2 or found.get("mamba") == "all"):
         found.pop("runner", None)

@@ -242,8 +242,9 @@ def _fitting(setup: Setup) -> Setup:
     return found
 
 
-def of_manager(_release: str) -> Traits:
+def of_manager(release: str) -> Traits:
     """The traits of cases of the level ``manager``."""
+    known = Version(release)
     return Traits(
         (
             option("EAGLE", "eagle", plain=False, like=_LAYERS),
@@ -267,7 +268,7 @@ def of_manager(_release: str) -> Traits:
             argument("adapter", "add", "adapter"),
             argument("multimodal items", "add", "items"),
         ),
-        lambda case: with_setup(case, sound_manager(case.setup)),
+        lambda case: with_setup(case, sound_manager(known, case.setup)),
         {"spare": (6, 4, 2, 1, 0), "budget": (12, 8, 4), "max_len": (12, 16, 24, 40)},
     )
 
