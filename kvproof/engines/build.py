@@ -45,17 +45,19 @@ class Build:
     def environment(self) -> Mapping[str, str]:
         """Return the environment variables to start ``python`` with.
 
-        A release of the store sees nothing of the user's Python; an environment of the user's own sees all of it, and
-        nothing is written into it.
+        A release of the store sees nothing of the user's Python, and what Python compiles of it stays there: pip may be
+        configured not to compile what it installs, and every start would do it again. An environment of the user's own
+        sees all of the user's Python, and nothing is written into it.
         """
         cache = location() / "work" / f"{self.name}-{self.version}"
-        variables = without_python(self.name) if self.path else dict(os.environ)
-        if self.path:
-            variables["PYTHONPATH"] = os.pathsep.join(map(str, self.path))
+        variables = (
+            without_python(self.name) | {"PYTHONPATH": os.pathsep.join(map(str, self.path))}
+            if self.path
+            else dict(os.environ) | {"PYTHONDONTWRITEBYTECODE": "1"}
+        )
         return {
             **variables,
             **ENGINES[self.name].environment(cache),
-            "PYTHONDONTWRITEBYTECODE": "1",
             # The current folder is no place to import from: it may hold anything.
             "PYTHONSAFEPATH": "1",
         }

@@ -66,6 +66,12 @@ def test_an_installed_release_is_resolved_and_runs(tools: FakeTools, root: Path)
     assert runs(engine)
 
 
+def test_what_is_imported_to_try_a_release_is_compiled_once(tools: FakeTools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # The user's own wish, for the user's own Python.
+    engine = store.install("vllm==0.33.0", silent)
+    assert [*engine.path[0].rglob("block_pool*.pyc")]
+
+
 def test_installing_twice_does_nothing_the_second_time(tools: FakeTools) -> None:
     first = store.install("vllm==0.33", silent)
     tools.steps()
