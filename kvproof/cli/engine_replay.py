@@ -11,7 +11,7 @@ from typing import Literal
 
 from packaging.version import Version
 
-from ..checkers.trace import Trace, write_itf
+from ..checkers.trace import Trace, write_atomically, write_itf
 from ..engines.build import Build
 from ..engines.cases import MoreOracles
 from ..engines.driver.command import Driver, is_driver
@@ -21,7 +21,8 @@ from ..engines.verdicts import verdict
 from ..errors import ExitStatus, UsageError
 from ..judge.record import Case
 from ..judge.violation import HARMLESS, Verdict, Violation
-from .findings import case_of, tell, violation_of
+from . import standalone
+from .findings import case_of, tell, title_of, violation_of
 from .gaps import Gap
 from .hunting import more_oracles, open_target
 from .output import Output
@@ -109,11 +110,14 @@ def _hides(violation: Violation, recorded: Violation) -> bool:
     return violation.rule in HARMLESS and violation.signature != recorded.signature
 
 
-def replay_engine(output: Output, name: str, recorded: Trace, target: str | None, itf: Path | None) -> int:
-    """Replay an engine's trace and tell what is wrong now.
+def replay_engine(
+    output: Output, name: str, recorded: Trace, target: str | None, itf: Path | None, script: Path | None = None
+) -> int:
+    """Replay an engine's trace and tell what is wrong now; as a script, too, where one is asked for.
 
     Raises:
-        UsageError: the engine cannot be used, or the trace names one that only the command line may name.
+        UsageError: the engine cannot be used, the trace names one that only the command line may name, or there are no
+            scripts for what drives it.
     """
     case, wanted = case_of(recorded), violation_of(recorded)
     target = _own_target(name, recorded.subject) if target is None else target
@@ -121,6 +125,8 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
         with writing(itf):
             write_itf(itf, recorded)
     build = open_target(target)
+    if script is not None and (isinstance(build, Driver) or not standalone.can_be(build.name, case.level)):
+        raise UsageError(f"there is no script to write: {standalone.why_not(case.level)}; leave --script out")
     outcome = outcome_on(build, case, wanted, more_oracles(case.level, build))
     if outcome.verdict is not None:
         for line in tell(target, case, outcome.verdict):
@@ -129,6 +135,8 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
             output.line(f"  the trace was recorded for another fault: {wanted.rule} {wanted.oracle}: {wanted.text}")
     else:
         output.line(f"{name}: {len(case.ops)} operations on {target}: {outcome.words}")
+    if script is not None:
+        output.line(_written(script, target, case, outcome))
     found = outcome.violation
     output.report(
         schema.ReplayEngine(
@@ -145,6 +153,17 @@ def replay_engine(output: Output, name: str, recorded: Trace, target: str | None
     if outcome.kind in UNDRIVEN:
         return ExitStatus.UNDECIDED
     return ExitStatus.HOLDS if outcome.violation is None else ExitStatus.REFUTED
+
+
+def _written(script: Path, target: str, case: Case, outcome: Outcome) -> str:
+    """Write what an engine did as a script, and say so, or why there is none."""
+    if outcome.verdict is None or isinstance(outcome.build, Driver):
+        return "no script was written, since there is no fault to show"
+    release = (outcome.build.name, outcome.build.version)
+    text = standalone.script(title_of(outcome.verdict.violation), target, release, case, outcome.verdict)
+    with writing(script):
+        write_atomically(script, text.encode())
+    return f"a script that shows it without kvproof, for the engine's own interpreter: {script}"
 
 
 def _own_target(name: str, subject: str) -> str:

@@ -25,6 +25,7 @@ __all__ = [
     "short",
     "tell",
     "time_to_json",
+    "title_of",
     "trace_of",
     "violation_of",
 ]
@@ -90,6 +91,12 @@ def violation_of(trace: Trace) -> Violation | None:
         return Violation(str(found["rule"]), str(found["oracle"]), str(found["text"]), tuple(map(str, found["key"])))
     except (KeyError, TypeError) as error:
         raise TraceError("the trace's violation is not readable; record the trace again") from error
+
+
+def title_of(violation: Violation) -> str:
+    """A violation in a few words: ``P6 content of a cached block (host)``."""
+    key = f" ({', '.join(violation.key)})" if violation.key else ""
+    return f"{violation.rule} {violation.oracle}{key}"
 
 
 def file_name(target: str, finding: Finding) -> str:

@@ -316,13 +316,20 @@ def test_what_is_ill_formed_is_a_problem_of_the_trace(tmp_path: Path, capsys: py
     assert "1 of 2 operations on Pushes, then:\n  ill-formed: element 0 already stands in the queue" in out
 
 
-@pytest.mark.parametrize("option", ["--itf", "--json"])
+@pytest.mark.parametrize("option", ["--itf", "--json", "--script"])
 def test_where_nothing_can_be_written_a_sentence_says_so(
     tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(trace_text(operations=[admit() | {"snapshot": {"x": 1}}]))
     assert "cannot be written" in refusal(capsys, "replay", str(path), option, str(tmp_path / "no" / "file"))
+
+
+def test_a_trace_that_no_engine_is_asked_for_has_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, script = tmp_path / "trace.jsonl", tmp_path / "script.py"
+    path.write_text(trace_text(operations=[admit()]))
+    assert "leave --script out" in refusal(capsys, "replay", str(path), "--script", str(script))
+    assert not script.exists()
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")

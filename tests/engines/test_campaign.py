@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,13 +19,14 @@ import pytest
 
 from kvproof.checkers.trace import read_trace
 from kvproof.cli import main as cli
-from kvproof.cli.campaign import running, standalone
+from kvproof.cli import standalone
+from kvproof.cli.campaign import running
 from kvproof.cli.campaign.causes import causes_of
 from kvproof.cli.campaign.hunters import HunterProcess, Processes
 from kvproof.cli.campaign.running import Campaign
 from kvproof.cli.campaign.store import Asked, Sighting, Slice, Store
 from kvproof.cli.campaign.summary import summary, write
-from kvproof.cli.findings import case_of
+from kvproof.cli.findings import case_of, violation_of
 from kvproof.cli.hunting import Plan, open_target
 from kvproof.engines.catalog import ENGINES
 from kvproof.engines.collecting import FIRST, Memory
@@ -31,12 +34,12 @@ from kvproof.engines.hunt import hunt
 from kvproof.engines.known import Known
 from kvproof.engines.report import Finding, HuntReport
 from kvproof.engines.session import Limits, Session
-from kvproof.engines.verdicts import judged_in, verdict
+from kvproof.engines.verdicts import judged_in
 from kvproof.errors import UsageError
+from kvproof.judge.record import Case
 
 from ..app.test_interruption import left_of
 from .installed import engine
-from .installed import session as release
 from .toys import FAKES, cases, toy
 
 WRONG = f"exec:{sys.executable} {FAKES / 'requests_driver.py'} --engine-fault keep-hash"
@@ -310,16 +313,20 @@ def ran(script: Path, text: str, python: Path | str, **environment: str) -> subp
     )
 
 
-def test_a_script_says_whether_the_fault_shows(
-    found: list[Finding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine of one level, which is the toy."""
     (tmp_path / "stub_engine.py").write_text('LEVELS = {"toy": _level("stub_level", "ToyLevel")}')
     (tmp_path / "stub_level.py").write_text((FAKES / "fake_engine.py").read_text())
     stub = SimpleNamespace(
         WORKER=tmp_path / "stub_engine.py", DISTRIBUTIONS=("stub",), environment=lambda cache: {"PYTHONHASHSEED": "0"}
     )  # fmt: skip
     monkeypatch.setattr(standalone, "ENGINES", {"stub": stub})
-    text = standalone.script("a finding", Sighting("stub==1", "stub", "1", 0.0, found[0]))
+
+
+@pytest.mark.usefixtures("stub")
+def test_a_script_says_whether_the_fault_shows(found: list[Finding], tmp_path: Path) -> None:
+    text = standalone.script("a finding", "stub==1", ("stub", "1"), found[0].case, found[0].verdict)
     assert "import kvproof" not in text
     (tmp_path / "elsewhere").mkdir()
     script = tmp_path / "elsewhere" / "script.py"
@@ -332,22 +339,48 @@ def test_a_script_says_whether_the_fault_shows(
     )
 
 
+@pytest.mark.usefixtures("stub")
+def test_a_script_holds_what_was_asked_and_seen_as_literals_only(found: list[Finding]) -> None:
+    hostile, kept = 3 * "'" + 3 * '"' + "\\\rimport evil\nimport evil", found[0]
+    case = Case("toy", {hostile: hostile}, [(hostile, {hostile: hostile}), *kept.case.ops])
+    seen = replace(kept.verdict, violation=replace(kept.violation, text=hostile))
+    text = ast.parse(standalone.script(hostile, hostile, ("stub", hostile), case, seen))
+    assigned = {
+        target.id: statement.value
+        for statement in text.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    assert ast.literal_eval(assigned["SETUP"]) == case.setup
+    assert ast.literal_eval(assigned["OPERATIONS"])[0] == case.ops[0]
+    assert ast.literal_eval(assigned["WRONG"]) == hostile
+    imported = {name.name for each in ast.walk(text) if isinstance(each, ast.Import) for name in each.names}
+    assert "tempfile" in imported
+    assert "evil" not in imported
+
+
 @pytest.mark.parametrize("name", ["vllm", "transformers", "sglang", "lmcache"])
 def test_every_level_that_is_driven_has_a_script(name: str) -> None:
     assert [level for level in ENGINES[name].LEVELS if not standalone.can_be(name, level)] == []
 
 
-KEPT = Path(__file__).parents[2] / "docs" / "findings" / "eagle-drop-counted-twice.jsonl"
+FINDINGS = Path(__file__).parents[2] / "docs" / "findings"
 
 
 @pytest.mark.slow
-def test_a_script_shows_the_fault_in_the_engines_own_interpreter(tmp_path: Path) -> None:
-    build, case = engine("0.33.0"), case_of(read_trace(KEPT))
-    seen, _ = verdict(release("0.33.0"), case)
-    assert seen is not None
-    finding = Finding(seen, case, "kept", 0.0, 0)
-    assert standalone.can_be("vllm", case.level)
-    text = standalone.script("a finding", Sighting("vllm==0.33.0", "vllm", "0.33.0", 0.0, finding))
-    done = ran(tmp_path / "script.py", text, build.python, PYTHONPATH=os.pathsep.join(map(str, build.path)))
+def test_a_script_of_a_trace_shows_the_fault_in_the_engines_own_interpreter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build, script = engine("0.33.0"), tmp_path / "script.py"
+    to_write = ["--target", build.label, "--script", str(script)]
+    assert cli.run(["replay", str(FINDINGS / "results-dropped-by-tokens.jsonl"), *to_write]) == 0
+    assert "no script was written" in capsys.readouterr().out
+    assert not script.exists()
+    assert cli.run(["replay", str(FINDINGS / "eagle-drop-counted-twice.jsonl"), *to_write]) == 1
+    assert f"own interpreter: {script}" in capsys.readouterr().out
+    done = ran(script, script.read_text(), build.python, PYTHONPATH=os.pathsep.join(map(str, build.path)))
     assert done.returncode == 1, done.stderr
-    assert f"The fault shows: {seen.violation.text}" in done.stdout
+    shown = violation_of(read_trace(FINDINGS / "eagle-drop-counted-twice.jsonl"))
+    assert shown is not None
+    assert f"The fault shows: {shown.text}" in done.stdout

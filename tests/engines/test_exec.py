@@ -269,6 +269,8 @@ def test_fuzz_finds_tells_and_writes_and_replay_shows_it_again(
     assert f"name it yourself: --target {shlex.quote(wrong)}" in capsys.readouterr().err
     assert cli.run(["replay", str(trace), "--target", right]) == 0
     assert "nothing is wrong" in capsys.readouterr().out
+    assert cli.run(["replay", str(trace), "--target", wrong, "--script", str(tmp_path / "script.py")]) == 2
+    assert "there is no script to write: level requests is driven by a program of its own" in capsys.readouterr().err
 
 
 def test_events_of_a_driver_are_judged() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ...engines.causes import Causes, merged
 from ...engines.known import Known, Listed
 from ...engines.report import Finding
+from ..findings import title_of
 from .store import Difference, Sighting, Store
 
 __all__ = ["Cause", "Parting", "Seen", "causes_of", "partings_of"]
@@ -46,10 +47,8 @@ class Cause:
 
     @property
     def title(self) -> str:
-        """In a few words: ``P6 content of a cached block (host)``."""
-        violation = self.finding.violation
-        key = f" ({', '.join(violation.key)})" if violation.key else ""
-        return f"{violation.rule} {violation.oracle}{key}"
+        """In a few words."""
+        return title_of(self.finding.violation)
 
 
 @dataclass

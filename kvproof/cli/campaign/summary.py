@@ -9,6 +9,7 @@ from rich.table import Table
 from ...checkers.trace import encode_trace, write_atomically
 from ...engines.known import Known
 from ...spec.rules import RULES
+from .. import standalone
 from ..findings import file_name, tell, trace_of
 from ..gaps import Gap
 from ..output import Output, as_json
@@ -16,7 +17,6 @@ from ..schema import campaigns as schema
 from ..schema import plain
 from ..schema.runs import Symptom
 from ..written import writing
-from . import standalone
 from .causes import Cause, Parting, Seen, causes_of, partings_of
 from .live import duration
 from .store import Slice, Store
@@ -136,7 +136,8 @@ def _write_sighting(root: Path, cause: Cause, seen: Seen, names: schema.Sighting
     sighting, finding = seen.sighting, seen.finding
     write_atomically(root / names.trace, encode_trace(trace_of(sighting.target, finding.case, finding.verdict)))
     if names.script is not None:
-        script = standalone.script(cause.title, sighting)
+        of_release = (sighting.engine, sighting.version)
+        script = standalone.script(cause.title, sighting.target, of_release, finding.case, finding.verdict)
         write_atomically(root / names.script, script.encode())
 
 

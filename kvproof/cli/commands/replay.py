@@ -35,11 +35,20 @@ def replay(
     itf: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the trace there in the Informal Trace Format.")
     ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what an engine does there as a script that shows the fault without kvproof, for the engine's "
+            "own interpreter.",
+        ),
+    ] = None,
     json: JsonOption = None,
 ) -> int:
     """Run a trace again and report the first thing that is wrong."""
     output = Output(json)
     check_file("--itf", itf)
+    check_file("--script", script)
     from ...checkers.replay import replay as replay_trace
     from ...checkers.replay import scope_of, setting_of
     from ...checkers.trace import read_trace, write_itf
@@ -47,14 +56,19 @@ def replay(
     from ...machine import Model
 
     recorded = read_trace(trace)
+    of_engine = recorded.level != "sanitizer" and machine is None and "setup" in recorded.dialect
+    if script is not None and not of_engine:
+        raise UsageError(
+            f"{trace} is not replayed as what an engine did, of which alone there are scripts; leave --script out"
+        )
     if recorded.level == "sanitizer":
         from ..incident_replay import replay_incident
 
         return replay_incident(output, str(trace), recorded, target, itf)
-    if machine is None and "setup" in recorded.dialect:
+    if of_engine:
         from ..engine_replay import replay_engine
 
-        return replay_engine(output, str(trace), recorded, target, itf)
+        return replay_engine(output, str(trace), recorded, target, itf, script)
     by_class = {cls: name for name, (_, cls) in (KNOWN | REFUTED).items()}
     by_level = recorded.level if recorded.level in KNOWN else "pool" if recorded.subject == "refimpl" else None
     by_machine = by_class.get(str(recorded.dialect.get("machine")))

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from ...engines.catalog import ENGINES, driven
-from ...engines.session import WORKER
-from ...judge.record import Step
-from ...untrusted.text import visible
-from ..findings import tell
-from .store import Sighting
+from ..engines.catalog import ENGINES, driven
+from ..engines.session import WORKER
+from ..judge.record import Case, Step
+from ..judge.violation import Verdict
+from ..untrusted.text import visible
+from .findings import tell
 
 __all__ = ["can_be", "script", "why_not"]
 
@@ -37,22 +37,22 @@ def why_not(level: str) -> str:
     return f"level {level} is driven by a program of its own, which shows the fault when it is given the trace"
 
 
-def script(title: str, sighting: Sighting) -> str:
-    """The text of a script for a sighting of a level that can have one."""
-    found, case = sighting.finding.verdict, sighting.finding.case
-    module, kind = _makers(sighting.engine)[case.level]
+def script(title: str, target: str, release: tuple[str, str], case: Case, found: Verdict) -> str:
+    """The text of a script for a case of a level that can have one, and for what a release (engine, version) did."""
+    engine, version = release
+    module, kind = _makers(engine)[case.level]
     steps = found.answer.steps
     last = steps[found.at] if found.at < len(steps) else None
     values = {
-        "ENGINE": f"{ENGINES[sighting.engine].DISTRIBUTIONS[0]}=={sighting.version}",
-        "ENVIRONMENT": dict(ENGINES[sighting.engine].environment(Path(_CACHE))),
+        "ENGINE": f"{ENGINES[engine].DISTRIBUTIONS[0]}=={version}",
+        "ENVIRONMENT": dict(ENGINES[engine].environment(Path(_CACHE))),
         "LEVEL": (module, kind),
         "SETUP": case.setup,
         "OPERATIONS": [(op, args) for op, args in case.ops[: found.at + 1]],
         "WRONG": found.violation.text,
         "SEEN": None if last is None else _seen(last),
     }
-    story = [f"# {line}".rstrip() for text in tell(sighting.target, case, found) for line in _lines(text)]
+    story = [f"# {line}".rstrip() for text in tell(target, case, found) for line in _lines(text)]
     return "\n".join([
         f"# {_lines(title)[0]}",
         "#",
@@ -62,7 +62,7 @@ def script(title: str, sighting: Sighting) -> str:
         "",
         *(f"{name} = {pprint.pformat(value, width=110, sort_dicts=False)}" for name, value in values.items()),
         _PLAYER,
-        *_sources(sighting.engine, module),
+        *_sources(engine, module),
         "if __name__ == '__main__':",
         "    sys.exit(main())",
         "",
