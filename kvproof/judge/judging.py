@@ -76,6 +76,8 @@ def of_error(error: Error) -> Violation:
     text = f"{error.type}: {error.message or '(no message)'}"
     if error.where:
         text += f" ({inner[0]}:{inner[1]} in {inner[2]})"
+    if error.type == "CallsNeverEnd":  # `kvproof/testing/overlap.py`
+        return Violation("L1", "calls that never end", error.message)
     if error.type == "Hang":
         # Where it was when the time ran out is chance; the outermost calls are not.
         inner = error.where[min(2, len(error.where) - 1)] if error.where else inner

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "TOGETHER",
     "Answer",
     "Capabilities",
     "Case",
@@ -23,6 +24,10 @@ __all__ = [
     "TreeState",
     "World",
 ]
+
+TOGETHER = "together"
+"""The operation in which calls of a manager overlap: what it tells happened between call and answer, nobody knows when.
+Its result says what came of each."""
 
 PROTOCOL = 1
 """The version of the protocol that this kit speaks."""

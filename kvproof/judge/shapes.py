@@ -230,6 +230,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "boundary": ("tier",),
     "counts": ("totals",),
     "preempted": ("request",),
+    "turn": ("name", "name"),
     "ran": ("request", "count", "count", "counts", "count?"),
     "read": ("request", "group", "stamps"),
     "holds": ("tier", "held"),

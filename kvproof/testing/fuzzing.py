@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import msgspec
+
 from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
 from ..engines.driver import requests
@@ -104,6 +106,9 @@ def fuzz_manager(
         check_comparable(kind)
     session = session_of(kind)
     can = session.hello.capabilities[subject.level]
+    if lockstep:  # Machine P does one call after the other.
+        one_by_one = [operation for operation in can.operations if operation not in requests.OVERLAPPING]
+        can = msgspec.structs.replace(can, operations=one_by_one)
     with heap_at_rest(), nothing_from_modules():
         report = hunt(
             judged_beside(session) if lockstep else judged_in(session, subject.more_oracles),

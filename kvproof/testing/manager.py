@@ -58,8 +58,8 @@ class BlockManager:
     In a test module the subclass is collected by pytest, one test for each rule (docs/testing.md).
 
     An ``__init__`` that also takes ``caching: bool`` is sometimes made with ``caching=False``; one that cannot be made
-    like that raises `Refused`. Each method may be ``async def``: it is awaited before the next is called, so what
-    only overlapping calls break is not seen. Any other exception, on these legal calls, is a finding (L2).
+    like that raises `Refused`. Each method may be ``async def``; with such an ``allocate``, calls of several requests
+    overlap (`overlaps`). Any other exception, on these legal calls, is a finding (L2).
     """
 
     block_sizes: ClassVar[tuple[int, ...]] = (2, 3, 4)
@@ -92,6 +92,18 @@ class BlockManager:
 
     eager: ClassVar[bool] = False
     """Whether every full block that was computed is stored to the host while that has room. Unlocks O9."""
+
+    overlaps: ClassVar[bool] = True
+    """Whether its calls may be made while others are under way, where ``allocate`` is ``async def``: several tasks of
+    a server share it. Then they are, at each ``await`` in an order that the case draws. False for a manager that is to
+    be called by one task alone, and for one that overlaps nothing its caller holds a lock around."""
+
+    cancelled: ClassVar[str | None] = "undone"
+    """What a call promises that is cancelled while it is overlapped: ``lookup``, ``allocate`` or ``commit``.
+
+    ``undone``: where it ends with `asyncio.CancelledError`, its request holds what it held before, not a block more.
+    ``freed``: what an `allocate` took stays the request's until `free`, which follows at once. None: none is cancelled.
+    Whichever it is, one that answers nevertheless has done all."""
 
     def __init__(self, blocks: int, block_tokens: int) -> None:
         """Make a fresh manager of so many usable blocks, each of so many tokens."""

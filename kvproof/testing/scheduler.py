@@ -6,16 +6,14 @@ extends it.
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
-from functools import cache
 from operator import index
 from typing import Any
 
 from .manager import Request
+from .turns import runner
 
 __all__ = ["SKIPPED", "Scheduler", "numbers"]
 
@@ -155,15 +153,7 @@ class Scheduler(ABC):
     def _ask(self, method: str, *args: Any) -> Any:
         """Call the adapter, and wait for an answer that takes its time."""
         answer = getattr(self._adapter, method)(*args)
-        return _runner().run(_waited(answer)) if inspect.isawaitable(answer) else answer
-
-
-@cache
-def _runner() -> asyncio.Runner:
-    """One event loop for all managers: what is bound to it in one call is there in the next."""
-    runner = asyncio.Runner()
-    atexit.register(runner.close)
-    return runner
+        return runner().run(_waited(answer)) if inspect.isawaitable(answer) else answer
 
 
 async def _waited(answer: Any) -> Any:

@@ -20,6 +20,7 @@ from ..judge.record import Capabilities, Case, World
 from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
 from . import system, tree_cases, tree_system
 from .manager import BlockManager
+from .overlap import OverlappingSystem
 from .tree import PrefixTree
 
 __all__ = ["Adapter", "Subject", "overrides", "subject_of"]
@@ -70,7 +71,7 @@ _BLOCKS = Subject(
     BlockManager,
     system.LEVEL,
     ("allocate", "free"),
-    system.System,
+    lambda kind, setup: (OverlappingSystem if system.overlaps(kind) else system.System)(kind, setup),
     system.capabilities,
     requests.profiles,
     requests.closing,

@@ -11,7 +11,7 @@ from functools import partial
 from operator import index
 from typing import Any
 
-from ..engines.driver.requests import LEVEL
+from ..engines.driver.requests import LEVEL, OVERLAPPING
 from ..errors import UsageError
 from ..judge.record import World
 from ..judge.shapes import problem_of_dialect
@@ -20,7 +20,7 @@ from .host_side import HostSide
 from .manager import BlockManager, Refused, Request
 from .scheduler import SKIPPED, Scheduler, numbers
 
-__all__ = ["LEVEL", "Refused", "System", "capabilities", "has"]
+__all__ = ["LEVEL", "Refused", "System", "capabilities", "has", "overlaps"]
 
 _STATE = {
     "ref": "ref_counts",
@@ -39,6 +39,11 @@ def has(kind: type[BlockManager], method: str) -> bool:
     return getattr(kind, method) is not getattr(BlockManager, method)
 
 
+def overlaps(kind: type[BlockManager]) -> bool:
+    """Tell whether its calls are overlapped: it is asynchronous, does not say that it must not be, has no host tier."""
+    return kind.overlaps and inspect.iscoroutinefunction(kind.allocate) and not has(kind, "store")
+
+
 def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     """What a manager can do and tell, as a hello says it.
 
@@ -54,6 +59,8 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
         raise UsageError(f"{kind.__qualname__}.tenants names {min(wrong)}; there are salt and adapter")
     if not kind.block_sizes or min(kind.block_sizes) < 1 or kind.tokens_per_grow < 1:
         raise UsageError(f"{kind.__qualname__}: block_sizes and tokens_per_grow are numbers above 0")
+    if kind.cancelled not in ("undone", "freed", None):
+        raise UsageError(f"{kind.__qualname__}.cancelled is {kind.cancelled!r}; there are undone, freed and None")
     if wrong_words := problem_of_dialect(World([], {}, 1, notes={"dialect": dict(kind.dialect)})):
         raise UsageError(f"{kind.__qualname__}: {wrong_words}")
     options = ["events"] if has(kind, "take_events") else []
@@ -72,8 +79,10 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     mirror = ["mirror"] if takes_host else []
     if "caching" in inspect.signature(kind.__init__).parameters:
         options.append("caching")
+    together = OVERLAPPING if overlaps(kind) else ()
+    upsets = (name for name in ("evict", "reset") if has(kind, name))
     return {
-        "operations": [*_ALWAYS, *mirror, *(name for name in ("evict", "reset") if has(kind, name)), "drain"],
+        "operations": [*_ALWAYS, *mirror, *upsets, "drain", *together],
         "options": options,
         "tenants": list(kind.tenants),
         "visible": {
@@ -195,20 +204,29 @@ class System(Scheduler):
         until = min(length, request.cached + (most or length))
         table = self._ask("allocate", request, until)
         if table is None:
-            request.found, request.on_host, request.cached = [], [], 0
+            self._forget_found(request)
             return False
-        self._running[request.name] = self._waiting.pop(request.name)
         if self._host is not None:
             self._host.load(request, table)
-        cached = request.cached
+        self._admitted(request, table)
+        self._compute(request, table, max(until, request.computed))
+        return True
+
+    @staticmethod
+    def _forget_found(request: Request) -> None:
+        """It was not admitted: what was found for it counts no more."""
+        request.found, request.on_host, request.cached = [], [], 0
+
+    def _admitted(self, request: Request, table: Iterable[Any]) -> None:
+        """It runs from now on, behind what was found for it."""
+        self._running[request.name] = self._waiting.pop(request.name)
+        size, length, cached = self._size, len(request.tokens), request.cached
         external = len(request.on_host) * size
         only_local = self._looks_up and not external
         found = request.found if only_local else numbers(table)[: -(-cached // size)]
         self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, [list(found)], cached)
         request.computed = min(cached, length)
-        self._compute(request, table, max(until, request.computed))
-        return True
 
     def _advance(self, request: Request, until: int) -> bool:
         table = self._ask("allocate", request, until)
@@ -219,24 +237,33 @@ class System(Scheduler):
 
     def _compute(self, request: Request, table: Iterable[Any], until: int) -> None:
         """The forward pass up to a position, in the blocks of this table, and its result."""
-        request.table = numbers(table)
-        self._tell("table", request.name, 0, 0, list(request.table))
-        if request.computed < until:
-            self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])
-        request.computed = until
+        self._forward(request, table, until)
         self._ask("commit", request, until)
         self._tell("processed", request.name, until)
         if self._host is not None:
             self._host.computed(request)
 
+    def _forward(self, request: Request, table: Iterable[Any], until: int) -> None:
+        """The forward pass, of which the manager was not told yet."""
+        request.table = numbers(table)
+        self._tell("table", request.name, 0, 0, list(request.table))
+        if request.computed < until:
+            self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])
+        request.computed = until
+
     def _let_go(self, request: Request, *, finished: bool = False) -> None:  # noqa: ARG002
         self._ask("free", request)
+        self._runs_no_more(request)
+
+    def _runs_no_more(self, request: Request) -> None:
         del self._running[request.name]
         request.table, request.found, request.on_host, request.cached, request.computed = [], [], [], 0, 0
 
     def _tell_keys(self, request: Request) -> None:
+        self._tell_those(request, [self._number(key) for key in self._keys(request)])
+
+    def _tell_those(self, request: Request, keys: list[int]) -> None:
         """Those keys of a request that are new, or not what they were."""
-        keys = [self._number(key) for key in self._keys(request)]
         told = self._told.get(request.name, [])
         same = next((i for i, (a, b) in enumerate(zip(keys, told, strict=False)) if a != b), min(len(keys), len(told)))
         if keys[same:]:

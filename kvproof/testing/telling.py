@@ -53,6 +53,19 @@ def played(case: Case, answer: Answer, at: int) -> Iterator[str]:
         step = answer.steps[number] if number < len(answer.steps) else None
         args = short(asked if step is None else step.args, brackets=False)
         yield f"  {number + 1:3} {op} {args}".rstrip() + _outcome(step)
+        yield from _turns(step)
+
+
+TURNS = 40
+"""Of more turns than so many the last are told."""
+
+
+def _turns(step: Step | None) -> Iterator[str]:
+    """Who went on after whom, where calls overlapped: each line is what somebody did when it was his turn."""
+    turns = [effect for effect in ([] if step is None else step.effects) if effect[0] == "turn"]
+    if len(turns) > TURNS:
+        yield f"        {len(turns) - TURNS} turns before that"
+    yield from (f"        {who}: {what}" for _, who, what in turns[-TURNS:])
 
 
 EXPLAINED = 3

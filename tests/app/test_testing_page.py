@@ -13,6 +13,7 @@ from .test_pytest_plugin import EXAMPLE, pytest_in
 from .test_tutorial import BLOCK, plain
 
 TREE = EXAMPLE.parent / "prefix-tree"
+ASYNC = EXAMPLE.parent / "async-pool"
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
@@ -20,6 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE / "pool.py", tmp_path)
     shutil.copy(TREE / "radix.py", tmp_path)
+    shutil.copy(ASYNC / "async_pool.py", tmp_path)
+    shutil.copy(ASYNC / "test_async_pool.py", tmp_path)
     seen = 0
     for kind, text in BLOCK.findall(PAGE.read_text()):
         if kind == "python":

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import signal
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -208,7 +208,9 @@ def test_a_cache_that_never_hits_is_found_though_nothing_is_promised() -> None:
 
 
 class _Asynchronous(_Least):
-    """It waits before it answers."""
+    """It waits before it answers. Who is cancelled while he waits for the lock has it for ever."""
+
+    cancelled: ClassVar[str | None] = None
 
     def __init__(self, blocks: int, block_tokens: int) -> None:
         super().__init__(blocks, block_tokens)
@@ -228,6 +230,13 @@ def test_a_manager_that_is_asynchronous_is_driven_alike() -> None:
     fuzzed = fuzz_manager(_Asynchronous, examples=40)
     assert fuzzed.broken == {}
     assert fuzzed.report.activity.hits
+
+
+def test_a_lock_that_is_kept_by_who_was_cancelled_is_found() -> None:
+    class Cancelled(_Asynchronous):
+        cancelled = "undone"
+
+    assert "L1" in fuzz_manager(Cancelled, examples=400, seconds=60, findings=1).broken
 
 
 class _Small(example.TestPool):

@@ -16,7 +16,7 @@ from ...judge.oracles.words import WordsOracle
 from ...judge.record import Capabilities, Case, World
 from ..cases import Op, Setup
 
-__all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "closing", "draw", "more_oracles", "profiles", "setups"]
+__all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "OVERLAPPING", "closing", "draw", "more_oracles", "profiles", "setups"]
 
 LEVEL = "requests"
 
@@ -24,6 +24,18 @@ OPERATIONS = (
     "start", "resume", "step", "grow", "finish", "abort", "preempt", "mirror", "evict", "reset", "drain",
 )  # fmt: skip
 """All operations that the level knows. A driver has at least ``start`` and ``finish``."""
+
+OVERLAPPING = ("begin", "together")
+"""Operations of asynchronous managers: one that is begun, and those that were begun going on together."""
+
+_BEGUN = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "evict", "reset")
+"""What can be begun."""
+
+_TOGETHER = 24
+"""How often some operations are drawn to overlap, among those of `_USUAL`."""
+
+_WAITS = 12
+"""A call is cancelled that has waited fewer times than this, or one after it."""
 
 OPTIONS = ("host_blocks", "caching", "events")
 """What a setup may say beside ``blocks`` and ``block_tokens``, to drivers that take it."""
@@ -40,6 +52,7 @@ _USUAL = {
 _WEIGHTS = {
     "mirror": _USUAL | {"start": 30, "mirror": 24, "finish": 22, "grow": 8, "resume": 6},
     "tight": _USUAL | {"start": 36, "resume": 16, "preempt": 10, "mirror": 10},
+    "overlap": _USUAL | {"start": 40, "finish": 60, "grow": 6, "preempt": 2, "resume": 6, "abort": 1, "evict": 1},
     "again": _USUAL | {"start": 40, "finish": 24, "grow": 6, "abort": 1, "preempt": 2, "evict": 0, "reset": 0},
 }
 
@@ -71,6 +84,8 @@ def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
         found["tenants"] = _setup(capabilities, st.integers(4, 10), **on)
     if "caching" in options:
         found["uncached"] = _setup(capabilities, st.integers(2, 8), caching=st.just(False))
+    if "together" in capabilities.operations:
+        found["overlap"] = _setup(capabilities, st.integers(3, 10), **on)
     # The same prompts again and again, with room for them: they must be found.
     found["again"] = _setup(capabilities, st.integers(10, 16), **on)
     return found
@@ -86,7 +101,8 @@ def _setup(
 def _cases(
     capabilities: Capabilities, profile: str, setup: st.SearchStrategy[Setup], often: Mapping[str, int] | None
 ) -> st.SearchStrategy[Case]:
-    plays = st.binary(min_size=_WIDTH * 6, max_size=_WIDTH * 40)
+    # Calls that overlap break what others have left behind: it takes some, before there is anything.
+    plays = st.binary(min_size=_WIDTH * (24 if profile == "overlap" else 6), max_size=_WIDTH * 40)
     return st.builds(lambda made, play: draw(capabilities, profile, made, play, often), setup, plays)
 
 
@@ -98,11 +114,17 @@ def draw(
     if "host_blocks" not in setup:
         weights = {**weights, "mirror": 0}
     names = [name for name in OPERATIONS if name in capabilities.operations for _ in range(weights[name])]
+    names += (
+        ["together"] * (len(names) // 2 if profile == "overlap" else _TOGETHER)
+        if "together" in capabilities.operations
+        else []
+    )
     player = _Player(setup, capabilities, tenants=profile == "tenants", again=profile == "again")
     for at in range(0, len(play) - _WIDTH + 1, _WIDTH):
         # A case begins with a request: without one there is nothing to do.
         name = names[play[at] % len(names)] if player.lengths else "start"
         player.do(name, *play[at + 1 : at + _WIDTH])
+    player.go_on_together()
     if "drain" in capabilities.operations:
         player.last()
     return Case(LEVEL, setup, player.ops)
@@ -120,12 +142,17 @@ class _Player:
         self._size: int = setup["block_tokens"]
         self._most: int = setup["blocks"] * self._size
         self._prompts: list[list[int]] = []
+        self._to_begin = 0
+        """So many of the next operations are begun, before they go on together."""
+        self._together: dict[str, Any] = {}
         self._again = again
         """Whether prompts are earlier ones as they were."""
 
     def do(self, name: str, a: int, b: int, c: int, d: int) -> None:
         """Add an operation."""
-        if name == "start":
+        if name == "together":
+            self._overlap(a, b, c, d)
+        elif name == "start":
             self._start(a, b, c, d)
         elif name == "mirror":
             self._mirror(a, b)
@@ -148,8 +175,30 @@ class _Player:
         prompt = [*first, *[0] * self._most][: self._most]
         self._add("start", request=f"r{len(self._prompts)}", prompt=prompt)
 
+    def go_on_together(self) -> None:
+        """What was begun goes on, and ends."""
+        if self._together:
+            self.ops.append(("together", self._together))
+            self._together, self._to_begin = {}, 0
+
+    def _overlap(self, a: int, b: int, c: int, d: int) -> None:
+        """Two to four operations are begun; who goes on at each await is drawn, and whether one is cancelled."""
+        self.go_on_together()
+        self._to_begin = 2 + a % 3
+        self._together = {"order": [byte >> shift & 3 for byte in (b, c, d) for shift in (0, 2, 4, 6)]}
+        if a // 3 % 3 == 0:
+            self._together["cancel"] = [a // 9 % self._to_begin, (b + c + d) % _WAITS]
+
     def _add(self, name: str, **args: Any) -> None:
-        self.ops.append((name, args))
+        if self._together and name not in _BEGUN:
+            self.go_on_together()
+        if not self._together:
+            self.ops.append((name, args))
+            return
+        self.ops.append(("begin", {"op": name, **args}))
+        self._to_begin -= 1
+        if not self._to_begin:
+            self.go_on_together()
 
     def _start(self, a: int, b: int, c: int, d: int) -> None:
         """A request that begins as an earlier one, mostly at the end of a block or a token behind it."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ghost import Ghost
-from ..record import Group, PoolState, Step, World
+from ..record import TOGETHER, Group, PoolState, Step, World
 from ..violation import Violation, of_request
-from .kept import FOLLOWED, Kept, takings
+from .kept import FOLLOWED, Kept, is_upset, takings
 
 __all__ = ["HitsOracle"]
 
@@ -62,7 +62,7 @@ class HitsOracle:
         lookups = self._lookups(step)
         taken = takings(step, self.world, bool(lookups)) if lookups or self._kept is not None else {}
         shown: set[Entry] | None = None
-        if lookups and _shows(self._before, after):
+        if lookups and _shows(self._before, after) and not is_upset(step):
             gone = {block for blocks in taken.values() for block in blocks}
             yield from self._by_states(lookups, ghost, _stable(self._before, after, gone))
             shown = _entries(self._before) | _entries(after) if self._kept is not None else None
@@ -105,20 +105,25 @@ class HitsOracle:
 
         Of what its own map shows, `_by_states` judges whether it is found.
         """
-        groups, what = self.world.groups, "were computed, and nothing was done since that forgets them"
+        if step.op == TOGETHER:
+            # Only what was kept before it all, and is not given up in it, was kept when a lookup was answered.
+            kept.doubt(step, taken, ghost)
+            for lookup in lookups.values():
+                yield from self._promised(lookup, ghost, kept, shown)
+            lookups = {}
         for at, effect in enumerate(step.effects):
             if at in lookups:
-                lookup, line = lookups[at], ghost.requests[lookups[at].r].line
-
-                def has(g: int, i: int, line: list[int] = line) -> bool:
-                    return kept.has(g, line[(i + 1) * groups[g].block])
-
-                most = self._most(lookup, has)
-                if shown is None or self._most(lookup, self._under(lookup, ghost, shown)) < most:
-                    yield from self._short(lookup, ghost, most, "what was computed is not found again", what)
+                yield from self._promised(lookups[at], ghost, kept, shown)
             if effect[0] in FOLLOWED:
                 kept.follow(effect, taken.get(at, ()), ghost)
         kept.end(step)
+
+    def _promised(self, lookup: _Lookup, ghost: Ghost, kept: Kept, shown: set[Entry] | None) -> Iterator[Violation]:
+        groups, line = self.world.groups, ghost.requests[lookup.r].line
+        most = self._most(lookup, lambda g, i: kept.has(g, line[(i + 1) * groups[g].block]))
+        if shown is None or self._most(lookup, self._under(lookup, ghost, shown)) < most:
+            what = "were computed, and nothing was done since that forgets them"
+            yield from self._short(lookup, ghost, most, "what was computed is not found again", what)
 
     def _under(self, lookup: _Lookup, ghost: Ghost, entries: set[Entry]) -> Has:
         """What of a request stands among these entries of a prefix map, for certain: not under keys that name two

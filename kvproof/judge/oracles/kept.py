@@ -1,11 +1,12 @@
 """What an engine that promises to keep everything has cached, known from what happened and from no map of its own."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..ghost import Ghost
-from ..record import Effect, Step, World
+from ..record import TOGETHER, Effect, Step, World
 
-__all__ = ["Kept", "takings"]
+__all__ = ["Kept", "is_upset", "takings"]
 
 Place = tuple[int, int]
 """A group, and the content of a prefix that ends with a full block of that group."""
@@ -30,13 +31,16 @@ class Kept:
         self._device = next(iter(world.tiers))
         self._block_of: dict[Place, int] = {}
         self._place_at: dict[int, Place] = {}
+        self._doubtful: set[Place] = set()
+        """What was computed or forgotten while calls overlapped: nobody knows in which order, nor where it is cached.
+        Nothing is asked of it until all is forgotten."""
         self._tables: dict[str, list[list[int]]] = {}
         self._filled: dict[str, list[tuple[int, int, int]]] = {}
         """Per request what forward passes fill whose result is not there: group, entry and block."""
 
     def has(self, g: int, content: int) -> bool:
         """Whether a full block of the group with this prefix must be cached."""
-        return (g, content) in self._block_of
+        return (g, content) in self._block_of and (g, content) not in self._doubtful
 
     def follow(self, effect: Effect, taken: Sequence[int], ghost: Ghost) -> None:
         """Let an effect happen, of one of the kinds `FOLLOWED`; ``taken``: the blocks that a ``table`` hands out."""
@@ -55,12 +59,39 @@ class Kept:
         else:
             self._forget(self._overwritten(effect))
 
+    def doubt(self, step: Step, taken: Mapping[int, Sequence[int]], ghost: Ghost) -> None:
+        """Let calls overlap, before what they do is followed: what changes hands may have been given up at once.
+
+        What is computed meanwhile may have been cached before that or behind it, the one before the other or behind it.
+        """
+        gone: set[int] = set()
+        for at, blocks in taken.items():
+            _, r, g, _, _ = step.effects[at]
+            gone.update(set(blocks).difference(self._tables.get(r, [()] * (g + 1))[g]))
+        given_up = {self._place_at[block] for block in gone & self._place_at.keys()}
+        self._forget(gone)
+        filled = Counter(place for r in self._computing(step) for place in self._places(r, ghost))
+        if is_upset(step):
+            self._doubtful |= {*self._block_of, *given_up, *filled}
+        self._doubtful |= {place for place, times in filled.items() if times > 1 or place in given_up}
+
+    def _computing(self, step: Step) -> set[str]:
+        """The requests of which something is computed, or was."""
+        return {effect[1] for effect in step.effects if effect[0] == "compute"} | self._filled.keys()
+
+    def _places(self, r: str, ghost: Ghost) -> Iterator[Place]:
+        """All full blocks of a request."""
+        line = ghost.requests[r].line
+        for g, group in enumerate(self.world.groups):
+            yield from ((g, line[end]) for end in range(group.block, len(line), group.block))
+
     def end(self, step: Step) -> None:
         """Let an operation on the cache itself happen, and blocks change hands of which no table was told."""
         if step.skipped:
             return
         if step.op == "reset" and step.result is not False:
             self._forget([*self._place_at])
+            self._doubtful.clear()
         elif step.op == "evict":
             self._forget(self._evicted(step))
         if step.state is not None:
@@ -122,6 +153,13 @@ class Kept:
             del self._block_of[self._place_at.pop(block)]
         for r, filled in self._filled.items():
             self._filled[r] = [each for each in filled if each[2] not in gone]
+
+
+def is_upset(step: Step) -> bool:
+    """Whether something beside overlapping calls may have taken blocks out of the cache: an evict or a reset, or a call
+    that was cancelled, which may have taken some and given them back."""
+    result = step.result if step.op == TOGETHER and not step.skipped else {}
+    return not isinstance(result, dict) or not {"evict", "reset"}.isdisjoint(result) or "cancelled" in result.values()
 
 
 def takings(step: Step, world: World, looked_up: bool) -> dict[int, list[int]]:

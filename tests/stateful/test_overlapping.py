@@ -1,0 +1,359 @@
+"""Calls of an asynchronous manager that overlap: what only that brings about is found, who is right stays silent."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvproof.engines.driver import requests
+from kvproof.engines.verdicts import close, judged_in
+from kvproof.errors import UsageError
+from kvproof.judge.record import Answer, Case
+from kvproof.testing import BlockManager, assert_played
+from kvproof.testing.fuzzing import Fuzzed, fuzz_manager
+from kvproof.testing.session import InProcess
+from kvproof.testing.subjects import subject_of
+
+from .async_faults import FAULTS, ChosenThenTaken, FoundThenEvicted, HeldForNobody
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "block-pool"))
+
+import test_async_pool as example  # isort: skip
+import test_pool as pool_example  # isort: skip
+from async_pool import AsyncPool  # isort: skip
+
+SETUP = {"blocks": 4, "block_tokens": 2}
+
+
+def driven(pool: type[AsyncPool], **more: Any) -> type[example.TestAsyncPool]:
+    return type(pool.__name__, (example.TestAsyncPool,), {"kind": pool, **more})
+
+
+def played(kind: type[BlockManager], operations: list[tuple[str, dict[str, Any]]]) -> tuple[str | None, Answer]:
+    """The rule that a sequence of operations breaks, and what was told."""
+    found, answer = judged_in(InProcess(kind), subject_of(kind).more_oracles)(
+        Case(requests.LEVEL, SETUP, operations), ()
+    )
+    return (None if found is None else found.violation.rule), answer
+
+
+# ------------------------------------------------------------------------------------------------------ what is found
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(fault, marks=pytest.mark.slow) if fault is FoundThenEvicted else fault for fault in FAULTS],
+    ids=lambda fault: fault.__name__,
+)
+def test_a_fault_that_only_overlapping_calls_bring_about_is_found(fault: type[AsyncPool]) -> None:
+    fuzzed = fuzz_manager(driven(fault), examples=None, seconds=90, findings=1)
+    assert FAULTS[fault] & fuzzed.broken.keys(), fuzzed.broken
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_and_not_by_one_call_after_the_other(fault: type[AsyncPool]) -> None:
+    fuzzed = fuzz_manager(driven(fault, overlaps=False), examples=60, seconds=60)
+    assert fuzzed.broken == {}
+    assert "together" not in fuzzed.report.coverage
+
+
+class _Spins(AsyncPool):
+    async def extend(self, name: str, most: int) -> bool:
+        while len(self.tables) > 1:
+            await asyncio.sleep(0)
+        return await super().extend(name, most)
+
+
+class _CancelsItself(AsyncPool):
+    async def extend(self, name: str, most: int) -> bool:
+        task = asyncio.ensure_future(self.answer())
+        task.cancel()
+        await task
+        return await super().extend(name, most)
+
+
+@pytest.mark.parametrize(("pool", "rule"), [(_Spins, "L1"), (_CancelsItself, "L2")])
+def test_calls_that_go_on_for_ever_or_end_by_themselves_are_found(pool: type[AsyncPool], rule: str) -> None:
+    assert rule in fuzz_manager(driven(pool), examples=200, seconds=60, findings=1).broken
+
+
+# -------------------------------------------------------------------------------------------------- what stays silent
+
+
+class _Locked(BlockManager):
+    """The synchronous pool of the examples, behind one lock; it looks up and allocates in two calls."""
+
+    tenants = ("salt",)
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        self.own = pool_example.TestPool(blocks, block_tokens)
+        self.lock = asyncio.Lock()
+
+    async def _alone(self, call: Any, *args: Any) -> Any:
+        await self._wait()
+        async with self.lock:
+            await self._wait()
+            return call(*args)
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(0)
+
+    async def lookup(self, request):
+        return await self._alone(self.own.lookup, request)
+
+    async def allocate(self, request, tokens):
+        return await self._alone(self.own.allocate, request, tokens)
+
+    async def commit(self, request, tokens):
+        await self._alone(self.own.commit, request, tokens)
+
+    async def free(self, request):
+        await self._alone(self.own.free, request)
+
+    async def evict(self, block):
+        await self._alone(self.own.evict, block)
+
+    async def reset(self):
+        return await self._alone(self.own.reset)
+
+    async def keys(self, request):
+        return self.own.keys(request)
+
+    def ref_counts(self):
+        return self.own.ref_counts()
+
+    def free_queue(self):
+        return self.own.free_queue()
+
+    def cached(self):
+        return self.own.cached()
+
+    def take_events(self):
+        return self.own.take_events()
+
+
+class _WithTimers(_Locked):
+    """It waits an hour each time: nobody has so much time, but the loop."""
+
+    async def _wait(self) -> None:
+        async with asyncio.timeout(7200):
+            await asyncio.sleep(3600)
+
+
+class _WithThreads(_Locked):
+    """It waits for a thread."""
+
+    async def _wait(self) -> None:
+        await asyncio.wait_for(asyncio.to_thread(time.sleep, 0.0002), 1)
+
+
+class _WithTasks(_Locked):
+    """A task of its own does what it is asked, and never ends."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.queue: asyncio.Queue[Any] | None = None
+
+    async def _alone(self, call: Any, *args: Any) -> Any:
+        if self.queue is None:
+            self.queue = asyncio.Queue(1)
+            self.worker = asyncio.ensure_future(self._work(self.queue))
+        done = asyncio.get_running_loop().create_future()
+        await self.queue.put((done, call, args))
+        # A task that is cancelled waits for what it has asked for, and so has all of it.
+        while not done.done():
+            try:
+                await asyncio.shield(done)
+            except asyncio.CancelledError:
+                continue
+        return done.result()
+
+    async def _work(self, queue: asyncio.Queue[Any]) -> None:
+        while True:
+            done, call, args = await queue.get()
+            await asyncio.sleep(0)
+            done.set_result(call(*args))
+
+
+class _PartlySynchronous(_Locked):
+    """What it looks up is at hand."""
+
+    def lookup(self, request):
+        return self.own.lookup(request)
+
+    def commit(self, request, tokens):
+        self.own.commit(request, tokens)
+
+
+class _ToldByEvents(_Locked):
+    """It shows no map: what is cached its events say, when no call is under way."""
+
+    cached = BlockManager.cached
+
+
+@pytest.mark.parametrize(
+    ("kind", "examples"),
+    [
+        (example.TestAsyncPool, 300),
+        (_Locked, 200),
+        (_WithTimers, 120),
+        (_WithThreads, 20),
+        (_WithTasks, 120),
+        (_PartlySynchronous, 120),
+        (_ToldByEvents, 200),
+    ],
+)
+def test_a_manager_that_is_right_stays_silent(kind: type[BlockManager], examples: int) -> None:
+    fuzzed = fuzz_manager(kind, examples=examples, seconds=120)
+    assert fuzzed.broken == {}
+    assert fuzzed.report.examples >= examples
+    assert fuzzed.report.coverage["together"] > examples / 4
+    assert fuzzed.report.activity.hits
+
+
+def test_calls_overlap_and_some_are_cancelled() -> None:
+    session, outcomes, beside = InProcess(_Locked), set(), 0
+    can = session.hello.capabilities[requests.LEVEL]
+    for play in range(40):
+        drawn = requests.draw(
+            can, "overlap", {"blocks": 6, "block_tokens": 2}, bytes(n * (7 + play) % 256 for n in range(200))
+        )
+        for step in session.run(close(drawn)).answer.steps:
+            assert step.error is None
+            outcomes |= {str(outcome) for outcome in (step.result or {}).values()} if step.op == "together" else set()
+            who = [effect[1] for effect in step.effects if effect[0] == "turn"]
+            beside += any(who[at] in who[at + 2 :] and who[at + 1] != who[at] for at in range(len(who) - 1))
+    assert {"True", "False", "None", "cancelled"} <= outcomes
+    assert beside > 20
+
+
+class _Late(AsyncPool):
+    """What is computed is cached some time before that is answered."""
+
+    async def computed(self, name: str, tokens: Sequence[int]) -> None:
+        await super().computed(name, tokens)
+        await self.answer()
+
+
+def test_of_what_was_cached_nobody_knows_when_nothing_more_is_asked() -> None:
+    """Two blocks of one content, filled while calls overlap: that which was cached first is forgotten with its key."""
+    dice, first = random.Random(1), set()
+    for _ in range(60):
+        rule, answer = played(
+            driven(_Late, cached=BlockManager.cached),
+            [
+                ("begin", {"op": "start", "request": "r0", "prompt": [0, 0]}),
+                ("begin", {"op": "start", "request": "r1", "prompt": [0, 0]}),
+                ("together", {"order": [dice.randrange(2) for _ in range(12)]}),
+                ("finish", {"request": "r0"}),
+                ("start", {"request": "r2", "prompt": [1] * 6}),
+                ("finish", {"request": "r2"}),
+                ("start", {"request": "r3", "prompt": [0, 0, 0]}),
+            ],
+        )
+        assert rule is None, answer
+        told = [effect[1] for effect in answer.steps[2].effects if effect[0] == "processed"]
+        first.add((told[0], "r3 finds it" if answer.steps[6].effects[2][2] else "r3 finds nothing"))
+    assert len(first) == 4
+
+
+class _NeverFinds(AsyncPool):
+    async def find(self, tokens: Sequence[int]) -> list[int]:
+        return []
+
+
+def test_what_was_begun_and_is_nothing_to_do_changes_nothing() -> None:
+    once = ("start", {"request": "r0", "prompt": [0, 0, 0]})
+    operations = [
+        once,
+        ("begin", {"op": once[0], **once[1]}),
+        ("together", {}),
+        ("start", {"request": "r1", "prompt": [0, 0, 0]}),
+    ]
+    rule, answer = played(example.TestAsyncPool, operations)
+    assert rule is None
+    assert answer.steps[2].skipped
+    assert answer.steps[3].effects[2] == ["lookup", "r1", 2, 0, 2]
+    # And what was to be found before is to be found behind it, whether the manager shows its map or not.
+    assert played(driven(_NeverFinds, cached=BlockManager.cached), operations)[0] == "P14"
+
+
+# ------------------------------------------------------------------------------------------------------- what is said
+
+
+def race(order: list[int]) -> list[tuple[str, dict[str, Any]]]:
+    """Two requests grow together, in one block more each; then the first one reads what it has computed."""
+    return [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("start", {"request": "r1", "prompt": [1, 1]}),
+        ("begin", {"op": "grow", "request": "r0", "tokens": [0]}),
+        ("begin", {"op": "grow", "request": "r1", "tokens": [1]}),
+        ("together", {"order": order}),
+        ("grow", {"request": "r0", "tokens": [0]}),
+    ]
+
+
+def test_a_story_says_who_overlapped_and_where_each_stood() -> None:
+    with pytest.raises(AssertionError) as failed:
+        assert_played(driven(ChosenThenTaken), SETUP, race([0, 0]))
+    story = str(failed.value)
+    assert "grow r0: calls allocate\n" in story
+    assert "grow r1: allocate waits at async_faults.py:" in story
+    assert "('together', {'order': [0, 0]})," in story
+
+
+def test_the_order_decides() -> None:
+    """The first goes on until it has its answer, and then the second one begins: nothing is wrong with that."""
+    assert played(driven(ChosenThenTaken), race([0, 0]))[0] == "P6"
+    assert played(driven(ChosenThenTaken), race([0, 1]))[0] is None
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    def once() -> Fuzzed:
+        return fuzz_manager(driven(ChosenThenTaken), examples=400, seconds=60, findings=1, seed=3)
+
+    first, second = once(), once()
+    cases = [[finding.case for finding in fuzzed.report.findings] for fuzzed in (first, second)]
+    assert cases[0]
+    assert cases[0] == cases[1]
+
+
+def test_what_a_fault_needs_is_told_of_overlapping_calls() -> None:
+    fuzzed = fuzz_manager(driven(HeldForNobody), examples=None, seconds=60, findings=1)
+    assert fuzzed.report.findings[0].needs == {"a cancelled call", "overlapping calls"}
+
+
+# --------------------------------------------------------------------------------------------------- what can be said
+
+
+class _Freed(HeldForNobody):
+    """It says that what a cancelled admission took is the request's, until that is freed; perhaps it took nothing."""
+
+    async def release(self, name: str) -> None:
+        if name in self.tables:
+            await super().release(name)
+
+
+def test_what_a_cancelled_call_promises_can_be_said() -> None:
+    assert fuzz_manager(driven(HeldForNobody, cancelled=None), examples=200, seconds=60).broken == {}
+    fuzzed = fuzz_manager(driven(_Freed, cancelled="freed"), examples=200, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzz_manager(driven(_Freed), examples=None, seconds=60, findings=1).broken
+
+
+def test_only_what_is_asynchronous_and_says_nothing_else_overlaps() -> None:
+    def operations(kind: type[BlockManager]) -> list[str]:
+        return InProcess(kind).hello.capabilities[requests.LEVEL].operations
+
+    assert "together" in operations(example.TestAsyncPool)
+    assert "together" not in operations(driven(AsyncPool, overlaps=False))
+    assert "together" not in operations(pool_example.TestPool)
+    with pytest.raises(UsageError, match="cancelled is 'never'; there are undone, freed and None"):
+        InProcess(driven(AsyncPool, cancelled="never"))
