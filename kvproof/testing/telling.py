@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..judge.history import history
-from ..judge.record import Answer, Case, State, Step, TreeState
+from ..judge.record import TOGETHER, Answer, Case, State, Step, TreeState
 from ..judge.violation import Verdict
 from ..spec.rules import RULES
 
@@ -38,6 +38,8 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
         yield f"  also: {other.rule} {other.oracle}: {other.text}"
     rule = RULES.get(violation.rule)
     yield f"  rule {violation.rule}: {rule.sentence if rule is not None else ''}"
+    if any(op == TOGETHER for op, _ in case.ops[: found.at + 1]):
+        yield "  calls overlap: a manager that one task alone calls says overlaps = False"
     yield f"  setup: {short(case.setup)}"
     yield from played(case, found.answer, found.at)
     yield from _histories(found)

@@ -304,6 +304,7 @@ def test_a_story_says_who_overlapped_and_where_each_stood() -> None:
     with pytest.raises(AssertionError) as failed:
         assert_played(driven(ChosenThenTaken), SETUP, race([0, 0]))
     story = str(failed.value)
+    assert "calls overlap: a manager that one task alone calls says overlaps = False\n" in story
     assert "grow r0: calls allocate\n" in story
     assert "grow r1: allocate waits at async_faults.py:" in story
     assert "('together', {'order': [0, 0]})," in story
