@@ -53,7 +53,7 @@ def played(kind: type[BlockManager], operations: list[tuple[str, dict[str, Any]]
     ids=lambda fault: fault.__name__,
 )
 def test_a_fault_that_only_overlapping_calls_bring_about_is_found(fault: type[AsyncPool]) -> None:
-    fuzzed = fuzz_manager(driven(fault), examples=None, seconds=90, findings=1)
+    fuzzed = fuzz_manager(driven(fault), examples=6000, seconds=900, findings=1)
     assert FAULTS[fault] & fuzzed.broken.keys(), fuzzed.broken
 
 
@@ -327,7 +327,7 @@ def test_the_same_seed_finds_the_same() -> None:
 
 
 def test_what_a_fault_needs_is_told_of_overlapping_calls() -> None:
-    fuzzed = fuzz_manager(driven(HeldForNobody), examples=None, seconds=60, findings=1)
+    fuzzed = fuzz_manager(driven(HeldForNobody), examples=6000, seconds=900, findings=1)
     assert fuzzed.report.findings[0].needs == {"a cancelled call", "overlapping calls"}
 
 
@@ -346,7 +346,7 @@ def test_what_a_cancelled_call_promises_can_be_said() -> None:
     assert fuzz_manager(driven(HeldForNobody, cancelled=None), examples=200, seconds=60).broken == {}
     fuzzed = fuzz_manager(driven(_Freed, cancelled="freed"), examples=200, seconds=60)
     assert fuzzed.broken == {}
-    assert fuzz_manager(driven(_Freed), examples=None, seconds=60, findings=1).broken
+    assert fuzz_manager(driven(_Freed), examples=6000, seconds=900, findings=1).broken
 
 
 def test_only_what_is_asynchronous_and_says_nothing_else_overlaps() -> None:
