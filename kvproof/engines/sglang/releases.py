@@ -13,8 +13,8 @@ from ..engine import Recipe
 DISTRIBUTIONS: Final = ("sglang",)
 """The names under which package indexes have releases."""
 
-OLDEST: Final = Version("0.5.19")
-"""The oldest release that the adapters know: before, requests know themselves what they hold, and events differ."""
+OLDEST: Final = Version("0.5.15")
+"""The oldest release that the adapters know: before, others than the unified cache serve windows and states."""
 
 _SERVED: Final = Version("0.5.22")
 """The oldest whose own scheduler is driven, and its host tier."""
@@ -32,6 +32,31 @@ MODULES: Final = ("sglang_setup", "sglang.srt.mem_cache.allocator", "sglang.srt.
 def recipes(version: str) -> tuple[Recipe, ...]:
     """Return the ways to build a release: there is one."""
     return (Recipe(what="its wheel", arguments=(f"{DISTRIBUTIONS[0]}=={version}",), environment={}),)
+
+
+_TWO_CORES: Final = Version("0.5.19")
+"""The oldest whose tree has a core in Rust."""
+
+
+def has_two_cores(version: str) -> bool:
+    """Tell whether a release's tree has a core in Rust besides the one in Python."""
+    return Version(version) >= _TWO_CORES
+
+
+_UNIFIED: Final = (Version("0.5.16"), Version("0.5.19"))
+"""From when on a server takes the unified tree by default: for windows, and for all models."""
+
+_UNMARKS: Final = Version("0.5.17")
+"""Since then a session's end frees nothing."""
+
+
+def older_trees(version: str) -> tuple[str, ...]:
+    """Return the trees besides the unified one that a release serves with by default, and ``sessions`` where one has
+    sessions that give up at their end what is theirs."""
+    release = Version(version)
+    windows, all_models = _UNIFIED
+    found = ["plain"] * (release < all_models) + ["windows"] * (release < windows) + ["sessions"] * (release < _UNMARKS)
+    return tuple(found)
 
 
 def is_served(version: str) -> bool:

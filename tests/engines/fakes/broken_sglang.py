@@ -291,20 +291,29 @@ def _kept_rows(made) -> None:
     _patch(sglang_calls, "release", lambda _req, _cache, **_how: None)
 
 
+def _core(made):
+    return getattr(made.cache, "tree_core", made.cache)  # The tree is the cache before 0.5.17.
+
+
 def _locked_twice(made) -> None:
     """Each lock is taken twice, and given back once."""
-    locked = made.cache.tree_core.inc_lock_ref
+    core = _core(made)
+    locked = core.inc_lock_ref
 
     def twice(*args, **how):
         locked(*args, **how)
         return locked(*args, **how)
 
-    _patch(made.cache.tree_core, "inc_lock_ref", twice)
+    _patch(core, "inc_lock_ref", twice)
 
 
 def _untold_removal(made) -> None:
     """What is removed is not reported."""
-    _patch(made.cache.tree_core.kv_events, "record_remove", lambda _node, **_where: None)
+    core = _core(made)
+    if hasattr(core, "kv_events"):
+        _patch(core.kv_events, "record_remove", lambda _node, **_where: None)
+    else:  # Before 0.5.19.
+        _patch(core, "_record_remove_event", lambda _node, **_where: None)
 
 
 _OF_PARTS = {

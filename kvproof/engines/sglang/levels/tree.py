@@ -13,7 +13,7 @@ from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import LEAST, Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import is_served
+from ..releases import has_two_cores, is_served, older_trees
 
 __all__ = ["profiles", "traits"]
 
@@ -44,6 +44,14 @@ def profiles(release: str, *, least: int = LEAST, most: int = 60) -> dict[str, s
         "rust windows": (_setup(core=st.just("rust"), **_WINDOW), _PARTS),
         "rust states": (_setup(core=st.just("rust"), **_STATES), _PARTS),
     }
+    older: dict[str, tuple[str, tuple[st.SearchStrategy[Setup], list[Play]]]] = {
+        "plain": ("plain tree", (_setup(tree=st.just("plain"), policy=policies, events=st.booleans()), _RANKED)),
+        "windows": ("plain windows", (_setup(tree=st.just("windows"), **_WINDOW), _PARTS)),
+        "sessions": ("sessions", (_setup(**_SESSIONS), _TALKS)),
+    }
+    families |= dict(older[kind] for kind in older_trees(release))
+    if not has_two_cores(release):
+        families = {name: family for name, family in families.items() if not name.startswith("rust")}
     if not is_served(release):
         # Their pages are found by kernels that know powers of two.
         families = {name: (cases.filter(_by_kernels), plays) for name, (cases, plays) in families.items()}
@@ -66,6 +74,9 @@ def traits(_release: str) -> Traits:
             argument("prompt in chunks", "add", "most"),
             option("window", "window", 0),
             option("states", "states", 0),
+            option("a tree of its own", "tree", "unified"),
+            argument("session", "add", "session"),
+            operation("end of a session", "close"),
             option("window of a prefix given up", "release", False),
             option("core in Rust", "core", "python"),
             option("passes that overlap", "overlap", False),
@@ -102,6 +113,14 @@ _STATES: dict[str, st.SearchStrategy[Any]] = {
     "events": st.booleans(),
 }
 """Without a second buffer a state is that of the sequence's end: a page has one token, and no two passes overlap."""
+
+
+_SESSIONS: dict[str, st.SearchStrategy[Any]] = {
+    "tree": st.just("plain"),
+    "policy": st.just("priority"),  # A server with sessions is to have this one.
+    "sessions": st.just(True),
+    "events": st.booleans(),
+}
 
 
 def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
@@ -144,6 +163,12 @@ def _add_ranked(a: int, b: int, c: int, d: int) -> Op:
     return name, {**args, "priority": d % 3}
 
 
+def _add_session(a: int, b: int, c: int, d: int) -> Op:
+    """A request of a session, or of none."""
+    name, args = _add(a, b, c, d)
+    return name, {**args, "priority": d % 3} | ({"session": c % 4} if c % 4 else {})
+
+
 def _pick(name: str) -> Play:
     return lambda a, _b, _c, _d: (name, {"i": a % 8})
 
@@ -174,4 +199,5 @@ _RANKED = weighted((24, _add_ranked), *_REST)
 _PARTS = weighted(
     (24, _add), *_REST, (4, lambda a, b, c, _d: ("evict", {"tokens": a % 4, "window": b % 9, "states": c % 3}))
 )
+_TALKS = weighted((24, _add_session), *_REST, (6, lambda a, _b, _c, _d: ("close", {"session": 1 + a % 3})))
 _AGAIN = weighted((24, _add_again), (34, _run), (16, _process), (14, _pick("finish")))

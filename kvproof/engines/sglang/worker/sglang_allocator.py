@@ -110,7 +110,7 @@ class AllocatorLevel(Level):
         for r in chosen:
             row = torch.tensor(self.rows.pop(r))
             kept = args.get("split", 0) * self.page
-            if args.get("how") == "slots":
+            if args.get("how") == "slots" or not hasattr(self.allocator, "free_segment"):  # Since 0.5.17.
                 self.allocator.free(row)
             elif args.get("how") == "segments" and 0 < kept < len(row):
                 self.allocator.free_segments([(row[:kept], 0), (row[kept:], kept)])

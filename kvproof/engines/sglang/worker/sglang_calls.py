@@ -1,20 +1,27 @@
-"""What a scheduler asks of a request and of its tree, in each release's own words (0.5.19 to 0.5.23).
+"""What a scheduler asks of a request and of its tree, in each release's own words (0.5.15 to 0.5.23).
 
 Since 0.5.22 a request checks in (`checkpoint`) and has its lock; before, the tree caches it, and the lock is what its
 node and a receipt say together.
 """
 
+from itertools import groupby
 from types import SimpleNamespace
 
 import sglang_setup  # noqa: F401 - before anything of the release
 from sglang.srt.mem_cache import common
+from sglang_drift import SALTED
 
 __all__ = [
-    "checkpoint", "extend_to", "extended_to", "lock", "lock_of", "looked_up", "prefix_len", "prefix_of", "refresh",
-    "release", "take", "unlock",
+    "allocation", "batches_of", "checkpoint", "extend_to", "extended_to", "lock", "lock_of", "looked_up",
+    "prefix_len", "prefix_of", "refresh", "release", "take", "unlock",
 ]  # fmt: skip
 
 _CHECKS_IN = hasattr(common, "checkpoint_kv_cache")
+
+allocation = common
+if not hasattr(common, "alloc_req_slots"):
+    from sglang.srt.mem_cache import allocation
+"""Where slots are asked for: a module of its own since 0.5.16."""
 
 if not _CHECKS_IN:
     from sglang.srt.managers.schedule_policy import match_prefix_for_req
@@ -89,7 +96,8 @@ def lock_of(req):
     """Return the lock of a request that has a row: its ``node``, and whether that of the window is ``swa_released``."""
     if _CHECKS_IN:
         return req.lock
-    return SimpleNamespace(node=req.last_node, swa_released=req.swa_prefix_lock_released)
+    node = req.last_node  # The node itself before 0.5.17, since then its number.
+    return SimpleNamespace(node=getattr(node, "id", node), swa_released=req.swa_prefix_lock_released)
 
 
 def checkpoint(req, cache, chunked: bool) -> None:
@@ -98,6 +106,16 @@ def checkpoint(req, cache, chunked: bool) -> None:
         common.checkpoint_kv_cache(req, cache)
     else:
         common.maybe_cache_unfinished_req(req, cache, **({"chunked": True} if chunked else {}))
+
+
+def batches_of(passes: list) -> list[tuple[bool, list]]:
+    """Return passes, in their order, as batches, and of each whether what its results free waits for its end.
+
+    Before 0.5.18 what prompts free does not: what waits is a view of a row, which a prompt's check-in writes.
+    """
+    if SALTED:
+        return [(True, passes)]
+    return [(not extends, list(batch)) for extends, batch in groupby(passes, lambda done: done.extends)]
 
 
 def release(req, cache, keep: bool) -> None:

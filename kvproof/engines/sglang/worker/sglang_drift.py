@@ -1,22 +1,48 @@
 """What differs between releases of SGLang, each in one place."""
 
 import dataclasses
+import importlib
+import importlib.util
+from array import array
+from types import SimpleNamespace
 
+from level import Refused
 from sglang.srt.disaggregation import kv_events
 from sglang.srt.environ import envs
-from sglang.srt.mem_cache import events
+from sglang.srt.mem_cache import common, events, utils
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
-from sglang.srt.mem_cache.utils import hash_str_to_int64
+from sglang.srt.mem_cache.radix_cache import RadixKey
 
 __all__ = [
+    "BASE_COMPONENT_TYPE",
+    "SALTED",
+    "ComponentType",
+    "core_of",
     "give_up_window_of_prefix",
     "lora_names",
+    "made_key",
     "made_params",
     "made_recorder",
     "make_requests",
     "name_adapter",
+    "named",
+    "names_of",
     "page_hashes",
+    "say_page",
+    "told_salt",
 ]
+
+_PLACE = "sglang.srt.mem_cache.unified_cache"
+_components = importlib.import_module(
+    f"{_PLACE}.components" if importlib.util.find_spec(_PLACE) else f"{_PLACE}_components"  # Before 0.5.17.
+)
+ComponentType, BASE_COMPONENT_TYPE = _components.ComponentType, _components.BASE_COMPONENT_TYPE
+
+SALTED = "cache_salt" in RadixKey.__slots__
+"""Since 0.5.18 a salt is its own part of a key; before, the server writes it in front of the label."""
+
+_RECORDED = hasattr(events, "KVCacheEventRecorder")
+"""Since 0.5.19 events have a recorder; before, the tree is one."""
 
 _OF_REQUESTS = hasattr(events, "KvEventLoraNames")
 """Since 0.5.23 a request says which namespace is an adapter's; before, the adapter's id did."""
@@ -31,6 +57,13 @@ def give_up_window_of_prefix(yes: bool) -> None:
         envs.SGLANG_OPT_RELEASE_PREFILL_SWA.set(yes)
     else:
         envs.SGLANG_OPT_SWA_RELEASE_LEAF_LOCK_AFTER_WINDOW.set(yes)  # What it was called before 0.5.22.
+
+
+def say_page(page: int) -> None:
+    """Say how many tokens a page has, where it is the configuration that is asked: before 0.5.17."""
+    for name in ("get_global_server_args", "get_server_args"):
+        if hasattr(common, name):
+            getattr(common, name)().page_size = page
 
 
 def lora_names():
@@ -53,22 +86,58 @@ def made_params(core: str, names, **usual) -> CacheInitParams:
     known = {field.name for field in dataclasses.fields(CacheInitParams)}
     if "tree_core_backend" in known:
         usual["tree_core_backend"] = core
-    else:
+    elif core != "python" and not importlib.util.find_spec("sglang.srt.mem_cache.rust_tree_core"):
+        raise Refused(f"this release has no tree core {core}")
+    elif hasattr(envs, "SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"):
         envs.SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND.set(core)
     if "kv_event_lora_names" in known:
         usual["kv_event_lora_names"] = names
     return CacheInitParams(disable=False, **usual)
 
 
-def made_recorder(enabled: bool, page: int, names) -> events.KVCacheEventRecorder:
-    """Return what a tree tells its events to."""
+def core_of(cache) -> str:
+    """Return a tree's core; before 0.5.19 there is one."""
+    return getattr(cache, "_tree_core_backend", "python")
+
+
+def named(salt: str | None, label: str | None) -> dict:
+    """Return how a request is made that has a salt and a label (the caller's ``extra_key``)."""
+    return {"extra_key": label, "cache_salt": salt} if SALTED else {"extra_key": told_salt(salt, label)}
+
+
+def told_salt(salt: str | None, label: str | None) -> str | None:
+    """Return what a salt and a label come to: what a caller calls a request by parts caches as a salt does."""
+    if salt is None and label is None:
+        return None
+    return f"{salt or ''}|{label or ''}" if SALTED else f"{salt or ''}{label or ''}"
+
+
+def names_of(named) -> tuple:
+    """Return the ``extra_key`` and ``cache_salt`` of a request or a key."""
+    return named.extra_key, getattr(named, "cache_salt", None)
+
+
+def made_key(tokens: tuple, names: tuple) -> RadixKey:
+    """Return a tree's key."""
+    return RadixKey(array("q", tokens), names[0], **({"cache_salt": names[1]} if SALTED else {}))
+
+
+def made_recorder(enabled: bool, page: int, names):
+    """Return what a tree tells its events to; before 0.5.19, what says whether and for which pages it would."""
+    if not _RECORDED:
+        return SimpleNamespace(enabled=enabled, page_size=page)
     more = {"lora_names": names} if _NAMED else {}
     return events.KVCacheEventRecorder(enabled=enabled, page_size=page, **more)
 
 
 def page_hashes(recorder, node) -> list[int]:
     """Return what events call the pages of a node. Since 0.5.22 the namespace may be in it besides."""
-    hashes = [hash_str_to_int64(text) for text in recorder._node_event_hash_values(node)]
+    if _RECORDED:
+        texts = recorder._node_event_hash_values(node)
+    else:
+        of_node = getattr(utils, "compute_node_event_hash_values", utils.compute_node_hash_values)  # Since 0.5.18.
+        texts = of_node(node, recorder.page_size)
+    hashes = [utils.hash_str_to_int64(text) for text in texts]
     if not hasattr(recorder, "_namespace_seed"):
         return hashes
     seed = recorder._namespace_seed(node)

@@ -14,9 +14,10 @@ from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool, ReqToTokenPool
-from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang_drift import give_up_window_of_prefix
+from sglang_drift import ComponentType, give_up_window_of_prefix, say_page
+from sglang_kinds import sizes_of
+from sglang_record import record_of
 from sglang_slots import NoMemory, check_page, free_pages, made, pages_of
 
 __all__ = ["OPTIONS", "STATES_PER_ROW", "Memory"]
@@ -89,12 +90,14 @@ class Memory:
         # One window is locked in the tree and one is the request's own, each a page longer than it is where it begins
         # within one, and the next token has a page: the rest is for what is computed at once.
         room = self.window_pages - 2 * span - 3
-        slides = self.window and room > 0
+        # The tree of windows alone keeps the window of a whole prompt, until it is decoded.
+        slides = self.window and room > 0 and setup.get("tree") != "windows"
         self.chunk = room * self.page if slides else 0
         """A prompt may not fit the window's pool at once; in chunks of so many tokens it does (0: it fits)."""
         self.most = ((self.pages if slides else least) - 1) * self.page
         """Tokens that a request may have: an admission asks for a page more than it needs."""
         envs.SGLANG_SWA_EVICTION_INTERVAL.set(setup.get("interval", 1))
+        say_page(self.page)
         give_up_window_of_prefix(bool(setup.get("release")))
 
     def _rows(self, rows: int, length: int):
@@ -134,7 +137,7 @@ class Memory:
 
     def fits(self, cache, tokens: int) -> bool:
         """Whether there are so many free slots of each kind of attention, or will be once the tree is asked."""
-        sizes = [cache.full_evictable_size()] + ([cache.swa_evictable_size()] if self.window else [])
+        sizes = [sizes_of(cache)[0]] + ([cache.swa_evictable_size()] if self.window else [])
         return all(free + more >= tokens for free, more in zip(self.available(), sizes, strict=False))
 
     def evict(self, cache, asked: list[int]) -> list[int]:
@@ -147,10 +150,11 @@ class Memory:
 
     def refused(self, req) -> None:
         """A request is not admitted: it gives back the state that the lookup took for it, as a scheduler does."""
-        if self.states and req.kv.holds_mamba:
-            req.kv.mamba_cow_src_index, req.kv.mamba_needs_clear = None, False
-            self.rows.mamba_allocator.free(req.kv.mamba_pool_idx.unsqueeze(-1))
-            req.kv.mamba_pool_idx = None
+        kv = record_of(req)
+        if self.states and kv.holds_mamba:
+            kv.mamba_cow_src_index, kv.mamba_needs_clear = None, False
+            self.rows.mamba_allocator.free(kv.mamba_pool_idx.unsqueeze(-1))
+            kv.mamba_pool_idx = None
 
     def start_states(self, cache, req) -> None:
         """The state that a lookup found is copied to the request's own, before the pass that goes on from it."""
@@ -193,7 +197,7 @@ class Memory:
         """Return the blocks that a lookup hands out, of each group."""
         tables = self.attended(prefix)
         if self.states:
-            source = req.kv.mamba_cow_src_index
+            source = record_of(req).mamba_cow_src_index
             tables.append([] if source is None else self.state_blocks(source.view(-1)))
         return tables
 

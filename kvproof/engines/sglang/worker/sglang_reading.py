@@ -1,6 +1,5 @@
 """What a state of the level ``tree`` is read from: the release's own tree, allocator and rows."""
 
-from array import array
 from types import SimpleNamespace
 
 from sglang.srt.disaggregation.kv_events import (
@@ -9,9 +8,8 @@ from sglang.srt.disaggregation.kv_events import (
     BlockStored,
     StorageMedium,
 )
-from sglang.srt.mem_cache.radix_cache import RadixKey
-from sglang.srt.mem_cache.unified_cache.components import BASE_COMPONENT_TYPE
-from sglang_drift import page_hashes
+from sglang_drift import BASE_COMPONENT_TYPE, made_key, names_of, page_hashes
+from sglang_kinds import has_of
 from sglang_slots import pages_of
 
 __all__ = ["Keys", "cached_of", "nodes_of", "on_host", "parts_of", "told_of"]
@@ -43,7 +41,7 @@ class Keys:
             return [(names, tokens[:end]) for end in range(self._page, len(tokens) + 1, self._page)]
         if not tokens:
             return []
-        key = RadixKey(array("q", tokens), names[0], cache_salt=names[1])
+        key = made_key(tokens, names)
         node = SimpleNamespace(key=key, parent=None, hash_value=None, event_hash_value=None)
         return page_hashes(self._recorder, node)
 
@@ -63,10 +61,10 @@ def nodes_of(core, memory=None, host=None) -> tuple[list[list], dict[int, int]]:
         node = waiting.pop()
         for child in node.children.values():
             places[child.id] = len(nodes)
-            data, key = child.component_data[BASE_COMPONENT_TYPE], child.key
+            data, key = has_of(child, BASE_COMPONENT_TYPE, memory), child.key
             slots = [] if data.value is None else data.value.tolist()
-            names = (key.extra_key, key.cache_salt)
-            parts = [_part(child.component_data[kind], kind, memory) for kind in further]
+            names = names_of(key)
+            parts = [_part(has_of(child, kind, memory), kind, memory) for kind in further]
             below = [] if host is None else [host.of_node(child)]
             nodes.append([places[node.id], names, list(key.raw_token_ids()), slots, data.lock_ref, parts, *below])
             waiting.append(child)

@@ -6,6 +6,8 @@ from array import array
 import sglang_calls as calls
 from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.sampling.sampling_params import SamplingParams
+from sglang_drift import named
+from sglang_record import record_of
 
 __all__ = ["Pass", "Played", "Tenant", "tenant_of"]
 
@@ -19,7 +21,7 @@ Tenant = tuple
 class Played:
     """A request: the release's object, and how far it is."""
 
-    def __init__(self, r: str, tokens: list[int], tenant: Tenant, priority: int) -> None:
+    def __init__(self, r: str, tokens: list[int], tenant: Tenant, priority: int, session: str | None = None) -> None:
         adapter, salt, label = tenant
         self.r, self.tenant = r, tenant
         self.req = Req(
@@ -28,9 +30,9 @@ class Played:
             array("q", tokens),
             SamplingParams(max_new_tokens=1 << 20),
             lora_id=None if adapter is None else _id(adapter),
-            extra_key=label,
-            cache_salt=salt,
+            **named(salt, label),
             priority=priority,
+            **({} if session is None else {"session_id": session}),
         )
         self.status = "waiting"
         self.in_flight = 0
@@ -46,9 +48,14 @@ class Played:
         return [*self.req.origin_input_ids, *self.req.output_ids]
 
     @property
+    def kv(self):
+        """What it holds."""
+        return record_of(self.req)
+
+    @property
     def computed(self) -> int:
         """So many of them have their KV, or will when the pass in flight is over."""
-        return self.req.kv.kv_committed_len
+        return self.kv.kv_committed_len
 
     @property
     def prefilling(self) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from sglang_drift import core_of
+from sglang_kinds import sizes_of
 from sglang_memory import Memory
 from sglang_reading import Keys, cached_of, nodes_of, on_host, parts_of
 
@@ -16,15 +18,16 @@ def shown(cache, memory: Memory, keys: Keys, tenant: Callable, held: list[tuple]
     """
     pools: dict[str, dict] = {"device": memory.free()}
     tables = {r: memory.tables(kv) for r, kv, _ in held if kv.holds_kv}
+    evictable, protected = sizes_of(cache)
     tree: dict = {
         "own": {r: memory.own(kv, tables.get(r, [])) for r, kv, _ in held},
-        "evictable": cache.full_evictable_size(),
-        "protected": cache.full_protected_size(),
+        "evictable": evictable,
+        "protected": protected,
         "parts": parts_of(cache, memory),
     }
     if host is not None:
         pools["host"] = host.pool()
-    if cache._tree_core_backend == "python":
+    if core_of(cache) == "python":
         _show_nodes(cache, memory, keys, tenant, held, host, pools, tree)
     else:
         tree["slots"] = memory.slots_of(cache)
@@ -33,7 +36,7 @@ def shown(cache, memory: Memory, keys: Keys, tenant: Callable, held: list[tuple]
 
 def _show_nodes(cache, memory, keys, tenant, held, host, pools: dict, tree: dict) -> None:
     """Add what the nodes show: themselves, what is cached by them, and at which of them locks stand."""
-    nodes, places = nodes_of(cache.tree_core, memory, host)
+    nodes, places = nodes_of(getattr(cache, "tree_core", cache), memory, host)  # The tree is the cache before 0.5.17.
     kinds = [group["kind"] for group in memory.world["groups"]]
     locks = {r: (places.get(lock.node, -2), lock.swa_released) for r, _, lock in held if lock is not None}
     if host is not None:

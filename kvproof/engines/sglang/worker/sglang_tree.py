@@ -12,10 +12,9 @@ import torch
 from level import SKIPPED, Level, Refused
 from prompts import tokens_of
 from sglang.srt.managers.schedule_batch import FINISH_ABORT, FINISH_LENGTH
-from sglang.srt.mem_cache import allocation
 from sglang.srt.mem_cache.common import evict_from_tree_cache
-from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
-from sglang_drift import lora_names, made_params, made_recorder, name_adapter
+from sglang_drift import core_of, lora_names, made_params, made_recorder, name_adapter, names_of, told_salt
+from sglang_kinds import made_tree
 from sglang_memory import OPTIONS, Memory
 from sglang_reading import Keys, told_of
 from sglang_requests import Pass, Played, tenant_of
@@ -23,7 +22,10 @@ from sglang_state import shown
 
 __all__ = ["TreeLevel"]
 
-_OPTIONS = OPTIONS | {"policy", "core", "events", "overlap"}
+_OPTIONS = OPTIONS | {"policy", "core", "events", "overlap", "tree", "sessions"}
+_SESSIONS = 3
+"""Sessions that are open at once; who closes one opens another."""
+
 _STEPS = 1000
 """Steps after which a request that is served alone has had more than enough."""
 
@@ -33,7 +35,8 @@ class TreeLevel(Level):
 
     ``setup``: what it stands on (`Memory`), the eviction ``policy``, the tree's ``core`` (python or rust), whether it
     tells ``events``, and whether the next pass of a request may be scheduled before the result of the last one is
-    processed (``overlap``).
+    processed (``overlap``); which ``tree`` it is (unified; plain: full attention's own; windows: that of windows), and
+    whether requests may belong to ``sessions``, whose end gives up what only they had computed.
     """
 
     def __init__(self, setup: dict) -> None:
@@ -41,6 +44,8 @@ class TreeLevel(Level):
         unknown = sorted(set(setup) - _OPTIONS)
         if unknown:
             raise Refused(f"there is no tree with {unknown}")
+        if setup.get("sessions") and setup.get("policy") != "priority":
+            raise Refused("a server with sessions wants the policy priority")
         self.memory = memory = Memory(setup)
         self.page, self.allocator, self.rows = memory.page, memory.allocator, memory.rows
         self.most = memory.most
@@ -56,9 +61,12 @@ class TreeLevel(Level):
             enable_kv_cache_events=self.events,
             tree_components=memory.components,
             sliding_window_size=memory.window or None,
+            **({"enable_session_radix_cache": True} if setup.get("sessions") else {}),
         )
-        self.cache = UnifiedRadixCache(params)
-        if self.cache._tree_core_backend != core:
+        self.cache = made_tree(setup.get("tree", "unified"), memory, params)
+        self.older = setup.get("tree", "unified") != "unified"
+        self.sessions = list(range(_SESSIONS)) if setup.get("sessions") else []
+        if core_of(self.cache) != core:
             raise Refused(f"this release has no tree core {core} here")
         self.keys = Keys(made_recorder(self.events, self.page, self.lora_names), self.page)
         self.cache.take_events()
@@ -85,8 +93,8 @@ class TreeLevel(Level):
     def state(self) -> dict:
         """Return the state of tree, allocator and rows."""
         # Who waits may have been given a state already, and has no lock.
-        holders = [x for x in self.requests.values() if x.req.kv.holds_kv or x.req.kv.holds_mamba]
-        held = [(x.r, x.req.kv, calls.lock_of(x.req) if x.req.kv.holds_kv else None) for x in holders]
+        holders = [x for x in self.requests.values() if x.kv.holds_kv or x.kv.holds_mamba]
+        held = [(x.r, x.kv, calls.lock_of(x.req) if x.kv.holds_kv else None) for x in holders]
         pools, tables, tree = shown(self.cache, self.memory, self.keys, self._tenant, held)
         return {
             "pools": pools,
@@ -104,13 +112,14 @@ class TreeLevel(Level):
         tokens = tokens_of(args, self.history, self.most)
         r = args["request"] = f"r{len(self.history)}"
         self.history.append(tokens)
-        x = self.requests[r] = Played(r, tokens, tenant_of(args), args.get("priority", 0))
-        names = (x.req.extra_key, x.req.cache_salt)
+        session = self._session(args)
+        x = self.requests[r] = Played(r, tokens, tenant_of(args), args.get("priority", 0), session)
+        names = names_of(x.req)
         adapter, salt, label = x.tenant
         if adapter is not None:
             name_adapter(self.lora_names, x.req, adapter)
         # What a caller calls a request by parts caches as a salt does.
-        self.tenants[names] = [adapter, None if salt is None and label is None else f"{salt or ''}|{label or ''}"]
+        self.tenants[names] = [adapter, told_salt(salt, label)]
         told = {"tokens": tokens, "adapter": self.tenants[names][0], "salt": self.tenants[names][1]}
         self.tell("request", r, told)
         self._tell_keys(x, 0)
@@ -128,12 +137,15 @@ class TreeLevel(Level):
     def op_process(self, _args: dict):
         """The results of what is scheduled are processed, in order: each request gets a token, or is checked in."""
         passes, self.passes = self.passes, []
-        self.allocator.free_group_begin()
-        for done in passes:
-            done.x.in_flight -= done.epoch == done.x.epoch
-            if done.epoch == done.x.epoch and done.x.r in self.requests:
-                self._processed(done)
-        self.allocator.free_group_end()
+        for waits, batch in calls.batches_of(passes):
+            if waits:
+                self.allocator.free_group_begin()
+            for done in batch:
+                done.x.in_flight -= done.epoch == done.x.epoch
+                if done.epoch == done.x.epoch and done.x.r in self.requests:
+                    self._processed(done)
+            if waits:
+                self.allocator.free_group_end()
         return len(passes)
 
     def op_finish(self, args: dict):
@@ -163,7 +175,9 @@ class TreeLevel(Level):
         x = self._picked(args)
         if x is None or x.status != "running":
             return SKIPPED
-        if not self.overlap or x.prefilling:
+        # A loop retracts where one pass is under way, not two; the older trees count on it: a slot has a token there.
+        two = self.older and x.in_flight > 1
+        if not self.overlap or x.prefilling or two:
             self.op_process({})
         if x.status != "running" or x.r not in self.requests:
             return SKIPPED
@@ -188,9 +202,18 @@ class TreeLevel(Level):
         freed = [now - then for now, then in zip(self.memory.available(), before, strict=True)]
         return {"asked": asked, "told": told, "freed": freed}
 
+    def op_close(self, args: dict):
+        """A session ends: what the tree has of its requests alone is given up."""
+        session = self._session(args)
+        if session is None:
+            return SKIPPED
+        # Who goes on after it is another one.
+        self.sessions[args["session"] % _SESSIONS] += _SESSIONS
+        return self.cache.release_radix_session(session)
+
     def op_reset(self, _args: dict):
         """The cache is flushed, where nothing runs."""
-        if any(x.req.kv.holds_kv for x in self.requests.values()):
+        if any(x.kv.holds_kv for x in self.requests.values()):
             return False
         self.cache.reset()
         self.rows.clear()
@@ -225,6 +248,12 @@ class TreeLevel(Level):
         args["request"] = x.r
         return x
 
+    def _session(self, args: dict) -> str | None:
+        """Return the session that an operation names, from 1 on; None where it names none, or there are none."""
+        if not self.sessions or not args.get("session"):
+            return None
+        return f"s{self.sessions[args['session'] % _SESSIONS]}"
+
     def _may_overlap(self, x: Played) -> bool:
         """Whether a next pass may be scheduled while one is in flight: not if that one may bring the last token."""
         return self.overlap and x.in_flight == 1 and x.ending is None and len(x.tokens) < self.most
@@ -252,8 +281,8 @@ class TreeLevel(Level):
         prefix = calls.prefix_of(req, self.cache)
         self.tell("found", x.r, self.memory.found(req, prefix), found)
         x.status = "running"
-        allocation.alloc_req_slots(self.rows, [req], self.cache)
-        self.rows.write((req.kv.req_pool_idx, slice(0, found)), prefix)
+        calls.allocation.alloc_req_slots(self.rows, [req], self.cache)
+        self.rows.write((x.kv.req_pool_idx, slice(0, found)), prefix)
         self._compute_prompt(x, length, prefix, token)
         return True
 
@@ -266,7 +295,7 @@ class TreeLevel(Level):
         length = self._chunk(x, most)
         if not self.memory.fits(self.cache, length + self.page if self.page > 1 else length):
             return False
-        prefix = self.rows.req_to_token[x.req.kv.req_pool_idx, : calls.prefix_len(x.req)].long()
+        prefix = self.rows.req_to_token[x.kv.req_pool_idx, : calls.prefix_len(x.req)].long()
         self._compute_prompt(x, length, prefix, token)
         return True
 
@@ -280,11 +309,12 @@ class TreeLevel(Level):
         start = calls.prefix_len(x.req)
         calls.extend_to(x.req, start, start + length)
         if self.page == 1:
-            slots = allocation.alloc_token_slots(self.cache, length)
+            slots = calls.allocation.alloc_token_slots(self.cache, length)
         else:
             before, after = torch.tensor([start]), torch.tensor([start + length])
             last = prefix[-1:] if start else torch.tensor([-1])
-            slots = allocation.alloc_paged_token_slots_extend(self.cache, before, before, after, after, last, length)
+            lengths = (before, before, after, after, last, length)
+            slots = calls.allocation.alloc_paged_token_slots_extend(self.cache, *lengths)
         self._write(x, start, slots, x.tokens[start : start + length], token)
 
     def _decode(self, x: Played, token: int) -> bool:
@@ -296,11 +326,11 @@ class TreeLevel(Level):
         batch = self.memory.batch(self.cache, x.req)
         batch.maybe_evict_swa()
         if self.page == 1:
-            slots = allocation.alloc_token_slots(self.cache, 1)
+            slots = calls.allocation.alloc_token_slots(self.cache, 1)
         else:
-            last = self.rows.req_to_token[x.req.kv.req_pool_idx, start - 1 : start].long()
+            last = self.rows.req_to_token[x.kv.req_pool_idx, start - 1 : start].long()
             after = torch.tensor([start + 1])
-            slots = allocation.alloc_paged_token_slots_decode(self.cache, after, after, last)
+            slots = calls.allocation.alloc_paged_token_slots_decode(self.cache, after, after, last)
         x.req.decode_batch_idx += 1
         self._write(x, start, slots, [last_token], token)
         return True
@@ -310,14 +340,14 @@ class TreeLevel(Level):
 
     def _write(self, x: Played, start: int, slots: torch.Tensor, tokens: list[int], token: int) -> None:
         """The slots go to the request's row, and the model worker is asked to compute these tokens."""
-        kv, end = x.req.kv, start + len(tokens)
+        kv, end = x.kv, start + len(tokens)
         self.rows.write((kv.req_pool_idx, slice(start, end)), slots.int())
         kv.kv_allocated_len = kv.kv_committed_len = end
-        for g, table in enumerate(self.memory.tables(x.req.kv)):
+        for g, table in enumerate(self.memory.tables(kv)):
             self.tell("table", x.r, g, 0, table)
         self.memory.start_states(self.cache, x.req)
         if self.memory.states:
-            state, group = self.memory.own_states(x.req.kv)[0], len(self.memory.components) - 1
+            state, group = self.memory.own_states(kv)[0], len(self.memory.components) - 1
             self.tell("state", x.r, group, state if start else None, [[state, end]])
         self.tell("compute", x.r, start, tokens)
         x.in_flight += 1
@@ -370,6 +400,6 @@ class TreeLevel(Level):
         return self.tenants.get(names) or [f"unknown {names[0]!r}", f"unknown {names[1]!r}"]
 
     def _tell_keys(self, x: Played, first: int) -> None:
-        keys = self.keys.of((x.req.extra_key, x.req.cache_salt), x.tokens)[first:]
+        keys = self.keys.of(names_of(x.req), x.tokens)[first:]
         if keys:
             self.tell("keys", x.r, first, keys)

@@ -1,0 +1,89 @@
+"""SGLang before 0.5.19: what was reported of these releases is seen in them, and not where it is mended."""
+
+from typing import Any
+
+import pytest
+
+from kvproof.engines.sglang.levels import tree
+from kvproof.engines.verdicts import close, verdict
+from kvproof.judge.record import Answer, Case
+
+from .installed import session
+from .test_sglang import PROCESS, SETUP, Op, add, effects
+
+EVENTS = {**SETUP, "events": True}
+SESSIONS = {**EVENTS, "tree": "plain", "sessions": True, "policy": "priority"}
+WINDOW = {"page": 1, "pages": 8, "window": 1, "window_pages": 8, "interval": 1}
+
+SALTS: list[Op] = [add([1, 5]), add([1, 5], salt=1), PROCESS]
+TALK: list[Op] = [add([1, 5], session=1), PROCESS, ("finish", {"i": 0}), ("close", {"session": 1})]
+PREFIX: list[Op] = [add([1, 6]), add([0, 1], keep=1), PROCESS]
+
+
+def told(release: str, setup: dict[str, Any], *ops: Op) -> Answer:
+    answer = session(release, "sglang").run(Case("tree", setup, list(ops))).answer
+    assert answer.refused is None, answer.refused
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("release", "setup", "ops", "rules"),
+    [
+        *((release, EVENTS, SALTS, {"P13"}) for release in ("0.5.15", "0.5.16", "0.5.17")),
+        ("0.5.18", EVENTS, SALTS, None),
+        *((release, SESSIONS, TALK, {"P12", "R8"}) for release in ("0.5.15", "0.5.16")),
+        ("0.5.18", WINDOW, PREFIX, {"R2", "P6"}),
+        ("0.5.19", WINDOW, PREFIX, None),
+        ("0.5.17", WINDOW, PREFIX, None),
+    ],
+)
+def test_a_reported_fault_is_found_where_it_is_and_nowhere_else(
+    release: str, setup: dict[str, Any], ops: list[Op], rules: set[str] | None
+) -> None:
+    found, _ = verdict(session(release, "sglang"), close(Case("tree", setup, ops)))
+    assert (found is None) == (rules is None), found
+    assert found is None or found.violation.rule in (rules or ()), found.violation
+
+
+@pytest.mark.parametrize("release", ["0.5.15", "0.5.16"])
+def test_a_session_that_ends_gives_up_what_it_alone_has_and_its_name_begins_anew(release: str) -> None:
+    quiet = {**SESSIONS, "events": False}
+    ops = [add([1, 5], session=1), add([1, 5], session=2), PROCESS, ("finish", {"i": 0}), ("finish", {"i": 0})]
+    close_both: list[Op] = [("close", {"session": 1}), ("close", {"session": 2}), ("close", {"session": 1})]
+    answer = told(release, quiet, *ops, *close_both)
+    # The two have both their nodes in common, which go with the last.
+    assert [step.result for step in answer.steps if step.op == "close"] == [0, 2, 0]
+    state = answer.steps[-1].state
+    assert state is not None
+    assert state.pools["device"].num_free == 8
+
+
+@pytest.mark.parametrize("release", ["0.5.15", "0.5.17"])
+def test_what_a_server_joins_is_one_namespace(release: str) -> None:
+    """Before 0.5.18 a salt is written in front of the label: who has it as the one or the other shares."""
+    answer = told(release, SETUP, add([1, 5], salt=1), PROCESS, ("finish", {"i": 0}), add([1, 5], label=1))
+    assert [request["salt"] for _, request in effects(answer, "request")] == ["a", "a"]
+    assert effects(answer, "lookup")[1] == ["r1", 4, 0, 4]
+
+
+@pytest.mark.parametrize(
+    "setup", [{"core": "rust"}, {"tree": "plain", **WINDOW}, {"tree": "windows"}, {"tree": "of another kind"}]
+)
+def test_a_tree_that_there_is_not_is_refused(setup: dict[str, Any]) -> None:
+    answer = session("0.5.18", "sglang").run(Case("tree", {**SETUP, **setup}, [])).answer
+    assert answer.refused is not None
+    assert "there is no" in answer.refused or "has no tree core" in answer.refused
+
+
+def test_sessions_are_refused_where_a_server_would_refuse_them() -> None:
+    answer = session("0.5.16", "sglang").run(Case("tree", {**SESSIONS, "policy": "lru"}, [])).answer
+    assert answer.refused == "a server with sessions wants the policy priority"
+
+
+def test_each_release_is_hunted_with_the_trees_that_it_serves_with() -> None:
+    of = {release: set(tree.profiles(release)) for release in ("0.5.15", "0.5.16", "0.5.18", "0.5.19")}
+    assert {"plain tree", "plain windows", "sessions"} < of["0.5.15"]
+    assert of["0.5.15"] - of["0.5.16"] == {"plain windows"}
+    assert of["0.5.16"] - of["0.5.18"] == {"sessions"}
+    assert of["0.5.18"] - of["0.5.19"] == {"plain tree"}
+    assert of["0.5.19"] - of["0.5.18"] == {"rust", "rust windows", "rust states"}
