@@ -232,6 +232,12 @@ def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Find
     if finding.needs:
         besides = f"; here with {', '.join(sorted(finding.circumstances))}" if finding.circumstances else ""
         output.line(f"  it needs: {', '.join(sorted(finding.needs))}{besides}")
+    if finding.needs and finding.unfinished:
+        output.line(
+            "  perhaps it needs less: the time was over before each of that had been left out; give it more --time"
+        )
+    if finding.perhaps is not None:
+        output.line(f"  with less it would be what is listed: {finding.perhaps}")
     if finding.ways:
         ways = "; ".join(", ".join(sorted(way.needs - finding.needs)) for way in finding.ways[:_NAMED])
         output.line(f"  other ways there, or other causes that show alike, need more: {ways}")

@@ -150,6 +150,8 @@ def finding_to_json(target: str, finding: Finding) -> schema.Finding:
         seconds=round(finding.seconds, 3),
         expected=finding.expected,
         needs=sorted(finding.needs),
+        unfinished=finding.unfinished,
+        perhaps=finding.perhaps,
         symptoms=[
             schema.Symptom(rule=v.rule, oracle=v.oracle, text=v.text)
             for v in (*finding.verdict.also, *finding.symptoms)

@@ -25,7 +25,7 @@ from .sorting import GRACE, Share, Sorter
 from .traits import Traits
 from .verdicts import CLOSING, Begun, Judged
 
-__all__ = ["hunt", "hunt_levels"]
+__all__ = ["hunt", "hunt_levels", "looked_up"]
 
 _FIRST = (0.12, 10.0)
 """The first round: a part of the time, and seconds that it takes at most. It is short, since what is common is met at
@@ -171,13 +171,20 @@ def hunt_levels(
                 break
     for finding in causes.findings:
         if finding.case.level in reports:
-            told = finding if listed is None else replace(finding, expected=_why_expected(finding, listed))
-            reports[finding.case.level].findings.append(told)
+            reports[finding.case.level].findings.append(finding if listed is None else looked_up(finding, listed))
     for report in reports.values():
         report.seconds = time.monotonic() - began
         report.unsorted += sorter.unsorted(collector, report.level)
     memory.learned |= {(ground.level, profile): what for (ground, profile), what in schedule.learned.items()}
     return [*reports.values()]
+
+
+def looked_up(finding: Finding, listed: Listed) -> Finding:
+    """A finding, with what a list has of it."""
+    expected = _why_expected(finding, listed)
+    if expected is not None or not finding.unfinished:
+        return replace(finding, expected=expected)
+    return replace(finding, perhaps=listed.perhaps(finding.violation, finding.case.level, finding.needs))
 
 
 def _why_expected(finding: Finding, listed: Listed) -> str | None:

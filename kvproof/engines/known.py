@@ -119,6 +119,13 @@ class Listed:
                 return f"{entry.reason} ({entry.link})"
         return None
 
+    def perhaps(self, violation: Violation, level: str, needs: Collection[str]) -> str | None:
+        """What a violation may be, if it needs no more than a part of these traits; of several the one with most."""
+        alike = [e for e in self.entries if e.fits(self.engine, self.version, violation, level, e.needs)]
+        part = [entry for entry in alike if set(entry.needs) < set(needs)]
+        nearest = max(part, key=lambda entry: len(entry.needs), default=None)
+        return None if nearest is None else f"{nearest.reason} ({nearest.link})"
+
     def needs_of(self, violation: Violation, level: str) -> list[frozenset[str]]:
         """What the entries need that show as a violation does."""
         alike = [e for e in self.entries if e.fits(self.engine, self.version, violation, level, e.needs)]

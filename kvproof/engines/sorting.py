@@ -221,6 +221,7 @@ class Sorter:
             sample.at - self._began,
             sample.steps_until,
             needs=reduction.needs,
+            unfinished=not reduction.finished,
             circumstances=reduction.traits.circumstances(reduction.case),
         )
         self.causes.add(finding)

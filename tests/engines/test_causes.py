@@ -14,7 +14,8 @@ from kvproof.cli.findings import file_name
 from kvproof.engines.causes import Causes, merged
 from kvproof.engines.collecting import Collector, Ground, Memory
 from kvproof.engines.driver.traits import of_requests
-from kvproof.engines.hunt import hunt
+from kvproof.engines.hunt import hunt, looked_up
+from kvproof.engines.known import Known, Listed
 from kvproof.engines.reduce import Reduction
 from kvproof.engines.report import Finding, HuntReport
 from kvproof.engines.schedule import Schedule
@@ -133,6 +134,38 @@ def test_what_is_left_of_a_case_is_what_the_fault_needs(needs: tuple[str, ...]) 
     reduction.shorten()
     assert reduction.finished
     assert reduction.needs == set(needs)
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_a_finding_says_whether_there_was_time_to_see_what_it_needs(
+    session: Session, monkeypatch: pytest.MonkeyPatch, in_time: bool
+) -> None:
+    if not in_time:
+        monkeypatch.setattr(Reduction, "strip", lambda _: None)
+    traits = Traits((option("note", "note"), operation("store", "store")))
+    leaking = {"toy": cases(fault="leak", note="of no consequence")}
+    report = hunt(judged_in(session), "fake==1.0", "toy", leaking, seconds=60, examples=60, traits=traits)
+    assert [finding.unfinished for finding in report.findings] == [not in_time]
+    assert (report.findings[0].needs == set()) == in_time
+
+
+def test_what_may_need_less_may_be_what_is_listed() -> None:
+    entries = [
+        Known("fake", "L1", "whatever it needs", "#1"),
+        Known("fake", "L1", "drafts", "#2", needs=["drafts"]),
+        Known("fake", "L1", "all of it", "#3", needs=["drafts", "events", "window"]),
+        Known("fake", "L2", "another rule", "#4", needs=["drafts", "window"]),
+    ]
+    listed = Listed(entries, "fake", "1.0")
+
+    def seen(needs: set[str], *, unfinished: bool) -> tuple[str | None, str | None]:
+        finding = looked_up(replace(found(needs), unfinished=unfinished), listed)
+        return finding.expected, finding.perhaps
+
+    assert seen({"drafts", "window"}, unfinished=True) == (None, "drafts (#2)")
+    assert seen({"drafts", "window"}, unfinished=False) == (None, None)
+    assert seen({"window"}, unfinished=True) == (None, "whatever it needs (#1)")
+    assert seen({"drafts"}, unfinished=True) == ("drafts (#2)", None)
 
 
 # What lies behind a fault
