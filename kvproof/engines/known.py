@@ -48,6 +48,11 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: list[str] = []
     """The traits that the cause needs. What needs others is another cause, though it shows alike."""
 
+    @property
+    def why(self) -> str:
+        """Why it is no news, and where to read of it."""
+        return f"{self.reason} ({self.link})"
+
     def fits(self, engine: str, version: str, violation: Violation, level: str, needs: Collection[str] = ()) -> bool:
         """Tell whether a violation that needs these traits, seen in this release, is this one."""
         return (
@@ -116,17 +121,19 @@ class Listed:
         """Why a violation that needs these traits is no news, or None."""
         for entry in self.entries:
             if entry.fits(self.engine, self.version, violation, level, needs):
-                return f"{entry.reason} ({entry.link})"
+                return entry.why
         return None
 
     def perhaps(self, violation: Violation, level: str, needs: Collection[str]) -> str | None:
         """What a violation may be, if it needs no more than a part of these traits; of several the one with most."""
-        alike = [e for e in self.entries if e.fits(self.engine, self.version, violation, level, e.needs)]
-        part = [entry for entry in alike if set(entry.needs) < set(needs)]
+        part = [entry for entry in self._alike(violation, level) if set(entry.needs) < set(needs)]
         nearest = max(part, key=lambda entry: len(entry.needs), default=None)
-        return None if nearest is None else f"{nearest.reason} ({nearest.link})"
+        return None if nearest is None else nearest.why
 
     def needs_of(self, violation: Violation, level: str) -> list[frozenset[str]]:
         """What the entries need that show as a violation does."""
-        alike = [e for e in self.entries if e.fits(self.engine, self.version, violation, level, e.needs)]
-        return [frozenset(entry.needs) for entry in alike]
+        return [frozenset(entry.needs) for entry in self._alike(violation, level)]
+
+    def _alike(self, violation: Violation, level: str) -> list[Known]:
+        """The entries that show as a violation does, whatever they need."""
+        return [e for e in self.entries if e.fits(self.engine, self.version, violation, level, e.needs)]

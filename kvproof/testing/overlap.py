@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from .manager import BlockManager, Request
-from .scheduler import SKIPPED, numbers
+from .scheduler import SKIPPED, numbers, waited
 from .system import System
 from .turns import Loop, Turns, runner
 
@@ -169,7 +169,7 @@ class OverlappingSystem(System):
         answer = getattr(self._adapter, method)(*args)
         if not inspect.isawaitable(answer):
             return answer
-        alone = _Call("nothing else is under way", lambda _: _waited(answer))
+        alone = _Call("nothing else is under way", lambda _: waited(answer))
         alone.method, alone.is_alone = method, True
         runner().run(self._go_on([alone], Turns((), self)))
         self._raise_for_failed()
@@ -419,10 +419,6 @@ class _Takers:
         for change in waiting:
             if not change.done():
                 change.set_result(None)
-
-
-async def _waited(answer: Any) -> Any:
-    return await answer
 
 
 _GRACE = 0.05

@@ -15,7 +15,7 @@ from typing import Any
 from .manager import Request
 from .turns import runner
 
-__all__ = ["SKIPPED", "Scheduler", "numbers"]
+__all__ = ["SKIPPED", "Scheduler", "numbers", "waited"]
 
 SKIPPED = object()
 
@@ -153,10 +153,11 @@ class Scheduler(ABC):
     def _ask(self, method: str, *args: Any) -> Any:
         """Call the adapter, and wait for an answer that takes its time."""
         answer = getattr(self._adapter, method)(*args)
-        return runner().run(_waited(answer)) if inspect.isawaitable(answer) else answer
+        return runner().run(waited(answer)) if inspect.isawaitable(answer) else answer
 
 
-async def _waited(answer: Any) -> Any:
+async def waited(answer: Any) -> Any:
+    """Wait for an answer: a runner takes coroutines alone, and it may be anything that can be awaited."""
     return await answer
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
-from ...judge.record import Capabilities, Case, World
+from ...judge.record import TOGETHER, Capabilities, Case, World
 from ..cases import Op, Setup
 
 __all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "OVERLAPPING", "closing", "draw", "more_oracles", "profiles", "setups"]
@@ -25,7 +25,7 @@ OPERATIONS = (
 )  # fmt: skip
 """All operations that the level knows. A driver has at least ``start`` and ``finish``."""
 
-OVERLAPPING = ("begin", "together")
+OVERLAPPING = ("begin", TOGETHER)
 """Operations of asynchronous managers: one that is begun, and those that were begun going on together."""
 
 _BEGUN = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "evict", "reset")
@@ -84,7 +84,7 @@ def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
         found["tenants"] = _setup(capabilities, st.integers(4, 10), **on)
     if "caching" in options:
         found["uncached"] = _setup(capabilities, st.integers(2, 8), caching=st.just(False))
-    if "together" in capabilities.operations:
+    if TOGETHER in capabilities.operations:
         found["overlap"] = _setup(capabilities, st.integers(3, 10), **on)
     # The same prompts again and again, with room for them: they must be found.
     found["again"] = _setup(capabilities, st.integers(10, 16), **on)
@@ -115,8 +115,8 @@ def draw(
         weights = {**weights, "mirror": 0}
     names = [name for name in OPERATIONS if name in capabilities.operations for _ in range(weights[name])]
     names += (
-        ["together"] * (len(names) // 2 if profile == "overlap" else _TOGETHER)
-        if "together" in capabilities.operations
+        [TOGETHER] * (len(names) // 2 if profile == "overlap" else _TOGETHER)
+        if TOGETHER in capabilities.operations
         else []
     )
     player = _Player(setup, capabilities, tenants=profile == "tenants", again=profile == "again")
@@ -150,7 +150,7 @@ class _Player:
 
     def do(self, name: str, a: int, b: int, c: int, d: int) -> None:
         """Add an operation."""
-        if name == "together":
+        if name == TOGETHER:
             self._overlap(a, b, c, d)
         elif name == "start":
             self._start(a, b, c, d)
@@ -178,7 +178,7 @@ class _Player:
     def go_on_together(self) -> None:
         """What was begun goes on, and ends."""
         if self._together:
-            self.ops.append(("together", self._together))
+            self.ops.append((TOGETHER, self._together))
             self._together, self._to_begin = {}, 0
 
     def _overlap(self, a: int, b: int, c: int, d: int) -> None:
