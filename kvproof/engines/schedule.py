@@ -61,6 +61,10 @@ class Schedule(Generic[T]):
         chosen.begun += 1
         return chosen.what
 
+    def forfeit(self, what: T) -> None:
+        """Note that a turn of an arm did not take place, by no choice of its own: it is owed to it."""
+        self._arms[what].begun -= 1
+
     def reward(self, what: T, brought: float, cost: float) -> None:
         """Note what a turn of an arm brought, and what it cost. Turns may be under way side by side."""
         arm = self._arms[what]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,8 +22,9 @@ from kvproof.cli import main as cli
 from kvproof.cli import standalone
 from kvproof.cli.campaign import running
 from kvproof.cli.campaign.causes import causes_of
-from kvproof.cli.campaign.hunters import HunterProcess, Processes
+from kvproof.cli.campaign.hunters import Arm, HunterProcess, Processes
 from kvproof.cli.campaign.running import Campaign
+from kvproof.cli.campaign.slices import Order, Told
 from kvproof.cli.campaign.store import Asked, Sighting, Slice, Store
 from kvproof.cli.campaign.summary import summary, write
 from kvproof.cli.findings import case_of, violation_of
@@ -189,6 +190,49 @@ def test_the_next_slice_goes_to_what_brought_most_before(tmp_path: Path) -> None
     for _ in range(50):
         arms[campaign._schedule.next(arms)] += 1
     assert arms[WRONG, ("requests",)] > 40
+
+
+@dataclass
+class Doomed:
+    """A hunter that ends without a word."""
+
+    arm: Arm
+    is_alive: bool = False
+    how_lost: str = "lost"
+
+    def send(self, order: Order) -> None:
+        pass
+
+    def told(self) -> list[Told]:
+        return []
+
+    def end(self) -> None:
+        pass
+
+
+class Careless(Processes):
+    """Loses the first two hunters."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.arms: list[Arm] = []
+
+    def new(self, arm: Arm, store: Store) -> Any:
+        self.arms.append(arm)
+        return Doomed(arm) if len(self.arms) <= 2 else super().new(arm, store)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hasty")
+def test_what_is_lost_at_its_first_turn_is_hunted_before_others_go_on(tmp_path: Path) -> None:
+    store, hunters = begun(tmp_path, RIGHT, WRONG), Careless()
+    plans = [Plan(open_target(target), target, ("requests",), 0, 600.0) for target in (RIGHT, WRONG)]
+    with Campaign(store, plans, 600.0, hunters) as campaign:
+        while len(store.slices()) < 2:
+            campaign.go_on()
+    assert [target for target, _ in hunters.arms] == [RIGHT, RIGHT, RIGHT, WRONG]
+    assert campaign.lost == 2
+    assert not campaign.gaps
 
 
 @pytest.mark.slow

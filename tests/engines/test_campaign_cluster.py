@@ -67,7 +67,8 @@ def test_two_nodes_hunt_and_one_that_is_lost_loses_no_finding(
         while not campaign.lost or {s.target for name, s in store.slices().items() if name not in before} < both:
             campaign.go_on()
             assert time.monotonic() < until, "one processor serves both by turns"
-        assert campaign.lost == 1
+        # Before Ray has noticed that a machine is gone it may place the next hunter there.
+        assert campaign.lost in (1, 2)
         assert not campaign.gaps, "what is left of the cluster goes on"
     assert {seen.target for seen in store.sightings().values()} == {WRONG}
     assert len({s.finding.violation.signature for s in store.sightings().values()}) == len(store.sightings())

@@ -233,6 +233,14 @@ def test_families_get_turns_by_what_they_bring() -> None:
     assert turns["poor"] + turns["dry"] > 2, "none is given up for ever"
 
 
+def test_a_first_turn_that_is_lost_is_owed() -> None:
+    schedule = Schedule(["lost", "rich"], seed=0)
+    assert [schedule.next(schedule.arms) for _ in range(2)] == ["lost", "rich"]
+    schedule.reward("rich", 1000, 1.0)
+    schedule.forfeit("lost")
+    assert [schedule.next(schedule.arms) for _ in range(2)] == ["lost", "rich"]
+
+
 def brought(causes: Causes) -> float:
     """What a turn of a family brings, each case of which shows the same symptom."""
     drawn = st.integers(1, 5).map(lambda steps: Case("top", {}, [("step", {})] * steps))

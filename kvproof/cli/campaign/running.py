@@ -165,6 +165,8 @@ class Campaign:
             self._schedule.reward(arm, done.brought, done.seconds)
             return
         self._undone += 1
+        # Else what was lost at its first turn would wait for its next one until all others run dry.
+        self._schedule.forfeit(arm)
         part = f"{plan.target}, level{'s' * (len(plan.levels) > 1)} {', '.join(plan.levels)}"
         if each.failed:
             self.gaps[arm] = Gap(part, each.failed, "the same command tries it again")
