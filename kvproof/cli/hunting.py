@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.managers import SyncManager
 from typing import Any
 
 from hypothesis.configuration import set_hypothesis_home_dir
@@ -34,7 +35,7 @@ from ..engines.verdicts import CLOSING, begun_in, judged_in
 from ..errors import UsageError
 from ..judge.record import Case, Hello
 from ..judge.sight import Sight
-from .ending import check_not_ended, heed_the_end
+from .ending import check_not_ended, end_with_the_parent, heed_the_end
 
 __all__ = [
     "POOL", "Part", "Plan", "grounds", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of",
@@ -157,9 +158,11 @@ def _done(
     if len(parts) == 1:
         return [_run(plan, parts[0], on_progress)]
     context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager:
+    manager = SyncManager(ctx=context)
+    manager.start(end_with_the_parent)
+    with manager:
         others = set(multiprocessing.active_children())
-        with ProcessPoolExecutor(len(parts), mp_context=context, initializer=heed_the_end) as pool:
+        with ProcessPoolExecutor(len(parts), mp_context=context, initializer=_begin_aside) as pool:
             progress, board = manager.Queue(), manager.list()
             futures = [
                 pool.submit(_run_aside, plan, part, progress, board, number) for number, part in enumerate(parts)
@@ -208,6 +211,11 @@ def _show(
                 on_progress(HuntReport(report.target, report.level, examples, steps, seconds=report.seconds))
         except queue.Empty:
             continue
+
+
+def _begin_aside() -> None:
+    heed_the_end()
+    end_with_the_parent()
 
 
 def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number: int) -> list[HuntReport | FuzzReport]:

@@ -147,3 +147,47 @@ def test_an_interruption_within_a_lock_is_no_fault_of_the_kit(
     monkeypatch.setattr(main, "app", waits)
     assert main.run([]) == 130
     assert capsys.readouterr().err == "kvproof: interrupted\n"
+
+
+ASIDE = """
+import multiprocessing, os, sys, time
+from multiprocessing.managers import SyncManager
+from kvproof.cli.ending import end_with_the_parent, heed_the_end
+
+def work():
+    heed_the_end()
+    end_with_the_parent(1.0)
+    print("begun", flush=True)
+    while True:
+        try:
+            time.sleep(1)
+        except KeyboardInterrupt:  # As who waits for more to do once the first thing is broken off.
+            print("told", flush=True)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    manager = SyncManager(ctx=context)
+    manager.start(end_with_the_parent)
+    context.Process(target=work).start()
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+def test_processes_end_with_the_one_that_began_them_however_it_ends(tmp_path: Path) -> None:
+    script = tmp_path / "aside.py"
+    script.write_text(ASIDE)
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert len(left_of(process.pid)) == 4, "it, the manager, the worker, and who keeps track of what they share"
+        process.kill()
+        said, _ = process.communicate(timeout=60)
+    assert said == "told\n", "it may end by itself first"
+    until = time.monotonic() + 60
+    while left_of(process.pid):
+        assert time.monotonic() < until
+        time.sleep(0.1)
