@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import multiprocessing
+import os
 import pickle
 import signal
+import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Each", "each_here", "each_in", "forked"]
+__all__ = ["Each", "each_here", "each_in", "end_with_the_parent", "forked"]
 
 R = TypeVar("R")
 
@@ -164,7 +168,7 @@ def _next_for(number: int, left: Mapping[Hashable, Collection[Any]], homes: Mapp
 def forked(number: int) -> Iterator[ProcessPoolExecutor]:
     """Forked processes. Who interrupts them does not wait for what they still do."""
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(number, multiprocessing.get_context("fork"), initializer=_leave_it_to_the_parent)
+    pool = ProcessPoolExecutor(number, multiprocessing.get_context("fork"), initializer=_begin)
     try:
         yield pool
     except BaseException:
@@ -173,6 +177,28 @@ def forked(number: int) -> Iterator[ProcessPoolExecutor]:
             child.kill()
         raise
     pool.shutdown()
+
+
+def end_with_the_parent(patience: float = 5.0) -> None:
+    """Take the end of the process that began this one for SIGTERM, however it ended: a kill tells nobody else.
+
+    What does not end within ``patience`` seconds by itself, since it waits for more to do, is ended.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        _thread.interrupt_main(signal.SIGTERM)
+        time.sleep(patience)
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _begin() -> None:
+    _leave_it_to_the_parent()
+    end_with_the_parent(0.0)
 
 
 def _leave_it_to_the_parent() -> None:

@@ -1,22 +1,9 @@
 """How a command ends that is told to: by an interruption, or by SIGTERM. Whatever it started ends with it."""
 
-import _thread
-import multiprocessing
-import os
 import signal
 import sys
-import threading
-import time
-from multiprocessing.connection import wait
 
-__all__ = [
-    "INTERRUPTED",
-    "came_of_an_interruption",
-    "check_not_ended",
-    "end_with_the_parent",
-    "ended",
-    "heed_the_end",
-]
+__all__ = ["INTERRUPTED", "came_of_an_interruption", "check_not_ended", "ended", "heed_the_end"]
 
 INTERRUPTED = 130
 """The status of a program that ended by an interruption, as shells have it."""
@@ -31,23 +18,6 @@ def heed_the_end() -> None:
     It cannot be a SystemExit: Hypothesis takes that for a failure of what it tests, and goes on.
     """
     signal.signal(signal.SIGTERM, _end)
-
-
-def end_with_the_parent(patience: float = 5.0) -> None:
-    """Take the end of the process that began this one for SIGTERM, however it ended: a kill tells nobody else.
-
-    What does not end within ``patience`` seconds by itself, since it waits for more to do, is ended.
-    """
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        _thread.interrupt_main(signal.SIGTERM)
-        time.sleep(patience)
-        os._exit(128 + signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _end(number: int, _frame: object) -> None:

@@ -16,6 +16,7 @@ from platformdirs import user_cache_path
 
 from ..checkers.fuzz import FuzzReport
 from ..checkers.heap import heap_at_rest
+from ..checkers.processes import end_with_the_parent
 from ..engines.build import Build, StoreError
 from ..engines.cases import Cases, MoreOracles
 from ..engines.catalog import ENGINES, driven, levels_of_release
@@ -35,7 +36,7 @@ from ..engines.verdicts import CLOSING, begun_in, judged_in
 from ..errors import UsageError
 from ..judge.record import Case, Hello
 from ..judge.sight import Sight
-from .ending import check_not_ended, end_with_the_parent, heed_the_end
+from .ending import check_not_ended, heed_the_end
 
 __all__ = [
     "POOL", "Part", "Plan", "grounds", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of",

@@ -152,7 +152,8 @@ def test_an_interruption_within_a_lock_is_no_fault_of_the_kit(
 ASIDE = """
 import multiprocessing, os, sys, time
 from multiprocessing.managers import SyncManager
-from kvproof.cli.ending import end_with_the_parent, heed_the_end
+from kvproof.checkers.processes import end_with_the_parent
+from kvproof.cli.ending import heed_the_end
 
 def work():
     heed_the_end()
@@ -173,20 +174,41 @@ if __name__ == "__main__":
 """
 
 
+FORKED = """
+import time
+from kvproof.checkers.processes import forked
+
+def work():
+    print("begun", flush=True)
+    while True:
+        time.sleep(1)
+
+with forked(2) as pool:
+    for _ in range(2):
+        pool.submit(work)
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
-def test_processes_end_with_the_one_that_began_them_however_it_ends(tmp_path: Path) -> None:
-    script = tmp_path / "aside.py"
-    script.write_text(ASIDE)
+@pytest.mark.parametrize(
+    ("text", "begun", "there", "last"), [(ASIDE, 1, 4, "told\n"), (FORKED, 2, 3, "")], ids=["spawned", "forked"]
+)
+def test_processes_end_with_the_one_that_began_them_however_it_ends(
+    text: str, begun: int, there: int, last: str, tmp_path: Path
+) -> None:
+    """The first may end by itself; of it there are also the manager, and who keeps track of what they share."""
+    script = tmp_path / "script.py"
+    script.write_text(text)
     with subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        assert len(left_of(process.pid)) == 4, "it, the manager, the worker, and who keeps track of what they share"
+        assert [process.stdout.readline() for _ in range(begun)] == ["begun\n"] * begun
+        assert len(left_of(process.pid)) == there
         process.kill()
         said, _ = process.communicate(timeout=60)
-    assert said == "told\n", "it may end by itself first"
+    assert said == last
     until = time.monotonic() + 60
     while left_of(process.pid):
         assert time.monotonic() < until
