@@ -41,6 +41,18 @@ def test_decoding_gives_back_what_was_encoded(value):
     assert decode_key_input(encode_key_input(*value)) == value
 
 
+@pytest.mark.parametrize(
+    ("offset", "fits"), [(-(2**63), True), (2**63 - 1, True), (-(2**63) - 1, False), (2**63, False)]
+)
+def test_an_offset_has_64_bits(offset, fits):
+    extras = ExtraKeys(multimodal=(MultimodalItem("image", offset),))
+    if fits:
+        assert decode_key_input(encode_key_input(None, [1], extras)) == (None, [1], extras)
+    else:
+        with pytest.raises(ValueError, match="does not fit 64 bits"):
+            encode_key_input(None, [1], extras)
+
+
 @given(INPUTS, INPUTS)
 @settings(max_examples=200, deadline=None)
 def test_different_inputs_have_different_keys(left, right):

@@ -237,6 +237,41 @@ def test_a_run_tells_how_many_steps_it_took(seed, monkeypatch):
     assert served.engine.run() == steps > 0
 
 
+def test_a_step_offers_what_others_computed_too_when_one_has_left():
+    served = Served(seed=None)
+    served.engine.add(1, range(5))
+    served.engine.add(2, range(10, 15), [7, 7])
+    served.engine.step()
+    served.engine.abort(1)
+    served.engine.step()
+    assert served.manager.offer_stats.stored == 1
+    served.run()
+
+
+def test_o4_only_a_step_that_computed_something_scans(monkeypatch):
+    served, scans = Served(lazy=True, seed=None), []
+    monkeypatch.setattr(
+        served.manager, "scan", lambda count, scan=served.manager.scan: (scans.append(count), scan(count))
+    )
+    served.engine.add(1, range(9))
+    scanned = []
+    while served.engine.is_busy:
+        scans.clear()
+        served.engine.step()
+        scanned.append(len(scans))
+    assert scanned == [1, 0], "the second step only lets the request go"
+
+
+def test_preemptions_are_counted(monkeypatch):
+    served, preempted = Served(device_blocks=9, host_blocks=20, step_tokens=3), []
+    preempt = served.flow.preempt
+    monkeypatch.setattr(served.flow, "preempt", lambda name: (preempted.append(name), preempt(name)))
+    for name, tokens, output in conversation(random.Random(0), 30):
+        served.engine.add(name, tokens, output)
+    served.run()
+    assert served.engine.preemptions == len(preempted) > 0
+
+
 def test_a_stall_is_told_after_so_many_steps_in_a_row_in_which_nothing_moved(monkeypatch):
     served = Served(seed=None)
     served.engine._drive, step, moved = None, served.engine.step, []

@@ -1,5 +1,6 @@
 """Host memory and files as connectors (H5, H6, H9, O5, O12), and a hybrid cache served through both: bytes compared."""
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -508,6 +509,34 @@ class TestEndToEnd:
         assert isinstance(again.file, FileConnector)
         assert again.serve(TOKENS) == (0, 16)
         again.file.close()
+
+    def test_loads_that_no_thread_has_begun_when_it_is_closed_fail(self, tmp_path):
+        go = threading.Event()
+
+        class Slow(PosixFiles):
+            def open(self, path: Path) -> int:
+                go.wait()
+                return super().open(path)
+
+        for key in (b"a", b"b"):
+            FileStore(tmp_path, layout=LAYOUT, capacity=1000).put(key, b"1234")
+        files = FileStore(tmp_path, layout=LAYOUT, capacity=1000, ops=Slow())
+        under_test = FileConnector(files, PlainMemory(), readers=1)
+        for request, key in enumerate((b"a", b"b")):
+            under_test.matched(request, chain(key), 0)
+            under_test.begin_load(request, request, refs((key, 5 + request)))
+        closing = threading.Thread(target=under_test.close)
+        closing.start()
+        ended: list[Completion] = []
+        try:
+            until = time.monotonic() + 30
+            while not ended and time.monotonic() < until:
+                ended += under_test.poll()
+            assert ended == [Completion(1, False)]
+        finally:
+            go.set()
+            closing.join()
+        assert under_test.poll() == [Completion(0, True)]
 
     def test_h9_a_damaged_file_is_computed_again_and_mended(self, tmp_path):
         Engine(tmp_path).serve(TOKENS)

@@ -353,6 +353,8 @@ class TestConfiguration:
     def test_an_engine_that_cannot_offload_is_told_so(self):
         with pytest.raises(RefusedError, match="8 host blocks are configured, but sglang cannot offload"):
             check_offload("sglang", 8, able={"vllm"})
+        with pytest.raises(RefusedError, match="1 host blocks"):
+            check_offload("sglang", 1, able={"vllm"})
         check_offload("vllm", 8, able={"vllm"})
         check_offload("sglang", 0, able={"vllm"})
 
