@@ -8,6 +8,7 @@ import pytest
 from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
+from kvproof.judge.oracles.content import ContentOracle
 from kvproof.judge.oracles.events import EventsOracle
 from kvproof.judge.oracles.flight import FlightOracle
 from kvproof.judge.record import Case, Effect, Group, PoolState, State, Step, Tier, World
@@ -120,6 +121,19 @@ def test_a_block_may_be_free_under_a_pass_where_who_writes_to_it_waits_for_that(
 
 
 ENGINE = World([Group("full", 2)], {"device": Tier(3)}, 2)
+
+
+@pytest.mark.parametrize(("blocks", "told"), [([0, 1], []), ([0, 2], ["P6"]), ([1], []), ([2, 1], ["P6"])])
+def test_under_a_key_of_two_contents_either_may_be_cached_and_nothing_else(blocks: list[int], told: list[str]) -> None:
+    ghost, said = Ghost(ENGINE), []
+    for block, (r, tokens) in enumerate({"r": [0, 1], "s": [1, 0], "other": [1, 1]}.items()):
+        for effect in (["request", r, {"tokens": tokens}], ["table", r, 0, 0, [block]], ["compute", r, 0, tokens]):
+            assert not [*(ghost.apply(effect) or ())]
+        if r != "other":
+            said += [violation.rule for violation in ghost.apply(["keys", r, 0, [7]]) or ()]
+    assert said == ["P13"]
+    step = Step("step", {}, state=State({"device": PoolState(cached=[(7, 0, blocks)])}))
+    assert [violation.rule for violation in ContentOracle(ENGINE).step(step, ghost)] == told
 
 
 def heard(*cached: int, told: list[Any]) -> Step:

@@ -74,8 +74,8 @@ class Requests(dict[str, Request]):
         self._world, self._contents = world, contents
         self.named: dict[int, tuple[int, int]] = {}
         """Per hash key: the content that it names, and of how many tokens."""
-        self.ambiguous: set[int] = set()
-        """Hash keys that name other content too: what is cached under one may be either (P13 says so)."""
+        self.others: dict[int, set[tuple[int, int]]] = {}
+        """Per hash key that names other content too, that: what is cached under it may be either (P13 says so)."""
 
     # ------------------------------------------------------------------------------------------------ as they are told
 
@@ -105,7 +105,7 @@ class Requests(dict[str, Request]):
             content = request.content(r, n * size)
             known = self.named.setdefault(key, (content, n * size))
             if known[0] != content:
-                self.ambiguous.add(key)
+                self.others.setdefault(key, set()).add((content, n * size))
                 text = f"hash key {key} names the first {n * size} tokens of {r} and other KV too"
                 yield Violation("P13", "one key, two contents", text, about=(of_key(key), of_request(r)))
 

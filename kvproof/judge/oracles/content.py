@@ -51,15 +51,20 @@ class ContentOracle:
         return max(ghost.memory.version_of(tier, unit) for unit in range(block * split, (block + 1) * split))
 
     def _problem(self, ghost: Ghost, tier: str, k: int, g: int, block: int, split: int) -> str | None:
-        """Why the block does not hold what the key names; None when it does."""
+        """Why the block does not hold what the key names; None when it does, or what it names too (P13)."""
         if k not in ghost.requests.named:
             return "no request ever had that key"
-        content, n = ghost.requests.named[k]
+        names = (ghost.requests.named[k], *ghost.requests.others.get(k, ()))
+        problems = [self._unlike(ghost, tier, content, n, g, block, split) for content, n in names]
+        return None if None in problems else problems[0]
+
+    def _unlike(self, ghost: Ghost, tier: str, content: int, n: int, g: int, block: int, split: int) -> str | None:
+        """Why the block does not hold this content of n tokens; None when it does."""
         group = self.world.groups[g]
         if group.kind == "mamba":
             cell = ghost.memory.cell(tier, (block + 1) * split - 1)
             return None if cell == (g, [content]) else _said(cell, g, [content])
-        first, expected = self._positions(ghost, k, content, n, group.block * split)
+        first, expected = self._positions(ghost, content, n, group.block * split)
         # Of a chunk of several blocks a window needs the last one; those before it may have left the window unstored.
         at = 0 if split == 1 or group.kind == "full" else (len(expected) - 1) // group.block * group.block
         while at < len(expected):
@@ -81,18 +86,17 @@ class ContentOracle:
         if group.kind == "mamba":
             ghost.memory.mend(tier, (block + 1) * split - 1, g, 0, [content], 1)
             return
-        first, expected = self._positions(ghost, k, content, n, group.block * split)
+        first, expected = self._positions(ghost, content, n, group.block * split)
         for at, value in enumerate(expected, start=first % (group.block * split)):
             unit, slot = divmod(at, group.block)
             ghost.memory.mend(tier, block * split + unit, g, slot, [value], group.block)
 
-    def _positions(self, ghost: Ghost, k: int, content: int, n: int, size: int) -> tuple[int, list[int]]:
-        """The positions that a block of ``size`` tokens covers under a key of the first n: first, and their
-        contents."""
-        found = self._expected.get((k, n, size))
+    def _positions(self, ghost: Ghost, content: int, n: int, size: int) -> tuple[int, list[int]]:
+        """The positions that a block of ``size`` tokens covers at the end of n tokens: first, and their contents."""
+        found = self._expected.get((content, n, size))
         if found is None:
             first = (n - 1) // size * size
-            found = self._expected[k, n, size] = first, ghost.contents.positions(content, n - first)
+            found = self._expected[content, n, size] = first, ghost.contents.positions(content, n - first)
         return found
 
 

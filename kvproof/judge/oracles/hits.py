@@ -129,7 +129,7 @@ class HitsOracle:
         """What of a request stands among these entries of a prefix map, for certain: not under keys that name two
         contents."""
         keys, groups, per_hash = ghost.requests[lookup.r].keys, self.world.groups, self.world.hash_block
-        ambiguous = ghost.requests.ambiguous
+        ambiguous = ghost.requests.others
 
         def has(g: int, i: int) -> bool:
             place = (i + 1) * groups[g].block // per_hash - 1
