@@ -218,6 +218,13 @@ def test_what_is_on_record_is_not_judged_again(tmp_path: Path) -> None:
     assert {j.by for j in judge_mutants([Library], how)} == {"kept"}
 
 
+def test_the_mutants_of_one_action_are_judged_alone() -> None:
+    judged = judge_mutants([Library], How(actions=["give_back"], jobs=1))
+    everything = [m for m in mutants_of(Model.of(Library)) if m.action.name == "give_back"]
+    assert [(j.action, j.what, j.number) for j in judged] == [("give_back", m.what, m.number) for m in everything]
+    assert judged
+
+
 def test_the_explorer_notices_what_is_not_reached() -> None:
     machine = find_machine("file-store")
     judged = judge_mutants([machine], How("all", sample=12, seed=3, jobs=1, scope=smallest_scope))
@@ -258,6 +265,8 @@ def test_what_cannot_be_asked_is_answered_2(tmp_path: Path, capsys: pytest.Captu
         ("refimpl", "pool"): "name it alone",
         ("pool", "--level", "pool"): "--level names levels of refimpl",
         ("refimpl", "--level", "pools"): "refimpl has no level pools",
+        ("refimpl", "--action", "hit"): "--action names actions of machines",
+        ("pool", "--action", "hot"): "--action hot: no machine here has it; name one of admit",
     }
     for arguments, answer in asked.items():
         assert cli.run(["mutate", *arguments]) == 2

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from functools import cache
@@ -58,6 +58,8 @@ class How:
     record: Path | None = None
     jobs: int | None = None
     on_progress: Progress | None = None
+    actions: Collection[str] = ()
+    """Only mutants of these, if any are named."""
 
 
 def judge_mutants(machines: Sequence[type[Machine]], how: How) -> list[Judged]:
@@ -66,7 +68,12 @@ def judge_mutants(machines: Sequence[type[Machine]], how: How) -> list[Judged]:
     Mutants that a machine has from one that it extends are left to that one.
     """
     models = [Model.of(machine) for machine in machines]
-    mutants = [(number, m) for number, model in enumerate(models) for m in mutants_of(model) if not is_inherited(m)]
+    mutants = [
+        (number, m)
+        for number, model in enumerate(models)
+        for m in mutants_of(model)
+        if (not how.actions or m.action.name in how.actions) and not is_inherited(m)
+    ]
     if how.sample is not None and how.sample < len(mutants):
         chosen = sorted(random.Random(how.seed).sample(range(len(mutants)), how.sample))
         mutants = [mutants[i] for i in chosen]

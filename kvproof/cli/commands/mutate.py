@@ -33,6 +33,10 @@ def mutate(
         Literal["prove", "explore", "all"],
         typer.Option(help="Who is to notice mutants of machines; all: prove, and then explore."),
     ] = "prove",
+    action: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ACTION", help="Of machines: only mutants of this action; may be given again."),
+    ] = None,
     level: Annotated[
         list[str] | None,
         typer.Option(metavar="LEVEL", help="Of refimpl: the level that is to notice them; may be given again."),
@@ -58,6 +62,8 @@ def mutate(
     names = machine or []
     if IMPLEMENTATION in names and len(names) > 1:
         raise UsageError("refimpl is judged by other checkers than machines are: name it alone")
+    if action and names == [IMPLEMENTATION]:
+        raise UsageError("--action names actions of machines; of refimpl, --level names levels")
     if level and names != [IMPLEMENTATION]:
         raise UsageError("--level names levels of refimpl, as in kvproof mutate refimpl --level pool")
     if tests is not None and names != [IMPLEMENTATION]:
@@ -70,7 +76,7 @@ def mutate(
             if names == [IMPLEMENTATION]:
                 judged = _of_implementation(level or [], tests, sample, seed, record, jobs, advance)
             else:
-                judged = _of_machines(names, by, sample, seed, record, jobs, advance)
+                judged = _of_machines(names, by, action or [], sample, seed, record, jobs, advance)
     except (RecordError, SketchError) as error:
         raise UsageError(str(error)) from error
     show(output, judged)
@@ -81,6 +87,7 @@ def mutate(
 def _of_machines(
     names: list[str],
     by: Literal["prove", "explore", "all"],
+    actions: list[str],
     sample: int | None,
     seed: int,
     record: Path | None,
@@ -90,9 +97,14 @@ def _of_machines(
     from ...checkers.mutation.running import How, judge_mutants
     from ...harness.machines import find_machines
     from ...harness.scopes import smallest_scope
+    from ...machine import Model
 
     machines = find_machines(names)
-    return judge_mutants(machines, How(by, sample, seed, smallest_scope, record, jobs, advance))
+    there = dict.fromkeys(name for machine in machines for name in Model.of(machine).actions)
+    for name in actions:
+        if name not in there:
+            raise UsageError(f"--action {name}: no machine here has it; name one of {', '.join(there)}")
+    return judge_mutants(machines, How(by, sample, seed, smallest_scope, record, jobs, advance, actions))
 
 
 def _of_implementation(
