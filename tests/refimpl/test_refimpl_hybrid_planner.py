@@ -281,8 +281,9 @@ def test_h3_what_can_never_be_stored_is_said_at_start():
 
 
 def test_h3_no_chunk_is_offered_where_none_would_do():
-    with pytest.warns(RuntimeWarning, match=r"a max_tokens of 16 would do$"):
+    with pytest.warns(RuntimeWarning, match=r"a max_tokens of 16 would do$") as told:
         HybridPlanner(16, 16, [Group(32, "mamba")], max_tokens=15)
+    assert [warning.filename for warning in told] == [__file__], "it is about who asked for that"
 
 
 def test_h3_what_the_warning_offers_would_do_and_else_there_is_none():

@@ -4,6 +4,7 @@ import pytest
 
 from kvproof.refimpl.events import BlockRemoved, BlockStored
 from kvproof.refimpl.offload.transfers import Store, WorkerReport
+from kvproof.refimpl.payload import prefix_digests
 from tests.refimpl.offload_rig import (
     BLOCK_TOKENS,
     DIALECTS,
@@ -39,6 +40,15 @@ def test_o2_a_store_holds_both_blocks_until_it_ends(free_order):
     assert manager.snapshot().pool.free == (3, 4, 5, 6, 1, 2)
     assert manager.host.take_events() == [BlockStored(key, None, block) for block, key in enumerate(keys)]
     check(manager)
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_every_block_that_a_step_writes_to_is_being_computed(count):
+    rig = Rig()
+    assert rig.manager.admit(1, 3)
+    table = rig.manager.allocate(1, 3)
+    rig.manager.write_run(1, 1, prefix_digests(range(6))[1 : 1 + count])
+    assert [block for block in table if rig.manager.is_computing(block)] == table[: count // BLOCK_TOKENS + 1]
 
 
 def test_o2_what_a_store_reads_is_not_overwritten_or_taken():

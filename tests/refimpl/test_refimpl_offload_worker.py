@@ -1,5 +1,6 @@
 """The worker's side of asynchronous offload: what is copied, when, and what is reported (O2, O7, P6)."""
 
+import random
 import threading
 import time
 
@@ -9,7 +10,7 @@ import torch
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.offload import worker as worker_module
 from kvproof.refimpl.offload.transfers import Load, Store, WorkerReport
-from kvproof.refimpl.offload.worker import OffloadWorker, SteppedWorker, make_workers, split_layers
+from kvproof.refimpl.offload.worker import OffloadWorker, SteppedWorker, make_workers, split_layers, step_at_random
 
 CUDA = torch.cuda.is_available()
 DEVICES = [
@@ -236,3 +237,14 @@ def test_a_gpu_needs_pinned_memory():
     here, there = tiers("cuda")
     with pytest.raises(RefusedError):
         OffloadWorker(0, here, there.clone())
+
+
+def test_a_step_at_random_copies_something_or_nothing():
+    left = set()
+    for seed in range(20):
+        here, there = tiers()
+        worker = SteppedWorker(0, here, there)
+        worker.submit([Store(0, ((1, 6),))])
+        step_at_random([worker], random.Random(seed))
+        left |= {len(worker.uncopied(transfer)) for transfer in worker.jobs} or {0}
+    assert left == {0, 1, 2, 3}
