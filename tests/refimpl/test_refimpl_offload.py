@@ -243,6 +243,7 @@ def test_o4_a_scan_stores_what_stands_next_to_be_reused():
     assert manager.scan(3) == 0
     assert manager.snapshot().cursor == 6
     assert manager.scan(2) == 2
+    assert manager.offer_stats.stored == 2
     assert manager.snapshot().stores[0].pairs == ((3, 0), (2, 1))
     assert manager.snapshot().pool.free == (4, 5, 6, 1)
     check(manager)

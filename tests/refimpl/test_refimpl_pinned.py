@@ -651,6 +651,17 @@ def test_p8_found_blocks_are_older_than_what_is_demoted_and_stay_marked():
     assert [pool.is_marked(block) for block in (1, 2, 3, 4, 7, 8)] == [True, True, True, False, False, False]
 
 
+def test_d5_what_was_found_is_no_part_of_the_shortfall():
+    pool = PinnedPool(21)
+    flow = flow_over(pool)
+    for name, first in enumerate((0, 100, 200, 300)):
+        serve(flow, name, range(first, first + 16), pin=True)
+    assert (pool.num_free, pool.num_pinned) == (4, 16)
+    flow.add_request("again", [*range(16), *range(400, 424)])
+    assert flow.schedule("again") == 16
+    assert (pool.num_free, pool.num_pinned) == (0, 10)
+
+
 def test_a_budget_counts_the_tokens_behind_the_hit():
     flow, pool = gate_scene()
     flow.add_request("again", [*range(16), *range(300, 320)])
