@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -249,27 +250,26 @@ def test_a_step_offers_what_others_computed_too_when_one_has_left():
 
 
 def test_o4_only_a_step_that_computed_something_scans(monkeypatch):
-    served, scans = Served(lazy=True, seed=None), []
-    monkeypatch.setattr(
-        served.manager, "scan", lambda count, scan=served.manager.scan: (scans.append(count), scan(count))
-    )
+    served = Served(lazy=True, seed=None)
+    scan = Mock(wraps=served.manager.scan)
+    monkeypatch.setattr(served.manager, "scan", scan)
     served.engine.add(1, range(9))
     scanned = []
     while served.engine.is_busy:
-        scans.clear()
+        scan.reset_mock()
         served.engine.step()
-        scanned.append(len(scans))
+        scanned.append(scan.call_count)
     assert scanned == [1, 0], "the second step only lets the request go"
 
 
 def test_preemptions_are_counted(monkeypatch):
-    served, preempted = Served(device_blocks=9, host_blocks=20, step_tokens=3), []
-    preempt = served.flow.preempt
-    monkeypatch.setattr(served.flow, "preempt", lambda name: (preempted.append(name), preempt(name)))
+    served = Served(device_blocks=9, host_blocks=20, step_tokens=3)
+    preempt = Mock(wraps=served.flow.preempt)
+    monkeypatch.setattr(served.flow, "preempt", preempt)
     for name, tokens, output in conversation(random.Random(0), 30):
         served.engine.add(name, tokens, output)
     served.run()
-    assert served.engine.preemptions == len(preempted) > 0
+    assert served.engine.preemptions == preempt.call_count > 0
 
 
 def test_a_stall_is_told_after_so_many_steps_in_a_row_in_which_nothing_moved(monkeypatch):

@@ -654,7 +654,7 @@ def test_p8_found_blocks_are_older_than_what_is_demoted_and_stay_marked():
 def test_d5_what_was_found_is_no_part_of_the_shortfall():
     pool = PinnedPool(21)
     flow = flow_over(pool)
-    for name, first in enumerate((0, 100, 200, 300)):
+    for name, first in zip("abcd", (0, 100, 200, 300), strict=True):
         serve(flow, name, range(first, first + 16), pin=True)
     assert (pool.num_free, pool.num_pinned) == (4, 16)
     flow.add_request("again", [*range(16), *range(400, 424)])
