@@ -326,6 +326,20 @@ def test_o4_the_cursor_restarts_whichever_step_took_its_block(step):
     assert manager.snapshot().cursor != 1
 
 
+def test_o4_the_cursor_stays_when_a_block_that_is_held_was_processed():
+    rig = Rig(lazy=True)
+    rig.serve(1, range(2))
+    rig.manager.finish(1)
+    rig.serve(2, range(10, 12), processed=False)
+    assert rig.manager.scan(9) == 1
+    rig.settle()
+    assert rig.manager.scan(9) == 0
+    cursor = rig.manager.snapshot().cursor
+    assert cursor is not None
+    rig.manager.processed_run(2)
+    assert rig.manager.snapshot().cursor == cursor
+
+
 def test_o4_the_cursor_restarts_when_a_passed_block_was_only_processed_later():
     rig = Rig(lazy=True)
     rig.serve(1, range(2), processed=False)

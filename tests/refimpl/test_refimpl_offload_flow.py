@@ -262,6 +262,24 @@ def test_o4_only_a_step_that_computed_something_scans(monkeypatch):
     assert scanned == [1, 0], "the second step only lets the request go"
 
 
+def test_o9_nothing_of_a_request_that_was_preempted_behind_its_step_is_offered():
+    served = Served()
+    flow = served.flow
+    assert flow.add_request(1, range(9))
+    assert flow.schedule(1) == 0
+    flow.compute(1)
+    flow.preempt(1)
+    flow.process()
+    assert served.manager.offer_stats.stored == 0
+
+
+def test_a_request_that_waits_may_leave():
+    served = Served()
+    assert served.flow.add_request(1, range(9))
+    served.flow.finish(1)
+    served.run()
+
+
 def test_preemptions_are_counted(monkeypatch):
     served = Served(device_blocks=9, host_blocks=20, step_tokens=3)
     preempt = Mock(wraps=served.flow.preempt)
