@@ -149,6 +149,12 @@ class TestStores:
         assert under_test.store(1, blocks) == 4
         assert under_test.matched(2, chain(b"a", b"b", b"c"), 0) == 2
 
+    def test_what_stands_behind_one_that_finds_no_room_is_not_stored(self):
+        store, device = HostStore(10), PlainMemory(blocks={1: b"12345678", 2: b"12345678", 3: b"1"})
+        under_test = connector(store, device)
+        under_test.store(9, refs((b"a", 1), (b"b", 2), (b"c", 3)))
+        assert [key in store for key in (b"a", b"b", b"c")] == [True, False, False]
+
     def test_o3_what_is_on_its_way_is_not_written_again(self):
         writes = LaterRunner()
         under_test = connector(writes=writes)
