@@ -150,7 +150,7 @@ def test_an_interruption_within_a_lock_is_no_fault_of_the_kit(
 
 
 ASIDE = """
-import multiprocessing, os, sys, time
+import multiprocessing, time
 from multiprocessing.managers import SyncManager
 from kvproof.checkers.processes import end_with_the_parent
 from kvproof.cli.ending import heed_the_end

@@ -8,7 +8,7 @@ left alone, and so is what says how a mistake is noticed: the facts of loops, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -67,11 +67,12 @@ Variant = tuple[str, str, Sequence[Statement]]
 """The operator, what it does, and the statements in the place of the right one."""
 
 
-def mutants_of(model: Model, actions: Sequence[str] = ()) -> Iterator[Mutant]:
-    """All mutants of a machine, of these actions only if any are named, in the order of the text."""
+def mutants_of(model: Model, actions: Collection[str] = ()) -> Iterator[Mutant]:
+    """All mutants of a machine, of those of its actions only that are named, if any are, in the order of the text."""
     rewriting = Rewriting(model)
-    for name in actions or model.actions:
-        action = model.actions[name]
+    for name, action in model.actions.items():
+        if actions and name not in actions:
+            continue
         seen: Counter[tuple[str, ...]] = Counter()
         for mutant in (*_in_statements(rewriting, action), *_in_result(rewriting, action)):
             known = (_at(mutant), mutant.operator, mutant.what)

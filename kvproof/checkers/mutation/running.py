@@ -71,8 +71,8 @@ def judge_mutants(machines: Sequence[type[Machine]], how: How) -> list[Judged]:
     mutants = [
         (number, m)
         for number, model in enumerate(models)
-        for m in mutants_of(model)
-        if (not how.actions or m.action.name in how.actions) and not is_inherited(m)
+        for m in mutants_of(model, how.actions)
+        if not is_inherited(m)
     ]
     if how.sample is not None and how.sample < len(mutants):
         chosen = sorted(random.Random(how.seed).sample(range(len(mutants)), how.sample))
