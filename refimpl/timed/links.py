@@ -57,7 +57,10 @@ class ActiveTransfer(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class LinksSnapshot(Generic[N]):
-    """The whole observable state of a link model: two with equal snapshots behave alike from then on."""
+    """The whole observable state of a link model: two with equal snapshots behave alike from then on.
+
+    So it is with exact numbers; with floats, deadlines may differ in their last digit.
+    """
 
     now: N
     """The time."""
@@ -86,63 +89,79 @@ def check_time(time: N) -> None:
 
 
 class _Link(Generic[N]):
-    """One link: its speed, what each of its transfers has received, and their tags."""
+    """One link: its speed, what each of its transfers has received, and their tags.
 
-    __slots__ = ("bandwidth", "ready", "received", "tags", "zero")
+    What was received is counted from the last change of who shares the link, not added up piece by piece: so a deadline
+    stays where it is while time comes nearer, however little of a float moves in one piece.
+    """
 
-    def __init__(self, bandwidth: N | None, zero: N) -> None:
+    __slots__ = ("bandwidth", "base", "ready", "since", "tags", "zero")
+
+    def __init__(self, bandwidth: N | None, now: N) -> None:
         """Make an idle link. Its ``bandwidth`` is 0 if it is instantaneous."""
         limited = bandwidth is not None and bandwidth > 0
-        self.bandwidth: N = bandwidth if bandwidth is not None and limited else zero
-        self.zero: N = zero
-        self.received: N = zero
+        self.zero: N = now - now
+        self.bandwidth: N = bandwidth if bandwidth is not None and limited else self.zero
+        # When those who share the link last changed, and what each of them had received by then.
+        self.since: N = now
+        self.base: N = self.zero
         self.tags: list[tuple[N, int]] = []
         # Those that are done and wait to be completed: ids, since theirs is the order at one time (G3).
         self.ready: list[int] = []
 
-    def start(self, transfer: int, size: N) -> N:
+    def received(self, now: N) -> N:
+        """Return the bytes that each active transfer has got since the link was last idle."""
+        if not self.tags:
+            return self.base
+        # A sum of floats may pass the tag: the deadline decides who is done.
+        return min(self.base + self.bandwidth * (now - self.since) / len(self.tags), self.tags[0][0])
+
+    def start(self, transfer: int, size: N, now: N) -> N:
         """Take a transfer and return its tag. On an instantaneous link there is nothing to wait for."""
-        tag = self.received + size if self.bandwidth else self.received
+        self.base, self.since = self.received(now), now
+        tag = self.base + size if self.bandwidth else self.base
         heappush(self.tags, (tag, transfer))
+        self.settle()
         return tag
+
+    def complete(self) -> None:
+        """Let go of the one that ``due`` names. It was due from ``since`` on: time stands still for it."""
+        heappop(self.ready)
+        self.settle()
 
     def due(self) -> int | None:
         """Return the least id of those that are done."""
         return self.ready[0] if self.ready else None
 
-    def deadline(self, now: N) -> N | None:
+    def deadline(self) -> N | None:
         """Return when the next transfer will be done, if none is started before."""
-        if self.ready:
-            return now
+        return self.since if self.ready else self.end_of_next()
+
+    def end_of_next(self) -> N | None:
+        """Return the deadline as if all that are ready were completed."""
         if not self.tags:
             return None
-        left = self.tags[0][0] - self.received
-        return now + left * len(self.tags) / self.bandwidth if left else now
+        left = self.tags[0][0] - self.base
+        return self.since + left * len(self.tags) / self.bandwidth if left > 0 and self.bandwidth else self.since
 
-    def move(self, now: N, to: N) -> None:
-        """Let all transfers move from ``now`` till ``to``, no later than the deadline; none is ready."""
-        if self.tags:
-            reached = self.received + self.bandwidth * (to - now) / len(self.tags)
-            # A sum of floats may pass the tag, or fall short of it at the very deadline: the deadline decides.
-            self.received = self.tags[0][0] if self.deadline(now) == to else min(reached, self.tags[0][0])
-            self.settle(to)
+    def move(self, to: N) -> None:
+        """Let all transfers move till ``to``, no later than the deadline; none is ready."""
+        if self.end_of_next() == to:
+            self.base, self.since = self.tags[0][0], to
+            self.settle()
 
-    def settle(self, now: N) -> None:
-        """Take transfers as done whose deadline cannot be told from now; forget the past of an idle link.
+    def settle(self) -> None:
+        """Take transfers as done whose deadline cannot be told from ``since``; forget the past of an idle link.
 
         That is asked of each as if those before it were completed: sums of floats give transfers that end together tags
         that differ in the last digit, and all of them are done at this time.
         """
-        while self.tags:
-            tag, transfer = self.tags[0]
-            left = tag - self.received
-            if left > 0 and self.bandwidth and now + left * len(self.tags) / self.bandwidth != now:
-                break
-            self.received = max(self.received, tag)
-            heappop(self.tags)
+        while self.end_of_next() == self.since:
+            tag, transfer = heappop(self.tags)
+            self.base = max(self.base, tag)
             heappush(self.ready, transfer)
         if not self.tags and not self.ready:
-            self.received = self.zero
+            self.base = self.zero
 
     def __len__(self) -> int:
         """Return the number of active transfers."""
@@ -175,7 +194,7 @@ class LinkModel(Generic[N]):
         if any(bandwidth is not None and bandwidth != bandwidth for bandwidth in bandwidths):
             raise RefusedError("a bandwidth is not a number: give None where it is not known")
         self._now: N = now
-        self._links: list[_Link[N]] = [_Link(bandwidth, now - now) for bandwidth in bandwidths]
+        self._links: list[_Link[N]] = [_Link(bandwidth, now) for bandwidth in bandwidths]
         self._transfers: dict[int, _Transfer[N]] = {}
         self._issued = 0
 
@@ -186,7 +205,7 @@ class LinkModel(Generic[N]):
 
     def deadline(self) -> N | None:
         """Return when the next transfer will be done as things stand; ``None`` if none is active."""
-        deadlines = (link.deadline(self._now) for link in self._links)
+        deadlines = (link.deadline() for link in self._links)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def due(self) -> int | None:
@@ -205,8 +224,7 @@ class LinkModel(Generic[N]):
             raise RefusedError(f"a transfer cannot start at {at} while it is {self._now}: move the time there first")
         transfer = self._issued
         self._issued += 1
-        self._transfers[transfer] = _Transfer(link, size, self._now, chosen.start(transfer, size))
-        chosen.settle(self._now)
+        self._transfers[transfer] = _Transfer(link, size, self._now, chosen.start(transfer, size, self._now))
         return transfer
 
     def move(self, to: N) -> None:
@@ -221,7 +239,7 @@ class LinkModel(Generic[N]):
         if deadline is not None and deadline < to:
             raise RefusedError(f"time cannot move to {to}: complete what is due at {deadline} first")
         for link in self._links:
-            link.move(self._now, to)
+            link.move(to)
         self._now = to
 
     def complete(self) -> Completion[N]:
@@ -230,9 +248,7 @@ class LinkModel(Generic[N]):
         if due is None:
             raise RefusedError(f"no transfer is due at {self._now}: move the time to the deadline first")
         transfer = self._transfers.pop(due)
-        link = self._links[transfer.link]
-        heappop(link.ready)
-        link.settle(self._now)
+        self._links[transfer.link].complete()
         return Completion(due, transfer.link, transfer.size, transfer.begun, self._now)
 
     def advance(self, to: N) -> list[Completion[N]]:
@@ -260,7 +276,7 @@ class LinkModel(Generic[N]):
             raise RefusedError(f"no transfer {transfer} is active: it was completed, or never started")
         entry = self._transfers[transfer]
         link = self._links[entry.link]
-        return max(entry.tag - link.received, link.zero)
+        return max(entry.tag - link.received(self._now), link.zero)
 
     def snapshot(self) -> LinksSnapshot[N]:
         """Collect the whole observable state, by walking the heaps. Linear: for checkers, not for serving."""
@@ -269,7 +285,7 @@ class LinkModel(Generic[N]):
             now=self._now,
             issued=self._issued,
             active=tuple(self._show(transfer, index) for transfer, index in active),
-            received=tuple(link.received for link in self._links),
+            received=tuple(link.received(self._now) for link in self._links),
         )
 
     def _show(self, transfer: int, link: int) -> ActiveTransfer[N]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from time import perf_counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvproof.refimpl.errors import RefusedError
@@ -322,6 +322,7 @@ class TestFloats:
         links = LinkModel([1.0], now=1.0)
         assert links.start(0, 1e-16) == links.due()
 
+    @example([5e-324], 5e-324 / (math.ulp(6.6e-163) * 2.2), 6.6e-163)  # one step of the clock moves less than any float
     @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=30), st.floats(1e-300, 1e300), st.floats(-1e15, 1e15))
     def test_every_run_ends(self, sizes, bandwidth, now):
         links = LinkModel([bandwidth], now=now)
@@ -354,15 +355,18 @@ class TestFloats:
         expected = {one.id: one.done for one in whole.advance(1000.0)}
         assert {one.id: one.done for one in ended} == pytest.approx(expected, rel=1e-9)
 
-    def test_a_deadline_that_cannot_be_told_from_now_is_now(self):
-        """Long busy, a link measures bytes more coarsely than its clock does time: a sum came out as 0."""
+    def test_a_deadline_stays_while_time_comes_nearer(self):
+        """Long busy, a link measures bytes more coarsely than its clock does time: one step of the clock before the
+        deadline nothing more is left to move, by a sum of floats."""
         links = LinkModel([0.3], now=1e7)
         links.start(0, 1e6)
         links.move(1e7 + 0.99e6 / 0.3)
         links.start(0, 4.0445486838945487e-07)
+        deadline = links.deadline()
         links.move(13300000.000002695)
-        assert links.due() == 1
-        assert [ended.id for ended in links.advance(2e7)] == [1, 0]
+        assert (links.due(), links.deadline()) == (None, deadline)
+        first = links.advance(2e7)[0]
+        assert (first.id, first.done) == (1, deadline)
 
     def test_g3_floats_that_tie_are_completed_by_id(self):
         """0: 6 bytes from 1000.1 on; 1: 3 bytes from 1000.4 on, when 0 has 3 left; at 10 bytes a second both are done

@@ -118,7 +118,7 @@ class _Linking(Links):
 
     def __init__(self, bandwidths, *, now):
         super().__init__(bandwidths, now=now)
-        self._links = [self.link_kind(bandwidth, now - now) for bandwidth in bandwidths]
+        self._links = [self.link_kind(bandwidth, now) for bandwidth in bandwidths]
 
 
 class _Shared(Link):
@@ -126,16 +126,15 @@ class _Shared(Link):
 
     share: Any
 
-    def deadline(self, now):
-        if self.ready or not self.tags:
-            return now if self.ready else None
-        return now + (self.tags[0][0] - self.received) * self.share() / self.bandwidth
+    def end_of_next(self):
+        if not self.tags or not self.bandwidth:
+            return super().end_of_next()
+        return self.since + (self.tags[0][0] - self.base) * self.share() / self.bandwidth
 
-    def move(self, now, to):
-        if self.tags:
-            reached = self.received + self.bandwidth * (to - now) / self.share()
-            self.received = min(reached, self.tags[0][0])
-            self.settle(to)
+    def received(self, now):
+        if not self.tags:
+            return super().received(now)
+        return min(self.base + self.bandwidth * (now - self.since) / self.share(), self.tags[0][0])
 
 
 class _FullSpeed(_Shared):
@@ -152,10 +151,10 @@ class MovesEachAtFullBandwidth(_Mutant):
 
 
 class _OldShare(_Shared):
-    def start(self, transfer, size):
-        tag = super().start(transfer, size)
-        self.first = len(self.tags)
-        return tag
+    def start(self, transfer, size, now):
+        self.base, self.since = self.received(now), now
+        self.first = len(self.tags) + 1
+        return super().start(transfer, size, now)
 
     def share(self):
         return self.first
@@ -244,15 +243,15 @@ class JumpsOverDeadlines(_Mutant):
             check_time(to)
             if to > self._now:
                 for link in self._links:
-                    link.move(self._now, to)
+                    link.move(to)
                 self._now = to
 
 
 class _Proud(Link):
-    def settle(self, now):
-        received = self.received
-        super().settle(now)
-        self.received = max(received, self.received)
+    def settle(self):
+        base = self.base
+        super().settle()
+        self.base = max(base, self.base)
 
 
 @mutant("given")
@@ -270,14 +269,14 @@ class ForgetsTheOthers(_Mutant):
     class links_kind(Links):
         def complete(self):
             completion = super().complete()
-            self._links[completion.link].received = self._links[completion.link].zero
+            self._links[completion.link].base = self._links[completion.link].zero
             return completion
 
 
 class _Eager(Link):
-    def settle(self, now):
-        super().settle(now)
-        while self.tags and self.tags[0][0] - self.received <= 1:
+    def settle(self):
+        super().settle()
+        while self.tags and self.tags[0][0] - self.base <= 1:
             heappush(self.ready, heappop(self.tags)[1])
 
 
@@ -290,9 +289,9 @@ class EndsAByteEarly(_Mutant):
 
 
 class _Waiting(Link):
-    def start(self, transfer, size):
+    def start(self, transfer, size, now):
         speed, self.bandwidth = self.bandwidth, self.bandwidth or Fraction(1)
-        tag = super().start(transfer, size)
+        tag = super().start(transfer, size, now)
         self.bandwidth = speed
         return tag
 
