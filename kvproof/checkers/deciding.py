@@ -201,17 +201,23 @@ class Deciding:
     def _recall(self, decisions: Sequence[Decision], known: Known, sample: float) -> None:
         """What follows here as it followed before: the same goal, with the same facts at hand.
 
-        Some of it (``sample``) is asked again all the same, as if nothing were known.
+        Some of it (``sample``) is asked again all the same: whether it follows from these facts, and where that is not
+        found, as if nothing were known.
         """
         for decision in decisions:
             started = time.process_time()
-            for core in known.cores(self._digest(decision.goal, known)):
-                facts = self._at_hand(decision.goal, core, known)
-                if facts is not None and random.random() >= sample:
-                    decision.is_proved, decision.core, decision.is_recalled = True, facts, True
-                    self.hints.learn(decision.goal, facts)
-                    break
+            needed = self._needed_before(decision.goal, known)
+            if needed is not None and random.random() >= sample:
+                decision.is_proved, decision.core, decision.is_recalled = True, needed, True
+                self.hints.learn(decision.goal, needed)
             decision.seconds += time.process_time() - started
+            if needed is not None and not decision.is_recalled and self.solver == "z3":
+                self._ask([decision], needed, AGAIN, time.process_time())
+
+    def _needed_before(self, goal: Goal, known: Known) -> list[Fact] | None:
+        """What a proof of this goal needed that is known where it stands now; None: there is no such proof."""
+        cores = known.cores(self._digest(goal, known))
+        return next((facts for core in cores if (facts := self._at_hand(goal, core, known)) is not None), None)
 
     def _at_hand(self, goal: Goal, core: Core, known: Known) -> list[Fact] | None:
         """These facts, if all of them are known where the goal stands."""
