@@ -80,6 +80,10 @@ def test_attention_is_causal_softmax():
             assert torch.allclose(result[row, head], weights @ values[:seen, head])
 
 
+def test_a_request_of_no_tokens_attends_to_nothing():
+    assert paged_attention(torch.zeros(0, 2, 4), torch.zeros(1, 2, 3, 4, 2, 4), 0, [], 0).shape == (0, 2, 4)
+
+
 def test_shapes_that_do_not_fit_are_refused():
     cache = torch.zeros(1, 2, 3, 4, 2, 4)
     queries = torch.zeros(1, 2, 4)

@@ -103,6 +103,8 @@ class TestChains:
         assert found(b"state 6") == 4
         assert found(b"state 2", b"state 4") == 6
         assert found(b"full 4") == 2
+        chain[0] = Boundary(2, (b"full 2",), (b"state 2", b"window 2"))
+        assert found(b"full 4", b"window 2") == 0  # Each group needs its own.
         assert found(b"full 4", b"state 2") == 0
         assert found(b"full 2", b"full 4", computed=4) == 6
         assert found(computed=6) == 0
@@ -129,6 +131,7 @@ class TestStart:
             ([Child("zero", weight=0)], {}),
             ([Child("endless", weight=float("inf"))], {}),
             ([Child("nan", weight=float("nan"))], {}),
+            ([Child("a"), Child("none", weight=0)], {}),
             ([Child("a")], {"dialect": "best"}),
             ([Child("a")], {"load_timeout": 0}),
             ([Child("a")], {"load_timeout": float("nan")}),

@@ -273,6 +273,29 @@ def test_o9_nothing_of_a_request_that_was_preempted_behind_its_step_is_offered()
     assert served.manager.offer_stats.stored == 0
 
 
+def test_o9_a_request_leaves_only_when_all_of_its_steps_are_processed():
+    served = Served()
+    flow = served.flow
+    assert flow.add_request(1, range(9))
+    assert flow.schedule(1) == 0
+    flow.compute(1, 4)
+    flow.process()
+    flow.compute(1)
+    with pytest.raises(RefusedError, match="not processed"):
+        flow.finish(1)
+
+
+def test_an_admission_alone_is_a_move():
+    """A request that begins to load computes nothing in that step."""
+    served = Served(host_blocks=20)
+    through(served, 1, range(9))
+    through(served, 2, range(100, 132))
+    served.engine._drive = None
+    assert served.engine.add(3, range(9))
+    assert served.engine.step()
+    assert served.flow.is_loading(3)
+
+
 def test_a_request_that_waits_may_leave():
     served = Served()
     assert served.flow.add_request(1, range(9))

@@ -23,6 +23,14 @@ def test_the_vectorised_digests_are_the_plain_ones():
     assert rest.tolist() == plain[2:]
 
 
+def test_a_root_digest_is_a_signed_number_of_64_bits():
+    """One that is not goes into no tensor: half of all salts would have such."""
+    for salt in "abcdefgh":
+        extras = ExtraKeys(None, salt, (), None)
+        assert -(2**63) <= root_digest(extras) < 2**63
+        assert prefix_digests([7], extras).tolist() == [next_digest(root_digest(extras), 7)]
+
+
 def test_long_sequences_are_cut_into_chunks_that_nobody_notices():
     tokens = list(range(40_000))
     whole = prefix_digests(tokens)

@@ -176,6 +176,17 @@ class TestStores:
             under_test.store(1, refs((key, 1)))
         assert under_test.matched(1, chain(b"a"), 0) == 1
 
+    def test_h5_what_stands_behind_one_that_must_wait_is_not_used_either(self):
+        store, writes = HostStore(8), LaterRunner()
+        under_test = connector(store, writes=writes, max_writes=1)
+        for key in (b"c", b"d"):
+            under_test.store(1, refs((key, 3)))
+            writes.run()
+            under_test.poll()
+        under_test.store(1, refs((b"a", 1), (b"b", 2), (b"c", 3)))
+        writes.run()
+        assert [key in store for key in (b"a", b"c", b"d")] == [True, False, True]
+
     def test_what_was_taken_and_found_no_room_is_counted(self):
         writes = LaterRunner()
         under_test = connector(HostStore(4), writes=writes)

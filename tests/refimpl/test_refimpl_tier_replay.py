@@ -242,6 +242,22 @@ class TestShared:
         assert [landed.key for landed in shared.landed()] == [b"a"]
         assert shared.landed() == []
 
+    def test_the_next_deadline_is_that_of_whichever_way_is_sooner(self):
+        tier = shared_tier()
+        shared = access(tier)
+        shared.store(b"a")
+        shared.work(2.0)
+        assert [landed.key for landed in shared.landed()] == [b"a"]
+        shared.store(b"b")
+        goes = tier.deadline()
+        assert goes is not None
+        assert shared.deadline() == goes
+        shared.fetch("r", (b"a",))
+        comes = shared._fetches.deadline()
+        assert comes is not None
+        assert comes != goes
+        assert shared.deadline() == min(comes, goes)
+
     def test_it_needs_a_host_tier_in_front(self):
         with pytest.raises(RefusedError, match="through the host tier"):
             worker([], host=0, shared=access(shared_tier()))
