@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 import signal
+import sys
 from typing import Any, ClassVar
 
 import pytest
@@ -266,6 +267,23 @@ class _Raises(example.TestPool):
         raise KeyError(request.name)
 
 
+class _Cancelled(example.TestPool):
+    def lookup(self, request):
+        raise asyncio.CancelledError
+
+
+class _Exits(example.TestPool):
+    def free(self, request):
+        sys.exit("out of blocks")
+
+
+class _ExitsLater(_Exits):
+    overlaps = False
+
+    async def free(self, request):
+        super().free(request)
+
+
 class _Unreadable(example.TestPool):
     def num_free(self):
         return "three"
@@ -284,12 +302,36 @@ CASE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [(_Hangs, "L2 hang"), (_Raises, "KeyError: 'r0'"), (_Unreadable, "L2 exception"), (_NoState, "block 99")],
+    [
+        (_Hangs, "L2 hang"),
+        (_Raises, "KeyError: 'r0'"),
+        (_Cancelled, "CancelledError"),
+        (_Exits, "SystemExit: out of blocks"),
+        (_ExitsLater, "SystemExit: out of blocks"),
+        (_Unreadable, "L2 exception"),
+        (_NoState, "block 99"),
+    ],
 )
 def test_what_goes_wrong_in_a_manager_is_a_finding(kind: type[BlockManager], said: str) -> None:
     found, _ = verdict(InProcess(kind, seconds=0.2), Case("requests", {"blocks": 3, "block_tokens": 2}, CASE))
     assert found is not None
     assert said in story(kind, Case("requests", {}, CASE), found)
+
+
+class _GivesUp(example.TestPool):
+    def free(self, request):
+        pytest.skip("there is no device")
+
+
+class _Interrupted(example.TestPool):
+    def free(self, request):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("kind", "raised"), [(_GivesUp, pytest.skip.Exception), (_Interrupted, KeyboardInterrupt)])
+def test_what_ends_the_test_itself_does(kind: type[BlockManager], raised: type[BaseException]) -> None:
+    with pytest.raises(raised):
+        InProcess(kind).run(Case("requests", {"blocks": 3, "block_tokens": 2}, CASE))
 
 
 def test_the_timer_of_others_is_left_alone() -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 import traceback
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -37,6 +38,10 @@ Message = dict[str, Any]
 
 class Hang(BaseException):
     """An operation computed or slept longer than its limit. No engine's `except Exception` catches it."""
+
+
+_ENDS = (Exception, Hang, CancelledError, GeneratorExit, SystemExit)
+"""With these an operation fails. What else there is ends the run: an interruption, a test that is given up."""
 
 
 class System(Protocol):
@@ -216,7 +221,7 @@ def _answered(
             system = _within(setup_seconds, adapter.LEVELS[message["level"]], message["setup"])
         except adapter.Refused as error:
             return {"refused": str(error)}, None
-        except (Exception, Hang) as error:
+        except _ENDS as error:
             steps.append({"op": "setup", "args": message["setup"], "error": _told(error, adapter)})
             return answered, None
         assert system is not None
@@ -251,7 +256,7 @@ def _operate(
                 step["state"] = _within(seconds, system.state)
             elif detail == "digest":
                 step["digest"] = _digest(system.state())
-        except (Exception, Hang) as error:
+        except _ENDS as error:
             step["error"] = _told(error, adapter)
         step["effects"] = system.take_effects()
         if done is not None:
