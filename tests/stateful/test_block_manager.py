@@ -280,7 +280,7 @@ class _Exits(example.TestPool):
 class _ExitsLater(_Exits):
     overlaps = False
 
-    async def free(self, request):
+    async def free(self, request):  # type: ignore[override]
         super().free(request)
 
 
