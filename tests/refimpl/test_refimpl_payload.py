@@ -117,6 +117,7 @@ def test_the_sequence_of_a_table_is_what_was_written():
     digests = prefix_digests(TOKENS[:5])
     payload.write_run([3, 3, 1, 1, 2], [0, 1, 0, 1, 0], digests)
     assert torch.equal(payload.sequence([3, 1, 2], 5), payload.expected(digests).permute(1, 2, 0, 3, 4))
+    assert payload.sequence([3, 1, 2], 0).shape[2] == payload.sequence([], 0).shape[2] == 0
     with pytest.raises(ValueError, match="do not fit"):
         payload.sequence([3, 1, 2], 7)
 

@@ -150,6 +150,20 @@ def test_ready_keys_stand_for_tokens_when_no_payload_is_kept():
         hashed.add_hashed_request(9, 10, [b"k"])
 
 
+@pytest.mark.parametrize("hashed", [False, True])
+def test_a_request_generates_as_many_tokens_as_it_may(hashed):
+    flow = RequestFlow(KVCacheManager(BlockPool(12), block_tokens=4)) if hashed else make()
+    added = flow.add_hashed_request(1, 6, [b"k"], 2) if hashed else flow.add_request(1, range(6), max_new_tokens=2)
+    assert added
+    flow.schedule(1)
+    flow.compute(1)
+    for token in (6, 7):
+        assert flow.append(1, token)
+        flow.compute(1)
+    with pytest.raises(RefusedError, match="has all of its 8 tokens"):
+        flow.append(1, 8)
+
+
 def test_without_caching_nothing_hits_and_content_is_right():
     flow = make(caching=False)
     assert serve(flow, 1, range(9)) == 0
