@@ -207,7 +207,10 @@ def _small_numbers(problems: Problems) -> Iterator[Formula]:
 
 
 def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
-    """A model in which as many entries as possible have their plainest value, one after the other."""
+    """A model in which as many entries as possible have their plainest value, one after the other: the least number.
+
+    Which model Z3 finds depends on all that it was asked before; what is shown should not.
+    """
     best = solver.model()
     wishes = [
         (value, mapping is not None and mapping.is_optional)
@@ -220,7 +223,7 @@ def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
         if z3.is_bool(formula):
             plain = [z3.Not(formula)]
         else:
-            plain = [formula == -1] if is_optional else [formula == 0, formula == 1]
+            plain = [formula == -1] if is_optional else [formula == n for n in range(LARGEST_NUMBER)]
         for wish in plain:
             if z3.is_true(best.eval(wish, model_completion=True)):
                 solver.add(wish)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
+import z3
 
 from kvproof.checkers.counterexample import Search
-from kvproof.checkers.obligations import problems_of
+from kvproof.checkers.obligations import Problems, problems_of
 from kvproof.checkers.prove import prove
 from kvproof.checkers.shown import Counterexample
 from kvproof.machine import Machine, Model
+from kvproof.machine.formulas import Formula
 from kvproof.machine.universe import Unbounded
 from kvproof.spec.hybrid.planner import Chunks, Planner, ProposedPlanner, Tokens
 
@@ -76,6 +80,36 @@ def test_the_proposal_counts_a_chunk_that_is_not_full() -> None:
     assert counted != tokens // shown.params["chunk"]
     # It is what the proposal says: the prefix of one chunk is within 0 tokens, and two chunks are never asked.
     assert min(covered(shown, counted)) <= tokens
+
+
+class _Unlucky:
+    """A solver that finds models of this kind wherever there are any."""
+
+    def __init__(self, solver: z3.Solver, kind: z3.BoolRef) -> None:
+        self.solver, self.kind, self.add = solver, kind, solver.add
+        self.wished: tuple[z3.BoolRef, ...] = ()
+
+    def check(self, *wished: z3.BoolRef) -> z3.CheckSatResult:
+        self.wished = wished
+        return self.solver.check(*wished)
+
+    def model(self) -> z3.ModelRef:
+        if self.solver.check(*self.wished, self.kind) != z3.sat:
+            assert self.solver.check(*self.wished) == z3.sat
+        return self.solver.model()
+
+
+def test_its_numbers_are_the_least_whatever_the_solver_found_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Z3 finds first depends on all that it was asked before: in CI it was once a chunk of 3."""
+    satisfied = Search._satisfied
+
+    def unlucky(search: Search, problems: Problems, wanted: Iterable[Formula]) -> Any:
+        solver = satisfied(search, problems, wanted)
+        return None if solver is None else _Unlucky(solver, problems.symbolic.params["chunk"]() >= 3)
+
+    monkeypatch.setattr(Search, "_satisfied", unlucky)
+    shown = smallest(ProposedPlanner, "measure", "a_chunk_counts_when_it_is_full")
+    assert (shown.params["hash_block"], shown.params["chunk"], shown.params["block"]) == (1, 2, [3])
 
 
 @pytest.mark.slow
