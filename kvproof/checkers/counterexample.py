@@ -221,9 +221,9 @@ def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
         if isinstance(formula, bool):
             continue
         if z3.is_bool(formula):
-            plain = [z3.Not(formula)]
+            plain: Iterable[z3.BoolRef] = [z3.Not(formula)]
         else:
-            plain = [formula == -1] if is_optional else [formula == n for n in range(LARGEST_NUMBER)]
+            plain = [formula == -1] if is_optional else (formula == n for n in range(LARGEST_NUMBER))
         for wish in plain:
             if z3.is_true(best.eval(wish, model_completion=True)):
                 solver.add(wish)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -87,33 +87,22 @@ class _Clock:
     def spent(self) -> float:
         return time.process_time() - self.started
 
-    def check(self, known: Iterable[Formula], cases: Sequence[Formula] = (True,)) -> z3.CheckSatResult:
-        """Whether there is a model in one of these cases, in what is left of the time."""
+    def check(self, known: Iterable[Formula]) -> z3.CheckSatResult:
+        """Whether there is a model of all of this, in what is left of the time."""
         known = [f for f in known if f is not True]
         if self.by == "cvc5":
-            return self._check_by_cvc5(Question(known, lnot(lor(*cases))))
-        # One case after the other, all of what is known read once, takes two thirds of the time of all cases at once.
-        answer = self._first_model(_for_sums(), known, cases)
-        return self._first_model(z3.Solver(), known, [lor(*cases)]) if answer == z3.unknown else answer
+            return self._check_by_cvc5(Question(known, False))
+        answer = self._first_model(_for_sums(), known)
+        return self._first_model(z3.Solver(), known) if answer == z3.unknown else answer
 
-    def _first_model(self, solver: z3.Solver, known: list[Formula], cases: Sequence[Formula]) -> z3.CheckSatResult:
+    def _first_model(self, solver: z3.Solver, known: list[Formula]) -> z3.CheckSatResult:
+        left = self.seconds - self.spent
+        if left <= 0:
+            return z3.unknown
         solver.set("ctrl_c", False)
+        solver.set("timeout", max(1, int(1000 * left)))
         solver.add(*known)
-        for case in cases:
-            left = self.seconds - self.spent
-            if left <= 0:
-                return z3.unknown
-            solver.set("timeout", max(1, int(1000 * left)))
-            # A solver that may forget what it was told is another one, and worse with products.
-            if len(cases) > 1:
-                solver.push()
-            solver.add(case)
-            answer = solver.check()
-            if answer != z3.unsat:
-                return answer
-            if len(cases) > 1:
-                solver.pop()
-        return z3.unsat
+        return solver.check()
 
     def _check_by_cvc5(self, question: Question) -> z3.CheckSatResult:
         left = self.seconds - self.spent
@@ -289,17 +278,19 @@ def _counts_agree(
     symbolic = beginning.symbolic
     run = Run(symbolic, model.actions[place], rounds=1, judged=False, assumed=False, begun=beginning)
     touched = [c for c in model.counts.values() if c.name not in run.unknown_counts and _is_touched(c, run)]
-    wrong = {c.name: lnot(_is_sum(c, symbolic, run.now)) for c in touched}
 
-    def before(counts: Iterable[CountOf]) -> list[Formula]:
-        return [_is_sum(count, symbolic, run.before) for count in counts]
+    def held(count: CountOf) -> Formula:
+        return _is_sum(count, symbolic, run.before)
+
+    def strays(count: CountOf) -> Formula:
+        return lnot(_is_sum(count, symbolic, run.now))
 
     # A law alone says how its count is carried, mostly, and says the same in machines that extend others.
-    left = [c for c in touched if _check_once(clock, before([c]), [wrong[c.name]], proofs) != z3.unsat]
+    left = [c for c in touched if _check_once(clock, [held(c), strays(c)], proofs) != z3.unsat]
     answer = z3.unsat
     if left:
-        known = [*formulas_of(symbolic, run.context.all_facts()), *before(model.counts.values())]
-        answer = clock.check(known, [wrong[c.name] for c in left])
+        known = [*formulas_of(symbolic, run.context.all_facts()), *map(held, model.counts.values())]
+        answer = clock.check([*known, lor(*map(strays, left))])
     goal = "counts are what the laws say"
     if answer == z3.unsat:
         return VacuityCheck(goal, "proved", clock.spent)
@@ -309,19 +300,17 @@ def _counts_agree(
     return VacuityCheck(goal, "refuted", clock.spent, note)
 
 
-def _check_once(
-    clock: _Clock, formulas: list[Formula], cases: list[Formula], proofs: Proofs | None
-) -> z3.CheckSatResult:
-    """Whether there is a model in one of these cases.
+def _check_once(clock: _Clock, formulas: list[Formula], proofs: Proofs | None) -> z3.CheckSatResult:
+    """Whether there is a model of these formulas.
 
     That there is none is kept, since machines that extend others ask the same.
     """
     if proofs is None:
-        return clock.check(formulas, cases)
-    digest = digest_of(lnot(land(*formulas, lor(*cases))))
+        return clock.check(formulas)
+    digest = digest_of(lnot(land(*formulas)))
     if proofs.cores(digest) and random.random() >= SAMPLE:
         return z3.unsat
-    answer = clock.check(formulas, cases)
+    answer = clock.check(formulas)
     if answer == z3.unsat:
         proofs.keep([(digest, ())])
     return answer
