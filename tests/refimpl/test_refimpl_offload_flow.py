@@ -328,6 +328,16 @@ def test_a_stall_is_told_after_so_many_steps_in_a_row_in_which_nothing_moved(mon
     assert moved[-5:] == [True, False, False, False, False]
 
 
+def test_who_waits_for_workers_that_move_by_themselves_leaves_them_the_processor(monkeypatch):
+    served, slept = Served(seed=None), Mock()
+    monkeypatch.setattr("kvproof.refimpl.offload.flow.time.sleep", slept)
+    served.engine._drive = None
+    served.engine.add(1, range(9))
+    with pytest.raises(RuntimeError, match="stalled"):
+        served.engine.run(max_idle=3)
+    assert slept.call_count == 3  # The fourth idle step is one too many.
+
+
 def test_o8_the_engine_goes_on_stepping_for_transfers_without_any_request():
     served = Served(seed=None)
     engine = served.engine

@@ -80,6 +80,23 @@ def test_p15_a_request_that_does_not_fit_now_changes_nothing():
     assert flow.schedule(3) == 8
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda flow: flow.extend(1, 1),
+        lambda flow: flow.compute(1),
+        lambda flow: flow.append(1, 3),
+        lambda flow: flow.preempt(1),
+        lambda flow: flow.mismatches(1),
+    ],
+)
+def test_a_request_that_waits_is_told_so(act):
+    flow = make()
+    flow.add_request(1, range(3), max_new_tokens=1)
+    with pytest.raises(RefusedError, match="request 1 is not scheduled"):
+        act(flow)
+
+
 def test_growth_registers_what_it_fills():
     flow = make()
     serve(flow, 1, range(6), max_new_tokens=6)
