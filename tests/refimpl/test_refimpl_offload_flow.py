@@ -313,6 +313,23 @@ def test_preemptions_are_counted(monkeypatch):
     assert served.engine.preemptions == preempt.call_count > 0
 
 
+@pytest.mark.parametrize(("seed", "are_late"), [(0, True), (None, False)])
+def test_with_a_seed_some_reports_are_taken_late(seed, are_late, monkeypatch):
+    served, left = Served(workers=2, seed=seed), []
+
+    def noted() -> bool:
+        moved = step()
+        left.append(len(served.engine._reports))
+        return moved
+
+    step = served.engine.step
+    monkeypatch.setattr(served.engine, "step", noted)
+    for name, tokens, output in conversation(random.Random(0), 10):
+        served.engine.add(name, tokens, output)
+    served.run()
+    assert any(left) == are_late
+
+
 def test_a_stall_is_told_after_so_many_steps_in_a_row_in_which_nothing_moved(monkeypatch):
     served = Served(seed=None)
     served.engine._drive, step, moved = None, served.engine.step, []

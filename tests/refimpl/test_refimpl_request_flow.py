@@ -97,6 +97,16 @@ def test_a_request_that_waits_is_told_so(act):
         act(flow)
 
 
+def test_p6_content_that_is_not_a_requests_own_is_told_by_its_tokens():
+    flow = make()
+    serve(flow, 1, range(10))
+    payload, table = flow.manager.payload, flow.manager.table(1)
+    for token in (1, 6, 9):
+        payload.write(table[token // 4], token % 4, 7)
+    assert flow.mismatches(1) == [1, 6, 9]
+    assert flow.mismatches(1, start=2) == [6, 9]
+
+
 def test_growth_registers_what_it_fills():
     flow = make()
     serve(flow, 1, range(6), max_new_tokens=6)

@@ -161,6 +161,7 @@ class TestStores:
         for _ in range(3):
             assert under_test.store(1, refs((b"a", 1))) == 1
         assert len(writes.waiting) == 1
+        assert under_test.store(1, refs((b"a", 1), (b"b", 2))) == 2  # What stands behind it is.
 
     def test_o12_an_offer_evicts_nothing_that_it_names_and_takes_what_fits(self):
         under_test = connector(HostStore(10))
