@@ -315,7 +315,7 @@ def test_preemptions_are_counted(monkeypatch):
 
 @pytest.mark.parametrize(("seed", "are_late"), [(0, True), (None, False)])
 def test_with_a_seed_some_reports_are_taken_late(seed, are_late, monkeypatch):
-    served, left = Served(workers=2, seed=seed), []
+    served, left = Served(workers=2, seed=seed), list[int]()
 
     def noted() -> bool:
         moved = step()

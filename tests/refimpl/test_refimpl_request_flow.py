@@ -101,6 +101,7 @@ def test_p6_content_that_is_not_a_requests_own_is_told_by_its_tokens():
     flow = make()
     serve(flow, 1, range(10))
     payload, table = flow.manager.payload, flow.manager.table(1)
+    assert payload is not None
     for token in (1, 6, 9):
         payload.write(table[token // 4], token % 4, 7)
     assert flow.mismatches(1) == [1, 6, 9]
