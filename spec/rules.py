@@ -156,7 +156,7 @@ _ALL = (
         "P14",
         "A lookup for n tokens never returns more than n - 1.",
         "The last token is computed again for its logits. Nor does it return less than is cached: it ends there, or at "
-        "the first hash that is not cached.",
+        "the first hash that is not cached. A request that asks that nothing be read for it gets nothing.",
     ),
     Rule(
         "P15",
@@ -240,7 +240,8 @@ _ALL = (
     Rule(
         "O8",
         "Preempt, abort and finish may come any moment: nothing leaks, no block of an unfinished copy is reused.",
-        "The engine goes on stepping while transfers are pending, also without any request.",
+        "No copy writes to what a step under way still writes. The engine goes on stepping while transfers are "
+        "pending, also without any request.",
     ),
     Rule(
         "O9",

@@ -196,6 +196,7 @@ _FIELDS: dict[str, Callable[[Reader, Any], bool]] = {
     "outside": lambda reader, value: _all(reader._outside, value),
     "tier": lambda reader, value: isinstance(value, str) and value in reader.world.tiers,
     "phase": lambda _reader, value: value in ("begin", "end", "fail"),
+    "moment": lambda _reader, value: value in ("begin", "end"),
     "id": lambda _reader, value: isinstance(value, str | int),
     "stamps": lambda _reader, value: _all(_is_stamp, value),
     "held": lambda reader, value: _all(lambda cell: len(cell) == 3 and reader._blocks(cell[:1]), value),
@@ -206,7 +207,7 @@ _FIELD_WORDS = {
     "request": "request that has arrived", "what": "description of a request", "counts": "list of numbers",
     "end": "way to end (finished, aborted)", "blocks": "list of the device's blocks", "block": "block of the device",
     "tables": "list of blocks per group", "pairs": "list of [tier, unit, tier, unit] in range",
-    "phase": "phase (begin, end, fail)",
+    "phase": "phase (begin, end, fail)", "moment": "moment (begin, end)",
 }  # fmt: skip
 
 EFFECTS: dict[str, tuple[str, ...]] = {
@@ -220,6 +221,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "compute": ("request", "count", "counts"),
     "state": ("request", "group", "block?", "leaves"),
     "processed": ("request", "count"),
+    "batch": ("moment",),
     "copy": ("id", "phase", "pairs?"),
     "copied": ("pairs",),
     "computed_outside": ("request", "group", "outside"),

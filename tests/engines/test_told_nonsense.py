@@ -55,6 +55,7 @@ def fields(groups: int) -> dict[str, st.SearchStrategy[Any]]:
         "outside": st.lists(st.tuples(places, small, small).map(lambda at: [*at[0], *at[1:]]), max_size=2),
         "tier": tiers,
         "phase": st.sampled_from(["begin", "end", "fail"]),
+        "moment": st.sampled_from(["begin", "end"]),
         "id": st.integers(0, 2),
         "stamps": st.lists(st.integers(-1, 9000), max_size=4),
         "held": st.lists(cells.map(list), max_size=2),

@@ -3,14 +3,15 @@
 The engine moves block numbers; the ghost moves the content that real memory would have. It is told what happened
 (`docs/protocol.md`, effects) and knows nothing of any policy. It is made of what the requests are (`requests.py`; a
 number for each prefix of theirs, `contents.py`), what lies where (`memory.py`), and what reads and writes that: forward
-passes and lookups (`passes.py`), copies between tiers (`copies.py`). Where an engine's memory is real it is not
-modelled: then what was read is told as stamps (`stamps.py`).
+passes and lookups (`passes.py`), copies between tiers (`copies.py`), batches under way (`batches.py`). Where an
+engine's memory is real it is not modelled: then what was read is told as stamps (`stamps.py`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ..record import Effect, World
 from ..violation import Violation
+from .batches import Batches
 from .contents import Contents
 from .copies import Copies
 from .memory import Memory
@@ -29,9 +30,10 @@ class Ghost:
         self.contents = Contents()
         self.requests = Requests(world, self.contents)
         self.memory = Memory(world.tiers)
-        self.copies = Copies(world, self.memory)
+        self._batches = batches = Batches()
+        self.copies = Copies(world, self.memory, batches)
         requests, memory, copies = self.requests, self.memory, self.copies
-        passes = Passes(world, requests, memory, copies)
+        passes = Passes(world, requests, memory, copies, batches)
         stamps = Stamps(world, self.contents, requests, memory)
         self._do: dict[str, Callable[..., Iterator[Violation] | None]] = {
             "request": requests.arrives,
@@ -48,12 +50,19 @@ class Ghost:
             "computed_outside": passes.computed_outside,
             "copy": copies.copy,
             "copied": copies.copied,
-            "zero": memory.zero,
+            "zero": self._zero,
+            "batch": batches.turn,
             "ran": stamps.ran,
             "read": stamps.read,
             "holds": stamps.holds,
             "output": stamps.output,
         }
+
+    def _zero(self, tier: str, units: Sequence[int]) -> None:
+        """Places are cleared, by the batch that began last."""
+        self.memory.zero(tier, units)
+        if tier == next(iter(self.world.tiers)):
+            self._batches.write(units)
 
     def apply(self, effect: Effect) -> Iterator[Violation] | None:
         """Let an effect happen; what is wrong with it comes back, and must be read before the next one."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..record import World
 from ..violation import Violation, of_block, of_request
+from .batches import Batches
 from .memory import TORN, Cell, Memory
 from .requests import NotTold
 
@@ -26,8 +27,8 @@ class Copy:
 class Copies:
     """The copies that have begun and not ended."""
 
-    def __init__(self, world: World, memory: Memory) -> None:
-        self._world, self._memory = world, memory
+    def __init__(self, world: World, memory: Memory, batches: Batches) -> None:
+        self._world, self._memory, self._batches = world, memory, batches
         self._device = next(iter(world.tiers))
         self.under_way: dict[Any, Copy] = {}
         """By number."""
@@ -42,6 +43,8 @@ class Copies:
         kept = [self._memory.kept(a, b) for a, b, _, _ in pairs]
         for (_, _, tier, unit), cell in zip(pairs, kept, strict=True):
             self._memory.put(tier, unit, cell)
+        # From the device to the device the batch itself copies.
+        self._batches.write(unit for source, _, tier, unit in pairs if source == tier == self._device)
 
     def copy(self, number: Any, phase: str, pairs: Sequence[Sequence[Any]] | None = None) -> Iterator[Violation]:
         """A copy begins, ends, or is given up.
@@ -59,6 +62,7 @@ class Copies:
     def _begin(self, number: Any, pairs: list[tuple[str, int, str, int]]) -> Iterator[Violation]:
         copy = Copy(pairs, [self._memory.kept(a, b) for a, b, _, _ in pairs])
         yield from self._stored_twice(copy)
+        yield from self._under_a_batch(copy)
         self.under_way[number] = copy
         for _, _, tier, unit in pairs:
             self._memory.tear(tier, unit)
@@ -72,6 +76,14 @@ class Copies:
                 memory.put(tier, unit, _common(then, memory.cell(source_tier, source)))
             else:
                 memory.tear(tier, unit)
+
+    def _under_a_batch(self, copy: Copy) -> Iterator[Violation]:
+        """O8: no copy begins to write to what a batch under way writes: what comes last there stays."""
+        for _, _, tier, unit in copy.pairs:
+            if tier == self._device and self._batches.writes(unit):
+                text = f"a copy begins to write to block {unit}, which a step that was not processed writes or clears"
+                yield Violation("O8", "copy under a step's write", text, ("load",), (of_block(tier, unit),))
+                return
 
     def _stored_twice(self, copy: Copy) -> Iterator[Violation]:
         """O3: no second store of what an unfinished one brings to the same tier already."""

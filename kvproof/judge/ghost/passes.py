@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ..record import World
 from ..violation import Thing, Violation, of_block, of_request
+from .batches import Batches
 from .copies import Copies
 from .memory import Memory, Slots, said
 from .requests import Pass, Request, Requests
@@ -24,8 +25,9 @@ def first_read(world: World, g: int, start: int) -> int:
 class Passes:
     """What the model worker does with the blocks of the device."""
 
-    def __init__(self, world: World, requests: Requests, memory: Memory, copies: Copies) -> None:
+    def __init__(self, world: World, requests: Requests, memory: Memory, copies: Copies, batches: Batches) -> None:
         self._world, self._requests, self._memory, self._copies = world, requests, memory, copies
+        self._batches = batches
         self._device = next(iter(world.tiers))
         self._null = world.tiers[self._device].null
 
@@ -143,6 +145,7 @@ class Passes:
 
     def _write(self, r: str, g: int, block: int, slot: int, contents: Sequence[int], size: int) -> Iterator[Violation]:
         """Write to a block; whoever copies it meanwhile is told of (O8)."""
+        self._batches.write((block,))
         slots = self._memory.fit(self._device, block, g, size)
         old = slots[slot : slot + len(contents)]
         if self._copies.under_way:

@@ -1,6 +1,6 @@
 """What the engine answers: lookups (P14), reset (P11, O10), the end (L1, L2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
 from ..record import State, Step, World
@@ -18,6 +18,8 @@ class AnswersOracle:
         self._drained = False
         self._live: dict[str, None] = {}
         """The requests that have not ended."""
+        self._ran: dict[str, int] = {}
+        """Of requests for which nothing is to be read, the positions that were run since they last began."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the answers of a step."""
@@ -27,6 +29,10 @@ class AnswersOracle:
                 if local + external > limit or local < 0 or external < 0:
                     text = f"{local} + {external} tokens of {r} are said to be computed, at most {limit} can be"
                     yield Violation("P14", "length of a hit", text, about=(of_request(r),))
+            elif effect[0] == "compute":
+                yield from self._skipped(ghost, *effect[1:])
+            elif effect[0] == "preempted":
+                self._ran.pop(effect[1], None)
             elif effect[0] == "request":
                 self._live[effect[1]] = None
             elif effect[0] == "end":
@@ -39,6 +45,16 @@ class AnswersOracle:
         rest: dict[str, int] = step.result if step.op == "drain" and step.error is None and not step.skipped else {}
         self._drained = bool(rest) and not rest["left"] and not rest["pending"]
         self._last = state
+
+    def _skipped(self, ghost: Ghost, r: str, start: int, tokens: Sequence[int]) -> Iterator[Violation]:
+        """P14: a request that asked for that is computed from its first token on."""
+        if not ghost.requests[r].skips:
+            return
+        ran = self._ran.get(r, 0)
+        if start > ran:
+            text = f"{r} asked that nothing be read for it, and positions {ran} to {start - 1} are not computed"
+            yield Violation("P14", "read though nothing is to be", text, about=(of_request(r),))
+        self._ran[r] = max(ran, start + len(tokens))
 
     def _drain(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """L1, L2: with everything outstanding completed, all requests end, and nothing stays held."""

@@ -286,11 +286,17 @@ def _step(setup: Setup, play: bytes) -> Op:
     return "step", {name: value for name, value in args.items() if value}
 
 
+def _reset(play: bytes) -> Op:
+    """The caches are emptied; a caller who asks for the connector's too need not know whether there is one."""
+    asked = {"running": play[0] >= 128, "connector": play[1] >= 192}
+    return "reset", {name: 1 for name, value in asked.items() if value}
+
+
 _OFTEN: list[tuple[int, Play]] = [
     (30, _step),
     (13, _add),
     (4, lambda _setup, play: ("abort", {"pick": play[0] % 4})),
-    (1, lambda _setup, play: ("reset", {"running": 1} if play[0] >= 128 else {})),
+    (1, lambda _setup, play: _reset(play)),
     (1, lambda _setup, _play: ("drain", {})),
 ]
 _AGAIN: list[tuple[int, Play]] = [(30, _step), (16, _add_again), (1, _OFTEN[2][1])]

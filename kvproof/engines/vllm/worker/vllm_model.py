@@ -137,6 +137,7 @@ class Runner:
 
     def processed(self, requests: dict) -> None:
         """The scheduler was given the result of the oldest step: tell what is computed for good."""
+        self._level.tell("batch", "end")
         for r, (row, computed, rejected) in self.executed.pop(0).rows.items():
             row.rejected -= rejected
             if not row.lost:
@@ -155,6 +156,7 @@ class Runner:
         for r in scheduled.finished_req_ids:
             self._rows.pop(r, None)
             self._states.forget(r)
+        self._level.tell("batch", "begin")
         self._tell_cleared_and_copied(scheduled)
         if self.connector is not None:
             self.connector.before_forward(scheduled)

@@ -26,7 +26,7 @@ NAME = "RemoteConnector"
 TIER = "remote"
 
 _REPORTS_REQUESTS = hasattr(base.KVConnectorBase_V1, "get_transfer_results")
-"""Since 0.30 failed loads are reported by request, which works for several groups as well."""
+"""Since 0.30 failed loads may be reported by request as well, before that by their blocks only."""
 
 
 def extra_config(connector: dict) -> dict:
@@ -155,8 +155,6 @@ class RemoteSide:
         transfers.fallible.add(TIER)
         outside = _Outside(transfers.level)
         by_request = _REPORTS_REQUESTS and len(connector._sizes) > 1
-        if len(connector._sizes) > 1 and not _REPORTS_REQUESTS:
-            transfers.fallible.discard(TIER)
         self._ports = [_Port(number, transfers, outside, by_request) for number in range(len(workers))]
         for worker, port in zip(workers, self._ports, strict=True):
             worker.port = port

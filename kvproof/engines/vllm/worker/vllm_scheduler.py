@@ -162,9 +162,12 @@ class SchedulerLevel(Level):
         return done if done else SKIPPED
 
     def op_reset(self, args: dict):
-        """Empty the prefix caches, with ``running`` requests preempted, with the ``connector``'s cache."""
+        """Empty the prefix caches, with ``running`` requests preempted, with the ``connector``'s cache.
+
+        Who asks for that need not know whether there is a connector: without one there is nothing more to empty.
+        """
         running = bool(args.get("running"))
-        connector = bool(args.get("connector")) and self._connector is not None and self._connector.resets
+        connector = bool(args.get("connector")) and (self._connector is None or self._connector.resets)
         args["connector"] = int(connector)
         try:
             answer = self._core.reset_prefix_cache(running, connector)

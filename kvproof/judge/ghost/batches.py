@@ -1,0 +1,34 @@
+"""Batches that an engine has launched and not processed: nobody knows when they write (O8)."""
+
+from collections import deque
+from collections.abc import Iterable
+
+__all__ = ["Batches"]
+
+
+class Batches:
+    """The blocks of the device that batches under way write or clear, those of requests that are over too.
+
+    A batch is a scheduled step as the device does it: what it writes is written in the order of batches, so that the
+    next one may write to a block that this one still writes to. A copy that knows nothing of that order may not.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: deque[set[int]] = deque()
+        """Oldest first."""
+
+    def turn(self, phase: str) -> None:
+        """A batch begins, which does what is told from here on, or the oldest one ends."""
+        if phase == "begin":
+            self._under_way.append(set())
+        elif self._under_way:
+            self._under_way.popleft()
+
+    def write(self, blocks: Iterable[int]) -> None:
+        """The batch that began last writes to these blocks; without one, what is written is written at once."""
+        if self._under_way:
+            self._under_way[-1].update(blocks)
+
+    def writes(self, block: int) -> bool:
+        """Whether one under way writes to the block."""
+        return any(block in blocks for blocks in self._under_way)

@@ -1,0 +1,56 @@
+"""Batches under way, by hand: a copy from another tier knows nothing of the order in which steps write (O8)."""
+
+import pytest
+
+from kvproof.judge.ghost import Ghost
+from kvproof.judge.record import Effect, Group, Tier, World
+
+BEGINS: Effect = ["batch", "begin"]
+ENDS: Effect = ["batch", "end"]
+RUNS: list[Effect] = [["table", "r0", 0, 0, [1, 2]], ["compute", "r0", 0, [0, 1, 2, 3]]]
+LEAVES: list[Effect] = [["preempted", "r0"]]
+
+
+def load(block: int) -> Effect:
+    """A copy from elsewhere to a block begins."""
+    return ["copy", 1, "begin", [["remote", 0, "device", block]]]
+
+
+def told(*effects: Effect) -> list[tuple[str, str]]:
+    """What is wrong with these, after a request with four tokens came."""
+    ghost = Ghost(World([Group("full", 2)], {"device": Tier(9, null=0), "remote": Tier(9)}, 2))
+    first: Effect = ["request", "r0", {"tokens": [0, 1, 2, 3]}]
+    return [(wrong.rule, wrong.oracle) for effect in (first, *effects) for wrong in ghost.apply(effect) or ()]
+
+
+WRONG = [("O8", "copy under a step's write")]
+
+
+def test_a_copy_waits_for_what_a_step_writes_though_its_request_is_gone() -> None:
+    assert told(BEGINS, *RUNS, *LEAVES, load(2)) == WRONG
+    assert not told(BEGINS, *RUNS, *LEAVES, load(3))
+    assert not told(BEGINS, *RUNS, *LEAVES, ENDS, load(2))
+
+
+def test_batches_end_in_the_order_in_which_they_began() -> None:
+    assert told(BEGINS, *RUNS, *LEAVES, BEGINS, load(2)) == WRONG
+    assert not told(BEGINS, *RUNS, *LEAVES, BEGINS, ENDS, load(2))
+    assert told(BEGINS, BEGINS, *RUNS, *LEAVES, ENDS, load(2)) == WRONG
+
+
+@pytest.mark.parametrize(
+    "effect", [["zero", "device", [2]], ["copied", [["device", 1, "device", 2]]]], ids=["cleared", "copied"]
+)
+def test_a_step_clears_and_copies_when_it_runs(effect: Effect) -> None:
+    assert told(BEGINS, effect, load(2)) == WRONG
+    assert not told(BEGINS, effect, load(3))
+    assert not told(BEGINS, effect, ENDS, load(2))
+
+
+def test_what_comes_from_elsewhere_at_once_is_there_before_the_step_runs() -> None:
+    assert not told(BEGINS, ["copied", [["remote", 1, "device", 2]]], load(2))
+
+
+def test_where_steps_overlap_with_nothing_no_batch_is_told() -> None:
+    assert not told(*RUNS, *LEAVES, load(2))
+    assert not told(ENDS, *RUNS, *LEAVES, load(2))

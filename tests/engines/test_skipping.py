@@ -1,0 +1,38 @@
+"""P14 of requests that ask that nothing be read for them, by hand: they are computed from their first token on."""
+
+from kvproof.judge.ghost import Ghost
+from kvproof.judge.oracles.answers import AnswersOracle
+from kvproof.judge.record import Effect, Group, Step, Tier, World
+
+
+def told(*effects: Effect, skip: bool = True) -> list[tuple[str, str]]:
+    """What is wrong with these effects of one step, after a request of six tokens came."""
+    world = World([Group("full", 2)], {"device": Tier(9, null=0)}, 2)
+    ghost, oracle = Ghost(world), AnswersOracle(world)
+    first: Effect = ["request", "r0", {"tokens": [*range(6)], "skip": skip}]
+    for effect in (first, *effects):
+        list(ghost.apply(effect) or ())
+    return [(wrong.rule, wrong.oracle) for wrong in oracle.step(Step("step", {}, effects=[first, *effects]), ghost)]
+
+
+def run(start: int, *tokens: int) -> Effect:
+    return ["compute", "r0", start, [*tokens]]
+
+
+WRONG = [("P14", "read though nothing is to be")]
+
+
+def test_what_was_asked_not_to_be_read_is_computed() -> None:
+    assert not told(run(0, 0, 1), run(2, 2, 3))
+    assert told(run(2, 2, 3)) == WRONG
+    assert told(run(0, 0, 1), run(4, 4, 5)) == WRONG
+    assert not told(run(2, 2, 3), skip=False)
+
+
+def test_who_was_preempted_begins_anew() -> None:
+    assert not told(run(0, 0, 1), ["preempted", "r0"], run(0, 0, 1))
+    assert told(run(0, 0, 1), ["preempted", "r0"], run(2, 2, 3)) == WRONG
+
+
+def test_tokens_may_be_computed_twice() -> None:
+    assert not told(run(0, 0, 1, 2, 3), run(2, 2, 3), run(4, 4, 5))
