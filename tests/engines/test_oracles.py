@@ -136,6 +136,33 @@ def test_under_a_key_of_two_contents_either_may_be_cached_and_nothing_else(block
     assert [violation.rule for violation in ContentOracle(ENGINE).step(step, ghost)] == told
 
 
+ITEM: list[Effect] = [
+    ["request", "r", {"tokens": [0, 0, 0, 0], "items": [[2, 2, "a"]]}],
+    ["table", "r", 0, 0, [1]],
+    ["encoded", []],
+]
+
+
+@pytest.mark.parametrize(
+    ("effects", "told"),
+    [
+        ([["compute", "r", 0, [0, 0]]], []),
+        ([["compute", "r", 0, [0, 0]], ["draft", "r", 2, 0]], ["an item without its encoding"]),
+        ([["encoded", ["a"]], ["draft", "r", 2, 0]], []),
+        ([["table", "r", 0, 0, [1, 2]], ["compute", "r", 0, [0, 0, 0]]], ["an item without its encoding"]),
+        ([["draft", "r", 1, 1]], []),
+        ([["draft", "r", 1, 2]], ["a draft without a block"]),
+        ([["table", "r", 0, 0, [1, 0]], ["draft", "r", 1, 2]], ["a draft without a block"]),
+    ],
+)
+def test_who_drafts_has_blocks_for_it_and_who_reads_an_item_has_its_encoding(
+    effects: list[Effect], told: list[str]
+) -> None:
+    ghost = Ghost(World([Group("full", 2)], {"device": Tier(3, null=0)}, 2))
+    said = [violation.oracle for effect in ITEM + effects for violation in ghost.apply(effect) or ()]
+    assert said == told
+
+
 def heard(*cached: int, told: list[Any]) -> Step:
     """A step of which this is told, after which these keys are cached, each in a block."""
     pool = PoolState(cached=[(key, 0, [block]) for block, key in enumerate(cached)])

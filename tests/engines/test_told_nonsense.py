@@ -54,6 +54,7 @@ def fields(groups: int) -> dict[str, st.SearchStrategy[Any]]:
         "pairs": st.lists(st.tuples(places, places).map(lambda pair: [*pair[0], *pair[1]]), max_size=2),
         "outside": st.lists(st.tuples(places, small, small).map(lambda at: [*at[0], *at[1:]]), max_size=2),
         "tier": tiers,
+        "names": st.lists(st.sampled_from(["a", "b"]), max_size=2),
         "phase": st.sampled_from(["begin", "end", "fail"]),
         "moment": st.sampled_from(["begin", "end"]),
         "id": st.integers(0, 2),

@@ -47,6 +47,8 @@ class Ghost:
             "end": requests.ends,
             "found": passes.found,
             "compute": passes.compute,
+            "draft": passes.draft,
+            "encoded": passes.has_encoded,
             "computed_outside": passes.computed_outside,
             "copy": copies.copy,
             "copied": copies.copied,

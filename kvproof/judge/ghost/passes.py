@@ -30,6 +30,15 @@ class Passes:
         self._batches = batches
         self._device = next(iter(world.tiers))
         self._null = world.tiers[self._device].null
+        kinds = {group.kind for group in world.groups}
+        self._drafts_in = "full" if "full" in kinds else "window"
+        """The kind of group that a drafter's layers are in: it attends to all there is, where any layer does."""
+        self._encoded: set[str] | None = None
+        """The multimodal items whose encodings the model worker has; None: that is not told."""
+
+    def has_encoded(self, names: Sequence[str]) -> None:
+        """From here on the model worker has the encodings of these multimodal items, and of no others."""
+        self._encoded = set(names)
 
     def found(self, r: str, tables: Sequence[Sequence[int]], tokens: int) -> Iterator[Violation]:
         """What a lookup hands out is what r's tokens make, as far as r attends to it.
@@ -54,6 +63,7 @@ class Passes:
             yield wrong
         if line is None:
             return
+        yield from self._reads_items(request, r, start, start + len(tokens), "a forward pass")
         reads: list[tuple[int, int, int]] = []
         for g, group in enumerate(self._world.groups):
             if group.kind == "mamba":
@@ -71,6 +81,20 @@ class Passes:
                 reads += [(g, i, table[i]) for i in range(first, min(last + 1, len(table))) if table[i] != self._null]
             yield from self._writes(r, g, table, line, start)
         request.in_flight.append(Pass(start, len(tokens), reads))
+
+    def draft(self, r: str, position: int, tokens: int) -> Iterator[Violation]:
+        """A drafter with layers goes on behind a forward pass of r: it reads what is at this position, and writes so
+        many from there on. What it writes is for its own layers, and not followed; where it lies must be r's."""
+        request = self._requests[r]
+        yield from self._reads_items(request, r, position, position + 1, "a drafter")
+        for g, group in enumerate(self._world.groups):
+            table = request.tables[g]
+            for at in range(position, position + tokens) if group.kind == self._drafts_in else ():
+                block = table[at // group.block] if at // group.block < len(table) else self._null
+                if block == self._null:
+                    text = f"the drafter writes position {at} of {r}, for which its table of group {g} has no block"
+                    yield Violation("P6", "a draft without a block", text, (group.kind,), (of_request(r),))
+                    return
 
     def computed_outside(self, r: str, g: int, places: Sequence[tuple[str, int, int, int]]) -> None:
         """What another engine computed of r lies in these places: tier, place, first position, how many."""
@@ -108,6 +132,16 @@ class Passes:
                 if block >= 0 and block != self._null:
                     self._memory.mend(self._device, block, g, slot, expected, size)
             position += count
+
+    def _reads_items(self, request: Request, r: str, start: int, end: int, who: str) -> Iterator[Violation]:
+        """The model worker has the encodings of all multimodal items that stand at these positions."""
+        encoded = self._encoded
+        if encoded is None:
+            return
+        for offset, length, name in request.items:
+            if name not in encoded and offset < end and start < offset + length:
+                text = f"{who} reads item {name} at position {max(start, offset)} of {r}, which is not encoded"
+                yield Violation("P6", "an item without its encoding", text, (who,), (of_request(r),))
 
     def _reads_state(self, r: str, g: int, block: int | None, tokens: int) -> Iterator[Violation]:
         """The state of a mamba group is that after so many tokens."""

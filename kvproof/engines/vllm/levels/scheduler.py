@@ -30,7 +30,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "plain": _setups(known, plain()),
         "window": _setups(known, window()),
         "hybrid": _setups(known, _hybrid(equal=True)),
-        "unequal": _setups(known, _hybrid(equal=False)),
+        "unequal": _setups(known, st.one_of(_hybrid(equal=False), _hybrid(equal=False, full=2))),
         "chunk": _setups(known, chunk(_CHUNK_BLOCKS)),
         "asynchronous": _setups(known, st.one_of(plain(), window(), _hybrid()), asynchronous=st.just(True)),
         "stages": _setups(known, st.one_of(plain(), window(), _hybrid()), stages=st.just(2)),
@@ -45,9 +45,9 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "uncached": _setups(
             known, st.one_of(plain(), window(), _hybrid(), chunk(_CHUNK_BLOCKS)), caching=st.just(False)
         ),
-        "adapters": _setups(known, st.one_of(plain(), _hybrid()), adapters=st.integers(1, 2)),
-        "multimodal": _setups(known, st.one_of(plain(), _hybrid()), encoder=st.integers(3, 6)),
-        "mamba": _mambas(known, "align"),
+        "adapters": _setups(known, st.one_of(plain(), _hybrid()), adapters=st.integers(1, 2), stages=st.integers(1, 2)),
+        "multimodal": _setups(known, st.one_of(plain(), _hybrid()), encoder=st.integers(3, 6), **_SOME_DRAFTS),
+        "mamba": _mambas(known, "align", encoder=st.sampled_from([0, 0, 4, 6])),
         "mamba uncached": _mambas(known, "none"),
     }
     if known < _NULL_COUNTED:
@@ -96,6 +96,8 @@ def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
         found["unequal"] = setups(_hybrid(equal=False))
     if known >= _CONNECTED_MAMBA:
         found["mamba"] = _mambas(known, "align")
+    if known >= _FINE_HASHES and known >= _CONNECTED_MAMBA:
+        found["mamba fine hashes"] = _mambas(known, "align", hash_block=st.sampled_from([1, 2]))
     return found
 
 
@@ -109,7 +111,7 @@ _RESERVE = Version("0.19")
 _FINE_HASHES = Version("0.22")
 _NULL_COUNTED = Version("0.30")
 _CONNECTED_GROUPS = Version("0.22")
-_CONNECTED_MAMBA = Version("0.24")
+_CONNECTED_MAMBA = Version("0.22")
 
 _PRESSURE: dict[str, Choice] = {
     "spare": st.integers(0, 2),
@@ -119,6 +121,8 @@ _PRESSURE: dict[str, Choice] = {
 """Requests are preempted; with steps in flight, before what came of the last one is known."""
 
 _DRAFTS: dict[str, Choice] = {"spec": st.integers(1, 3), "drafter": st.integers(0, 2)}
+_SOME_DRAFTS: dict[str, Choice] = {"spec": st.sampled_from([0, 0, 1, 3]), "drafter": st.just(2)}
+"""Beside something else: a drafter with layers, in half of the cases."""
 
 
 def _setups(known: Version, groups: st.SearchStrategy[list[Setup]], **more: Choice) -> st.SearchStrategy[Setup]:
@@ -147,6 +151,8 @@ def sound(known: Version, setup: Setup) -> Setup:
     """The setup without what its release does not take together."""
     found = dict(setup)
     blocks = [group["block"] for group in found["groups"]]
+    if not found.get("spec"):
+        found.pop("drafter", None)
     if not takes_events(known, found["groups"]):
         found["events"] = False
     if known < _SECOND_RUNNER_DRAFTS and (found.get("drafter", 2) != 2 or found.get("mamba") == "all"):
@@ -169,16 +175,18 @@ def sound(known: Version, setup: Setup) -> Setup:
     return found
 
 
-def _hybrid(equal: bool | None = None) -> st.SearchStrategy[list[Setup]]:
-    """Full attention and one or two windows, with blocks of one size or of several."""
-    factors = st.just(1) if equal else st.integers(1, 3)
+def _hybrid(equal: bool | None = None, full: int = 1) -> st.SearchStrategy[list[Setup]]:
+    """Full attention and one or two windows, with blocks of one size or of several; with two kinds of ``full``
+    attention, the second one's heads are half as large, so that as many bytes are twice as many tokens."""
+    factors, windows = st.just(1) if equal else st.integers(1, 3), st.integers(0, 12)
     return st.builds(
-        _hybrid_groups, st.sampled_from([2, 3, 4]), factors, factors, st.integers(1, 12), st.integers(0, 12)
+        _hybrid_groups, st.sampled_from([2, 3, 4]), factors, factors, st.integers(1, 12), windows, st.just(full)
     )
 
 
-def _hybrid_groups(block: int, full: int, windows: int, window: int, second: int) -> list[Setup]:
-    found = [{"kind": "full", "block": block * full}, windowed(block * windows, window)]
+def _hybrid_groups(block: int, full: int, windows: int, window: int, second: int, kinds: int) -> list[Setup]:
+    found: list[Setup] = [{"kind": "full", "block": block * full * (1 + kind)} for kind in range(kinds)]
+    found.append(windowed(block * windows, window))
     return [*found, windowed(block, second)] if second > 8 and second != window else found
 
 
@@ -250,6 +258,9 @@ def _add(setup: Setup, play: bytes) -> Op:
     args: dict[str, Any] = {"tokens": tokens, "max_tokens": 1 + play[3] % 8}
     if play[3] & 32:
         args["stop"] = 1
+    if play[3] >= 192:
+        # All that it may have: a model's limit comes first.
+        args["min"] = args["max_tokens"]
     if setup.get("priority"):
         args["priority"] = play[4] % 3
     if setup.get("adapters"):

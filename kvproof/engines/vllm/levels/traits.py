@@ -105,6 +105,7 @@ def _twice(kind: str) -> _Change:
 
 
 _GROUPS = (
+    _of_groups("two kinds of full attention", lambda groups: _count(groups, "full") > 1, _fewer("full")),
     _of_groups("two mamba groups", lambda groups: _count(groups, "mamba") > 1, _fewer("mamba"), added=_twice("mamba")),
     _of_groups("mamba", lambda groups: _count(groups, "mamba") > 0, _fewer("mamba")),
     _of_groups("two windows", lambda groups: _count(groups, "window") > 1, _fewer("window"), added=_twice("window")),
@@ -216,6 +217,7 @@ def of_scheduler(release: str) -> Traits:
             argument("multimodal items", "add", "items"),
             argument("cache not read", "add", "skip"),
             argument("stop token", "add", "stop"),
+            argument("least tokens", "add", "min"),
             argument("sends to a remote engine", "add", "send"),
             argument("loads later", "add", "later", like=ELSEWHERE),
             argument("remote prefill", "add", "remote", like=ELSEWHERE),

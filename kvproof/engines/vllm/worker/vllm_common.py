@@ -314,6 +314,7 @@ def make_request(
     *,
     block_hasher=None,
     max_tokens: int = 16,
+    min_tokens: int = 0,
     adapter: str | None = None,
     salt: str | None = None,
     items: list[tuple[int, int, str]] = (),
@@ -326,7 +327,9 @@ def make_request(
     ``items``: offset, length and name of each multimodal item, in order and apart; ``block_hasher``: of `hasher`, or
     none where caching is off; ``extra``: the sampling parameters' extra arguments.
     """
-    sampling = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True, extra_args=extra)
+    sampling = SamplingParams(
+        temperature=0.0, max_tokens=max_tokens, min_tokens=min_tokens, ignore_eos=True, extra_args=extra
+    )
     lora = LoRARequest(adapter, 1 + int.from_bytes(adapter.encode(), "big") % 2**31, f"/{adapter}") if adapter else None
     features = [
         MultiModalFeatureSpec(None, "image", name, PlaceholderRange(offset, length)) for offset, length, name in items

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from level import Level
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
+from vllm_common import RELEASE
 from vllm_settings import DRAFTERS, Options
 from vllm_states import States
 from vllm_watch import Watch
@@ -17,6 +18,8 @@ from vllm_watch import Watch
 __all__ = ["Plan", "Runner"]
 
 VOCABULARY = 3
+_DRAFTER_READS_ITEMS = RELEASE < (0, 24)
+"""Whether an item that comes next must be encoded for a drafter; later, one that is not is drafted behind as text."""
 
 
 @dataclass
@@ -54,6 +57,8 @@ class Row:
     """Drafts rejected in steps that the scheduler has not processed yet: it still counts them as computed."""
     lost: bool = False
     """Its blocks went back: what is under way no longer counts."""
+    items: list[str] = field(default_factory=list)
+    """Its multimodal items, by name."""
 
 
 @dataclass
@@ -93,6 +98,12 @@ class Runner:
         self._asynchronous = options.asynchronous
         self._told_samples = options.stages > 1 and not options.asynchronous and options.runner == 1
         """Whether the scheduler sends the first pipeline stage what the last one sampled."""
+        self._drafter = DRAFTERS[options.drafter] if options.spec else "ngram"
+        self._max_len = options.max_len
+        self._encodes = bool(options.encoder)
+        self._encoded: dict[str, None] = {}
+        """The multimodal items in the encoder's cache."""
+        self._told_encoded: list[str] | None = None
         self._states = States(level, groups, options.mamba, options.spec)
         self._rows: dict[str, Row] = {}
         self._output: ModelRunnerOutput | None = None
@@ -161,6 +172,8 @@ class Runner:
         if self.connector is not None:
             self.connector.before_forward(scheduled)
         starts = self._update_rows(scheduled)
+        if self._encodes:
+            self._encode(scheduled)
         executed, sampled = Executed({}), {}
         counts = scheduled.num_scheduled_tokens
         self._states.prepare((r, self._rows[r].tables, starts[r], counts[r]) for r in counts)
@@ -202,6 +215,7 @@ class Runner:
         for new in scheduled.scheduled_new_reqs:
             tokens = new.prefill_token_ids if new.prefill_token_ids is not None else new.prompt_token_ids
             self._replace(new.req_id, list(tokens), len(new.prompt_token_ids), new.block_ids)
+            self._rows[new.req_id].items = [item.identifier for item in new.mm_features or ()]
             starts[new.req_id] = new.num_computed_tokens
         cached = scheduled.scheduled_cached_reqs
         for index, r in enumerate(cached.req_ids):
@@ -221,9 +235,20 @@ class Runner:
             del row.tokens[row.prompt + cached.num_output_tokens[index] :]
         return starts
 
+    def _encode(self, scheduled: SchedulerOutput) -> None:
+        """Forget the items that the scheduler gave up, and encode those that it asks for."""
+        for name in scheduled.free_encoder_mm_hashes:
+            self._encoded.pop(name, None)
+        for r, numbers in scheduled.scheduled_encoder_inputs.items():
+            self._encoded |= dict.fromkeys(self._rows[r].items[number] for number in numbers)
+        if self._told_encoded != (names := list(self._encoded)):
+            self._told_encoded = names
+            self._level.tell("encoded", names)
+
     def _replace(self, r: str, tokens: list[int], prompt: int, blocks) -> None:
         self._states.forget(r)
-        self._rows[r] = Row(tokens, prompt, [list(ids) for ids in blocks])
+        items = self._rows[r].items if r in self._rows else []
+        self._rows[r] = Row(tokens, prompt, [list(ids) for ids in blocks], items=items)
         for group, ids in enumerate(self._rows[r].tables):
             self._level.tell("table", r, group, 0, list(ids))
 
@@ -253,6 +278,7 @@ class Runner:
         self._level.tell("compute", r, start, tokens)
         if sampled:
             self._states.accept(r, row.tables, start + count, len(drafts), accepted)
+        self._tell_drafting(r, computed, bool(sampled), scheduled)
         rejected = start + count - computed
         row.rejected += rejected
         executed.rows[r] = (row, computed, rejected)
@@ -262,6 +288,17 @@ class Runner:
             proposed = self._spec - min(self.plan.fewer, self._spec) * self._may_propose_fewer
             row.drafts = [self.plan.draft(known + len(sampled) + index) for index in range(proposed)]
         return sampled
+
+    def _tell_drafting(self, r: str, computed: int, sampled: bool, scheduled: SchedulerOutput) -> None:
+        """A drafter with layers runs over the same tokens, EAGLE with each next one's input, and then on, draft by
+        draft. A draft model also runs the token that was sampled, which gives the first of its drafts."""
+        if self._drafter == "ngram" or getattr(scheduled, "skip_drafts", False):
+            return
+        if sampled:
+            written = self._spec - (self._drafter == "eagle")
+            self._level.tell("draft", r, computed, max(0, min(written, self._max_len - computed)))
+        elif self._drafter == "eagle" and _DRAFTER_READS_ITEMS:
+            self._level.tell("draft", r, computed, 0)
 
     def _drafts(self, row: Row, scheduled: list[int]) -> list[int]:
         """The drafts of a step; -1 stands for one that is only a place, and is never accepted."""

@@ -82,9 +82,9 @@ class SchedulerLevel(Level):
     def op_add(self, args: dict):
         """Add a request.
 
-        ``tokens``, ``max_tokens``, ``stop`` (token 2 ends it), ``priority``, ``adapter``, ``salt``, ``items``
-        (multimodal: offset and which), ``skip`` (reads no prefix cache); ``remote``, ``later``, ``send``: what is asked
-        of a remote connector.
+        ``tokens``, ``max_tokens``, ``min`` (it is to have so many at least), ``stop`` (token 2 ends it), ``priority``,
+        ``adapter``, ``salt``, ``items`` (multimodal: offset and which), ``skip`` (reads no prefix cache); ``remote``,
+        ``later``, ``send``: what is asked of a remote connector.
         """
         prompt = args["tokens"][: self._options.max_len - 1] or [0]
         r = f"r{len(self._requests)}"
@@ -98,6 +98,7 @@ class SchedulerLevel(Level):
             prompt,
             block_hasher=self._core.request_block_hasher,
             max_tokens=max(1, args.get("max_tokens", 1)),
+            min_tokens=min(args.get("min", 0), max(1, args.get("max_tokens", 1))),
             adapter=adapter,
             salt=salt,
             items=items,
