@@ -18,7 +18,7 @@ from typing import Any, cast
 from .manager import BlockManager, Request
 from .scheduler import SKIPPED, numbers, waited
 from .system import System
-from .turns import Loop, Turns, runner
+from .turns import Loop, Turns, place, run, tasks
 
 __all__ = ["CallsNeverEnd", "OverlappingSystem"]
 
@@ -45,8 +45,6 @@ class _Call:
         self.task: asyncio.Task[Any] | None = None
         self.method = ""
         """The call that is under way."""
-        self.at = ""
-        """Where it stands."""
         self.waits = 0
         """How often a call that may be cancelled has waited."""
         self.cancel_at: int | None = None
@@ -65,9 +63,8 @@ class OverlappingSystem(System):
         Raises:
             Refused: it does not take one like that.
         """
-        loop = runner().get_loop()
-        if left := asyncio.all_tasks(loop):
-            runner().run(_swept(left))
+        if left := tasks():
+            run(_swept(left))
         super().__init__(kind, setup)
         self._begun: list[tuple[str, dict[str, Any]]] = []
         self._calls: dict[object, _Call] = {}
@@ -107,7 +104,7 @@ class OverlappingSystem(System):
             return SKIPPED
         if cancel:
             calls[cancel[0] % len(calls)].cancel_at = cancel[1] if len(cancel) > 1 else 0
-        runner().run(self._go_on(calls, Turns(order, self)))
+        run(self._go_on(calls, Turns(order, self)))
         self._raise_for_failed()
         return {each.name: each.task.result() for each in calls if each.task is not None}
 
@@ -171,20 +168,17 @@ class OverlappingSystem(System):
             return answer
         alone = _Call("nothing else is under way", lambda _: waited(answer))
         alone.method, alone.is_alone = method, True
-        runner().run(self._go_on([alone], Turns((), self)))
+        run(self._go_on([alone], Turns((), self)))
         self._raise_for_failed()
         return None if alone.task is None else alone.task.result()
 
     # -------------------------------------------------------------------------------------------- whose turns they are
 
-    def waits(self, who: object, at: str) -> None:
-        """Note where a call stands; a task of the manager's own is none."""
+    def waits(self, who: object) -> None:
+        """Tell where a call stands that is not alone; a task of the manager's own is no call."""
         each = self._calls.get(who)
-        if each is None:
-            return
-        each.at = f"at {at}" if at else "somewhere"
-        if each.method and not each.is_alone:
-            self._tell("turn", each.name, f"{each.method} waits {each.at}")
+        if each is not None and each.method and not each.is_alone:
+            self._tell("turn", each.name, f"{each.method} waits {_standing(who)}")
             each.waits += each.method in _CANCELLED
 
     def before_a_turn(self) -> bool:
@@ -201,19 +195,20 @@ class OverlappingSystem(System):
     def stuck(self) -> None:
         """Nobody can go on: the story ends with where each stands."""
         if self._over is not None and not self._over.done():
-            stand = [f"{each.name}: {each.method} waits {each.at}" for each in self._calls.values() if each.method]
+            calls = self._calls.items()
+            stand = [f"{each.name}: {each.method} waits {_standing(who)}" for who, each in calls if each.method]
             self._stuck = "; ".join(stand) or "calls of the kit's own"
             self._over.set_result(None)
 
     async def _call(self, each: _Call, method: str, *args: Any) -> Any:
         """Call the adapter, beside others."""
-        each.method, each.at = method, ""
+        each.method = method
         self._tell("turn", each.name, f"calls {method}")
         try:
             answer = getattr(self._adapter, method)(*args)
             answer = await answer if inspect.isawaitable(answer) else answer
         finally:
-            each.method, each.at = "", ""
+            each.method = ""
         if each.is_cancelled and each.task is not None and each.task.cancelling():
             each.task.uncancel()  # It was asked to end, and has done all.
         said = "" if answer is None and method != "allocate" else f" {answer}"
@@ -419,6 +414,10 @@ class _Takers:
         for change in waiting:
             if not change.done():
                 change.set_result(None)
+
+
+def _standing(who: object) -> str:
+    return f"at {at}" if (at := place(who)) else "somewhere"
 
 
 _GRACE = 0.05

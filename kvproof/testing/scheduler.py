@@ -13,7 +13,7 @@ from operator import index
 from typing import Any
 
 from .manager import Request
-from .turns import runner
+from .turns import run
 
 __all__ = ["SKIPPED", "Scheduler", "numbers", "waited"]
 
@@ -153,11 +153,11 @@ class Scheduler(ABC):
     def _ask(self, method: str, *args: Any) -> Any:
         """Call the adapter, and wait for an answer that takes its time."""
         answer = getattr(self._adapter, method)(*args)
-        return runner().run(waited(answer)) if inspect.isawaitable(answer) else answer
+        return run(waited(answer)) if inspect.isawaitable(answer) else answer
 
 
 async def waited(answer: Any) -> Any:
-    """Wait for an answer: a runner takes coroutines alone, and it may be anything that can be awaited."""
+    """Wait for an answer: a task is made of coroutines alone, and it may be anything that can be awaited."""
     return await answer
 
 

@@ -17,10 +17,11 @@ import threading
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Executor
+from contextvars import Context, copy_context
 from functools import cache
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-__all__ = ["Loop", "Player", "Turns", "place", "runner"]
+__all__ = ["Loop", "Player", "Turns", "place", "run", "tasks"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -38,8 +39,8 @@ _MOST = 5_000
 class Player(Protocol):
     """Whose turns they are."""
 
-    def waits(self, who: object, at: str) -> None:
-        """Hear that somebody waits for something, at a place."""
+    def waits(self, who: object) -> None:
+        """Hear that somebody waits for something; `place` tells where."""
 
     def before_a_turn(self) -> bool:
         """Do what is due while everybody waits; true where somebody can go on by that."""
@@ -190,7 +191,7 @@ def _stepped(loop: Loop, coro: Coroutine[Any, Any, Any]) -> Generator[Any, Any, 
             return done.value
         error = None
         if loop.turns is not None:
-            loop.turns.player.waits(coro, place(coro))
+            loop.turns.player.waits(coro)
         try:
             yield waits_for
         except GeneratorExit:
@@ -226,9 +227,25 @@ _PLACES = 2
 """So many places are told: the one that waits may be a helper that all use."""
 
 
+def run(coro: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, on one event loop for all managers: what is bound to it in one call is there in the
+    next, and so are context variables.
+
+    `asyncio.Runner.run` would do the same between two changes of what Control-C does, for each of thousands of short
+    calls. Without them it breaks off at once what is run.
+    """
+    loop, context = _here()
+    return loop.run_until_complete(loop.create_task(coro, context=context))
+
+
+def tasks() -> set[asyncio.Task[Any]]:
+    """What goes on there, and has not ended."""
+    return asyncio.all_tasks(_here()[0])
+
+
 @cache
-def runner() -> asyncio.Runner:
-    """One event loop for all managers: what is bound to it in one call is there in the next."""
-    made = asyncio.Runner(loop_factory=Loop)
-    atexit.register(made.close)
-    return made
+def _here() -> tuple[asyncio.AbstractEventLoop, Context]:
+    """The loop and the context of all managers; the runner ends with the process whatever is left on the loop."""
+    runner = asyncio.Runner(loop_factory=Loop)
+    atexit.register(runner.close)
+    return runner.get_loop(), copy_context()
