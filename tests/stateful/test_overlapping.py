@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +331,46 @@ def test_the_same_seed_finds_the_same() -> None:
 def test_what_a_fault_needs_is_told_of_overlapping_calls() -> None:
     fuzzed = fuzz_manager(driven(HeldForNobody), examples=6000, seconds=900, findings=1)
     assert fuzzed.report.findings[0].needs == {"a cancelled call", "overlapping calls"}
+
+
+# ------------------------------------------------------------------------------------------ what is there afterwards
+
+ASKED: ContextVar[int] = ContextVar("asked", default=0)
+
+
+class _Counts(_Locked):
+    """It counts its lookups in a context variable, and says so by failing at the third."""
+
+    overlaps = False
+
+    async def lookup(self, request):
+        ASKED.set(ASKED.get() + 1)
+        assert ASKED.get() < 3
+        return await super().lookup(request)
+
+
+def test_what_a_call_sets_in_its_context_the_next_one_sees() -> None:
+    starts = [("start", {"request": f"r{n}", "prompt": [n]}) for n in range(3)]
+    assert played(_Counts, starts[:2])[0] is None
+    assert played(_Counts, starts[2:])[0] == "L2"
+
+
+class _BrokenOff(_Locked):
+    """Control-C comes while it allocates."""
+
+    async def allocate(self, request, tokens):
+        await self._wait()
+        signal.raise_signal(signal.SIGINT)
+        await self._wait()
+
+
+@pytest.mark.parametrize("overlaps", [True, False])
+def test_control_c_breaks_off_a_call_and_the_next_manager_is_judged(overlaps: bool) -> None:
+    start = [("start", {"request": "r0", "prompt": [0, 0]})]
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            played(type("_BrokenOff", (_BrokenOff,), {"overlaps": overlaps}), start)
+        assert played(type("_Locked", (_Locked,), {"overlaps": overlaps}), start)[0] is None
 
 
 # --------------------------------------------------------------------------------------------------- what can be said
