@@ -17,6 +17,7 @@ DIALECT: dict[str, tuple[str, ...]] = {
     "free": ("append", "split"),
     "host": ("mirror",),
     "keep": ("all", "none"),
+    "cached": ("held",),
     "reuse": ("ordered",),
 }
 """What a world's notes may say of where engines differ, and in which words; ``drop`` is a number of tokens."""

@@ -75,16 +75,22 @@ class BlockManager:
     """A block that stands for "nothing here" and is never handed out, if it has one. Then there is one block more than
     it was asked for, all are numbered, and this one is never handed out. Unlocks P4."""
 
+    kept_back: ClassVar[int] = 0
+    """So many blocks it always keeps back, as a watermark. Then there are so many more than it was asked for, all are
+    numbered, and the requests do with the others."""
+
     exact: ClassVar[bool] = True
-    """Whether block tables are all that holds blocks: then reference counts must equal them (P2). False for a manager
-    whose counts contain other holders, such as the cache itself: then they must be at least that."""
+    """Whether what holds blocks is known, which is block tables, and the cache where the dialect says that it does:
+    then reference counts must equal that (P2). False for a manager whose counts contain other holders while requests
+    run: then they must be at least that. At rest none is left (L2)."""
 
     dialect: ClassVar[Mapping[str, str | int]] = {"keep": "all"}
     """What it does where the rules leave a choice; it is held to what it says (docs/protocol.md, Dialect).
 
     ``keep``: ``all``: what was computed is found again until its block is handed out to another, evicted or reset
-    (P14). ``take``: ``head``: blocks come from the head of the free queue (P7). ``free``: ``append`` or ``split``:
-    where freed blocks go (P10). ``drop``: lookups give up so many tokens. An empty dialect promises nothing."""
+    (P14). ``cached``: ``held``: the cache itself is one holder of each block that is cached (P2, L2). ``take``:
+    ``head``: blocks come from the head of the free queue (P7). ``free``: ``append`` or ``split``: where freed blocks go
+    (P10). ``drop``: lookups give up so many tokens. An empty dialect promises nothing."""
 
     isolated: ClassVar[bool] = False
     """True for native code, which may crash: each case runs in a copy of the process (a fork), and a crash is a finding

@@ -59,10 +59,14 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
         raise UsageError(f"{kind.__qualname__}.tenants names {min(wrong)}; there are salt and adapter")
     if not kind.block_sizes or min(kind.block_sizes) < 1 or kind.tokens_per_grow < 1:
         raise UsageError(f"{kind.__qualname__}: block_sizes and tokens_per_grow are numbers above 0")
+    if kind.kept_back < 0:
+        raise UsageError(f"{kind.__qualname__}.kept_back is {kind.kept_back}; it is a number of blocks")
     if kind.cancelled not in ("undone", "freed", None):
         raise UsageError(f"{kind.__qualname__}.cancelled is {kind.cancelled!r}; there are undone, freed and None")
     if wrong_words := problem_of_dialect(World([], {}, 1, notes={"dialect": dict(kind.dialect)})):
         raise UsageError(f"{kind.__qualname__}: {wrong_words}")
+    if "cached" in kind.dialect and not has(kind, "cached"):
+        raise UsageError(f"{kind.__qualname__} says that what is cached is held; then cached() tells what that is")
     options = ["events"] if has(kind, "take_events") else []
     takes_host = "host_blocks" in inspect.signature(kind.__init__).parameters
     if (
@@ -117,7 +121,7 @@ class System(Scheduler):
         self._numbers: dict[Hashable, int] = {}
         self._told: dict[str, list[int]] = {}
         null = kind.null_block
-        self._blocks = blocks + (null is not None)
+        self._blocks = blocks + kind.kept_back + (null is not None)
         device = {"blocks": self._blocks, **({} if null is None else {"null": null})}
         dialect = dict(kind.dialect) if caching else {**kind.dialect, "keep": "none"}
         notes: dict[str, Any] = {"dialect": dialect}
@@ -220,7 +224,7 @@ class System(Scheduler):
     def _admitted(self, request: Request, table: Iterable[Any]) -> None:
         """It runs from now on, behind what was found for it."""
         self._running[request.name] = self._waiting.pop(request.name)
-        size, length, cached = self._size, len(request.tokens), request.cached
+        size, length, cached = self._size, len(request.tokens), index(request.cached)
         external = len(request.on_host) * size
         only_local = self._looks_up and not external
         found = request.found if only_local else numbers(table)[: -(-cached // size)]

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from ..ghost import Ghost
 from ..record import State, Step, World
 from ..violation import Violation, of_block, of_request
+from .counting import held_by_cache
 
 __all__ = ["AnswersOracle"]
 
@@ -73,7 +74,8 @@ class AnswersOracle:
             return
         for tier, pool in step.state.pools.items():
             null = self.world.tiers[tier].null
-            held = [b for b, count in enumerate(pool.ref or ()) if count and b != null]
+            cached = held_by_cache(self.world, tier, pool)
+            held = [b for b, count in enumerate(pool.ref or ()) if count != (b in cached) and b != null]
             if held:
                 text = f"nothing is left to do, and {len(held)} blocks ({tier}) are still held: {held[:8]}"
                 yield Violation("L2", "blocks held for ever", text, (tier,), tuple(of_block(tier, b) for b in held))

@@ -7,7 +7,7 @@ from ..ghost import Ghost
 from ..record import PoolState, State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
 
-__all__ = ["CountingOracle", "holder_faults", "queue_faults"]
+__all__ = ["CountingOracle", "held_by_cache", "holder_faults", "queue_faults"]
 
 
 class CountingOracle:
@@ -42,11 +42,20 @@ class CountingOracle:
     def _held(self, tier: str, state: State) -> Counter[int]:
         """The holders of each block that are seen."""
         holders = Counter(state.holds.get(tier, ()))
+        holders.update(held_by_cache(self.world, tier, state.pools[tier]))
         if tier == self._device:
             for tables in state.tables.values():
                 for table in tables:
                     holders.update(table)
         return holders
+
+
+def held_by_cache(world: World, tier: str, pool: PoolState) -> set[int]:
+    """The blocks of which the prefix map itself is a holder: none, but where the device's dialect says so."""
+    dialect = world.notes.get("dialect")
+    if tier != next(iter(world.tiers)) or not isinstance(dialect, dict) or dialect.get("cached") != "held":
+        return set()
+    return {block for _, _, blocks in pool.cached or () for block in blocks}
 
 
 def queue_faults(tier: str, pool: PoolState, null: int | None) -> Iterator[Violation]:
