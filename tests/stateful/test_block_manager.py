@@ -142,12 +142,6 @@ def test_faults_are_found_in_a_manager_that_tells_nothing(fault: type[Pool], rul
     assert rule in fuzz_manager(kind, seconds=10, findings=1).broken
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_what_a_refusal_in_the_middle_of_a_prompt_takes_is_found_soon(seed: int) -> None:
-    kind = type("LeakyRefusal", (_Least,), {"kind": pool_faults.LeakyRefusal})
-    assert "L1" in fuzz_manager(kind, examples=80, seconds=60, seed=seed, findings=1).broken
-
-
 class _Speaks(_Least):
     """Besides, it tells events, and by which keys; what is cached shows in what it finds alone."""
 

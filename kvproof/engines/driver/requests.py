@@ -53,7 +53,6 @@ _WEIGHTS = {
     "mirror": _USUAL | {"start": 30, "mirror": 24, "finish": 22, "grow": 8, "resume": 6},
     "tight": _USUAL | {"start": 36, "resume": 16, "preempt": 10, "mirror": 10},
     "overlap": _USUAL | {"start": 40, "finish": 60, "grow": 6, "preempt": 2, "resume": 6, "abort": 1, "evict": 1},
-    "chunked": _USUAL | {"start": 30, "step": 40, "grow": 10, "finish": 10, "abort": 1},
     "again": _USUAL | {"start": 40, "finish": 24, "grow": 6, "abort": 1, "preempt": 2, "evict": 0, "reset": 0},
 }
 
@@ -85,9 +84,6 @@ def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
         found["tenants"] = _setup(capabilities, st.integers(4, 10), **on)
     if "caching" in options:
         found["uncached"] = _setup(capabilities, st.integers(2, 8), caching=st.just(False))
-    if "step" in capabilities.operations:
-        # Long prompts whose first tokens are let in: what they go on with is often refused, in the middle.
-        found["chunked"] = _setup(capabilities, st.integers(3, 8), **on)
     if TOGETHER in capabilities.operations:
         found["overlap"] = _setup(capabilities, st.integers(3, 10), **on)
     # The same prompts again and again, with room for them: they must be found.
@@ -123,7 +119,7 @@ def draw(
         if TOGETHER in capabilities.operations
         else []
     )
-    player = _Player(setup, capabilities, profile)
+    player = _Player(setup, capabilities, tenants=profile == "tenants", again=profile == "again")
     for at in range(0, len(play) - _WIDTH + 1, _WIDTH):
         # A case begins with a request: without one there is nothing to do.
         name = names[play[at] % len(names)] if player.lengths else "start"
@@ -137,22 +133,20 @@ def draw(
 class _Player:
     """Makes operations of bytes. It knows what was asked, not what came of it."""
 
-    def __init__(self, setup: Setup, capabilities: Capabilities, profile: str) -> None:
+    def __init__(self, setup: Setup, capabilities: Capabilities, *, tenants: bool, again: bool) -> None:
         self.ops: list[Op] = []
         self.lengths: dict[str, int] = {}
         """The most tokens that each request which was not ended may have."""
         self._setup, self._capabilities = setup, capabilities
-        self._tenants: Sequence[str] = capabilities.tenants if profile == "tenants" else ()
+        self._tenants: Sequence[str] = capabilities.tenants if tenants else ()
         self._size: int = setup["block_tokens"]
         self._most: int = setup["blocks"] * self._size
         self._prompts: list[list[int]] = []
         self._to_begin = 0
         """So many of the next operations are begun, before they go on together."""
         self._together: dict[str, Any] = {}
-        self._again = profile == "again"
+        self._again = again
         """Whether prompts are earlier ones as they were."""
-        self._chunked = profile == "chunked"
-        """Whether prompts are long, and are let in with their first tokens."""
 
     def do(self, name: str, a: int, b: int, c: int, d: int) -> None:
         """Add an operation."""
@@ -209,7 +203,7 @@ class _Player:
     def _start(self, a: int, b: int, c: int, d: int) -> None:
         """A request that begins as an earlier one, mostly at the end of a block or a token behind it."""
         kept: list[int] = []
-        tail = [c % 3] * (c // 3 % ((4 if self._chunked else 2) * self._size + 1))
+        tail = [c % 3] * (c // 3 % (2 * self._size + 1))
         if a % 4 and self._prompts:
             like = self._prompts[a // 4 % len(self._prompts)]
             kept = like if b >= 160 or self._again else like[: b % 6 * self._size + b // 6 % 2]
@@ -219,7 +213,7 @@ class _Player:
         self._prompts.append(prompt)
         self.lengths[request] = len(prompt)
         more: dict[str, Any] = {}
-        if "step" in self._capabilities.operations and (d % 5 == 0 or self._chunked):
+        if "step" in self._capabilities.operations and d % 5 == 0:
             more["most"] = 1 + d // 5 % (2 * self._size)
         for number, tenant in enumerate(self._tenants):
             if name := ("", "a", "b")[d // (1 + 2 * number) % 3]:
@@ -235,7 +229,7 @@ class _Player:
                 self._add("grow", request=request, tokens=tokens)
             return
         if name == "step":
-            self._add("step", request=request, most=b % (2 * self._size + 1))
+            self._add("step", request=request, most=1 + b % (2 * self._size))
             return
         self._add(name, request=request)
         if name in ("finish", "abort"):
