@@ -134,6 +134,19 @@ def conversation(rng: random.Random, names: int, *, vocabulary: int = 2, longest
 # One thing at a time.
 
 
+def after_each_step(served: Served, look: Callable[[bool], Any], monkeypatch) -> list[Any]:
+    """What is seen after each step of the engine, by who is told whether anything moved."""
+    seen, step = list[Any](), served.engine.step
+
+    def looked() -> bool:
+        moved = step()
+        seen.append(look(moved))
+        return moved
+
+    monkeypatch.setattr(served.engine, "step", looked)
+    return seen
+
+
 def through(served: Served, name, tokens, output=()) -> None:
     assert served.engine.add(name, tokens, output)
     served.engine.run()
@@ -224,18 +237,11 @@ def test_o4_blocks_are_stored_while_their_request_runs():
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_a_run_tells_how_many_steps_it_took(seed, monkeypatch):
-    served, steps = Served(seed=seed), 0
-
-    def counted() -> bool:
-        nonlocal steps
-        steps += 1
-        return step()
-
-    step = served.engine.step
-    monkeypatch.setattr(served.engine, "step", counted)
+    served = Served(seed=seed)
+    steps = after_each_step(served, bool, monkeypatch)
     for name in range(3):
         served.engine.add(name, range(9), [1, 2])
-    assert served.engine.run() == steps > 0
+    assert served.engine.run() == len(steps) > 0
 
 
 def test_a_step_offers_what_others_computed_too_when_one_has_left():
@@ -315,15 +321,8 @@ def test_preemptions_are_counted(monkeypatch):
 
 @pytest.mark.parametrize(("seed", "are_late"), [(0, True), (None, False)])
 def test_with_a_seed_some_reports_are_taken_late(seed, are_late, monkeypatch):
-    served, left = Served(workers=2, seed=seed), list[int]()
-
-    def noted() -> bool:
-        moved = step()
-        left.append(len(served.engine._reports))
-        return moved
-
-    step = served.engine.step
-    monkeypatch.setattr(served.engine, "step", noted)
+    served = Served(workers=2, seed=seed)
+    left = after_each_step(served, lambda _: len(served.engine._reports), monkeypatch)
     for name, tokens, output in conversation(random.Random(0), 10):
         served.engine.add(name, tokens, output)
     served.run()
@@ -332,13 +331,8 @@ def test_with_a_seed_some_reports_are_taken_late(seed, are_late, monkeypatch):
 
 def test_a_stall_is_told_after_so_many_steps_in_a_row_in_which_nothing_moved(monkeypatch):
     served = Served(seed=None)
-    served.engine._drive, step, moved = None, served.engine.step, []
-
-    def noted() -> bool:
-        moved.append(step())
-        return moved[-1]
-
-    monkeypatch.setattr(served.engine, "step", noted)
+    served.engine._drive = None
+    moved = after_each_step(served, bool, monkeypatch)
     served.engine.add(1, range(9))
     with pytest.raises(RuntimeError, match="stalled"):
         served.engine.run(max_idle=3)

@@ -30,8 +30,8 @@ class AnswersOracle:
                 if local + external > limit or local < 0 or external < 0:
                     text = f"{local} + {external} tokens of {r} are said to be computed, at most {limit} can be"
                     yield Violation("P14", "length of a hit", text, about=(of_request(r),))
-            elif effect[0] == "compute":
-                yield from self._skipped(ghost, *effect[1:])
+            elif effect[0] == "compute" and ghost.requests[effect[1]].skips:
+                yield from self._skipped(*effect[1:])
             elif effect[0] == "preempted":
                 self._ran.pop(effect[1], None)
             elif effect[0] == "request":
@@ -47,10 +47,8 @@ class AnswersOracle:
         self._drained = bool(rest) and not rest["left"] and not rest["pending"]
         self._last = state
 
-    def _skipped(self, ghost: Ghost, r: str, start: int, tokens: Sequence[int]) -> Iterator[Violation]:
-        """P14: a request that asked for that is computed from its first token on."""
-        if not ghost.requests[r].skips:
-            return
+    def _skipped(self, r: str, start: int, tokens: Sequence[int]) -> Iterator[Violation]:
+        """P14: a request that asked that nothing be read for it is computed from its first token on."""
         ran = self._ran.get(r, 0)
         if start > ran:
             text = f"{r} asked that nothing be read for it, and positions {ran} to {start - 1} are not computed"

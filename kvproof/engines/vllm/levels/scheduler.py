@@ -96,7 +96,6 @@ def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
         found["unequal"] = setups(_hybrid(equal=False))
     if known >= _CONNECTED_MAMBA:
         found["mamba"] = _mambas(known, "align")
-    if known >= _FINE_HASHES and known >= _CONNECTED_MAMBA:
         found["mamba fine hashes"] = _mambas(known, "align", hash_block=st.sampled_from([1, 2]))
     return found
 
@@ -297,7 +296,7 @@ def _step(setup: Setup, play: bytes) -> Op:
     return "step", {name: value for name, value in args.items() if value}
 
 
-def _reset(play: bytes) -> Op:
+def _reset(_setup: Setup, play: bytes) -> Op:
     """The caches are emptied; a caller who asks for the connector's too need not know whether there is one."""
     asked = {"running": play[0] >= 128, "connector": play[1] >= 192}
     return "reset", {name: 1 for name, value in asked.items() if value}
@@ -307,7 +306,7 @@ _OFTEN: list[tuple[int, Play]] = [
     (30, _step),
     (13, _add),
     (4, lambda _setup, play: ("abort", {"pick": play[0] % 4})),
-    (1, lambda _setup, play: _reset(play)),
+    (1, _reset),
     (1, lambda _setup, _play: ("drain", {})),
 ]
 _AGAIN: list[tuple[int, Play]] = [(30, _step), (16, _add_again), (1, _OFTEN[2][1])]

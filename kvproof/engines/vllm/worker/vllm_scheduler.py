@@ -93,12 +93,13 @@ class SchedulerLevel(Level):
         items = self._items(args.get("items", ()), len(prompt))
         for offset, length, _ in items:
             prompt[offset : offset + length] = [PLACEHOLDER] * length
+        most = max(1, args.get("max_tokens", 1))
         request = make_request(
             r,
             prompt,
             block_hasher=self._core.request_block_hasher,
-            max_tokens=max(1, args.get("max_tokens", 1)),
-            min_tokens=min(args.get("min", 0), max(1, args.get("max_tokens", 1))),
+            max_tokens=most,
+            min_tokens=min(args.get("min", 0), most),
             adapter=adapter,
             salt=salt,
             items=items,
