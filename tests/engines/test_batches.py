@@ -11,9 +11,9 @@ RUNS: list[Effect] = [["table", "r0", 0, 0, [1, 2]], ["compute", "r0", 0, [0, 1,
 LEAVES: list[Effect] = [["preempted", "r0"]]
 
 
-def load(block: int) -> Effect:
+def load(block: int, *order: str) -> Effect:
     """A copy from elsewhere to a block begins."""
-    return ["copy", 1, "begin", [["remote", 0, "device", block]]]
+    return ["copy", 1, "begin", [["remote", 0, "device", block]], *order]
 
 
 def told(*effects: Effect) -> list[tuple[str, str]]:
@@ -54,3 +54,8 @@ def test_what_comes_from_elsewhere_at_once_is_there_before_the_step_runs() -> No
 def test_where_steps_overlap_with_nothing_no_batch_is_told() -> None:
     assert not told(*RUNS, *LEAVES, load(2))
     assert not told(ENDS, *RUNS, *LEAVES, load(2))
+
+
+def test_a_copy_that_waits_for_the_steps_before_it_comes_after_what_they_write() -> None:
+    assert not told(BEGINS, *RUNS, *LEAVES, load(2, "behind"))
+    assert told(BEGINS, load(2, "behind"), *RUNS) == [("O8", "write under a copy")]

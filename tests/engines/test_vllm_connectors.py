@@ -233,6 +233,35 @@ def test_two_loads_that_wait_for_each_other_are_seen_where_they_did() -> None:
     assert judge(run("0.33.0", {"kind": "remote"}, ops, spare=1, max_len=12, budget=12)) is None
 
 
+MAMBA = {"groups": [{"kind": "full", "block": 4}, {"kind": "mamba", "block": 4}], "mamba": "align", "max_len": 12}
+NEXT: Op = ("step", {"ready": 0})
+
+
+def test_a_block_with_a_prefix_of_its_own_hash_is_stored_once_for_each_hash() -> None:
+    """O3: at most one store of a block under a hash; what asks for the shorter prefix finds only its own."""
+    steps = well("0.33.0", offloading(blocks=9), [add([0] * 4), STEP, STEP, NEXT], **MAMBA, hash_block=1)
+    sources = [pair[1] for copy in copies(steps) for pair in copy[3]]
+    assert len(sources) == 3
+    assert len(set(sources)) == 2
+
+
+def test_a_load_before_the_pass_comes_behind_the_clearing_of_its_step() -> None:
+    """O8: loads wait for all compute that was submitted before them, since 0.28."""
+    stored: list[Op] = [add(PROMPT[:8]), STEP, add([0] * 3, max_tokens=3), add([0] * 4, max_tokens=2), *[NEXT] * 4]
+    again: list[Op] = [complete(how=3), NEXT, ("reset", {}), add(PROMPT[:5]), STEP]
+    steps = well("0.33.0", offloading(blocks=9, sync=8), [*stored, *again], **MAMBA, spare=4, asynchronous=True)
+    loads = [copy for copy in copies(steps) if "sync load" in copy[1]]
+    assert [copy[4:] for copy in loads] == [["behind"]]
+    cleared = {block for effect in effects(steps[-1:], "zero") for block in effect[2]}
+    assert cleared & {pair[3] for pair in loads[0][3]}
+
+
+def test_a_hit_inside_a_block_is_the_devices_though_the_connector_is_asked_from_whole_blocks_on() -> None:
+    """P15: hits add up."""
+    steps = well("0.33.0", simple(), [add([2, 2]), add([2, 2]), STEP, STEP, STEP], **MAMBA, hash_block=1)
+    assert effects(steps, "lookup")[-1] == ["lookup", "r1", 1, 0, 1]
+
+
 RELEASES = ["0.16.0", "0.19.0", "0.22.1", "0.26.0", "0.33.0"]
 GROUPS = [FULL, HYBRID, [{"kind": "full", "block": 4}, {"kind": "window", "block": 8, "window": 3}]]
 

@@ -46,8 +46,10 @@ class Copies:
         # From the device to the device the batch itself copies.
         self._batches.write(unit for source, _, tier, unit in pairs if source == tier == self._device)
 
-    def copy(self, number: Any, phase: str, pairs: Sequence[Sequence[Any]] | None = None) -> Iterator[Violation]:
-        """A copy begins, ends, or is given up.
+    def copy(
+        self, number: Any, phase: str, pairs: Sequence[Sequence[Any]] | None = None, order: str | None = None
+    ) -> Iterator[Violation]:
+        """A copy begins, ends, or is given up; with an order it begins behind what batches were told to do so far.
 
         Raises:
             NotTold: it begins, and what it copies is not said.
@@ -55,14 +57,15 @@ class Copies:
         if phase == "begin":
             if pairs is None:
                 raise NotTold(f"copy {number} begins, and what it copies is not said")
-            yield from self._begin(number, [(a, b, c, d) for a, b, c, d in pairs])
+            yield from self._begin(number, [(a, b, c, d) for a, b, c, d in pairs], waits=order is not None)
         elif (copy := self.under_way.pop(number, None)) is not None:
             self._end(copy, is_whole=phase == "end")
 
-    def _begin(self, number: Any, pairs: list[tuple[str, int, str, int]]) -> Iterator[Violation]:
+    def _begin(self, number: Any, pairs: list[tuple[str, int, str, int]], waits: bool) -> Iterator[Violation]:
         copy = Copy(pairs, [self._memory.kept(a, b) for a, b, _, _ in pairs])
         yield from self._stored_twice(copy)
-        yield from self._under_a_batch(copy)
+        if not waits:
+            yield from self._under_a_batch(copy)
         self.under_way[number] = copy
         for _, _, tier, unit in pairs:
             self._memory.tear(tier, unit)
@@ -86,25 +89,31 @@ class Copies:
                 return
 
     def _stored_twice(self, copy: Copy) -> Iterator[Violation]:
-        """O3: no second store of what an unfinished one brings to the same tier already."""
+        """O3: no second store of what an unfinished one brings to the same tier already, under the same hash."""
         for (source_tier, source, tier, _), cell in zip(copy.pairs, copy.begun, strict=True):
             to = self._world.tiers[tier]
             if tier == self._device or cell is None or to.split != 1 or not to.blocks:
                 # A block may belong to two chunks; what goes to others' memory is sent, not stored.
                 continue
-            if self._is_being_stored(source_tier, source, tier, cell):
+            if self._stores(source_tier, source, tier, cell) >= self._hashes(cell):
                 text = f"block {source} is stored to {tier} again while the first store of it is in flight"
                 yield Violation("O3", "stored twice", text, (tier,), (of_block(source_tier, source),))
                 return
 
-    def _is_being_stored(self, source_tier: str, source: int, tier: str, cell: Cell) -> bool:
-        """Whether an unfinished copy brings the same from there to this tier."""
-        return any(
+    def _stores(self, source_tier: str, source: int, tier: str, cell: Cell) -> int:
+        """How many unfinished copies bring the same from there to this tier."""
+        return sum(
             pair[:3] == (source_tier, source, tier) and begun == cell
             for copy in self.under_way.values()
             if not copy.void
             for pair, begun in zip(copy.pairs, copy.begun, strict=True)
         )
+
+    def _hashes(self, cell: Cell) -> int:
+        """By how many hashes a place may be known: where hashes are finer than blocks, by that of each prefix that ends
+        in it, and what asks for a shorter one finds only what was stored under that."""
+        group = self._world.groups[cell[0]] if 0 <= cell[0] < len(self._world.groups) else None
+        return 1 if group is None else max(1, group.slots // self._world.hash_block)
 
     def written(self, r: str, block: int, old: Sequence[int | None], new: Sequence[int]) -> Iterator[Violation]:
         """O8: a forward pass of r writes to a block of the device."""

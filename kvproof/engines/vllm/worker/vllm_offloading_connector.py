@@ -22,6 +22,9 @@ NAME = "OffloadingConnector"
 _OPTIONS = {"threshold": (0, 19), "prompt_only": (0, 24), "sync": (0, 33)}
 """Options, and the first release that has them."""
 
+_LOADS_WAIT = (0, 28)
+"""The first release whose loads wait for the compute that was submitted before them, as stores always did."""
+
 
 def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
     """Return what the release is to be told: its size is given in bytes, of all workers together.
@@ -158,7 +161,8 @@ class _Copies:
         """Nothing runs."""
 
     def _submit(self, kind: str, job_id: int, pairs: list) -> bool:
-        part = self._transfers.submit(self._tier, kind, self._worker, job_id, pairs)
+        waits = kind == "store" or since(_LOADS_WAIT)
+        part = self._transfers.submit(self._tier, kind, self._worker, job_id, pairs, waits=waits)
         self._submitted[kind].append((job_id, part))
         return True
 

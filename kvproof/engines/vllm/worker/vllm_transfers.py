@@ -46,17 +46,22 @@ class Transfers:
     _copies: dict[str, _Copy] = field(default_factory=dict)
     _streams: dict[Stream, deque[Part]] = field(default_factory=dict)
 
-    def announce(self, tier: str, kind: str, number: object, pairs: list) -> str:
-        """Tell that a copy may begin from here on, unless that was told; return its name."""
+    def announce(self, tier: str, kind: str, number: object, pairs: list, *, waits: bool = False) -> str:
+        """Tell that a copy may begin from here on, unless that was told; return its name.
+
+        ``waits``: it waits for what steps were told to do so far.
+        """
         name = f"{tier} {kind} {number}"
         if name not in self._copies:
             self._copies[name] = _Copy(self.workers)
-            self.level.tell("copy", name, "begin", pairs)
+            self.level.tell("copy", name, "begin", pairs, *(("behind",) if waits else ()))
         return name
 
-    def submit(self, tier: str, kind: str, worker: int, number: object, pairs: list, stream: str = "") -> Part:
+    def submit(
+        self, tier: str, kind: str, worker: int, number: object, pairs: list, stream: str = "", *, waits: bool = False
+    ) -> Part:
         """A worker puts its part of a copy on a stream: the one for copies of this kind, or one of its own."""
-        part = Part(self.announce(tier, kind, number, pairs), (tier, stream or kind, worker))
+        part = Part(self.announce(tier, kind, number, pairs, waits=waits), (tier, stream or kind, worker))
         self._streams.setdefault(part.stream, deque()).append(part)
         return part
 

@@ -18,6 +18,8 @@ class Watch:
     def __init__(self, scheduler) -> None:
         self._notes: list[tuple] = []
         self._connector = scheduler.connector
+        self._local: dict[str, int] = {}
+        """With a connector: what the device had for a request, until the connector is asked for more."""
         manager = scheduler.kv_cache_manager
         for name in _LOOKUPS:
             if hasattr(manager, name):
@@ -43,15 +45,30 @@ class Watch:
         setattr(target, name, watched)
 
     def _looked_up(self, answer, request, *_args, **_kwargs) -> None:
+        r, local = request.request_id, answer[1]
+        note = ("lookup", r, local, 0, request.num_tokens - 1)
         if self._connector is None:
-            self._notes.append(("lookup", request.request_id, answer[1], 0, request.num_tokens - 1))
+            self._notes.append(note)
+            return
+        self._local[r] = local
+        if self._notes and self._notes[-1][:2] == ("lookup", r):
+            # The connector found nothing, and the device is asked once more for what it can go on from alone.
+            self._notes[-1] = note
 
     def _matched(self, answer, request, computed, *_args, **_kwargs) -> None:
         found, later = answer
-        if found is not None:
-            # What comes later may be all of it: the scheduler then takes the last token back.
-            limit = request.num_tokens if later else request.num_tokens - 1
-            self._notes.append(("lookup", request.request_id, computed, found, limit))
+        local = self._local.pop(request.request_id, computed)
+        if found is None:
+            return
+        tail = local - computed
+        if tail and found <= tail:
+            # It was asked for what comes behind whole blocks, and has no more than the device has inside the next one.
+            found, later = 0, False
+        else:
+            local = computed
+        # What comes later may be all of it: the scheduler then takes the last token back.
+        limit = request.num_tokens if later else request.num_tokens - 1
+        self._notes.append(("lookup", request.request_id, local, found, limit))
 
     def _allocated(
         self, answer, request, *_args, new_computed_blocks=None, num_new_computed_tokens=0, **_kwargs
