@@ -19,7 +19,7 @@ __all__ = ["Causes", "Shown", "merged", "shown"]
 Shown = tuple[str, ...]
 """How a cause shows: a violation's signature, whatever the tier."""
 
-_TIER = re.compile(r"device|host[0-9]*|disk|remote")
+_TIER = re.compile(r"device|host[0-9]*|below[0-9]*|disk|remote")
 
 
 def shown(violation: Violation) -> Shown:

@@ -99,6 +99,8 @@ class Tier(msgspec.Struct, gc=False):
     """Units, each as large as a device block, that one block of this tier holds."""
     by_key: bool = False
     """The tier has no blocks of its own numbering: an entry's place is the number of its key."""
+    persists: bool = False
+    """A reset leaves it as it is."""
 
 
 class World(msgspec.Struct):

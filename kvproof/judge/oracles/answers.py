@@ -79,7 +79,8 @@ class AnswersOracle:
                 yield Violation("L2", "blocks held for ever", text, (tier,), tuple(of_block(tier, b) for b in held))
 
     def _reset(self, step: Step, state: State) -> Iterator[Violation]:
-        tiers = [tier for tier in state.pools if tier == next(iter(self.world.tiers)) or step.args.get("connector")]
+        device, told = next(iter(self.world.tiers)), step.args.get("connector")
+        tiers = [tier for tier in state.pools if tier == device or (told and not self.world.tiers[tier].persists)]
         if step.result:
             for tier in tiers:
                 if any(blocks for _, _, blocks in state.pools[tier].cached or ()):
@@ -87,7 +88,8 @@ class AnswersOracle:
                     yield Violation("O10", "reset leaves entries", text, (tier,))
         elif self._drained:
             yield Violation("L2", "reset refused at rest", "reset is refused although nothing is held and nothing runs")
-        elif self._last is not None:
+        elif self._last is not None and not any(effect[0] == "processed" for effect in step.effects):
+            # What came of a step that was under way is registered before the reset looks.
             for tier in tiers:
                 if tier in self._last.pools and self._last.pools[tier].cached != state.pools[tier].cached:
                     text = f"reset answered false, and the prefix map changed ({tier})"

@@ -102,6 +102,7 @@ CONNECTORS = (
     _kind("remote connector", "remote", like=ELSEWHERE),
     _kind("offloading connector", "offloading", _as_simple),
     _of_connector("several workers", "workers", 1, added=2),
+    _of_connector("a tier below", "below"),
     _of_connector("loads at once", "sync"),
     _of_connector("prompts only", "prompt_only"),
     _of_connector("store threshold", "threshold"),

@@ -12,9 +12,12 @@ from packaging.version import Version
 
 from .geometry import Choice, Op, Setup
 
-__all__ = ["MORE", "Play", "asked", "connectors", "with_connectors"]
+__all__ = ["MORE", "TIER_BELOW", "Play", "asked", "connectors", "with_connectors", "with_tier_below"]
 
 Play = Callable[[Setup, bytes], Op]
+
+TIER_BELOW = Version("0.22")
+"""The first release with tiers below the host."""
 
 _SIMPLE = Version("0.19")
 _THRESHOLD = Version("0.19")
@@ -65,6 +68,21 @@ def with_connectors(release: str, setups: st.SearchStrategy[Setup]) -> st.Search
     return connected()
 
 
+def with_tier_below(release: str, setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
+    """Return setups with the offloading connector and a tier below its host, which releases from `TIER_BELOW` on
+    have."""
+
+    @st.composite
+    def tiered(draw: st.DrawFn) -> Setup:
+        setup = draw(setups)
+        equal = len({group["block"] for group in setup["groups"]}) == 1
+        connector = draw(_offloading(Version(release), equal)) | {"below": draw(st.sampled_from(_PLACES_BELOW))}
+        connector = _with_workers(_that_go_together(connector), draw(st.sampled_from([1, 1, 2])))
+        return {**setup, "connector": _within(connector, setup["max_len"] // 2 // setup["groups"][0]["block"])}
+
+    return tiered()
+
+
 # Operations, made of bytes as those of `scheduler`
 
 
@@ -100,6 +118,10 @@ _FEW = st.sampled_from([1, 2, 2, 3, 3, 4, 4, 5, 6, 8, 11])
 """Blocks of a host tier: mostly fewer than one request fills."""
 
 
+_PLACES_BELOW = (3, 6, 12)
+"""Chunks of a tier below the host: about as many, or several times as many."""
+
+
 def _alone(known: Version, kinds: tuple[str, ...], equal: bool) -> dict[str, st.SearchStrategy[Setup]]:
     """The connectors for these groups, each by itself and without workers."""
     found = {}
@@ -126,11 +148,18 @@ def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
         options["factor"] = st.sampled_from([1, 1, 1, 2, 3])
     if known >= _THRESHOLD:
         options["threshold"] = st.sampled_from([0, 0, 0, 2])
+    if known >= TIER_BELOW:
+        options["below"] = st.sampled_from([0, 0, 0, 0, *_PLACES_BELOW])
     if known >= _PROMPT_ONLY:
         options["prompt_only"] = st.integers(0, 1)
     if known >= _SYNCHRONOUS:
         options["sync"] = st.sampled_from([0, 0, 2, 8])
-    return _options(**options)
+    return _options(**options).map(_that_go_together)
+
+
+def _that_go_together(offloading: Setup) -> Setup:
+    """With a tier below releases take no threshold."""
+    return {**offloading, "threshold": 0} if offloading.get("below") else offloading
 
 
 def _several(alone: dict[str, st.SearchStrategy[Setup]]) -> st.SearchStrategy[Setup]:

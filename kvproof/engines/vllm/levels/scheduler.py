@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from ....judge.record import Case
 from ...plays import sized
-from .connectors import MORE, Play, asked, with_connectors
+from .connectors import MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
 from .geometry import Choice, Op, Setup, chunk, plain, takes_events, window, windowed
 
 __all__ = ["cases", "profiles", "sound"]
@@ -64,6 +64,8 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     made |= {"again": cases(room, often=_AGAIN), "resets": cases(found["plain"], often=_RESETS)}
     connected = {name: with_connectors(release, setups) for name, setups in _connected(known).items()}
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
+    if known >= TIER_BELOW:
+        made["tier below"] = cases(with_tier_below(release, _connected(known)["pressure"]), MORE, often=_LONG, most=60)
     return made | {
         "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
         # What is in flight when all is emptied takes a while to come about.

@@ -9,6 +9,7 @@ transfer's own specification, by the arithmetic of the release that runs it.
 """
 
 import functools
+import importlib
 from types import SimpleNamespace
 
 from level import Refused
@@ -19,7 +20,7 @@ __all__ = ["OffloadingSide", "extra_config"]
 
 NAME = "OffloadingConnector"
 
-_OPTIONS = {"threshold": (0, 19), "prompt_only": (0, 24), "sync": (0, 33)}
+_OPTIONS = {"threshold": (0, 19), "below": (0, 22), "prompt_only": (0, 24), "sync": (0, 33)}
 """Options, and the first release that has them."""
 
 _LOADS_WAIT = (0, 28)
@@ -35,7 +36,8 @@ def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
         if connector.get(option) and not since(first):
             raise Refused(f"{NAME} has no option {option} before {'.'.join(map(str, first))}")
     factor = connector.get("factor", 1)
-    alignment = getattr(_spec_class(), "BLOCK_SIZE_ALIGNMENT", 1)
+    below = connector.get("below", 0)
+    alignment = getattr(_spec_class(below), "BLOCK_SIZE_ALIGNMENT", 1)
     chunk = -(-page * workers * factor // alignment) * alignment
     told = {
         "cpu_bytes_to_use": connector["blocks"] * chunk,
@@ -46,6 +48,8 @@ def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
     }
     if factor > 1:
         told["block_size"] = factor * block
+    if below:
+        told |= _below().told(below)
     return told
 
 
@@ -56,7 +60,8 @@ class OffloadingSide:
         self._tier = tier
         self._scheduler = connector.connector_scheduler
         manager = self._scheduler.manager
-        self._manager = getattr(manager, "_backing", manager)
+        self._tiering = manager if hasattr(manager, "primary_tier") else None
+        self._manager = getattr(manager, "primary_tier", getattr(manager, "_backing", manager))
         factor = setup.get("factor", 1)
         if self._chunks() != setup["blocks"]:
             raise Refused(f"{NAME} made {self._chunks()} chunks of what should be {setup['blocks']}")
@@ -64,6 +69,10 @@ class OffloadingSide:
         self.resets = hasattr(self._scheduler, "reset_cache")
         self.tells_events = True
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
+        if self._tiering is not None:
+            self._below = tier.replace("host", "below")
+            self.tiers[self._below] = {"blocks": setup["below"], "split": factor, "persists": True}
+            self._tiering.secondary_tiers[0].serve(self._below, transfers, factor, tier)
         for number, worker in enumerate(workers):
             worker.connector_worker.worker = _Copies(tier, number, transfers, factor)
 
@@ -72,7 +81,7 @@ class OffloadingSide:
 
     def pending(self) -> int:
         """Transfers that the scheduler's side waits for."""
-        return len(self._jobs())
+        return len(self._jobs()) + len(self._jobs_below())
 
     def pools(self, keys: Keys) -> dict:
         """Return the chunks as a pool: one that is being stored has one reference, the store."""
@@ -83,12 +92,21 @@ class OffloadingSide:
             if entry.ref_cnt >= 0:
                 cached.append([*_key(key, keys), [chunk]])
         hashes = [[chunk, [[k, group]]] for k, group, (chunk,) in cached]
-        return {self._tier: {"ref": ref, "free": None, "num_free": self._free(), "cached": cached, "hashes": hashes}}
+        pool = {"ref": ref, "free": None, "num_free": self._free(), "cached": cached, "hashes": hashes}
+        return {self._tier: pool} | ({} if self._tiering is None else {self._below: self._pool_below(keys)})
+
+    def _pool_below(self, keys: Keys) -> dict:
+        """The tier below as a pool; what holds its places is its own affair."""
+        tier = self._tiering.secondary_tiers[0]
+        cached = [[*_key(key, keys), [place]] for key, place in tier.entries.items() if key in tier.ready]
+        hashes = [[place, [[k, group]]] for k, group, (place,) in cached]
+        return {"ref": None, "free": None, "num_free": None, "cached": cached, "hashes": hashes}
 
     def holds(self) -> dict:
         """Return the chunks that transfers hold. Device blocks they hold only through their requests."""
         entries = self._entries()
-        return {self._tier: [_chunk(entries[key]) for keys in self._jobs() for key in keys if key in entries]}
+        jobs = [*self._jobs(), *self._jobs_below()]
+        return {self._tier: [_chunk(entries[key]) for keys in jobs for key in keys if key in entries]}
 
     def _jobs(self) -> list:
         """The keys of each transfer that the scheduler's side knows of."""
@@ -97,6 +115,13 @@ class OffloadingSide:
             return [job.keys for job in scheduler._jobs.values()]
         found = [*scheduler._reqs_being_stored.values(), *scheduler._reqs_being_loaded.values()]
         return [keys for keys in found if keys]
+
+    def _jobs_below(self) -> list:
+        """The keys of each transfer between the host and the tier below."""
+        if self._tiering is None:
+            return []
+        known = self._tiering._jobs if hasattr(self._tiering, "_jobs") else self._tiering._transfer_jobs
+        return [getattr(job, "transfer_job", job).keys for job in known.values()]
 
     def _entries(self) -> dict:
         policy = getattr(self._manager, "_policy", self._manager)
@@ -206,8 +231,15 @@ def _key(key: bytes, keys: Keys) -> tuple[int, int]:
 
 
 @functools.cache
-def _spec_class():
-    """The release's own specification of an offload to host memory."""
+def _below():
+    """The module of a tier below, which imports what older releases do not have."""
+    return importlib.import_module("vllm_tier_below")
+
+
+def _spec_class(below: int):
+    """The release's own specification of an offload to host memory, or to that and a tier below."""
+    if below:
+        return _below().tiering.TieringOffloadingSpec
     try:
         from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
     except ImportError:

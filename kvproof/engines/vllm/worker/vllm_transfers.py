@@ -6,6 +6,7 @@ is one copy for all workers: it begins with the first worker's part and ends wit
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from level import Level
@@ -22,6 +23,8 @@ class Part:
 
     name: str
     stream: Stream
+    ended: Callable[[bool], None] | None = None
+    """Told when it ends, and whether it failed."""
     done: bool = False
     failed: bool = False
 
@@ -46,22 +49,38 @@ class Transfers:
     _copies: dict[str, _Copy] = field(default_factory=dict)
     _streams: dict[Stream, deque[Part]] = field(default_factory=dict)
 
-    def announce(self, tier: str, kind: str, number: object, pairs: list, *, waits: bool = False) -> str:
+    def announce(
+        self, tier: str, kind: str, number: object, pairs: list, *, waits: bool = False, alone: bool = False
+    ) -> str:
         """Tell that a copy may begin from here on, unless that was told; return its name.
 
-        ``waits``: it waits for what steps were told to do so far.
+        ``waits``: it waits for what steps were told to do so far. ``alone``: it is one part, not one of each worker.
         """
         name = f"{tier} {kind} {number}"
         if name not in self._copies:
-            self._copies[name] = _Copy(self.workers)
+            self._copies[name] = _Copy(1 if alone else self.workers)
             self.level.tell("copy", name, "begin", pairs, *(("behind",) if waits else ()))
         return name
 
     def submit(
-        self, tier: str, kind: str, worker: int, number: object, pairs: list, stream: str = "", *, waits: bool = False
+        self,
+        tier: str,
+        kind: str,
+        worker: int,
+        number: object,
+        pairs: list,
+        stream: str = "",
+        *,
+        waits: bool = False,
+        alone: bool = False,
+        ended: Callable[[bool], None] | None = None,
     ) -> Part:
-        """A worker puts its part of a copy on a stream: the one for copies of this kind, or one of its own."""
-        part = Part(self.announce(tier, kind, number, pairs, waits=waits), (tier, stream or kind, worker))
+        """A worker puts its part of a copy on a stream: the one for copies of this kind, or one of its own.
+
+        ``alone``: there is no other part. ``ended``: is called when it ends, with whether it failed.
+        """
+        name = self.announce(tier, kind, number, pairs, waits=waits, alone=alone)
+        part = Part(name, (tier, stream or kind, worker), ended)
         self._streams.setdefault(part.stream, deque()).append(part)
         return part
 
@@ -98,6 +117,8 @@ class Transfers:
         return len(self._copies)
 
     def _ended(self, part: Part) -> None:
+        if part.ended is not None:
+            part.ended(part.failed)
         copy = self._copies[part.name]
         copy.missing -= 1
         copy.failed = copy.failed or part.failed

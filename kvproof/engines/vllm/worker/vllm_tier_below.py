@@ -1,0 +1,169 @@
+"""A tier below the host memory of vLLM's `OffloadingConnector` (`TieringOffloadingSpec`, from 0.22 on).
+
+The release's tiering manager stores what came to the host in the tiers below, and promotes what it finds there. The
+tier itself is ours, by the release's own interface for tiers of others: it has few places, forgets what was used
+longest ago, and its copies end late, in any order between the two directions, or fail. No memory is mapped: what would
+be copied is told.
+"""
+
+import functools
+from collections import OrderedDict
+from types import SimpleNamespace
+
+import numpy as np
+from vllm.v1.kv_offload.tiering import spec as tiering
+from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
+from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
+from vllm_transfers import Part, Transfers
+
+try:
+    from vllm.v1.kv_offload.base import LookupResult
+except ImportError:
+    LookupResult = SimpleNamespace(HIT=True, MISS=False, RETRY=None)  # Before 0.26.
+try:
+    from vllm.v1.kv_offload.base import RequestOffloadingContext
+except ImportError:
+    RequestOffloadingContext = SimpleNamespace  # Before 0.24 nobody asks.
+
+__all__ = ["TierBelow", "told"]
+
+_TYPE = "kvproof"
+
+
+def told(blocks: int) -> dict:
+    """Return what the release is to be told of such a tier with so many places of a chunk each."""
+    _register()
+    tier = {"type": _TYPE, "blocks": blocks}
+    return {"spec_name": "TieringOffloadingSpec", "secondary_tiers": [tier], "tier_poll_interval_s": 0}
+
+
+class TierBelow(SecondaryTierManager):
+    """Chunks by key, with their moments in our hands once it has `serve`\\ d."""
+
+    def __init__(self, *args, blocks: int, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self._blocks = blocks
+        self._free = list(range(blocks - 1, -1, -1))
+        self._jobs: list[tuple[int, Part | None, bool]] = []
+        """Number, copy, and whether it can bring what was asked for; without a copy there is none to wait for."""
+        self._busy: set = set()
+        """Keys that a copy writes or reads."""
+        self.entries: OrderedDict = OrderedDict()
+        """The place of each key, those used longest ago first."""
+        self.ready: set = set()
+        """Keys whose store ended well."""
+
+    def serve(self, name: str, transfers: Transfers, factor: int, host: str) -> None:
+        """Copy by these from here on, from and to this tier of the host, so many units to a chunk."""
+        self._name, self._transfers, self._factor, self._host = name, transfers, factor, host
+        transfers.fallible.add(name)
+
+    def lookup(self, key, _request=None):
+        """Whether a key is here, or will be."""
+        if key in self.ready:
+            return LookupResult.HIT
+        return LookupResult.RETRY if key in self.entries else LookupResult.MISS
+
+    def submit_store(self, job) -> None:
+        """Begin to store what is not here, as far as there is room."""
+        new = [(key, chunk) for key, chunk in zip(job.keys, _chunks(job), strict=True) if key not in self.entries]
+        stored = [(key, chunk) for key, chunk in new if self._take(key)]
+        pairs = [(self._host, chunk, self._name, self.entries[key]) for key, chunk in stored]
+        self._begin("store", job, [key for key, _ in stored], pairs)
+
+    def submit_load(self, job) -> None:
+        """Begin to bring a job's keys; all of it fails where one was forgotten since it was found."""
+        keys, is_whole = list(job.keys), all(key in self.ready for key in job.keys)
+        places = [self.entries[key] for key in keys] if is_whole else []
+        pairs = [(self._name, place, self._host, chunk) for place, chunk in zip(places, _chunks(job), strict=False)]
+        self._begin("load", job, keys if is_whole else [], pairs, is_whole)
+
+    def get_finished_jobs(self):
+        """Return the results of the jobs whose copies ended since the last call."""
+        ended = [job for job in self._jobs if job[1] is None or job[1].done]
+        self._jobs = [job for job in self._jobs if job not in ended]
+        return [
+            JobResult(job_id=number, success=can and not (part is not None and part.failed))
+            for number, part, can in ended
+        ]
+
+    get_finished = get_finished_jobs
+    """Its name before 0.24."""
+
+    def drain_jobs(self) -> None:
+        """Let all copies end."""
+        for _, part, _ in self._jobs:
+            if part is not None:
+                self._transfers.end(part)
+
+    def has_pending_work(self) -> bool:
+        """Whether the engine has to go on for copies to be noticed."""
+        return bool(self._jobs)
+
+    def touch(self, keys, _request=None) -> None:
+        """These are used now."""
+        for key in keys:
+            if key in self.entries:
+                self.entries.move_to_end(key)
+
+    def on_new_request(self, _request):
+        """Ask for nothing beside the usual."""
+        return RequestOffloadingContext()
+
+    def _begin(self, kind: str, job, keys: list, chunks: list, can: bool = True) -> None:
+        if not chunks:
+            self._jobs.append((job.job_id, None, can))
+            return
+        self._busy |= {*keys}
+        factor = self._factor
+        pairs = [[a, x * factor + i, b, y * factor + i] for a, x, b, y in chunks for i in range(factor)]
+        ended = functools.partial(self._ended, kind, keys)
+        part = self._transfers.submit(self._name, kind, 0, job.job_id, pairs, alone=True, ended=ended)
+        self._jobs.append((job.job_id, part, can))
+
+    def _ended(self, kind: str, keys: list, failed: bool) -> None:
+        self._busy -= {*keys}
+        if kind != "store":
+            return
+        if not failed:
+            self.ready |= {*keys}
+            return
+        for key in keys:
+            self._free.append(self.entries.pop(key))
+
+    def _take(self, key) -> bool:
+        """Take a place for a key, from what was used longest ago where none is free."""
+        if not self._free:
+            oldest = next((key for key in self.entries if key not in self._busy), None)
+            if oldest is None:
+                return False
+            self.ready.discard(oldest)
+            self._free.append(self.entries.pop(oldest))
+        self.entries[key] = self._free.pop()
+        self._busy.add(key)
+        return True
+
+
+class _Region:
+    """Stands where memory would be mapped that the processes share."""
+
+    def __init__(self, num_chunks: int = 0, num_blocks: int = 0, **_sizes) -> None:
+        self._rows = num_chunks or num_blocks
+
+    def create_kv_memoryview(self) -> memoryview:
+        """A byte to each chunk."""
+        return memoryview(np.zeros((self._rows, 1), np.int8))
+
+    def cleanup(self) -> None:
+        """Nothing is mapped."""
+
+
+@functools.cache
+def _register() -> None:
+    tiering.SharedOffloadRegion = _Region
+    SecondaryTierFactory.register_tier(_TYPE, __name__, TierBelow.__name__)
+
+
+def _chunks(job) -> list[int]:
+    ids = job.chunk_ids if hasattr(job, "chunk_ids") else job.block_ids
+    return [int(chunk) for chunk in ids]
