@@ -198,7 +198,7 @@ _FIELDS: dict[str, Callable[[Reader, Any], bool]] = {
     "outside": lambda reader, value: _all(reader._outside, value),
     "tier": lambda reader, value: isinstance(value, str) and value in reader.world.tiers,
     "phase": lambda _reader, value: value in ("begin", "end", "fail"),
-    "order": lambda _reader, value: value == "behind",
+    "order": lambda _reader, value: value in ("behind", "void"),
     "moment": lambda _reader, value: value in ("begin", "end"),
     "id": lambda _reader, value: isinstance(value, str | int),
     "stamps": lambda _reader, value: _all(_is_stamp, value),
@@ -210,7 +210,7 @@ _FIELD_WORDS = {
     "request": "request that has arrived", "what": "description of a request", "counts": "list of numbers",
     "end": "way to end (finished, aborted)", "blocks": "list of the device's blocks", "block": "block of the device",
     "tables": "list of blocks per group", "pairs": "list of [tier, unit, tier, unit] in range",
-    "phase": "phase (begin, end, fail)", "order": "order (behind)", "moment": "moment (begin, end)",
+    "phase": "phase (begin, end, fail)", "order": "order (behind, void)", "moment": "moment (begin, end)",
 }  # fmt: skip
 
 EFFECTS: dict[str, tuple[str, ...]] = {
@@ -227,7 +227,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "state": ("request", "group", "block?", "leaves"),
     "processed": ("request", "count"),
     "batch": ("moment",),
-    "copy": ("id", "phase", "pairs?", "order?"),
+    "copy": ("id", "phase", "pairs?", "order?", "id?"),
     "copied": ("pairs",),
     "computed_outside": ("request", "group", "outside"),
     "zero": ("tier", "counts"),

@@ -59,3 +59,24 @@ def test_where_steps_overlap_with_nothing_no_batch_is_told() -> None:
 def test_a_copy_that_waits_for_the_steps_before_it_comes_after_what_they_write() -> None:
     assert not told(BEGINS, *RUNS, *LEAVES, load(2, "behind"))
     assert told(BEGINS, load(2, "behind"), *RUNS) == [("O8", "write under a copy")]
+
+
+def test_of_two_copies_to_a_place_the_one_that_waits_for_the_other_is_what_stays() -> None:
+    tiers = {"device": Tier(9, null=0), "host": Tier(9)}
+    first: Effect = ["request", "r0", {"tokens": [0, 1, 2, 3]}]
+    one: Effect = ["copy", 1, "begin", [["device", 1, "host", 5]]]
+    two: Effect = ["copy", 2, "begin", [["device", 2, "host", 5]]]
+    ends: list[Effect] = [["copy", 1, "end"], ["copy", 2, "end"]]
+    for order, is_known in (([None, 1], True), ([], False)):
+        ghost = Ghost(World([Group("full", 2)], tiers, 2))
+        for effect in (first, *RUNS, one, [*two, *order], *ends):
+            list(ghost.apply(effect) or ())
+        assert (ghost.memory.cell("host", 5) == ghost.memory.cell("device", 2)) is is_known
+
+
+def test_what_a_reset_made_void_is_stored_by_nobody() -> None:
+    """O3: the store that comes after the reset is the first."""
+    planned: Effect = ["copy", 1, "begin", [["device", 1, "remote", 5]], "void"]
+    again: Effect = ["copy", 2, "begin", [["device", 1, "remote", 6]], "behind", 1]
+    assert not told(*RUNS, planned, again)
+    assert told(*RUNS, [*planned[:4]], again) == [("O3", "stored twice")]

@@ -56,7 +56,7 @@ def fields(groups: int) -> dict[str, st.SearchStrategy[Any]]:
         "tier": tiers,
         "names": st.lists(st.sampled_from(["a", "b"]), max_size=2),
         "phase": st.sampled_from(["begin", "end", "fail"]),
-        "order": st.just("behind"),
+        "order": st.sampled_from(["behind", "void"]),
         "moment": st.sampled_from(["begin", "end"]),
         "id": st.integers(0, 2),
         "stamps": st.lists(st.integers(-1, 9000), max_size=4),

@@ -20,6 +20,8 @@ class Copy:
     pairs: list[tuple[str, int, str, int]]
     """Tier and place that it reads, tier and place that it writes."""
     begun: list[Cell | None]
+    after: Any = None
+    """The copy that ends before it begins to copy."""
     void: bool = False
     """A reset came since: it brings nothing any more."""
 
@@ -47,9 +49,17 @@ class Copies:
         self._batches.write(unit for source, _, tier, unit in pairs if source == tier == self._device)
 
     def copy(
-        self, number: Any, phase: str, pairs: Sequence[Sequence[Any]] | None = None, order: str | None = None
+        self,
+        number: Any,
+        phase: str,
+        pairs: Sequence[Sequence[Any]] | None = None,
+        order: str | None = None,
+        after: Any = None,
     ) -> Iterator[Violation]:
-        """A copy begins, ends, or is given up; with an order it begins behind what batches were told to do so far.
+        """A copy begins, ends, or is given up.
+
+        ``order``: if there is one, it begins behind what batches were told to do so far; ``void``: a reset came since
+        it was planned. ``after``: the copy that ends before it begins to copy.
 
         Raises:
             NotTold: it begins, and what it copies is not said.
@@ -57,22 +67,34 @@ class Copies:
         if phase == "begin":
             if pairs is None:
                 raise NotTold(f"copy {number} begins, and what it copies is not said")
-            yield from self._begin(number, [(a, b, c, d) for a, b, c, d in pairs], waits=order is not None)
-        elif (copy := self.under_way.pop(number, None)) is not None:
-            self._end(copy, is_whole=phase == "end")
+            begun = [self._memory.kept(tier, unit) for tier, unit, _, _ in pairs]
+            copy = Copy([(a, b, c, d) for a, b, c, d in pairs], begun, after, void=order == "void")
+            yield from self._begin(number, copy, waits=order is not None)
+        elif (ended := self.under_way.pop(number, None)) is not None:
+            self._end(ended, {pair[2:] for later in self._behind(number) for pair in later.pairs}, phase == "end")
 
-    def _begin(self, number: Any, pairs: list[tuple[str, int, str, int]], waits: bool) -> Iterator[Violation]:
-        copy = Copy(pairs, [self._memory.kept(a, b) for a, b, _, _ in pairs])
+    def _behind(self, number: Any) -> Iterator[Copy]:
+        """Those under way that wait for this copy, or for one that does."""
+        waits = {number}
+        for name, copy in self.under_way.items():
+            if copy.after is not None and copy.after in waits:
+                waits.add(name)
+                yield copy
+
+    def _begin(self, number: Any, copy: Copy, waits: bool) -> Iterator[Violation]:
         yield from self._stored_twice(copy)
         if not waits:
             yield from self._under_a_batch(copy)
         self.under_way[number] = copy
-        for _, _, tier, unit in pairs:
+        for _, _, tier, unit in copy.pairs:
             self._memory.tear(tier, unit)
 
-    def _end(self, copy: Copy, is_whole: bool) -> None:
+    def _end(self, copy: Copy, next_written: set[tuple[str, int]], is_whole: bool) -> None:
+        """Let a copy have written; ``next_written``: the places where one that waited for it writes from here on."""
         memory = self._memory
         for (source_tier, source, tier, unit), then in zip(copy.pairs, copy.begun, strict=True):
+            if (tier, unit) in next_written:
+                continue
             now = memory.cell(tier, unit)
             is_untouched = now is not None and all(s == TORN for s in now[1])
             if is_whole and is_untouched:
@@ -90,6 +112,8 @@ class Copies:
 
     def _stored_twice(self, copy: Copy) -> Iterator[Violation]:
         """O3: no second store of what an unfinished one brings to the same tier already, under the same hash."""
+        if copy.void:
+            return
         for (source_tier, source, tier, _), cell in zip(copy.pairs, copy.begun, strict=True):
             to = self._world.tiers[tier]
             if tier == self._device or cell is None or to.split != 1 or not to.blocks:

@@ -10,6 +10,7 @@ transfer's own specification, by the arithmetic of the release that runs it.
 
 import functools
 import importlib
+from collections.abc import Callable
 from types import SimpleNamespace
 
 from level import Refused
@@ -74,7 +75,13 @@ class OffloadingSide:
             self.tiers[self._below] = {"blocks": setup["below"], "split": factor, "persists": True}
             self._tiering.secondary_tiers[0].serve(self._below, transfers, factor, tier)
         for number, worker in enumerate(workers):
-            worker.connector_worker.worker = _Copies(tier, number, transfers, factor)
+            worker.connector_worker.worker = _Copies(tier, number, transfers, factor, self._order)
+
+    def _order(self, kind: str, job_id: int) -> str | None:
+        """How a transfer stands to what else is done."""
+        if kind == "store":
+            return "void" if job_id < getattr(self._scheduler, "_stale_job_threshold", 0) else "behind"
+        return "behind" if since(_LOADS_WAIT) else None
 
     def before_forward(self, metadata) -> None:
         """Nothing: copies begin where they are submitted."""
@@ -146,8 +153,10 @@ class OffloadingSide:
 class _Copies:
     """Stands where a worker's copying end is, under the names of all releases."""
 
-    def __init__(self, tier: str, worker: int, transfers: Transfers, factor: int) -> None:
-        self._tier, self._worker, self._transfers, self._factor = tier, worker, transfers, factor
+    def __init__(
+        self, tier: str, worker: int, transfers: Transfers, factor: int, order: Callable[[str, int], str | None]
+    ) -> None:
+        self._tier, self._worker, self._transfers, self._factor, self._order = tier, worker, transfers, factor, order
         self._submitted: dict[str, list[tuple[int, Part]]] = {"store": [], "load": [], "sync load": []}
 
     def transfer_async(self, job_id: int, spec: tuple) -> bool:
@@ -186,8 +195,8 @@ class _Copies:
         """Nothing runs."""
 
     def _submit(self, kind: str, job_id: int, pairs: list) -> bool:
-        waits = kind == "store" or since(_LOADS_WAIT)
-        part = self._transfers.submit(self._tier, kind, self._worker, job_id, pairs, waits=waits)
+        order = self._order(kind, job_id)
+        part = self._transfers.submit(self._tier, kind, self._worker, job_id, pairs, order=order)
         self._submitted[kind].append((job_id, part))
         return True
 

@@ -50,16 +50,26 @@ class Transfers:
     _streams: dict[Stream, deque[Part]] = field(default_factory=dict)
 
     def announce(
-        self, tier: str, kind: str, number: object, pairs: list, *, waits: bool = False, alone: bool = False
+        self,
+        tier: str,
+        kind: str,
+        number: object,
+        pairs: list,
+        *,
+        order: str | None = None,
+        alone: bool = False,
+        after: str | None = None,
     ) -> str:
         """Tell that a copy may begin from here on, unless that was told; return its name.
 
-        ``waits``: it waits for what steps were told to do so far. ``alone``: it is one part, not one of each worker.
+        ``order``: ``behind`` what steps were told to do so far, or ``void``, since a reset came since it was planned.
+        ``alone``: it is one part, not one of each worker. ``after``: the copy that it waits for.
         """
         name = f"{tier} {kind} {number}"
         if name not in self._copies:
             self._copies[name] = _Copy(1 if alone else self.workers)
-            self.level.tell("copy", name, "begin", pairs, *(("behind",) if waits else ()))
+            rest = [order, after] if after else [order] if order else []
+            self.level.tell("copy", name, "begin", pairs, *rest)
         return name
 
     def submit(
@@ -71,7 +81,7 @@ class Transfers:
         pairs: list,
         stream: str = "",
         *,
-        waits: bool = False,
+        order: str | None = None,
         alone: bool = False,
         ended: Callable[[bool], None] | None = None,
     ) -> Part:
@@ -79,8 +89,10 @@ class Transfers:
 
         ``alone``: there is no other part. ``ended``: is called when it ends, with whether it failed.
         """
-        name = self.announce(tier, kind, number, pairs, waits=waits, alone=alone)
-        part = Part(name, (tier, stream or kind, worker), ended)
+        of = (tier, stream or kind, worker)
+        after = self._streams[of][-1].name if of in self._streams else None
+        name = self.announce(tier, kind, number, pairs, order=order, alone=alone, after=after)
+        part = Part(name, of, ended)
         self._streams.setdefault(part.stream, deque()).append(part)
         return part
 
