@@ -185,7 +185,7 @@ def _show_time(output: Output, result: Result) -> None:
     for report in result.reports:
         for what, count in report.unconfirmed.items():
             output.line(f"level {report.level}: no finding, as a fresh worker did not show it again: {what} ({count})")
-        if report.unsorted:
+        if report.unsorted and report.findings:
             output.line(f"level {report.level}: {report.unsorted} more kinds of cases broke a rule; --time gives more")
 
 

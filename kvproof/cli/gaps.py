@@ -74,6 +74,9 @@ def of_hunt(report: "HuntReport") -> Iterator[Gap]:
         why = f"{activity.asked_again:,} lookups asked for what had been computed before, and none found anything"
         mend = 'mend the lookup, or say {"dialect": {"keep": "none"}} in the notes of a world that caches nothing'
         yield Gap(f"{part}, prefix hits", why, mend)
+    if report.unsorted and not report.findings:
+        why = f"{report.unsorted:,} kinds of cases broke a rule, and there was no time to see them again"
+        yield Gap(part, why, "give it more with --time")
 
 
 def of_fuzz(report: "FuzzReport", part: str) -> Iterator[Gap]:

@@ -84,6 +84,7 @@ def hunt_levels(
     memory: Memory | None = None,
     begun: Begun | None = None,
     start: float = 0.0,
+    late: float = 0.0,
     on_progress: Callable[[HuntReport, str], None] = lambda _r, _p: None,
     on_case: Callable[[Answer], None] = lambda _: None,
 ) -> list[HuntReport]:
@@ -104,6 +105,7 @@ def hunt_levels(
         begun: lets the engine begin with a case that was drawn, so that it works while the one before is judged; by
             default ``judged`` runs one after the other.
         start: seconds that it takes to start an engine that was lost; the hunt ends in time all the same.
+        late: so many seconds more may be taken to see again what was never told: what hangs takes long each time.
         on_progress: called after each turn.
         on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
     """
@@ -153,7 +155,8 @@ def hunt_levels(
     arms = [*_by_turns([[(ground, profile) for profile in ground.profiles] for ground in grounds])]
     named = {(ground.level, profile): (ground, profile) for ground, profile in arms}
     schedule = Schedule(arms, seed, {named[name]: what for name, what in memory.learned.items() if name in named})
-    sorter = Sorter(judged, causes, renew, reports, began, seed, share, began + seconds + max(GRACE, _GRACE * seconds))
+    end = began + seconds + max(GRACE, _GRACE * seconds, late)
+    sorter = Sorter(judged, causes, renew, reports, began, seed, share, end)
     ends = _rounds(seconds, start)
     for finding in share([]):
         causes.add(finding)

@@ -31,6 +31,9 @@ EXAMPLES = 400
 SECONDS = 10.0
 """The most time where nothing else is said."""
 
+_LATE = 90.0
+"""So many seconds more, where nothing was told: a case that hangs is run a dozen times, and each time to its limit."""
+
 _FINDINGS = 4
 """With so many findings nothing more is sought: what one fault brings about breaks other rules too."""
 
@@ -55,6 +58,8 @@ class Fuzzed:
                 found.setdefault(_rule_of(each.violation, self._rules), []).append(text)
         if not found and (never := self._never_hits()) is not None:
             found["P14 (nothing less)"] = [never]
+        if not found and self.report.unsorted:
+            found["L2"] = [self._not_seen_again()]
         return found
 
     @property
@@ -72,6 +77,14 @@ class Fuzzed:
         if name is None or (name.endswith("()") and overrides(self.kind, name.removesuffix("()"))):
             return said(need)
         return f"there is no {name}"
+
+    def _not_seen_again(self) -> str:
+        """What there was no time to tell: it is no story, and must not pass for silence."""
+        return (
+            f"cases that broke a rule: {self.kind.__qualname__}\n"
+            f"  what: {self.report.unsorted} kinds of them, which there was no time to see again\n"
+            "  more time tells which: --kvproof-time"
+        )
 
     def _never_hits(self) -> str | None:
         """What no promise says: that a cache in which nothing is ever found is none."""
@@ -121,6 +134,7 @@ def fuzz_manager(
             findings=findings,
             closing=subject.closing(can),
             traits=subject.traits(can),
+            late=_LATE,
             sight=subject.sight(),
         )
     return Fuzzed(kind, report)

@@ -127,6 +127,9 @@ def test_each_way_of_judging_nothing_has_its_words() -> None:
     assert "none found anything" in whys(report)[0]
     report.activity.hits = 1
     assert whys(report) == []
+    report.unsorted = 2
+    assert whys(report) == ["2 kinds of cases broke a rule, and there was no time to see them again"]
+    report.unsorted = 0
     report.sight = Sight()
     assert "no rule could be judged" in whys(report)[0]
     report.sight.told = {"lookup"}

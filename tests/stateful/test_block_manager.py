@@ -19,7 +19,7 @@ from kvproof.engines.verdicts import close, verdict
 from kvproof.errors import UsageError
 from kvproof.judge.record import Case
 from kvproof.judge.sight import RULES
-from kvproof.testing import BlockManager, Refused, assert_fuzzed, assert_lockstep, assert_played
+from kvproof.testing import BlockManager, Refused, assert_fuzzed, assert_lockstep, assert_played, fuzzing
 from kvproof.testing.fuzzing import fuzz_manager
 from kvproof.testing.session import InProcess
 from kvproof.testing.telling import regression_test, story
@@ -260,6 +260,25 @@ class _Hangs(example.TestPool):
     def free(self, request):
         while True:
             pass
+
+
+class _HangsLater(example.TestPool):
+    """Its fourth request is never let go."""
+
+    def free(self, request):
+        while request.name == "r3":
+            pass
+        super().free(request)
+
+
+@pytest.mark.parametrize(("late", "said"), [(60.0, "L2 hang"), (0.0, "which there was no time to see again")])
+def test_what_hangs_is_told_though_the_time_is_over(monkeypatch: pytest.MonkeyPatch, late: float, said: str) -> None:
+    """Seeing it again takes to the limit each time. Where even that is too long, the run is no silent one."""
+    monkeypatch.setattr(fuzzing, "session_of", lambda kind: InProcess(kind, seconds=1.0))
+    monkeypatch.setattr(fuzzing, "_LATE", late)
+    fuzzed = fuzz_manager(_HangsLater, seconds=0.5)
+    assert [*fuzzed.broken] == ["L2"]
+    assert said in fuzzed.broken["L2"][0]
 
 
 class _Raises(example.TestPool):
