@@ -246,19 +246,24 @@ class TreeSystem(Scheduler):
         had, request.found, request.own = index(told[0]), numbers(told[1]), told[2]
         self._tell("inserted", request.name, whole, slots, had)
         self._tell("matched", request.name, whole, [*request.found])
-        self._tell("locked", request.name, len(request.found))
-        self._tell("unlocked", request.name, held)
+        self._tell_lock("locked", request, len(request.found))
+        self._tell_lock("unlocked", request, held)
         return had
 
     def _lock(self, request: Request, most: int) -> None:
         if self._locks:
             self._ask("lock", request.own)
-        self._tell("locked", request.name, most)
+        self._tell_lock("locked", request, most)
 
     def _unlock(self, request: Request, node: Any, most: int) -> None:
         if self._locks:
             self._ask("unlock", node)
-        self._tell("unlocked", request.name, most)
+        self._tell_lock("unlocked", request, most)
+
+    def _tell_lock(self, what: str, request: Request, most: int) -> None:
+        """In a tree that has no locks nothing is locked, and so its sizes say."""
+        if self._locks:
+            self._tell(what, request.name, most)
 
     def _done(self) -> None:
         """Tell the tree's events."""

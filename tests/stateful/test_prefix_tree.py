@@ -85,6 +85,24 @@ class _Cyclic(example.TestRadix):
         yield from super().children(None)
 
 
+class _MatchesMore(example.TestRadix):
+    """A match is rounded up to the node's end: it may be longer than what was asked for."""
+
+    def match(self, tokens: Sequence[int], namespace: str | None) -> tuple[list[int], Node]:
+        slots, node = super().match(tokens, namespace)
+        (below,) = node.children.values() if len(node.children) == 1 else (None,)
+        return (slots, node) if below is None else (slots + below.slots, below)
+
+
+def test_a_match_that_is_longer_than_the_request_is_no_garbage() -> None:
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0] * 8}),
+        ("start", {"request": "r1", "prompt": [0] * 3}),
+    ]
+    with pytest.raises(AssertionError, match="of 2 tokens of r1 a match returns 8, and the tree has 2"):
+        assert_played(_MatchesMore, {"blocks": 12, "block_tokens": 1}, operations)
+
+
 def test_a_walk_that_never_ends_is_ended() -> None:
     assert {"R1", "R2"} & {*fuzz_manager(_Cyclic, examples=20, findings=1).broken}
 
@@ -148,6 +166,17 @@ class _Unlocked(_Least):
 
     def reset(self) -> None:
         self.tree = self.kind(self.tree.page_tokens)
+
+
+class _OwnSizes(_Least):
+    """Who uses what is nothing to it: all that it has may go."""
+
+    def evictable_size(self) -> int:
+        return self.tree.evictable
+
+
+def test_a_tree_without_locks_has_nothing_that_is_locked() -> None:
+    assert fuzz_manager(_OwnSizes, examples=60, seconds=60).broken == {}
 
 
 def test_a_tree_without_locks_is_not_asked_to_evict_what_is_read() -> None:

@@ -74,8 +74,8 @@ class TreeAnswersOracle:
             yield from self._believed()
 
     def _path(self, ghost: Ghost, r: str, most: int) -> list[int]:
-        """The prefixes of a request that end with a whole page of its first tokens."""
-        return [ghost.requests[r].line[end] for end in range(self._page, most + 1, self._page)]
+        """The prefixes that end with a whole page of a request's first tokens; it may have fewer than a match names."""
+        return ghost.requests[r].line[self._page : most + 1 : self._page]
 
     # ----------------------------------------------------------------------------------------------- match and insert
 
