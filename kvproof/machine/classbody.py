@@ -69,7 +69,7 @@ class Body(dict[str, Any]):
                 f"{key} stands twice in {self.of}, and the second would replace the first{_place(old)}; "
                 "give one of them another name"
             )
-        if isinstance(value, Declaration):
+        if isinstance(value, Declaration | Part):
             self._check_declaration(key, value)
         elif not self.is_language and _is_language(key) and _is_part(value):
             raise MachineError(f"{key} is part of the language, and no machine can have one of its own")
@@ -80,14 +80,14 @@ class Body(dict[str, Any]):
             self.taken_out.append((key, caller()))
         super().__delitem__(key)
 
-    def _check_declaration(self, key: str, value: Declaration) -> None:
+    def _check_declaration(self, key: str, value: Declaration | Part) -> None:
         if value.name not in ("?", key) or any(other is value for name, other in self.items() if name != key):
             raise MachineError(f"{key} is the same declaration as {_name_in(self, value)}: declare it anew")
         if key in TAKEN:
             raise MachineError(f"{key} means something else to a machine: give this part of the state another name")
 
 
-def _name_in(body: Mapping[str, Any], value: Declaration) -> str:
+def _name_in(body: Mapping[str, Any], value: Declaration | Part) -> str:
     return next((name for name, other in body.items() if other is value), value.name)
 
 
@@ -157,6 +157,8 @@ class MachineType(type):
         if _is_part(value) and cls in _read:
             raise MachineError(f"{cls.__name__} has been read, and would not be read again for {name}: say it before")
         super().__setattr__(name, value)
+        if isinstance(value, Part):  # Of what stands in the body Python tells it its name.
+            value.__set_name__(cls, name)
 
     def __delattr__(cls, name: str) -> None:
         cls._check_said(name, False)
@@ -313,7 +315,7 @@ def check_override(machine: type, name: str, value: object) -> None:
 
 def mark(name: str, kind: str, rule: object, **more: object) -> Callable[[F], F]:
     """A decorator that says what a method is; ``Model.of`` looks for it."""
-    if not isinstance(rule, str):
+    if not isinstance(rule, str) or not rule.isprintable():
         raise MachineError(f'@{name} names the rule that the method writes down, as in @{name}("P3")')
 
     def decorate(function: F) -> F:
@@ -369,6 +371,11 @@ def parameters_of(function: Callable[..., Any], name: str, line: Line, *, skip: 
         parameters = _annotated(function)[skip:]
     except NameError as error:
         raise MachineError(f"unknown sort in the parameters of {name}: {error}", line) from None
+    if len(_annotated(function)) < skip:
+        first = ("self", "the state before the step")[:skip]
+        raise MachineError(f"{name} lacks a parameter: it begins with {' and '.join(first)}", line)
+    if skip > 1 and is_kind(_annotated(function)[1][2]):
+        raise MachineError(f"the second parameter of {name} is the state before the step, and none of a sort", line)
     kinds: dict[str, type[Term]] = {}
     for parameter, declared, kind in parameters:
         if declared.kind not in (declared.POSITIONAL_ONLY, declared.POSITIONAL_OR_KEYWORD):

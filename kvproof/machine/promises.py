@@ -133,6 +133,9 @@ def promise(
     """
     if not fair:
         raise MachineError("a promise names the steps that are not put off for ever: without any, nothing need happen")
+    for each in (*fair, *only):
+        if not isinstance(each, Steps):
+            raise MachineError(f"a promise speaks of steps, as in steps(self.finish, r); {each!r} is none")
     if not measure:
         raise MachineError("a promise has a measure, which fair steps lower")
     return Promise(as_bool(goal), tuple(fair), tuple(only), tuple(map(_natural, measure)))
@@ -294,7 +297,7 @@ def _may_be_taken(only: Sequence[Steps], act: str, args: Sequence[Term]) -> Bool
 
 def _is_one(step: Steps, args: Sequence[Term]) -> Bool:
     named = [x == a for x, a in zip(args, step.args, strict=True) if isinstance(a, Term)]
-    return all_of(*named, *([] if step.where is None else [as_bool(step.where(*args))]))
+    return all_of(*named, *([] if step.where is None else [as_bool(step.where(*args), step.line)]))
 
 
 def _some_possible(machine: Machine, step: Steps, only: Sequence[Steps]) -> Bool:

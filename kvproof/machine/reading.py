@@ -71,6 +71,10 @@ def read(machine: type[Machine]) -> Model:
     declare(model, members)
     for member in members.values():
         if isinstance(member, Part):
+            if not (isinstance(member.machine, type) and issubclass(member.machine, Machine)):
+                raise MachineError(
+                    f"{member.name} is a part of the machine {member.machine!r}: it is none", member.line
+                )
             check_part(machine, member)
     for name, member in members.items():
         check_override(machine, name, member)

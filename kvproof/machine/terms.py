@@ -374,7 +374,7 @@ def as_bool(value: object, line: Line | None = None) -> Bool:
 def as_int(value: object, line: Line | None = None) -> Int:
     """An integer from a term or a Python int."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return Int(op.Constant(int(value)))
+        return Int(op.Constant(_written(int(value), line)))
     if isinstance(value, Int):
         if value.is_optional:
             raise MachineError(f"{value!r} may be none, with which nothing can be computed", line)
@@ -385,7 +385,10 @@ def as_int(value: object, line: Line | None = None) -> Int:
 def as_real(value: object, line: Line | None = None) -> Real:
     """An exact number from a term, or from a Python int or fraction."""
     if isinstance(value, int | Fraction) and not isinstance(value, bool):
-        return Real(op.Constant(Fraction(value)))
+        value = Fraction(value)
+        _written(value.numerator, line)
+        _written(value.denominator, line)
+        return Real(op.Constant(value))
     if isinstance(value, Int):
         if isinstance(said := value.operation, op.Constant) and isinstance(said.value, int):
             return as_real(said.value)
@@ -395,6 +398,16 @@ def as_real(value: object, line: Line | None = None) -> Real:
     raise MachineError(
         f"a number is expected here, not {value!r}; write one that is no integer as Fraction(1, 3)", line
     )
+
+
+_DIGITS = 1000
+"""So many digits a number of a text may have: each is written out again and again, and Python writes 4300 at most."""
+
+
+def _written(value: int, line: Line | None) -> int:
+    if abs(value) >= 10**_DIGITS:
+        raise MachineError(f"a number of more than {_DIGITS:,} digits stands here, and nobody could read it", line)
+    return value
 
 
 def _combine(operator: type[op.Add] | type[op.Subtract] | type[op.Multiply], a: object, b: object) -> Int | Real:

@@ -37,6 +37,27 @@ class Counter(Machine):
 ADD = "self.count[c] = self.count[c] + 1"
 HOLDS = "return self.count[c] >= 0"
 
+OF_STEPS = GOOD.replace("import Int,", "import Int, step,").replace("@invariant", "@step")
+
+WITH_PART = (
+    GOOD
+    + """
+from kvproof.machine import Part
+class Counter(Counter):
+    up = {}
+"""
+)
+PROMISING = (
+    GOOD
+    + """
+from kvproof.machine import eventually, promise, steps
+class Counter(Counter):
+    @eventually("L1")
+    def it_grows(self, c: Cell):
+        return promise(goal=self.count[c] > 0, fair=[{}], measure=[{}])
+"""
+)
+
 IMPORTING: Mapping[str, tuple[str, int, str]] = {
     "an end of the program": ("import sys\nsys.exit(0)\n", 2, "SystemExit"),
     "an end with words": ("raise SystemExit('all holds')\n", 1, "SystemExit"),
@@ -60,6 +81,7 @@ IMPORTING: Mapping[str, tuple[str, int, str]] = {
     "all memory": ("raise MemoryError\n", 1, "MemoryError"),
     "a declaration": (GOOD.replace("init=0", "first=0"), 11, "unexpected keyword argument 'first'"),
     "a sort that is none": (GOOD.replace("Map(Cell", "Map(3"), 11, "3 is not a sort"),
+    "a rule that cannot be shown": (GOOD.replace('"I"', r'"\ud800"'), 17, "@invariant names the rule"),
     "a generator": ("class Odd(GeneratorExit):\n    pass\n\nraise Odd('left')\n", 4, "Odd: left"),
 }  # fmt: skip
 """Texts that fail while they are imported: the text, the line, and what is said."""
@@ -75,6 +97,30 @@ READING: Mapping[str, tuple[str, int, str]] = {
     "a property of nothing": (GOOD.replace(HOLDS, "pass"), 17, "a condition is expected here"),
     "an absent sort": (GOOD.replace("c: Cell) -> None", "c: Nothing) -> None"), 14, "name 'Nothing' is not defined"),
     "a first value": (GOOD.replace("init=0", "init=lambda self, c: c.high"), 11, "no attribute 'high'"),
+    "a number that nobody can write": (GOOD.replace(ADD, "self.count[c] = 10**6000"), 15, "more than 1,000 digits"),
+    "a fraction that nobody can write": (
+        "from fractions import Fraction\n"
+        + GOOD.replace(HOLDS, "return self.count[c] >= Fraction(1, 10**6000)"), 20, "more than 1,000 digits",
+    ),
+    "an action without self": (GOOD.replace("add(self, c: Cell)", "add()"), 13, "it begins with self"),
+    "a property without self": (GOOD.replace("zero(self, c: Cell)", "zero()"), 17, "it begins with self"),
+    "a step without a state before": (
+        OF_STEPS, 17, "is the state before the step, and none of a sort",
+    ),
+    "a step of nothing": (
+        OF_STEPS.replace("zero(self, c: Cell)", "zero(self)"),
+        17, "it begins with self and the state before the step",
+    ),
+    "a part that is a text": (WITH_PART.format("Part('Counter')"), 23, "the machine 'Counter': it is none"),
+    "a part that is a number": (WITH_PART.format("Part(int)"), 23, "it is none"),
+    "a part of two names": (WITH_PART.format("Part(Counter)\n    down = up"), 24, "down is the same declaration as up"),
+    "a part without its state": (
+        WITH_PART.format("1\nCounter.other = Part(Counter, count=1)"), 24, "other gives count a value",
+    ),
+    "a fair step that is an action": (PROMISING.format("self.add", "1"), 25, "a promise speaks of steps"),
+    "a fair step of no condition": (
+        PROMISING.format("steps(self.add, Cell, where=lambda c: 'x')", "1"), 25, "a condition is expected here",
+    ),
     "an exception of its own": (GOOD.replace(ADD, "raise type('Stop', (BaseException,), {})"), 15, "Stop"),
 }  # fmt: skip
 """Texts that fail while their machine is read."""

@@ -58,6 +58,14 @@ def test_a_block_that_is_handed_on_behind_its_store_is_not_taken_for_one_that_is
     assert_played(example.TestOffload, {"events": True, "block_tokens": 2, "host_blocks": 2, "blocks": 1}, operations)
 
 
+def test_what_is_cached_under_a_copy_is_told_so() -> None:
+    """And not as written by some group, where nobody had written there before."""
+    operations: list[tuple[str, dict[str, object]]] = [("start", {"request": "r0", "prompt": [0, 0, 0]})]
+    kind = type("Early", (example.TestOffload,), {"tier": host_faults.RegistersEarly})
+    with pytest.raises(AssertionError, match=r"cached under key 0 .* but a copy may or may not have written it"):
+        assert_played(kind, {"blocks": 3, "block_tokens": 2, "host_blocks": 3}, operations)
+
+
 @pytest.mark.parametrize("method", ["store", "load"])
 def test_a_host_tier_by_halves_is_one_sentence(method: str) -> None:
     kind = type("Half", (example.TestOffload,), {method: getattr(BlockManager, method)})

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
-from ..ghost.memory import Slots
+from ..ghost.memory import TORN, Slots
 from ..record import Step, World
 from ..violation import Violation, of_block, of_key
 
@@ -103,10 +103,10 @@ class ContentOracle:
 def _said(cell: tuple[int, Slots] | None, g: int, wanted: Sequence[int]) -> str:
     if cell is None:
         return "it was never written"
+    if TORN in cell[1]:  # Of what was never written before, nobody knows the group either.
+        return "a copy may or may not have written it"
     if cell[0] != g:
         return f"group {cell[0]} wrote to it since"
-    if -1 in cell[1]:
-        return "a copy may or may not have written it"
     right = sum(a == b for a, b in zip(cell[1], wanted, strict=False))
     if None in cell[1]:
         return f"only {right} of its {len(wanted)} positions were written"
