@@ -1,6 +1,7 @@
 """prove, explore, fuzz, replay and verify as a user runs them: exit statuses, JSON, traces, one-sentence errors."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,10 @@ def test_errors_are_one_sentence_that_says_how_to_mend_it(tmp_path: Path, capsys
     error_of(capsys, "replay", str(foreign))
     assert foreign.read_text() == '{"some":"thing"}\n'
     assert "is no file" in error_of(capsys, "verify", "--trace", str(tmp_path / "none.jsonl"))
+    (tmp_path / "cut.jsonl").write_text('{"timestamp": 1, "inp')
+    began = time.process_time()
+    assert "cut.jsonl" in error_of(capsys, "verify", "--trace", str(tmp_path / "cut.jsonl"))
+    assert time.process_time() - began < 5, "it is read before anything is proved"
 
 
 @pytest.mark.slow

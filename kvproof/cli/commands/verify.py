@@ -15,6 +15,7 @@ from . import explore as exploring
 from . import prove as proving
 
 if TYPE_CHECKING:
+    from ...workload.requests import Workload
     from ..schema import workloads as schema
 
 CAPACITIES = (1000, 5000)
@@ -42,8 +43,11 @@ def verify(
         raise UsageError(f"--trace {trace} is no file; name a block-hash trace, one request a line")
     from ...harness.machines import find_machine
     from ...harness.scopes import find_scope
+    from ...workload.requests import read_workload
     from ..schema import workloads as schema
 
+    # Now, so that what is wrong with it is said at once, and not behind all that comes before its replay.
+    work = None if trace is None else read_workload(trace, limit=requests)
     proofs = proving.prove_all(output, [])
     proving.show(output, proofs)
     pool = find_machine("pool")
@@ -67,10 +71,10 @@ def verify(
     explorations = [exploring.to_json(r, label) for label, r in zip(EXPLORED, explored, strict=True)]
     runs = [fuzzing.to_json(f, f"refimpl, level {f.level}") for f in fuzzed]
     replayed = None
-    if trace is None:
+    if trace is None or work is None:
         output.tables.print("No real requests were replayed: name a trace with --trace.")
     else:
-        replayed = _replay(output, trace, requests)
+        replayed = _replay(output, trace, work)
         found = found or replayed.violations > 0
     parts = (proved, *explorations, *runs, *(() if replayed is None else (replayed,)))
     missing = [gap for part in parts for gap in part.gaps]
@@ -94,14 +98,12 @@ def verify(
     return verdict
 
 
-def _replay(output: Output, trace: Path, requests: int) -> "schema.Workload":
+def _replay(output: Output, trace: Path, work: "Workload") -> "schema.Workload":
     """Replay the first requests of a trace, show it, and return the report."""
     from ...workload.replay import replay_at
-    from ...workload.requests import read_workload
     from ...workload.target import RefimplTarget
     from ..workload import tables
 
-    work = read_workload(trace, limit=requests)
     with output.progress(work.name) as advance:
         results = replay_at(
             work,
