@@ -86,6 +86,11 @@ def test_two_streams_and_maps_are_compared(tmp_path: Path, capsys: pytest.Captur
     assert "is no map of cached blocks" in refused(capsys, "diff", one, tmp_path / "bad")
 
 
+def test_what_is_neither_a_stream_nor_a_map_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cut").write_text('{"event": {"stor')
+    assert "cut is no stream and no map: line 1" in refused(capsys, "diff", tmp_path / "cut", stream(tmp_path / "s"))
+
+
 def test_a_map_may_say_less_than_a_stream(tmp_path: Path) -> None:
     """Without groups, and with numbers in place of text."""
     engine = PublishingEngine(3, digests=False)

@@ -228,6 +228,8 @@ def _map_of(path: Path, dialect: Dialect) -> CacheMap:
     checker = Checker(dialect)
     for arrival in read_stream(path):
         checker.take(arrival)
+    if checker.faults and not checker.tally.events:
+        raise UsageError(f"{path} is no stream and no map: {checker.faults.first[0].text}; name a recording or a map")
     return final_map(checker)
 
 
