@@ -95,6 +95,9 @@ class Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         """Be asyncio's own loop until turns are given."""
         self.turns: Turns | None = None
+        self.begun: set[asyncio.Task[Any]] = set()
+        """What has begun in turns and is not done. asyncio holds no task, so one that only its manager holds, and it
+        the manager, would be collected in the midst of it, with a line on stderr for each."""
         self._now: float | None = None
         self._ahead = 0.0
         self._in_threads = 0
@@ -169,6 +172,8 @@ def _task(loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> asyncio.Ta
         return asyncio.Task(coro, loop=loop, **more)
     task = asyncio.Task(_in_turns(loop, coro), loop=loop, **more)
     task.add_done_callback(lambda _: coro.close())  # It has not even begun, where the task was cancelled before.
+    loop.begun.add(task)
+    task.add_done_callback(loop.begun.discard)
     return task
 
 

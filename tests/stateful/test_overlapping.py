@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import signal
 import sys
@@ -400,3 +401,28 @@ def test_only_what_is_asynchronous_and_says_nothing_else_overlaps() -> None:
     assert "together" not in operations(pool_example.TestPool)
     with pytest.raises(UsageError, match="cancelled is 'never'; there are undone, freed and None"):
         InProcess(driven(AsyncPool, cancelled="never"))
+
+
+class _Works(AsyncPool):
+    """A task of its own gives back what is released."""
+
+    async def release(self, name: str) -> None:
+        if not hasattr(self, "asked"):
+            self.asked: asyncio.Queue[tuple[str, asyncio.Future[None]]] = asyncio.Queue()
+            self.worker = asyncio.create_task(self.work())
+        done = asyncio.get_running_loop().create_future()
+        await self.asked.put((name, done))
+        await done
+
+    async def work(self) -> None:
+        while True:
+            name, done = await self.asked.get()
+            await super().release(name)
+            done.set_result(None)
+
+
+def test_tasks_of_a_manager_are_ended_with_the_case_and_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+    kind = type("Works", (example.TestAsyncPool,), {"kind": _Works})
+    assert fuzz_manager(kind, examples=60, seconds=60, seed=1).broken == {}
+    gc.collect()
+    assert "Task was destroyed" not in caplog.text
