@@ -100,7 +100,7 @@ class Tier(msgspec.Struct, gc=False):
     by_key: bool = False
     """The tier has no blocks of its own numbering: an entry's place is the number of its key."""
     persists: bool = False
-    """A reset leaves it as it is."""
+    """It lies below another tier and has all from that; a reset leaves it as it is."""
 
 
 class World(msgspec.Struct):

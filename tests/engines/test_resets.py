@@ -4,6 +4,7 @@ from typing import Any
 
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.answers import AnswersOracle
+from kvproof.judge.oracles.content import ContentOracle
 from kvproof.judge.record import Effect, Group, PoolState, State, Step, Tier, World
 
 HELD: list[tuple[int, int, list[int]]] = [(0, 0, [1])]
@@ -40,3 +41,15 @@ def test_a_refused_reset_changes_nothing_but_a_step_that_ended_before_it_may() -
     assert told(before, after, False) == [("refused reset changes something", "device")]
     assert not told(before, after, False, ["processed", "r0", 2])
     assert not told(before, before, False)
+
+
+def test_what_the_host_had_wrongly_the_tier_below_it_only_passes_on() -> None:
+    """P6: one fault is told once."""
+    world = World([Group("full", 2)], TIERS, 2)
+    told: list[Effect] = [["request", "r0", {"tokens": [0, 1]}], ["keys", "r0", 0, [0]]]
+    for pools, blamed in (({"host": HELD, "below": HELD}, ["host"]), ({"below": HELD}, ["below"])):
+        oracle, ghost = ContentOracle(world), Ghost(world)
+        step = Step("add", {}, effects=told, state=state(**pools))
+        for effect in step.effects:
+            list(ghost.apply(effect) or ())
+        assert [wrong.key[0] for wrong in oracle.step(step, ghost)] == blamed

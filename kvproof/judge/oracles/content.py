@@ -17,6 +17,8 @@ class ContentOracle:
         self.world = world
         self._seen: dict[tuple[str, int, int, int], int] = {}
         self._expected: dict[tuple[int, int, int], tuple[int, list[int]]] = {}
+        self._told: set[tuple[int, int]] = set()
+        """Keys and groups that some tier had wrongly: one that has all from the tier above it is not to blame."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield, of each tier and kind of group, the first cached block whose content is not what it is cached as.
@@ -40,7 +42,9 @@ class ContentOracle:
                         seen[tier, k, g, block] = version
                         continue
                     kind = self.world.groups[g].kind
-                    if (tier, kind) not in said:
+                    is_passed_on = (k, g) in self._told and self.world.tiers[tier].persists
+                    self._told.add((k, g))
+                    if (tier, kind) not in said and not is_passed_on:
                         said.add((tier, kind))
                         text = f"block {block} ({tier}) is cached under key {k} in group {g} ({kind}), but {problem}"
                         about = (of_block(tier, block), of_key(k))
