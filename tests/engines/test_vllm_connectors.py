@@ -262,6 +262,27 @@ def test_a_hit_inside_a_block_is_the_devices_though_the_connector_is_asked_from_
     assert effects(steps, "lookup")[-1] == ["lookup", "r1", 1, 0, 1]
 
 
+BELOW = offloading(blocks=2, below=6)
+PUSHED_OUT: list[Op] = [add([0] * 9), ("drain", {}), add([1] * 9), ("drain", {}), ("reset", {}), add([0] * 9)]
+"""Two chunks are below, where others took their place on the host, and the device has forgotten them."""
+
+
+def test_what_lies_below_is_promoted_to_the_host_and_then_loaded() -> None:
+    steps = well("0.33.0", BELOW, [*PUSHED_OUT, STEP, complete(how=3), STEP, complete(how=3), STEP, STEP])
+    last = copies(steps[len(PUSHED_OUT) :])
+    assert [(copy[3][0][0], copy[3][0][2], len(copy[3])) for copy in last] == [
+        ("below", "host", 2), ("host", "device", 2)
+    ]  # fmt: skip
+    assert effects(steps, "lookup")[-1][2:] == [0, 8, 9]
+
+
+def test_what_cannot_be_promoted_is_computed() -> None:
+    steps = well("0.33.0", BELOW, [*PUSHED_OUT, STEP, complete(how=2), ("drain", {})])
+    assert effects(steps, "copy")[-1][2] != "begin"
+    assert "fail" in {effect[2] for effect in effects(steps, "copy")}
+    assert steps[-1].result["left"] == 0
+
+
 RELEASES = ["0.16.0", "0.19.0", "0.22.1", "0.26.0", "0.33.0"]
 GROUPS = [FULL, HYBRID, [{"kind": "full", "block": 4}, {"kind": "window", "block": 8, "window": 3}]]
 

@@ -7,7 +7,7 @@ be copied is told.
 """
 
 import functools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from types import SimpleNamespace
 
 import numpy as np
@@ -38,16 +38,15 @@ def told(blocks: int) -> dict:
 
 
 class TierBelow(SecondaryTierManager):
-    """Chunks by key, with their moments in our hands once it has `serve`\\ d."""
+    """Chunks by key; from `serve` on the moments of its copies are in our hands."""
 
     def __init__(self, *args, blocks: int, **kwargs) -> None:
         super().__init__(*args, **kwargs)
-        self._blocks = blocks
         self._free = list(range(blocks - 1, -1, -1))
         self._jobs: list[tuple[int, Part | None, bool]] = []
         """Number, copy, and whether it can bring what was asked for; without a copy there is none to wait for."""
-        self._busy: set = set()
-        """Keys that a copy writes or reads."""
+        self._busy: Counter = Counter()
+        """How many copies write or read each key."""
         self.entries: OrderedDict = OrderedDict()
         """The place of each key, those used longest ago first."""
         self.ready: set = set()
@@ -66,10 +65,12 @@ class TierBelow(SecondaryTierManager):
 
     def submit_store(self, job) -> None:
         """Begin to store what is not here, as far as there is room."""
-        new = [(key, chunk) for key, chunk in zip(job.keys, _chunks(job), strict=True) if key not in self.entries]
-        stored = [(key, chunk) for key, chunk in new if self._take(key)]
-        pairs = [(self._host, chunk, self._name, self.entries[key]) for key, chunk in stored]
-        self._begin("store", job, [key for key, _ in stored], pairs)
+        stored, pairs = [], []
+        for key, chunk in zip(job.keys, _chunks(job), strict=True):
+            if key not in self.entries and self._take(key, stored):
+                stored.append(key)
+                pairs.append((self._host, chunk, self._name, self.entries[key]))
+        self._begin("store", job, stored, pairs)
 
     def submit_load(self, job) -> None:
         """Begin to bring a job's keys; all of it fails where one was forgotten since it was found."""
@@ -114,7 +115,7 @@ class TierBelow(SecondaryTierManager):
         if not chunks:
             self._jobs.append((job.job_id, None, can))
             return
-        self._busy |= {*keys}
+        self._busy.update(keys)
         factor = self._factor
         pairs = [[a, x * factor + i, b, y * factor + i] for a, x, b, y in chunks for i in range(factor)]
         ended = functools.partial(self._ended, kind, keys)
@@ -122,7 +123,7 @@ class TierBelow(SecondaryTierManager):
         self._jobs.append((job.job_id, part, can))
 
     def _ended(self, kind: str, keys: list, failed: bool) -> None:
-        self._busy -= {*keys}
+        self._busy.subtract(keys)
         if kind != "store":
             return
         if not failed:
@@ -131,16 +132,15 @@ class TierBelow(SecondaryTierManager):
         for key in keys:
             self._free.append(self.entries.pop(key))
 
-    def _take(self, key) -> bool:
-        """Take a place for a key, from what was used longest ago where none is free."""
+    def _take(self, key, beside: list) -> bool:
+        """Take a place for a key, from what was used longest ago where none is free; not from those beside it."""
         if not self._free:
-            oldest = next((key for key in self.entries if key not in self._busy), None)
+            oldest = next((key for key in self.entries if not self._busy[key] and key not in beside), None)
             if oldest is None:
                 return False
             self.ready.discard(oldest)
             self._free.append(self.entries.pop(oldest))
         self.entries[key] = self._free.pop()
-        self._busy.add(key)
         return True
 
 
