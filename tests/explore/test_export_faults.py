@@ -152,7 +152,7 @@ class Next(Machine):
     i_ = Scalar(to=Int, scratch=True)
     t_0 = Scalar(to=Bool)
 
-    @action('P"1 %d */ \\ (* $(false)\n')
+    @action('P"1 %d */ \\ (* $(false)')
     def init(self, IF: Seq, x: Init, _: Bool) -> None:
         self.require(self.int.is_first(IF))
         self.int.remove(IF)
