@@ -368,16 +368,16 @@ def parameters_of(function: Callable[..., Any], name: str, line: Line, *, skip: 
         MachineError: one has no sort.
     """
     try:
-        parameters = _annotated(function)[skip:]
+        parameters = _annotated(function)
     except NameError as error:
         raise MachineError(f"unknown sort in the parameters of {name}: {error}", line) from None
-    if len(_annotated(function)) < skip:
+    if len(parameters) < skip:
         first = ("self", "the state before the step")[:skip]
         raise MachineError(f"{name} lacks a parameter: it begins with {' and '.join(first)}", line)
-    if skip > 1 and is_kind(_annotated(function)[1][2]):
+    if skip > 1 and is_kind(parameters[1][2]):
         raise MachineError(f"the second parameter of {name} is the state before the step, and none of a sort", line)
     kinds: dict[str, type[Term]] = {}
-    for parameter, declared, kind in parameters:
+    for parameter, declared, kind in parameters[skip:]:
         if declared.kind not in (declared.POSITIONAL_ONLY, declared.POSITIONAL_OR_KEYWORD):
             raise MachineError(
                 f"parameter {parameter} of {name} is {declared.kind.description}: name each by itself", line

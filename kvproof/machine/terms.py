@@ -403,9 +403,11 @@ def as_real(value: object, line: Line | None = None) -> Real:
 _DIGITS = 1000
 """So many digits a number of a text may have: each is written out again and again, and Python writes 4300 at most."""
 
+_TOO_LONG = 10**_DIGITS
+
 
 def _written(value: int, line: Line | None) -> int:
-    if abs(value) >= 10**_DIGITS:
+    if abs(value) >= _TOO_LONG:
         raise MachineError(f"a number of more than {_DIGITS:,} digits stands here, and nobody could read it", line)
     return value
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kvproof.judge.ghost import Ghost
+from kvproof.judge.ghost.memory import Memory, said
 from kvproof.judge.record import Effect, Group, Tier, World
 
 BEGINS: Effect = ["batch", "begin"]
@@ -80,3 +81,9 @@ def test_what_a_reset_made_void_is_stored_by_nobody() -> None:
     again: Effect = ["copy", 2, "begin", [["device", 1, "remote", 6]], "behind", 1]
     assert not told(*RUNS, planned, again)
     assert told(*RUNS, [*planned[:4]], again) == [("O3", "stored twice")]
+
+
+def test_of_a_place_that_only_a_copy_may_have_written_no_group_is_named() -> None:
+    memory = Memory(["device"])
+    memory.tear("device", 1)
+    assert said(memory.cell("device", 1), 0, 1, 1) == "what a copy may or may not have written"

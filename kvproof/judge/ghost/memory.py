@@ -7,6 +7,9 @@ __all__ = ["TORN", "Cell", "Memory", "Slots", "said"]
 TORN = -1
 """The content of a place that a copy may or may not have written, or read before or after a change."""
 
+_NOBODY = -1
+"""The group of a place to which a copy may have written, and nothing else ever did."""
+
 Slots = list[int | None]
 """The content of each slot of a place; None was never written."""
 
@@ -71,18 +74,18 @@ class Memory:
     def tear(self, tier: str, unit: int) -> None:
         """A place may or may not have been written."""
         cell = self.cells[tier].get(unit)
-        self.put(tier, unit, (-1, [TORN]) if cell is None else (cell[0], [TORN] * len(cell[1])))
+        self.put(tier, unit, (_NOBODY, [TORN]) if cell is None else (cell[0], [TORN] * len(cell[1])))
 
 
 def said(cell: Cell | None, g: int, slot: int, count: int) -> str:
     """In words, why a place does not hold what it should."""
     if cell is None:
         return "nothing: it was never written"
+    found = cell[1][slot : slot + count]
+    if TORN in found or cell[0] == _NOBODY:
+        return "what a copy may or may not have written"
     if cell[0] != g:
         return f"what group {cell[0]} wrote"
-    found = cell[1][slot : slot + count]
-    if TORN in found:
-        return "what a copy may or may not have written"
     if None in found:
         return "nothing in some of these slots"
     return "the KV of other tokens"

@@ -36,8 +36,7 @@ def connectors(release: str, groups: list[Setup], caching: bool = True) -> st.Se
     ValueError
         The release takes none for these groups.
     """
-    kinds, equal = tuple(group["kind"] for group in groups), len({group["block"] for group in groups}) == 1
-    return _connectors(release, kinds, equal, caching)
+    return _connectors(release, tuple(group["kind"] for group in groups), _are_equal(groups), caching)
 
 
 @lru_cache(256)
@@ -58,29 +57,32 @@ def _connectors(release: str, kinds: tuple[str, ...], equal: bool, caching: bool
 
 def with_connectors(release: str, setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
     """Return setups with connectors that the release takes for them."""
-
-    @st.composite
-    def connected(draw: st.DrawFn) -> Setup:
-        setup = draw(setups)
-        connector = draw(connectors(release, setup["groups"], setup.get("caching", True)))
-        return {**setup, "connector": _within(connector, setup["max_len"] // 2 // setup["groups"][0]["block"])}
-
-    return connected()
+    return _joined(setups, lambda setup: connectors(release, setup["groups"], setup.get("caching", True)))
 
 
 def with_tier_below(release: str, setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
     """Return setups with the offloading connector and a tier below its host, which releases from `TIER_BELOW` on
     have."""
+    return _joined(setups, lambda setup: _tiered(release, _are_equal(setup["groups"])))
+
+
+def _joined(
+    setups: st.SearchStrategy[Setup], connectors_of: Callable[[Setup], st.SearchStrategy[Setup]]
+) -> st.SearchStrategy[Setup]:
+    """Setups, each with one of its connectors."""
 
     @st.composite
-    def tiered(draw: st.DrawFn) -> Setup:
+    def connected(draw: st.DrawFn) -> Setup:
         setup = draw(setups)
-        equal = len({group["block"] for group in setup["groups"]}) == 1
-        connector = draw(_offloading(Version(release), equal)) | {"below": draw(st.sampled_from(_PLACES_BELOW))}
-        connector = _with_workers(_that_go_together(connector), draw(st.sampled_from([1, 1, 2])))
+        connector = draw(connectors_of(setup))
         return {**setup, "connector": _within(connector, setup["max_len"] // 2 // setup["groups"][0]["block"])}
 
-    return tiered()
+    return connected()
+
+
+def _are_equal(groups: list[Setup]) -> bool:
+    """Whether the blocks of all groups have one size."""
+    return len({group["block"] for group in groups}) == 1
 
 
 # Operations, made of bytes as those of `scheduler`
@@ -155,6 +157,17 @@ def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
     if known >= _SYNCHRONOUS:
         options["sync"] = st.sampled_from([0, 0, 2, 8])
     return _options(**options).map(_that_go_together)
+
+
+@lru_cache(256)
+def _tiered(release: str, equal: bool) -> st.SearchStrategy[Setup]:
+    """The offloading connector with a tier below, for blocks of one size or not. Made once, as `_connectors`."""
+    places, workers = st.sampled_from(_PLACES_BELOW), st.sampled_from([1, 1, 2])
+    return st.builds(_with_tier, _offloading(Version(release), equal), places, workers)
+
+
+def _with_tier(offloading: Setup, places: int, workers: int) -> Setup:
+    return _with_workers(_that_go_together({**offloading, "below": places}), workers)
 
 
 def _that_go_together(offloading: Setup) -> Setup:

@@ -62,10 +62,11 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     room = _setups(known, st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24))
     made = {name: cases(setups) for name, setups in found.items()}
     made |= {"again": cases(room, often=_AGAIN), "resets": cases(found["plain"], often=_RESETS)}
-    connected = {name: with_connectors(release, setups) for name, setups in _connected(known).items()}
+    unconnected = _connected(known)
+    connected = {name: with_connectors(release, setups) for name, setups in unconnected.items()}
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
     if known >= TIER_BELOW:
-        made["tier below"] = cases(with_tier_below(release, _connected(known)["pressure"]), MORE, often=_LONG, most=60)
+        made["tier below"] = cases(with_tier_below(release, unconnected["pressure"]), MORE, often=_LONG, most=60)
     return made | {
         "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
         # What is in flight when all is emptied takes a while to come about.

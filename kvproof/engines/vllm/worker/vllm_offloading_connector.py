@@ -9,7 +9,6 @@ transfer's own specification, by the arithmetic of the release that runs it.
 """
 
 import functools
-import importlib
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -98,16 +97,14 @@ class OffloadingSide:
             ref[chunk] += 1 if entry.ref_cnt < 0 else entry.ref_cnt
             if entry.ref_cnt >= 0:
                 cached.append([*_key(key, keys), [chunk]])
-        hashes = [[chunk, [[k, group]]] for k, group, (chunk,) in cached]
-        pool = {"ref": ref, "free": None, "num_free": self._free(), "cached": cached, "hashes": hashes}
-        return {self._tier: pool} | ({} if self._tiering is None else {self._below: self._pool_below(keys)})
-
-    def _pool_below(self, keys: Keys) -> dict:
-        """The tier below as a pool; what holds its places is its own affair."""
-        tier = self._tiering.secondary_tiers[0]
-        cached = [[*_key(key, keys), [place]] for key, place in tier.entries.items() if key in tier.ready]
-        hashes = [[place, [[k, group]]] for k, group, (place,) in cached]
-        return {"ref": None, "free": None, "num_free": None, "cached": cached, "hashes": hashes}
+        pools = {self._tier: _pool(cached, ref, self._free())}
+        if self._tiering is not None:
+            # What holds the places of the tier below is its own affair.
+            below = self._tiering.secondary_tiers[0]
+            pools[self._below] = _pool(
+                [[*_key(key, keys), [at]] for key, at in below.entries.items() if key in below.ready]
+            )
+        return pools
 
     def holds(self) -> dict:
         """Return the chunks that transfers hold. Device blocks they hold only through their requests."""
@@ -228,6 +225,12 @@ def _result(job_id: int) -> SimpleNamespace:
     return SimpleNamespace(job_id=job_id, success=True, transfer_size=None, transfer_time=None, transfer_type=None)
 
 
+def _pool(cached: list, ref: list | None = None, num_free: int | None = None) -> dict:
+    """A pool of chunks with one key each."""
+    hashes = [[chunk, [[k, group]]] for k, group, (chunk,) in cached]
+    return {"ref": ref, "free": None, "num_free": num_free, "cached": cached, "hashes": hashes}
+
+
 def _chunk(entry) -> int:
     return entry.chunk_id if hasattr(entry, "chunk_id") else entry.block_id
 
@@ -242,7 +245,9 @@ def _key(key: bytes, keys: Keys) -> tuple[int, int]:
 @functools.cache
 def _below():
     """The module of a tier below, which imports what older releases do not have."""
-    return importlib.import_module("vllm_tier_below")
+    import vllm_tier_below
+
+    return vllm_tier_below
 
 
 def _spec_class(below: int):

@@ -65,19 +65,22 @@ class TierBelow(SecondaryTierManager):
 
     def submit_store(self, job) -> None:
         """Begin to store what is not here, as far as there is room."""
-        stored, pairs = [], []
-        for key, chunk in zip(job.keys, _chunks(job), strict=True):
-            if key not in self.entries and self._take(key, stored):
-                stored.append(key)
-                pairs.append((self._host, chunk, self._name, self.entries[key]))
-        self._begin("store", job, stored, pairs)
+        stored = [
+            (key, chunk)
+            for key, chunk in zip(job.keys, _chunks(job), strict=True)
+            if key not in self.entries and self._take(key)
+        ]
+        pairs = [(self._host, chunk, self._name, self.entries[key]) for key, chunk in stored]
+        self._begin("store", job, [key for key, _ in stored], pairs)
 
     def submit_load(self, job) -> None:
         """Begin to bring a job's keys; all of it fails where one was forgotten since it was found."""
-        keys, is_whole = list(job.keys), all(key in self.ready for key in job.keys)
-        places = [self.entries[key] for key in keys] if is_whole else []
-        pairs = [(self._name, place, self._host, chunk) for place, chunk in zip(places, _chunks(job), strict=False)]
-        self._begin("load", job, keys if is_whole else [], pairs, is_whole)
+        if not all(key in self.ready for key in job.keys):
+            self._jobs.append((job.job_id, None, False))
+            return
+        self._busy.update(job.keys)
+        found = zip(job.keys, _chunks(job), strict=True)
+        self._begin("load", job, job.keys, [(self._name, self.entries[key], self._host, chunk) for key, chunk in found])
 
     def get_finished_jobs(self):
         """Return the results of the jobs whose copies ended since the last call."""
@@ -111,18 +114,18 @@ class TierBelow(SecondaryTierManager):
         """Ask for nothing beside the usual."""
         return RequestOffloadingContext()
 
-    def _begin(self, kind: str, job, keys: list, chunks: list, can: bool = True) -> None:
+    def _begin(self, kind: str, job, keys, chunks: list) -> None:
+        """Begin a copy of these chunks, each from a place to a place."""
         if not chunks:
-            self._jobs.append((job.job_id, None, can))
+            self._jobs.append((job.job_id, None, True))
             return
-        self._busy.update(keys)
         factor = self._factor
         pairs = [[a, x * factor + i, b, y * factor + i] for a, x, b, y in chunks for i in range(factor)]
         ended = functools.partial(self._ended, kind, keys)
         part = self._transfers.submit(self._name, kind, 0, job.job_id, pairs, alone=True, ended=ended)
-        self._jobs.append((job.job_id, part, can))
+        self._jobs.append((job.job_id, part, True))
 
-    def _ended(self, kind: str, keys: list, failed: bool) -> None:
+    def _ended(self, kind: str, keys, failed: bool) -> None:
         self._busy.subtract(keys)
         if kind != "store":
             return
@@ -132,15 +135,16 @@ class TierBelow(SecondaryTierManager):
         for key in keys:
             self._free.append(self.entries.pop(key))
 
-    def _take(self, key, beside: list) -> bool:
-        """Take a place for a key, from what was used longest ago where none is free; not from those beside it."""
+    def _take(self, key) -> bool:
+        """Take a place for a key that is stored, from what was used longest ago where none is free."""
         if not self._free:
-            oldest = next((key for key in self.entries if not self._busy[key] and key not in beside), None)
+            oldest = next((old for old in self.entries if not self._busy[old]), None)
             if oldest is None:
                 return False
             self.ready.discard(oldest)
             self._free.append(self.entries.pop(oldest))
         self.entries[key] = self._free.pop()
+        self._busy[key] += 1
         return True
 
 
