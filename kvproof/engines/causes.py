@@ -63,10 +63,17 @@ class Causes:
         return self.listed is not None and self.listed.why(violation, level, needs) is not None
 
     def add(self, finding: Finding) -> None:
-        """Take in a finding: one more, or one with others, of which the one that needs least is told."""
-        for known in [known for known in self.findings if _same(known, finding)]:
+        """Take in a finding: one more, or one with others, of which the one that needs least is told.
+
+        What needs all that two causes do makes no one of them: it is told with the one that needs less.
+        """
+        alike = [known for known in self.findings if _same(known, finding)]
+        less = [known for known in alike if known.needs <= finding.needs]
+        if less:
+            alike = [min(less, key=lambda known: (known.needs != finding.needs, len(known.needs)))]
+        for known in alike:
             self.findings.remove(known)
-            finding = _joined(known, finding) if known.needs <= finding.needs else _joined(finding, known)
+            finding = _joined(known, finding) if less else _joined(finding, known)
         self.findings.append(finding)
 
     def alike(self) -> list[tuple[Finding, Finding]]:
@@ -122,9 +129,10 @@ def _share_a_way(a: Finding, b: Finding) -> bool:
 
 
 def _first_ways(finding: Finding) -> set[Shown]:
-    """How a finding shows in its own case, where that is not the other's doing."""
-    first = (finding.violation, *finding.verdict.also)
-    return {shown(violation) for violation in first if violation in finding.explains}
+    """How a finding shows in its own case: what leaves the engine's blocks as they are tells nothing of what does
+    not."""
+    first, harmless = (finding.violation, *finding.verdict.also), finding.violation.rule in HARMLESS
+    return {shown(violation) for violation in first if (violation.rule in HARMLESS) == harmless}
 
 
 def _joined(a: Finding, b: Finding) -> Finding:

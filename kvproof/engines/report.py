@@ -121,6 +121,8 @@ class HuntReport:
     spent: Spent = field(default_factory=Spent)
     unconfirmed: dict[str, int] = field(default_factory=dict)
     """What was met and not seen again in a fresh worker, and how often: it is not told as a finding."""
+    met_once: dict[str, tuple[Case, Verdict]] = field(default_factory=dict)
+    """The first case of each of these, and what was wrong with it then."""
     unsorted: int = 0
     """Cases that broke a rule and were not looked at for want of time."""
     steady_seconds: float = 0.0
@@ -154,3 +156,4 @@ class HuntReport:
         ):
             for name, count in theirs.items():
                 mine[name] = mine.get(name, 0) + count
+        self.met_once = other.met_once | self.met_once

@@ -236,6 +236,7 @@ class Sorter:
 
     def _lost(self, sample: Sample) -> None:
         """What is not seen again is no finding."""
-        lost = self._reports[sample.ground.level].unconfirmed
+        report = self._reports[sample.ground.level]
         name = f"{sample.verdict.violation.rule} {sample.verdict.violation.oracle}"
-        lost[name] = lost.get(name, 0) + 1
+        report.unconfirmed[name] = report.unconfirmed.get(name, 0) + 1
+        report.met_once.setdefault(name, (sample.case, sample.verdict))

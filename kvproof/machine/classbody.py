@@ -12,7 +12,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property, partial, partialmethod
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType, NoneType
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -27,6 +27,7 @@ __all__ = [
     "MachineType",
     "check_loose",
     "check_override",
+    "check_returned",
     "check_said",
     "is_abstract",
     "is_read",
@@ -35,6 +36,7 @@ __all__ = [
     "note_read",
     "own_text",
     "parameters_of",
+    "what_is_returned",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -354,11 +356,35 @@ def mark_of(machine: type, name: str, member: Any) -> dict[str, Any] | None:
     return above and above | {"line": Line(member.__code__.co_filename, member.__code__.co_firstlineno)}
 
 
+_hints = cache(typing.get_type_hints)
+"""What the annotations of a function are: many machines inherit it, and ask each time."""
+
+
 @cache
 def _annotated(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter, Any]]:
-    """The parameters of a function, with what their annotations are: many machines inherit it, and ask each time."""
-    hints = typing.get_type_hints(function)
+    """The parameters of a function, with what their annotations are."""
+    hints = _hints(function)
     return [(name, declared, hints.get(name)) for name, declared in inspect.signature(function).parameters.items()]
+
+
+def check_returned(function: Callable[..., Any], name: str, returned: type[Term] | None, line: Line) -> None:
+    """A method returns what its annotation says, where it has one.
+
+    Raises:
+        MachineError: it returns something else.
+    """
+    said = _hints(function).get("return")
+    if not isinstance(said, type) or not issubclass(said, (Term, NoneType)):
+        return
+    # What is returned may be of a narrower type than is said, and of no wider one.
+    if not issubclass(NoneType if returned is None else returned, said):
+        promised, found = what_is_returned(said), what_is_returned(returned)
+        raise MachineError(f"{name} says that it returns {promised}, and returns {found}", line)
+
+
+def what_is_returned(kind: type | None) -> str:
+    """What is returned, as it is said."""
+    return "nothing" if kind is None or kind is NoneType else f"a {kind.__name__}"
 
 
 def parameters_of(function: Callable[..., Any], name: str, line: Line, *, skip: int = 0) -> dict[str, type[Term]]:

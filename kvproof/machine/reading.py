@@ -14,7 +14,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import operations as op
-from .classbody import check_loose, check_override, is_abstract, mark_of, note_read, parameters_of
+from .classbody import (
+    check_loose,
+    check_override,
+    check_returned,
+    is_abstract,
+    mark_of,
+    note_read,
+    parameters_of,
+    what_is_returned,
+)
 from .connectives import all_of
 from .declarations import Map
 from .declared import check_sorts, declare, is_fixed
@@ -274,11 +283,14 @@ def _action(model: Model, name: str, function: Callable[..., Any], mark: dict[st
     with recording(f"action {name}", of_action=True, known=params) as rec:
         returned = function(model.machine(), *params)
         result = None if returned is None else _result(rec, returned, line)
+        check_returned(function, name, None if result is None else type(result), line)
         _check_body(model, rec.body)
     return Action(name, mark["rule"], inspect.getdoc(function) or "", params, rec.body, result, line)
 
 
 def _result(rec: Recorder, value: object, line: Line) -> Term:
+    if value is none:
+        raise MachineError("what it returns is none and of no sort: return what may be none, or nothing", line)
     term = as_term(value, line)
     rec.check(term, line=line)
     return term
@@ -381,13 +393,9 @@ def _given(model: Model, name: str, kinds: dict[str, type[Term]], of: Iterable[s
             returned = None if act.result is None else type(act.result)
             # What is returned may be of a narrower type than the property speaks of, and of no wider one.
             if returned is None or not issubclass(returned, kinds[RESULT]):
-                raise MachineError(f"{wanted}: {act.name} returns {_shown(returned)}", line)
+                raise MachineError(f"{wanted}: {act.name} returns {what_is_returned(returned)}", line)
         given.add(RESULT)
     return given
-
-
-def _shown(kind: type[Term] | None) -> str:
-    return "nothing" if kind is None else f"a {kind.__name__}"
 
 
 def _check_binders(name: str, binders: Iterable[Term], line: Line) -> None:

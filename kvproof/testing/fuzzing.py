@@ -21,7 +21,7 @@ from .beside import beside_pool, check_comparable
 from .isolated import session_of
 from .session import InProcess
 from .subjects import Adapter, overrides, subject_of
-from .telling import story
+from .telling import story, tell
 
 __all__ = ["EXAMPLES", "SECONDS", "Fuzzed", "fuzz_manager", "judged_beside"]
 
@@ -56,6 +56,10 @@ class Fuzzed:
             for each in _each(finding.verdict, self._rules):
                 text = f"{story(self.kind, finding.case, each)}\n{_when(finding)}"
                 found.setdefault(_rule_of(each.violation, self._rules), []).append(text)
+        if not found:
+            for case, verdict in self.report.met_once.values():
+                for each in _each(verdict, self._rules):
+                    found.setdefault(_rule_of(each.violation, self._rules), []).append(self._met_once(case, each))
         if not found and (never := self._never_hits()) is not None:
             found["P14 (nothing less)"] = [never]
         if not found and self.report.unsorted:
@@ -77,6 +81,17 @@ class Fuzzed:
         if name is None or (name.endswith("()") and overrides(self.kind, name.removesuffix("()"))):
             return said(need)
         return f"there is no {name}"
+
+    def _met_once(self, case: Case, found: Verdict) -> str:
+        """What a manager did once, and not when the case was played again: it broke the rule all the same.
+
+        Of an engine that is no finding, since the worker or the machine may be to blame. Here nobody else can be.
+        """
+        lines = [*tell(self.kind.__qualname__, case, found)]
+        lines.append("  met once, and not when this case alone was played again, so that there is no test to keep:")
+        lines.append("  what happens depends on more than the calls (a class or module that keeps what cases before it")
+        lines.append("  left there, random numbers, threads, the clock)\n")
+        return "\n".join(lines)
 
     def _not_seen_again(self) -> str:
         """What there was no time to tell: it is no story, and must not pass for silence."""

@@ -104,6 +104,17 @@ READING: Mapping[str, tuple[str, int, str]] = {
     ),
     "an action without self": (GOOD.replace("add(self, c: Cell)", "add()"), 13, "it begins with self"),
     "a property without self": (GOOD.replace("zero(self, c: Cell)", "zero()"), 17, "it begins with self"),
+    "an action that returns another sort": (
+        GOOD.replace("c: Cell) -> None", "c: Cell) -> Cell").replace(ADD, "return self.count[c]"),
+        13, "says that it returns a Cell, and returns a Int",
+    ),
+    "an action that returns something": (GOOD.replace(ADD, "return c"), 13, "returns nothing, and returns a Cell"),
+    "an action that returns nothing": (
+        GOOD.replace("c: Cell) -> None", "c: Cell) -> Cell"), 13, "returns a Cell, and returns nothing",
+    ),
+    "an action that returns none": (
+        "from kvproof.machine import none\n" + GOOD.replace(ADD, "return none"), 14, "is none and of no sort",
+    ),
     "a step without a state before": (
         OF_STEPS, 17, "is the state before the step, and none of a sort",
     ),

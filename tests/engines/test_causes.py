@@ -4,10 +4,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvproof.cli.findings import file_name
@@ -70,6 +72,45 @@ def test_what_needs_more_is_another_way_but_nothing_is_no_part_of_everything() -
     assert told(found({"window"}), found({"window", "drafts"})) == [("L1", ["window"], 1)]
     assert told(found({"window", "drafts"}), found({"window"})) == [("L1", ["window"], 1)]
     assert len(told(found(set()), found({"window"}))) == 2
+
+
+def test_what_needs_all_that_two_causes_do_makes_no_one_of_them() -> None:
+    one, other, both = found({"drafts", "window"}), found({"drafts", "steps"}), found({"drafts", "steps", "window"})
+    for order in permutations([one, other, both]):
+        causes = Causes()
+        for each in order:
+            causes.add(each)
+        assert {f.needs for f in causes.findings} == {one.needs, other.needs}
+
+
+def test_what_is_harmless_beside_two_causes_makes_no_one_of_them() -> None:
+    counted = found({"window"}, "P15", "a lookup counts more than once")
+    both = Verdict(found(set()).violation, 0, Answer(0), also=(counted.violation,))
+    content = Finding(both, counted.case, "", 0.0, 0, needs=counted.needs)
+    assert len(told(counted, content)) == 2
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sets(st.sampled_from("abc")),
+            st.lists(st.sampled_from(["L1", "P6", "P15", "O3"]), min_size=1, max_size=3, unique=True),
+        ),
+        max_size=8,
+    )
+)
+def test_each_finding_is_of_a_cause_that_is_told(drawn: list[tuple[set[str], list[str]]]) -> None:
+    """Whatever else the steps broke: a campaign looks up every sighting among the causes that it tells."""
+    findings = []
+    for needs, rules in drawn:
+        violation, *also = (found(needs, rule).violation for rule in rules)
+        verdict = Verdict(violation, 0, Answer(0), also=tuple(also))
+        findings.append(Finding(verdict, found(needs).case, "", 0.0, 0, needs=frozenset(needs)))
+    causes = Causes(merged(findings, ["top"]))
+    for finding in findings:
+        cause = causes.cause_of(finding.violation, finding.needs)
+        assert cause is not None
+        assert cause.needs <= finding.needs
 
 
 def test_other_symptoms_are_other_causes_unless_one_step_shows_both() -> None:

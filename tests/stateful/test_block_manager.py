@@ -281,6 +281,26 @@ def test_what_hangs_is_told_though_the_time_is_over(monkeypatch: pytest.MonkeyPa
     assert said in fuzzed.broken["L2"][0]
 
 
+class _MiscountsOnce(example.TestPool):
+    """The hundredth request that ends, of all that the process has seen, is counted twice."""
+
+    ended: ClassVar[list[str]] = []
+
+    def free(self, request):
+        super().free(request)
+        self.ended.append(request.name)
+        self.pool.num_free += len(self.ended) == 100
+
+
+def test_what_a_manager_does_only_once_fails_its_test_all_the_same() -> None:
+    _MiscountsOnce.ended.clear()
+    fuzzed = fuzz_manager(_MiscountsOnce, examples=200, seconds=60)
+    assert [*fuzzed.broken] == ["P3"]
+    assert fuzzed.report.findings == []
+    assert "met once" in fuzzed.broken["P3"][0]
+    assert "a test to keep:" not in fuzzed.broken["P3"][0]
+
+
 class _Raises(example.TestPool):
     def lookup(self, request):
         raise KeyError(request.name)
