@@ -85,8 +85,10 @@ def read_known(path: Path) -> list[Known]:
     """
     try:
         text = read_bounded(path, limits.KNOWN_BYTES).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise KnownError(f"{path} cannot be read ({error}); give the path of a known.toml") from error
+    except OSError as error:
+        raise KnownError(f"{path} cannot be read ({error.strerror or error}); give a known.toml") from error
+    except UnicodeDecodeError as error:
+        raise KnownError(f"{path} cannot be read (it is no text); give a known.toml") from error
     except UnreadableError as error:
         raise KnownError(f"{path} is {error}; give the path of a known.toml") from error
     if any(line.count(".") > limits.DOTS for line in text.split("\n")):

@@ -14,6 +14,9 @@ __all__ = ["read_stream"]
 
 _BUFFER = 2**20
 
+_DAMAGED = 1000
+"""With so many lines before the first event, a file is no record of a router."""
+
 
 def read_stream(path: Path) -> Iterator[Arrival | Damage]:
     """Read the messages of a file: a recording of the kit's, or a router's own record.
@@ -28,7 +31,7 @@ def read_stream(path: Path) -> Iterator[Arrival | Damage]:
                 yield from read_recording(file)
             elif first.lstrip()[:1] == b"{":
                 file.seek(0)
-                yield from read_dynamo(file)
+                yield from _of_a_router(path, read_dynamo(file))
             elif first and MAGIC.startswith(first):
                 yield Damage(str(path), "the file ends within its first line", final=True)
             elif first:
@@ -38,3 +41,23 @@ def read_stream(path: Path) -> Iterator[Arrival | Damage]:
                 )
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror or error}); give a recording of events") from error
+
+
+def _of_a_router(path: Path, lines: Iterator[Arrival | Damage]) -> Iterator[Arrival | Damage]:
+    """What the lines of a router's record say: of a file of other JSON, that it is none.
+
+    Raises:
+        UsageError: no line is an event.
+    """
+    damaged: list[Damage] = []
+    for line in lines:
+        if isinstance(line, Arrival):
+            yield from damaged
+            yield line
+            yield from lines
+            return
+        damaged.append(line)
+        if len(damaged) == _DAMAGED:
+            break
+    if damaged:
+        raise UsageError(f"{path} is no router's record: {damaged[0].text}; give a recording of events")

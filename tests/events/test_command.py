@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvproof.cli import main as cli
+from kvproof.events.recording import MAGIC
 
 from .streams import PublishingEngine, publish, record
 
@@ -51,11 +52,23 @@ def test_nothing_read_is_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert cli.run(["events", "zmq://127.0.0.1:9", "--for", "0.1"]) == 3
 
 
+def test_damaged_lines_before_the_first_event_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    event = {"event_id": 0, "data": {"removed": {"block_hashes": []}}}
+    lines = ['{"model": "m"}', json.dumps({"worker_id": 1, "event": event})]
+    (tmp_path / "r").write_text("\n".join(lines))
+    assert cli.run(["events", str(tmp_path / "r")]) == 1
+    assert "E5 damaged: 1" in capsys.readouterr().out
+
+
 def test_what_cannot_be_followed_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot be read" in refused(capsys, tmp_path / "nothing")
     assert "cannot be read" in refused(capsys, tmp_path)
     (tmp_path / "notes").write_text("notes")
     assert "is no recording of events" in refused(capsys, tmp_path / "notes")
+    (tmp_path / "other").write_text('{"model": "m"}\n{"blocks": 3}\n' + "\n" * 9)
+    assert "is no router's record: line 1 is no event of a router" in refused(capsys, tmp_path / "other")
+    (tmp_path / "long").write_text('{"model": "m"}\n' * 3000)
+    assert "is no router's record" in refused(capsys, tmp_path / "long")
     assert "give zmq://HOST:PORT" in refused(capsys, tmp_path / "notes", "--record", tmp_path / "r")
     assert "at once" in refused(capsys, tmp_path / "notes", "zmq://127.0.0.1:9")
     assert "no recording of events" in refused(capsys, "zmq://127.0.0.1:9", "--record", tmp_path / "notes")
@@ -87,8 +100,11 @@ def test_two_streams_and_maps_are_compared(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_what_is_neither_a_stream_nor_a_map_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "cut").write_text('{"event": {"stor')
-    assert "cut is no stream and no map: line 1" in refused(capsys, "diff", tmp_path / "cut", stream(tmp_path / "s"))
+    cut, whole = tmp_path / "cut", stream(tmp_path / "s")
+    cut.write_text('{"event": {"stor')
+    assert "cut is no router's record: line 1" in refused(capsys, "diff", cut, whole)
+    cut.write_bytes(MAGIC[:3])
+    assert "cut is no stream and no map: the file ends" in refused(capsys, "diff", cut, whole)
 
 
 def test_a_map_may_say_less_than_a_stream(tmp_path: Path) -> None:
