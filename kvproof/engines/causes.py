@@ -20,6 +20,7 @@ Shown = tuple[str, ...]
 """How a cause shows: a violation's signature, whatever the tier."""
 
 _TIER = re.compile(r"device|host[0-9]*|below[0-9]*|disk|remote")
+_GROUP = re.compile(r"full|window|chunk|mamba")
 
 
 def shown(violation: Violation) -> Shown:
@@ -114,7 +115,9 @@ def merged(findings: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
 
 def _same(a: Finding, b: Finding) -> bool:
     """Whether two findings are told as one: nothing says that there are two causes where one needs all that the other
-    does."""
+    does. Where both need the same, nothing does either if it is only groups of two kinds that they show in."""
+    if a.needs and a.needs == b.needs:
+        return not {*map(_in_any_group, _first_ways(a))}.isdisjoint(map(_in_any_group, _first_ways(b)))
     return (_within(a.needs, b.needs) or _within(b.needs, a.needs)) and _share_a_way(a, b)
 
 
@@ -129,10 +132,17 @@ def _share_a_way(a: Finding, b: Finding) -> bool:
 
 
 def _first_ways(finding: Finding) -> set[Shown]:
-    """How a finding shows in its own case: what leaves the engine's blocks as they are tells nothing of what does
-    not."""
+    """How a finding shows in its own case, in whatever groups it was seen: what leaves the engine's blocks as they are
+    tells nothing of what does not."""
     first, harmless = (finding.violation, *finding.verdict.also), finding.violation.rule in HARMLESS
-    return {shown(violation) for violation in first if (violation.rule in HARMLESS) == harmless}
+    ways = {shown(violation) for violation in first if (violation.rule in HARMLESS) == harmless}
+    groups = {_in_any_group(way) for way in ways}
+    return ways | {way for way in map(shown, finding.symptoms) if _in_any_group(way) in groups}
+
+
+def _in_any_group(way: Shown) -> Shown:
+    """A way to show, whatever the group's kind."""
+    return tuple(part for part in way if not _GROUP.fullmatch(part))
 
 
 def _joined(a: Finding, b: Finding) -> Finding:

@@ -83,6 +83,17 @@ def test_what_needs_all_that_two_causes_do_makes_no_one_of_them() -> None:
         assert {f.needs for f in causes.findings} == {one.needs, other.needs}
 
 
+def test_groups_of_two_kinds_are_one_cause_where_it_needs_the_same() -> None:
+    """What is overwritten may be a state of a mamba layer, or a block of full attention."""
+    full, mamba = (
+        msgspec_replace(found({"mamba", "runner 2"}), Violation("P6", "content of a cached block", "...", ("host", k)))
+        for k in ("full", "mamba")
+    )
+    assert told(full, mamba) == [("P6", ["mamba", "runner 2"], 0)]
+    assert len(told(full, replace(mamba, needs=frozenset({"mamba", "reset"})))) == 2
+    assert len(told(full, replace(mamba, needs=frozenset({"mamba"})))) == 2
+
+
 def test_what_is_harmless_beside_two_causes_makes_no_one_of_them() -> None:
     counted = found({"window"}, "P15", "a lookup counts more than once")
     both = Verdict(found(set()).violation, 0, Answer(0), also=(counted.violation,))
