@@ -9,6 +9,7 @@ from packaging.version import Version
 from ....judge.oracles.host_pool import HostPoolOracle
 from ....judge.oracles.offload_manager import OffloadManagerOracle
 from ....judge.record import Case, World
+from ...plays import sized
 from .geometry import Op
 
 __all__ = ["more_oracles", "profiles"]
@@ -59,7 +60,10 @@ def _managers(policy: str, threshold: st.SearchStrategy[int], again: bool = Fals
             "again": st.just(again),
         }
     )
-    return st.builds(_manager_case, setup, st.binary(min_size=3 * 40, max_size=3 * 200))
+    return st.builds(_manager_case, setup, _MANAGER_PLAYS)
+
+
+_MANAGER_PLAYS = sized(3, 40, 200)
 
 
 def _manager_case(setup: dict[str, Any], play: bytes) -> Case:
@@ -137,13 +141,15 @@ def _simple(
         "max_len": max_len,
         "events": draw(st.booleans()),
     }
-    play = draw(st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 60))
+    play = draw(_SIMPLE_PLAYS)
     ops = [_STEPS[play[i]](*play[i + 1 : i + _WIDTH]) for i in range(0, len(play) - _WIDTH + 1, _WIDTH)]
     return Case("offload", setup, ops)
 
 
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
+
+_SIMPLE_PLAYS = sized(_WIDTH, 8, 60)
 
 
 def _add(a: int, b: int, c: int, d: int) -> Op:
