@@ -157,7 +157,7 @@ from kvproof.cli.ending import heed_the_end
 
 def work():
     heed_the_end()
-    end_with_the_parent(1.0)
+    end_with_the_parent(2.0)
     print("begun", flush=True)
     while True:
         try:
@@ -204,12 +204,19 @@ def test_processes_end_with_the_one_that_began_them_however_it_ends(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
-        assert [process.stdout.readline() for _ in range(begun)] == ["begun\n"] * begun
-        assert len(left_of(process.pid)) == there
-        process.kill()
+        try:
+            assert [process.stdout.readline() for _ in range(begun)] == ["begun\n"] * begun
+            _wait_for(there, process.pid)
+        finally:  # Nothing else ends it.
+            process.kill()
         said, _ = process.communicate(timeout=60)
     assert said == last
+    _wait_for(0, process.pid)
+
+
+def _wait_for(processes: int, group: int) -> None:
+    """Until so many of a group are there."""
     until = time.monotonic() + 60
-    while left_of(process.pid):
-        assert time.monotonic() < until
+    while len(there := left_of(group)) != processes:
+        assert time.monotonic() < until, there
         time.sleep(0.1)
