@@ -141,15 +141,13 @@ def _simple(
         "max_len": max_len,
         "events": draw(st.booleans()),
     }
-    play = draw(_SIMPLE_PLAYS)
+    play = draw(st.binary(min_size=_WIDTH * 8, max_size=_WIDTH * 60))
     ops = [_STEPS[play[i]](*play[i + 1 : i + _WIDTH]) for i in range(0, len(play) - _WIDTH + 1, _WIDTH)]
     return Case("offload", setup, ops)
 
 
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
-
-_SIMPLE_PLAYS = sized(_WIDTH, 8, 60)
 
 
 def _add(a: int, b: int, c: int, d: int) -> Op:
