@@ -4,6 +4,7 @@
 #   TORCH_INDEX=...  a package index that offers the CPU build of torch, where the configured one does not
 #   TRACE=...        real requests for make verify, a block-hash trace
 #   TESTS=...        arguments of pytest for make test, such as the folders to run
+#   WORKERS=...      processes that make test runs them in (default: one for each core)
 #   CI=true          tests run with the thorough Hypothesis profile, slow tests included
 #   COUNT=... SEED=...  how many random machines `make random-machines` tries the prover on, and from which seed on
 
@@ -21,6 +22,8 @@ PIP   := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constra
 THOROUGH := $(filter true 1,$(CI))
 MARKED   := $(if $(THOROUGH),,-m "not slow and not nightly")
 
+WORKERS ?= auto
+
 # The releases that the tests of the adapters want; others are used where they are installed, and skipped where not.
 RELEASES ?= vllm==0.20.2 vllm==0.33.0 dynamo==1.6.1
 
@@ -36,7 +39,7 @@ verify: $(STAMP)
 	@$(BIN)/kvproof verify --trace $(TRACE)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n auto --dist worksteal $(MARKED) $(TESTS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(MARKED) $(TESTS)
 
 # All tests, each with the most that is ever tried, and what the others go back to found from nothing.
 nightly: $(STAMP)

@@ -271,10 +271,14 @@ class _HangsLater(example.TestPool):
         super().free(request)
 
 
-@pytest.mark.parametrize(("late", "said"), [(60.0, "L2 hang"), (0.0, "which there was no time to see again")])
-def test_what_hangs_is_told_though_the_time_is_over(monkeypatch: pytest.MonkeyPatch, late: float, said: str) -> None:
+@pytest.mark.parametrize(
+    ("limit", "late", "said"), [(0.3, 60.0, "L2 hang"), (1.0, 0.0, "which there was no time to see again")]
+)
+def test_what_hangs_is_told_though_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, limit: float, late: float, said: str
+) -> None:
     """Seeing it again takes to the limit each time. Where even that is too long, the run is no silent one."""
-    monkeypatch.setattr(fuzzing, "session_of", lambda kind: InProcess(kind, seconds=1.0))
+    monkeypatch.setattr(fuzzing, "session_of", lambda kind: InProcess(kind, seconds=limit))
     monkeypatch.setattr(fuzzing, "_LATE", late)
     fuzzed = fuzz_manager(_HangsLater, seconds=0.5)
     assert [*fuzzed.broken] == ["L2"]
