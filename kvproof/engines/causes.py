@@ -117,7 +117,7 @@ def _same(a: Finding, b: Finding) -> bool:
     """Whether two findings are told as one: nothing says that there are two causes where one needs all that the other
     does. Where both need the same, nothing does either if it is only groups of two kinds that they show in."""
     if a.needs and a.needs == b.needs:
-        return not {*map(_in_any_group, _first_ways(a))}.isdisjoint(map(_in_any_group, _first_ways(b)))
+        return not _groupless(_first_ways(a)).isdisjoint(_groupless(_first_ways(b)))
     return (_within(a.needs, b.needs) or _within(b.needs, a.needs)) and _share_a_way(a, b)
 
 
@@ -136,13 +136,13 @@ def _first_ways(finding: Finding) -> set[Shown]:
     tells nothing of what does not."""
     first, harmless = (finding.violation, *finding.verdict.also), finding.violation.rule in HARMLESS
     ways = {shown(violation) for violation in first if (violation.rule in HARMLESS) == harmless}
-    groups = {_in_any_group(way) for way in ways}
-    return ways | {way for way in map(shown, finding.symptoms) if _in_any_group(way) in groups}
+    alike = _groupless(ways)
+    return ways | {way for way in map(shown, finding.symptoms) if not _groupless([way]).isdisjoint(alike)}
 
 
-def _in_any_group(way: Shown) -> Shown:
-    """A way to show, whatever the group's kind."""
-    return tuple(part for part in way if not _GROUP.fullmatch(part))
+def _groupless(ways: Iterable[Shown]) -> set[Shown]:
+    """Ways to show, whatever the group's kind."""
+    return {tuple(part for part in way if not _GROUP.fullmatch(part)) for way in ways}
 
 
 def _joined(a: Finding, b: Finding) -> Finding:
