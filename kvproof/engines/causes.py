@@ -20,7 +20,8 @@ Shown = tuple[str, ...]
 """How a cause shows: a violation's signature, whatever the tier."""
 
 _TIER = re.compile(r"device|host[0-9]*|below[0-9]*|disk|remote")
-_GROUP = re.compile(r"full|window|chunk|mamba")
+_GROUP = re.compile(r"\b(full|window|chunk|mamba)\b")
+_NUMBER = re.compile(r"[0-9]+")
 
 
 def shown(violation: Violation) -> Shown:
@@ -115,10 +116,11 @@ def merged(findings: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
 
 def _same(a: Finding, b: Finding) -> bool:
     """Whether two findings are told as one: nothing says that there are two causes where one needs all that the other
-    does. Where both need the same, nothing does either if it is only groups of two kinds that they show in."""
+    does. Nothing does either if it is only groups of two kinds that they show in, where both need the same or say the
+    same of a block."""
     if a.needs and a.needs == b.needs:
         return not _groupless(_first_ways(a)).isdisjoint(_groupless(_first_ways(b)))
-    return (_within(a.needs, b.needs) or _within(b.needs, a.needs)) and _share_a_way(a, b)
+    return (_within(a.needs, b.needs) or _within(b.needs, a.needs)) and (_share_a_way(a, b) or _says(a) == _says(b))
 
 
 def _within(less: frozenset[str], more: frozenset[str]) -> bool:
@@ -129,6 +131,11 @@ def _within(less: frozenset[str], more: frozenset[str]) -> bool:
 def _share_a_way(a: Finding, b: Finding) -> bool:
     """Whether two findings show alike."""
     return not _first_ways(a).isdisjoint(_first_ways(b))
+
+
+def _says(finding: Finding) -> tuple[set[Shown], str]:
+    """How a finding shows first, and what is said of it, whatever the numbers and the group's kind."""
+    return _groupless([shown(finding.violation)]), _GROUP.sub("", _NUMBER.sub("", finding.violation.text))
 
 
 def _first_ways(finding: Finding) -> set[Shown]:

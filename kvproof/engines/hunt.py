@@ -6,8 +6,8 @@ made small (`sorting.py`). The next round searches behind what was found.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 
@@ -109,41 +109,15 @@ def hunt_levels(
         on_progress: called after each turn.
         on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
     """
-    began = time.monotonic()
+    budget = _Budget(time.monotonic(), seconds, examples, findings)
     reports = {ground.level: HuntReport(target, ground.level, sight=ground.sight) for ground in grounds}
     for ground in grounds:
         reports[ground.level].profiles.update(dict.fromkeys(ground.profiles, 0))
-    causes = Causes(listed=listed)
-
-    def passed(report: HuntReport, more: int = 0) -> float:
-        """The part of what was asked for that is over: of the time, or of the cases, with so many more."""
-        by_time = (time.monotonic() - began) / seconds
-        return by_time if examples is None else max(by_time, (report.examples + more) / examples)
-
-    def enough(more: int = 0) -> bool:
-        return findings is not None and len(causes.findings) + more >= findings
-
-    def search(until: float) -> None:
-        """Search, until that part is over at all levels."""
-        while not enough(collector.untold):
-            arms = {arm for arm in schedule.arms if passed(reports[arm[0].level]) < until}
-            if not arms:
-                return
-            ground, profile = schedule.next(arms)
-            report = reports[ground.level]
-            before, steps = report.spent.searched, report.steps
-            brought = collector.turn(report, ground, profile, (seed << 32) + schedule.turns, until)
-            # Where only the number of cases is limited, the same seed shall do the same: the clock has no say.
-            cost = report.spent.searched - before if examples is None else (report.steps - steps) / _STEPS
-            schedule.reward((ground, profile), brought, cost)
-            report.seconds = time.monotonic() - began
-            on_progress(report, profile)
-
-    memory = memory or Memory()
+    causes, memory = Causes(listed=listed), memory or Memory()
     collector = Collector(
         judged,
         causes,
-        lambda report, more, until: passed(report, more) >= until,
+        lambda report, more, until: budget.passed(report, more) >= until,
         on_case,
         grounds,
         seed,
@@ -152,34 +126,108 @@ def hunt_levels(
         begun,
         start,
     )
-    arms = [*_by_turns([[(ground, profile) for profile in ground.profiles] for ground in grounds])]
-    named = {(ground.level, profile): (ground, profile) for ground, profile in arms}
-    schedule = Schedule(arms, seed, {named[name]: what for name, what in memory.learned.items() if name in named})
-    end = began + seconds + max(GRACE, _GRACE * seconds, late)
-    sorter = Sorter(judged, causes, renew, reports, began, seed, share, end)
+    search = _Search(budget, causes, collector, reports, seed, memory, on_progress)
+    end = budget.began + seconds + max(GRACE, _GRACE * seconds, late)
+    sorter = Sorter(judged, causes, renew, reports, budget.began, seed, share, end)
     ends = _rounds(seconds, start)
     for finding in share([]):
         causes.add(finding)
-    for case in memory.first:
-        if case.level in reports and passed(reports[case.level]) < _TRIED:
-            collector.try_first(reports[case.level], collector.grounds[case.level], case)
+    search.try_first(memory.first)
     for number, until in enumerate(ends):
         last = number == len(ends) - 1
-        while not enough():
+        while not budget.found_enough(len(causes.findings)):
             # Where a number of findings is enough, there may be several searches in a round.
-            search(until if examples is None or not last else 1.0)
-            room = seconds - (time.monotonic() - began) if last else seconds * _SORTING / len(ends)
+            search.go_on(until if examples is None or not last else 1.0)
+            room = seconds - budget.spent if last else seconds * _SORTING / len(ends)
             sorter.sort(collector, time.monotonic() + room, _GRACE * seconds, last=last)
-            if all(passed(report) >= until for report in reports.values()):
+            if all(budget.passed(report) >= until for report in reports.values()):
                 break
     for finding in causes.findings:
         if finding.case.level in reports:
             reports[finding.case.level].findings.append(finding if listed is None else looked_up(finding, listed))
     for report in reports.values():
-        report.seconds = time.monotonic() - began
+        report.seconds = budget.spent
         report.unsorted += sorter.unsorted(collector, report.level)
-    memory.learned |= {(ground.level, profile): what for (ground, profile), what in schedule.learned.items()}
+    memory.learned |= search.learned
     return [*reports.values()]
+
+
+@dataclass(frozen=True)
+class _Budget:
+    """What a hunt may take: seconds, and perhaps cases of each level and a number of findings."""
+
+    began: float
+    seconds: float
+    examples: int | None
+    findings: int | None
+
+    @property
+    def spent(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began
+
+    def passed(self, report: HuntReport, more: int = 0) -> float:
+        """The part of what was asked for that is over: of the time, or of the cases, with so many more."""
+        by_time = self.spent / self.seconds
+        return by_time if self.examples is None else max(by_time, (report.examples + more) / self.examples)
+
+    def found_enough(self, findings: int) -> bool:
+        """Whether so many findings are all that were asked for."""
+        return self.findings is not None and findings >= self.findings
+
+
+class _Search:
+    """Searches all levels and families, which get turns by what they bring."""
+
+    def __init__(
+        self,
+        budget: _Budget,
+        causes: Causes,
+        collector: Collector,
+        reports: Mapping[str, HuntReport],
+        seed: int,
+        memory: Memory,
+        on_progress: Callable[[HuntReport, str], None],
+    ) -> None:
+        self._budget, self._causes, self._collector, self._reports = budget, causes, collector, reports
+        self._seed, self._on_progress = seed, on_progress
+        grounds = collector.grounds.values()
+        arms = [*_by_turns([[(ground, profile) for profile in ground.profiles] for ground in grounds])]
+        named = {(ground.level, profile): (ground, profile) for ground, profile in arms}
+        known = {named[name]: what for name, what in memory.learned.items() if name in named}
+        self._schedule = Schedule(arms, seed, known)
+
+    @property
+    def learned(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """By level and family, what it brought and what that cost."""
+        return {(ground.level, profile): what for (ground, profile), what in self._schedule.learned.items()}
+
+    def try_first(self, cases: Iterable[Case]) -> None:
+        """Try cases that others found worth it, in a part of the time."""
+        for case in cases:
+            if case.level in self._reports and self._budget.passed(self._reports[case.level]) < _TRIED:
+                self._collector.try_first(self._reports[case.level], self._collector.grounds[case.level], case)
+
+    def go_on(self, until: float) -> None:
+        """Search, until that part of the hunt is over at all levels, or there may be enough findings."""
+        schedule, passed = self._schedule, self._budget.passed
+        while not self._budget.found_enough(len(self._causes.findings) + self._collector.untold):
+            arms = {arm for arm in schedule.arms if passed(self._reports[arm[0].level]) < until}
+            if not arms:
+                return
+            self._take_turn(*schedule.next(arms), until)
+
+    def _take_turn(self, ground: Ground, profile: str, until: float) -> None:
+        report = self._reports[ground.level]
+        before, steps = report.spent.searched, report.steps
+        turn = (self._seed << 32) + self._schedule.turns
+        brought = self._collector.turn(report, ground, profile, turn, until)
+        # Where only the number of cases is limited, the same seed shall do the same: the clock has no say.
+        by_clock = self._budget.examples is None
+        cost = report.spent.searched - before if by_clock else (report.steps - steps) / _STEPS
+        self._schedule.reward((ground, profile), brought, cost)
+        report.seconds = self._budget.spent
+        self._on_progress(report, profile)
 
 
 def looked_up(finding: Finding, listed: Listed) -> Finding:

@@ -91,7 +91,19 @@ def test_groups_of_two_kinds_are_one_cause_where_it_needs_the_same() -> None:
     )
     assert told(full, mamba) == [("P6", ["mamba", "runner 2"], 0)]
     assert len(told(full, replace(mamba, needs=frozenset({"mamba", "reset"})))) == 2
-    assert len(told(full, replace(mamba, needs=frozenset({"mamba"})))) == 2
+
+
+@pytest.mark.parametrize(("said", "causes"), [("was never written", 1), ("group 0 wrote to it since", 2)])
+def test_groups_of_two_kinds_are_one_cause_where_the_same_is_wrong_and_one_needs_more(said: str, causes: int) -> None:
+    """The state that is written too early needs a window, to be the one that is stored."""
+    full, mamba = (
+        msgspec_replace(found({"mamba", *more}), Violation("P6", "content of a cached block", text, ("host", kind)))
+        for kind, more, text in (
+            ("full", (), "block 1 (host) is cached under key 1 in group 0 (full), but it was never written"),
+            ("mamba", ("window",), f"block 3 (host) is cached under key 7 in group 2 (mamba), but it {said}"),
+        )
+    )
+    assert len(told(full, mamba)) == len(told(mamba, full)) == causes
 
 
 def test_what_is_harmless_beside_two_causes_makes_no_one_of_them() -> None:

@@ -19,6 +19,7 @@ from .scheduler import sound
 __all__ = ["of_manager", "of_offload", "of_scheduler"]
 
 
+_DRAFTS = "drafts"
 _LAYERS = "drafter with layers"
 """It looks ahead of the tokens that are there, and has blocks for that."""
 
@@ -143,7 +144,8 @@ _FAILED = Trait(
 
 
 def _drafters() -> Iterator[Trait]:
-    """Drafts, and who makes them: of three drafters n-grams are the simplest, since they have no layers."""
+    """Drafts, and who makes them: of three drafters n-grams are the simplest, since they have no layers. Whoever has a
+    drafter has drafts: so what needs drafts alone is not told once more of a drafter with layers."""
 
     def others(case: Case) -> Iterator[Case]:
         yield from (with_setup(case, {**case.setup, "drafter": drafter}) for drafter in (0, 1))
@@ -154,7 +156,18 @@ def _drafters() -> Iterator[Trait]:
     def without(case: Case) -> Iterator[Case]:
         yield with_setup(case, {n: v for n, v in case.setup.items() if n not in ("spec", "drafter")})
 
-    yield Trait("drafts", lambda case: bool(case.setup.get("spec")) and not case.setup.get("drafter"), without)
+    yield Trait(_DRAFTS, lambda case: bool(case.setup.get("spec")), without)
+
+
+def _drafts_of_manager() -> Trait:
+    """The same of a manager alone, which may have the slots and the drop of a drafter, and no drafts."""
+    options = ("drafts", "eagle", "lookahead")
+
+    def without(case: Case) -> Iterator[Case]:
+        plain = {name: False for name in ("eagle", "lookahead") if name in case.setup}
+        yield with_setup(case, {n: v for n, v in case.setup.items() if n != "drafts"} | plain)
+
+    return Trait(_DRAFTS, lambda case: any(case.setup.get(name) for name in options), without)
 
 
 def _steps_shorter_than_drafts() -> Trait:
@@ -252,7 +265,7 @@ def of_manager(release: str) -> Traits:
             option("EAGLE", "eagle", plain=False, like=_LAYERS),
             option("look-ahead slots", "lookahead", plain=False, like=_LAYERS),
             option("hashes ahead", "ahead"),
-            option("drafts", "drafts"),
+            _drafts_of_manager(),
             *_GROUPS,
             option("asynchronous scheduling", "asynchronous", plain=False),
             option("steps in flight", "flight", 1, added=2),
