@@ -181,7 +181,8 @@ def _varied(case: Case, traits: Traits, dice: random.Random) -> Case:
     ops = list(case.ops)
     circumstances = [trait for trait in traits.all if trait.added is not None]
     for _ in range(dice.randint(1, 4)):
-        what, at = dice.randrange(5), dice.randrange(len(ops))
+        # A case without operations has only its setup to vary: what is built of it may be what fails.
+        what, at = (dice.randrange(5), dice.randrange(len(ops))) if ops else (4, 0)
         if what == 0:
             ops.insert(dice.randrange(len(ops)), ops[at])
         elif what == 1 and len(ops) > 1:

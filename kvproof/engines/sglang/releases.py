@@ -13,7 +13,7 @@ from ..engine import Recipe
 DISTRIBUTIONS: Final = ("sglang",)
 """The names under which package indexes have releases."""
 
-OLDEST: Final = Version("0.5.15")
+OLDEST: Final = Version("0.5.13")
 """The oldest release that the adapters know: before, others than the unified cache serve windows and states."""
 
 _SERVED: Final = Version("0.5.22")
@@ -46,17 +46,17 @@ def has_two_cores(version: str) -> bool:
 _UNIFIED: Final = (Version("0.5.16"), Version("0.5.19"))
 """From when on a server takes the unified tree by default: for windows, and for all models."""
 
-_UNMARKS: Final = Version("0.5.17")
-"""Since then a session's end frees nothing."""
+_SESSIONS: Final = (Version("0.5.15"), Version("0.5.17"))
+"""From when on sessions are the tree's, and since when their end frees nothing."""
 
 
 def older_trees(version: str) -> tuple[str, ...]:
     """Return the trees besides the unified one that a release serves with by default, and ``sessions`` where one has
     sessions that give up at their end what is theirs."""
     release = Version(version)
-    windows, all_models = _UNIFIED
-    found = ["plain"] * (release < all_models) + ["windows"] * (release < windows) + ["sessions"] * (release < _UNMARKS)
-    return tuple(found)
+    (windows, all_models), (first, unmarked) = _UNIFIED, _SESSIONS
+    sessions = first <= release < unmarked
+    return tuple(["plain"] * (release < all_models) + ["windows"] * (release < windows) + ["sessions"] * sessions)
 
 
 def is_served(version: str) -> bool:

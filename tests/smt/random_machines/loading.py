@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import traceback
 from typing import Any, cast
 
 from kvproof.machine import Machine
 
-__all__ = ["load"]
+__all__ = ["is_of_a_text", "load"]
 
 _numbers = itertools.count(1)
+_NAME = "random_machine_"
 
 
 def load(source: str, main: str) -> type[Machine]:
@@ -19,8 +21,13 @@ def load(source: str, main: str) -> type[Machine]:
     Raises:
         MachineError: the language refuses the text.
     """
-    name = f"random_machine_{next(_numbers)}.py"
+    name = f"{_NAME}{next(_numbers)}.py"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     space: dict[str, Any] = {"__name__": name.removesuffix(".py")}
     exec(compile(source, name, "exec"), space)  # our own text
     return cast("type[Machine]", space[main])
+
+
+def is_of_a_text(error: Exception) -> bool:
+    """Whether an error is raised by a line of a text, and by nothing that it calls."""
+    return traceback.extract_tb(error.__traceback__)[-1].filename.startswith(_NAME)

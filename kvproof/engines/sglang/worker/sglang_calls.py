@@ -1,4 +1,4 @@
-"""What a scheduler asks of a request and of its tree, in each release's own words (0.5.15 to 0.5.23).
+"""What a scheduler asks of a request and of its tree, in each release's own words (0.5.13 to 0.5.23).
 
 Since 0.5.22 a request checks in (`checkpoint`) and has its lock; before, the tree caches it, and the lock is what its
 node and a receipt say together.
@@ -48,14 +48,18 @@ def refresh(req) -> None:
     """Let what is to be computed be prompt and output."""
     if _CHECKS_IN:
         req.refresh_fill_ids()
-    else:
+    elif hasattr(req, "_refresh_fill_ids"):
         req._refresh_fill_ids()
+    else:  # Before 0.5.14.
+        req.full_untruncated_fill_ids = req.origin_input_ids + req.output_ids
 
 
 def extended_to(req) -> int | None:
     """Return the position up to which a prompt was scheduled; None: not at all."""
     if _CHECKS_IN:
         return req.extend_end
+    if not hasattr(req, "extend_range"):  # Before 0.5.15.
+        return req.fill_len or None
     return None if req.extend_range is None else req.extend_range.end
 
 
@@ -63,8 +67,11 @@ def extend_to(req, start: int, end: int) -> None:
     """Say which tokens of a prompt are scheduled."""
     if _CHECKS_IN:
         req.extend_end = end
-    else:
+    elif hasattr(req, "extend_range"):
         req.set_extend_range(start, end)
+    else:
+        req.fill_len = end
+        req.set_extend_input_len(end - start)
 
 
 def lock(req, cache):

@@ -28,7 +28,9 @@ __all__ = [
     "named",
     "names_of",
     "page_hashes",
+    "say_interval",
     "say_page",
+    "tokens_of_key",
     "told_salt",
 ]
 
@@ -57,6 +59,14 @@ def give_up_window_of_prefix(yes: bool) -> None:
         envs.SGLANG_OPT_RELEASE_PREFILL_SWA.set(yes)
     else:
         envs.SGLANG_OPT_SWA_RELEASE_LEAF_LOCK_AFTER_WINDOW.set(yes)  # What it was called before 0.5.22.
+
+
+def say_interval(interval: int, window: int) -> None:
+    """Say how many tokens must have left a window before it is looked at: before 0.5.14, how many windows of them."""
+    if hasattr(envs, "SGLANG_SWA_EVICTION_INTERVAL"):
+        envs.SGLANG_SWA_EVICTION_INTERVAL.set(interval)
+    else:
+        envs.SGLANG_SWA_EVICTION_INTERVAL_MULTIPLIER.set(interval / max(1, window))
 
 
 def say_page(page: int) -> None:
@@ -120,6 +130,11 @@ def names_of(named) -> tuple:
 def made_key(tokens: tuple, names: tuple) -> RadixKey:
     """Return a tree's key."""
     return RadixKey(array("q", tokens), names[0], **({"cache_salt": names[1]} if SALTED else {}))
+
+
+def tokens_of_key(key: RadixKey) -> list[int]:
+    """Return the tokens of a tree's key: since 0.5.14 it may be of a part of those that it has."""
+    return list(key.raw_token_ids() if hasattr(key, "raw_token_ids") else key.token_ids)
 
 
 def made_recorder(enabled: bool, page: int, names):

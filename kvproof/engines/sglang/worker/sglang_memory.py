@@ -8,14 +8,13 @@ from types import SimpleNamespace
 
 import torch
 from level import Refused
-from sglang.srt.environ import envs
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool, ReqToTokenPool
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang_drift import ComponentType, give_up_window_of_prefix, say_page
+from sglang_drift import ComponentType, give_up_window_of_prefix, say_interval, say_page
 from sglang_kinds import sizes_of
 from sglang_record import record_of
 from sglang_slots import NoMemory, check_page, free_pages, made, pages_of
@@ -96,7 +95,7 @@ class Memory:
         """A prompt may not fit the window's pool at once; in chunks of so many tokens it does (0: it fits)."""
         self.most = ((self.pages if slides else least) - 1) * self.page
         """Tokens that a request may have: an admission asks for a page more than it needs."""
-        envs.SGLANG_SWA_EVICTION_INTERVAL.set(setup.get("interval", 1))
+        say_interval(setup.get("interval", 1), self.window)
         say_page(self.page)
         give_up_window_of_prefix(bool(setup.get("release")))
 

@@ -8,7 +8,7 @@ from sglang.srt.disaggregation.kv_events import (
     BlockStored,
     StorageMedium,
 )
-from sglang_drift import BASE_COMPONENT_TYPE, made_key, names_of, page_hashes
+from sglang_drift import BASE_COMPONENT_TYPE, made_key, names_of, page_hashes, tokens_of_key
 from sglang_kinds import has_of
 from sglang_slots import pages_of
 
@@ -66,7 +66,7 @@ def nodes_of(core, memory=None, host=None) -> tuple[list[list], dict[int, int]]:
             names = names_of(key)
             parts = [_part(has_of(child, kind, memory), kind, memory) for kind in further]
             below = [] if host is None else [host.of_node(child)]
-            nodes.append([places[node.id], names, list(key.raw_token_ids()), slots, data.lock_ref, parts, *below])
+            nodes.append([places[node.id], names, tokens_of_key(key), slots, data.lock_ref, parts, *below])
             waiting.append(child)
     return nodes, places
 
