@@ -200,6 +200,17 @@ def test_what_is_left_of_a_case_is_what_the_fault_needs(needs: tuple[str, ...]) 
     assert reduction.needs == set(needs)
 
 
+def test_a_case_of_which_nothing_but_the_setup_is_left_can_be_varied() -> None:
+    """What is built of a setup may fail before any operation."""
+    case = Case("toy", {"events": True, "host": 4}, [])
+    judged = needing("host")
+    first = judged(case)
+    assert first is not None
+    reduction = Reduction(case, first, judged, TRAITS, 1e12)
+    assert reduction.doubt(frozenset({"host"}), seed=1)
+    assert not reduction.doubt(frozenset(), seed=1)
+
+
 @pytest.mark.parametrize("in_time", [True, False])
 def test_a_finding_says_whether_there_was_time_to_see_what_it_needs(
     session: Session, monkeypatch: pytest.MonkeyPatch, in_time: bool

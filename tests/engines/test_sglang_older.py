@@ -19,6 +19,11 @@ SALTS: list[Op] = [add([1, 5]), add([1, 5], salt=1), PROCESS]
 TALK: list[Op] = [add([1, 5], session=1), PROCESS, ("finish", {"i": 0}), ("close", {"session": 1})]
 PREFIX: list[Op] = [add([1, 6]), add([0, 1], keep=1), PROCESS]
 
+LOCKED_WINDOW = {"page": 1, "pages": 17, "window": 1, "window_pages": 9, "interval": 1}
+NEXT: Op = ("run", {"i": 0})
+LOCKED: list[Op] = [add([0, 5], [0, 4]), NEXT, NEXT, NEXT, add([1, 7], [1, 2], keep=1, most=5), NEXT]
+"""A request decodes and holds a tombstone, which the second one has computed too when it checks in."""
+
 
 def told(release: str, setup: dict[str, Any], *ops: Op) -> Answer:
     answer = session(release, "sglang").run(Case("tree", setup, list(ops))).answer
@@ -35,6 +40,8 @@ def told(release: str, setup: dict[str, Any], *ops: Op) -> Answer:
         ("0.5.18", WINDOW, PREFIX, {"R2", "P6"}),
         ("0.5.19", WINDOW, PREFIX, None),
         ("0.5.17", WINDOW, PREFIX, None),
+        *((release, LOCKED_WINDOW, LOCKED, {"H8"}) for release in ("0.5.13", "0.5.14")),
+        ("0.5.15", LOCKED_WINDOW, LOCKED, None),
     ],
 )
 def test_a_reported_fault_is_found_where_it_is_and_nowhere_else(
@@ -75,13 +82,19 @@ def test_a_tree_that_there_is_not_is_refused(setup: dict[str, Any]) -> None:
     assert "there is no" in answer.refused or "has no tree core" in answer.refused
 
 
+def test_a_tree_that_tells_no_events_is_not_asked_for_them() -> None:
+    answer = session("0.5.12", "sglang").run(Case("tree", EVENTS, [])).answer
+    assert answer.refused == "the unified tree of this release tells no events"
+
+
 def test_sessions_are_refused_where_a_server_would_refuse_them() -> None:
     answer = session("0.5.16", "sglang").run(Case("tree", {**SESSIONS, "policy": "lru"}, [])).answer
     assert answer.refused == "a server with sessions wants the policy priority"
 
 
 def test_each_release_is_hunted_with_the_trees_that_it_serves_with() -> None:
-    of = {release: set(tree.profiles(release)) for release in ("0.5.15", "0.5.16", "0.5.18", "0.5.19")}
+    of = {release: set(tree.profiles(release)) for release in ("0.5.14", "0.5.15", "0.5.16", "0.5.18", "0.5.19")}
+    assert of["0.5.15"] - of["0.5.14"] == {"sessions"}
     assert {"plain tree", "plain windows", "sessions"} < of["0.5.15"]
     assert of["0.5.15"] - of["0.5.16"] == {"plain windows"}
     assert of["0.5.16"] - of["0.5.18"] == {"sessions"}

@@ -536,7 +536,7 @@ def test_engines_do_not_mix(both: FakeTools, root: Path) -> None:
     [
         ("dynamo==1.4.2", "dynamo 1.4.2 is too old; kvproof drives 1.6.0 and newer"),
         ("dynamo==9.9", "has no dynamo==9.9 for Python .*; .* pip index versions ai-dynamo-runtime lists all"),
-        ("sglang==0.5.9", "sglang 0.5.9 is too old; kvproof drives 0.5.15 and newer"),
+        ("sglang==0.5.9", "sglang 0.5.9 is too old; kvproof drives 0.5.12 and newer"),
         ("other==0.5", "kvproof cannot use other here; it can use vllm, dynamo, transformers, sglang and lmcache"),
     ],
 )

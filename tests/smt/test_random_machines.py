@@ -17,7 +17,7 @@ from ..marks import slow_but
 from .random_machines.comparing import Outcome, compare, compared
 from .random_machines.constructs import CONSTRUCTS, constructs
 from .random_machines.faults import FAULTS
-from .random_machines.loading import load
+from .random_machines.loading import is_of_a_text, load
 from .random_machines.machines import MachineText, draw_machine
 from .random_machines.proving import open_goals
 from .random_machines.running import Finding, run_range
@@ -164,6 +164,15 @@ def test_proofs_are_recalled_with_what_they_needed() -> None:
     assert list(open_goals(load(weaker, "M"), proofs=proofs))
     with FAULTS["proofs_need_no_facts"]():
         assert not list(open_goals(load(weaker, "M"), proofs=proofs))
+
+
+def test_an_error_of_a_text_is_told_from_one_of_the_kit() -> None:
+    with pytest.raises(ZeroDivisionError) as of_the_text:
+        walk(load(RECALLED.replace("self.x.value == 1)", "self.x.value == 1 // 0)"), "M"), 0)
+    assert is_of_a_text(of_the_text.value)
+    with pytest.raises(ZeroDivisionError) as of_another:
+        _ = 1 // 0
+    assert not is_of_a_text(of_another.value)
 
 
 def test_the_same_seed_draws_the_same_machine() -> None:

@@ -43,7 +43,8 @@ def bisect(
         if releases is None:
             engines = store.installed(name)
         else:
-            targets = [f"{name}=={version.strip()}" for version in releases.split(",")]
+            versions = [release.strip().removeprefix(f"{name}==") for release in releases.split(",")]
+            targets = [f"{name}=={version}" for version in versions]
             if install:
                 with output.progress("installing") as advance:
                     for target in targets:

@@ -13,7 +13,7 @@ from ..engine import Recipe
 DISTRIBUTIONS: Final = ("sglang",)
 """The names under which package indexes have releases."""
 
-OLDEST: Final = Version("0.5.13")
+OLDEST: Final = Version("0.5.12")
 """The oldest release that the adapters know: before, others than the unified cache serve windows and states."""
 
 _SERVED: Final = Version("0.5.22")

@@ -1,4 +1,4 @@
-"""What a scheduler asks of a request and of its tree, in each release's own words (0.5.13 to 0.5.23).
+"""What a scheduler asks of a request and of its tree, in each release's own words (0.5.12 to 0.5.23).
 
 Since 0.5.22 a request checks in (`checkpoint`) and has its lock; before, the tree caches it, and the lock is what its
 node and a receipt say together.
@@ -13,7 +13,7 @@ from sglang_drift import SALTED
 
 __all__ = [
     "allocation", "batches_of", "checkpoint", "extend_to", "extended_to", "lock", "lock_of", "looked_up",
-    "prefix_len", "prefix_of", "refresh", "release", "take", "unlock",
+    "match",     "prefix_len", "prefix_of", "refresh", "release", "take", "unlock",
 ]  # fmt: skip
 
 _CHECKS_IN = hasattr(common, "checkpoint_kv_cache")
@@ -25,6 +25,19 @@ if not hasattr(common, "alloc_req_slots"):
 
 if not _CHECKS_IN:
     from sglang.srt.managers.schedule_policy import match_prefix_for_req
+
+
+def match(req, cache) -> None:
+    """Look up what is cached of a request that is to be admitted."""
+    req.init_next_round_input(cache)
+    if hasattr(req, "fill_ids"):  # Before 0.5.13.
+        _note_whole(req, req.fill_ids)
+        req.fill_len = 0
+
+
+def _note_whole(req, tokens) -> None:
+    """Note what is to be computed, in the words of 0.5.13: 0.5.12 knows only what is scheduled of it."""
+    req.full_untruncated_fill_ids = tokens
 
 
 def looked_up(req, cache, most: int) -> int:
@@ -51,7 +64,7 @@ def refresh(req) -> None:
     elif hasattr(req, "_refresh_fill_ids"):
         req._refresh_fill_ids()
     else:  # Before 0.5.14.
-        req.full_untruncated_fill_ids = req.origin_input_ids + req.output_ids
+        _note_whole(req, req.origin_input_ids + req.output_ids)
 
 
 def extended_to(req) -> int | None:
@@ -72,6 +85,8 @@ def extend_to(req, start: int, end: int) -> None:
     else:
         req.fill_len = end
         req.set_extend_input_len(end - start)
+        if hasattr(req, "fill_ids"):
+            req.fill_ids = req.full_untruncated_fill_ids[:end]
 
 
 def lock(req, cache):

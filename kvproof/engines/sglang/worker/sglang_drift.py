@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import importlib.metadata
 import importlib.util
 from array import array
 from types import SimpleNamespace
@@ -15,14 +16,18 @@ from sglang.srt.mem_cache.radix_cache import RadixKey
 
 __all__ = [
     "BASE_COMPONENT_TYPE",
+    "BEFORE_13",
     "SALTED",
     "ComponentType",
+    "WindowAllocator",
+    "adopted_state",
     "core_of",
     "give_up_window_of_prefix",
     "lora_names",
     "made_key",
     "made_params",
     "made_recorder",
+    "made_tokens",
     "make_requests",
     "name_adapter",
     "named",
@@ -30,6 +35,7 @@ __all__ = [
     "page_hashes",
     "say_interval",
     "say_page",
+    "states_of",
     "tokens_of_key",
     "told_salt",
 ]
@@ -43,6 +49,14 @@ ComponentType, BASE_COMPONENT_TYPE = _components.ComponentType, _components.BASE
 SALTED = "cache_salt" in RadixKey.__slots__
 """Since 0.5.18 a salt is its own part of a key; before, the server writes it in front of the label."""
 
+BEFORE_13 = tuple(int(part) for part in importlib.metadata.version("sglang").split(".")[:3]) < (0, 5, 13)
+"""Before 0.5.13 allocators are one module, tokens are lists, states allot themselves, and a lookup copies the state
+that it found at once."""
+
+WindowAllocator = importlib.import_module(
+    f"sglang.srt.mem_cache.{'swa_memory_pool' if BEFORE_13 else 'allocator.swa'}"
+).SWATokenToKVPoolAllocator
+
 _RECORDED = hasattr(events, "KVCacheEventRecorder")
 """Since 0.5.19 events have a recorder; before, the tree is one."""
 
@@ -50,7 +64,8 @@ _OF_REQUESTS = hasattr(events, "KvEventLoraNames")
 """Since 0.5.23 a request says which namespace is an adapter's; before, the adapter's id did."""
 
 _NAMED = _OF_REQUESTS or hasattr(events, "LoRANameTable")
-"""Since 0.5.22 events name adapters at all."""
+"""Before 0.5.13 allocators are one module, tokens are lists, states allot themselves, a lookup copies the state that it
+found at once, and the unified tree keeps the window of a whole prompt and tells no events."""
 
 
 def give_up_window_of_prefix(yes: bool) -> None:
@@ -59,6 +74,23 @@ def give_up_window_of_prefix(yes: bool) -> None:
         envs.SGLANG_OPT_RELEASE_PREFILL_SWA.set(yes)
     else:
         envs.SGLANG_OPT_SWA_RELEASE_LEAF_LOCK_AFTER_WINDOW.set(yes)  # What it was called before 0.5.22.
+
+
+def made_tokens(tokens: list[int]):
+    """Return a request's prompt."""
+    return list(tokens) if BEFORE_13 else array("q", tokens)
+
+
+def states_of(rows):
+    """Return what allots states."""
+    return rows.mamba_pool if BEFORE_13 else rows.mamba_allocator
+
+
+def adopted_state(req, record):
+    """Return the state of the tree that a lookup found for a request, as a tensor of one place; None: it found none."""
+    if not BEFORE_13:
+        return record.mamba_cow_src_index
+    return req.best_match_node.component_data[ComponentType.MAMBA].value
 
 
 def say_interval(interval: int, window: int) -> None:
@@ -129,7 +161,7 @@ def names_of(named) -> tuple:
 
 def made_key(tokens: tuple, names: tuple) -> RadixKey:
     """Return a tree's key."""
-    return RadixKey(array("q", tokens), names[0], **({"cache_salt": names[1]} if SALTED else {}))
+    return RadixKey(made_tokens(tokens), names[0], **({"cache_salt": names[1]} if SALTED else {}))
 
 
 def tokens_of_key(key: RadixKey) -> list[int]:

@@ -5,6 +5,7 @@ windows with one for these. Their nodes have what they have as attributes of the
 """
 
 import importlib
+import importlib.util
 from types import SimpleNamespace
 
 from level import Refused
@@ -29,6 +30,8 @@ def made_tree(kind: str, memory, params):
     if kind not in _KINDS or (kind != "unified" and memory.further != (["window"] if kind == "windows" else [])):
         raise Refused(f"there is no {kind} tree with {memory.further}")
     module, name = _KINDS[kind]
+    if importlib.util.find_spec(f"sglang.srt.mem_cache.{module}") is None:
+        raise Refused(f"this release has no {kind} tree")
     return getattr(importlib.import_module(f"sglang.srt.mem_cache.{module}"), name)(params)
 
 

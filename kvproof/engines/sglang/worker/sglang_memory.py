@@ -9,12 +9,20 @@ from types import SimpleNamespace
 import torch
 from level import Refused
 from sglang.srt.managers.schedule_batch import ScheduleBatch
-from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool, ReqToTokenPool
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang_drift import ComponentType, give_up_window_of_prefix, say_interval, say_page
+from sglang_drift import (
+    BEFORE_13,
+    ComponentType,
+    WindowAllocator,
+    adopted_state,
+    give_up_window_of_prefix,
+    say_interval,
+    say_page,
+    states_of,
+)  # fmt: skip
 from sglang_kinds import sizes_of
 from sglang_record import record_of
 from sglang_slots import NoMemory, check_page, free_pages, made, pages_of
@@ -74,7 +82,7 @@ class Memory:
             check_page(self.page)
             sizes = (self.page * self.pages, self.page * self.window_pages)
             pool = _WindowPool()
-            self.allocator = SWATokenToKVPoolAllocator(*sizes, self.page, torch.float32, "cpu", pool, sort)
+            self.allocator = WindowAllocator(*sizes, self.page, torch.float32, "cpu", pool, sort)
         else:
             self.allocator = made(self.page, self.pages, sort)
         self.rows = self._rows(rows, self.pages * self.page if length is None else length)
@@ -89,8 +97,8 @@ class Memory:
         # One window is locked in the tree and one is the request's own, each a page longer than it is where it begins
         # within one, and the next token has a page: the rest is for what is computed at once.
         room = self.window_pages - 2 * span - 3
-        # The tree of windows alone keeps the window of a whole prompt, until it is decoded.
-        slides = self.window and room > 0 and setup.get("tree") != "windows"
+        # The tree of windows alone keeps the window of a whole prompt, until it is decoded; the unified one once too.
+        slides = self.window and room > 0 and setup.get("tree") != "windows" and not BEFORE_13
         self.chunk = room * self.page if slides else 0
         """A prompt may not fit the window's pool at once; in chunks of so many tokens it does (0: it fits)."""
         self.most = ((self.pages if slides else least) - 1) * self.page
@@ -132,7 +140,7 @@ class Memory:
             sizes = [self.allocator.available_size()]
         else:
             sizes = [self.allocator.full_available_size(), self.allocator.swa_available_size()]
-        return sizes + ([self.rows.mamba_allocator.available_size()] if self.states else [])
+        return sizes + ([states_of(self.rows).available_size()] if self.states else [])
 
     def fits(self, cache, tokens: int) -> bool:
         """Whether there are so many free slots of each kind of attention, or will be once the tree is asked."""
@@ -152,12 +160,12 @@ class Memory:
         kv = record_of(req)
         if self.states and kv.holds_mamba:
             kv.mamba_cow_src_index, kv.mamba_needs_clear = None, False
-            self.rows.mamba_allocator.free(kv.mamba_pool_idx.unsqueeze(-1))
+            states_of(self.rows).free(kv.mamba_pool_idx.unsqueeze(-1))
             kv.mamba_pool_idx = None
 
     def start_states(self, cache, req) -> None:
         """The state that a lookup found is copied to the request's own, before the pass that goes on from it."""
-        if self.states:
+        if self.states and hasattr(ScheduleBatch, "_collect_deferred_mamba_cow_and_clear"):  # Since 0.5.13.
             batch = self.batch(cache, req)
             batch._collect_deferred_mamba_cow_and_clear([req])
             if batch.mamba_cow_src_indices is not None:
@@ -196,7 +204,7 @@ class Memory:
         """Return the blocks that a lookup hands out, of each group."""
         tables = self.attended(prefix)
         if self.states:
-            source = record_of(req).mamba_cow_src_index
+            source = adopted_state(req, record_of(req))
             tables.append([] if source is None else self.state_blocks(source.view(-1)))
         return tables
 
@@ -220,8 +228,8 @@ class Memory:
             blocks += [self.pages + page for page in free_pages(self.allocator.swa_attn_allocator)]
         count = sum(size // self.page for size in self.available()[: 1 + bool(self.window)])
         if self.states:
-            blocks += self.state_blocks(self.rows.mamba_allocator.free_slots)
-            count += self.rows.mamba_allocator.available_size()
+            blocks += self.state_blocks(states_of(self.rows).free_slots)
+            count += states_of(self.rows).available_size()
         return {"free": blocks, "num_free": count}
 
     def attended(self, slots) -> list[list[int]]:

@@ -1,12 +1,11 @@
 """Requests of the level ``tree``: the release's own, what a case asks for, and what the model worker knows of each."""
 
 import hashlib
-from array import array
 
 import sglang_calls as calls
 from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.sampling.sampling_params import SamplingParams
-from sglang_drift import named
+from sglang_drift import made_tokens, named
 from sglang_record import record_of
 
 __all__ = ["Pass", "Played", "Tenant", "tenant_of"]
@@ -27,7 +26,7 @@ class Played:
         self.req = Req(
             r,
             "",
-            array("q", tokens),
+            made_tokens(tokens),
             SamplingParams(max_new_tokens=1 << 20),
             lora_id=None if adapter is None else _id(adapter),
             **named(salt, label),

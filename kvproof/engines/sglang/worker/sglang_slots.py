@@ -2,13 +2,12 @@
 
 import torch
 from level import Refused
-from sglang.srt.mem_cache.allocator import paged
-from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
-from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
+from sglang.srt.mem_cache import allocator
+from sglang.srt.mem_cache.allocator import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
 
 __all__ = ["NoMemory", "check_page", "free_pages", "made", "may_ask", "pages_of"]
 
-_BY_KERNELS = not hasattr(paged, "alloc_decode_naive")
+_BY_KERNELS = not hasattr(allocator, "alloc_decode_naive")
 """Before 0.5.22 pages are found by Triton kernels alone."""
 
 

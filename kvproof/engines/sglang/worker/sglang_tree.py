@@ -13,7 +13,7 @@ from level import SKIPPED, Level, Refused
 from prompts import tokens_of
 from sglang.srt.managers.schedule_batch import FINISH_ABORT, FINISH_LENGTH
 from sglang.srt.mem_cache.common import evict_from_tree_cache
-from sglang_drift import core_of, lora_names, made_params, made_recorder, name_adapter, names_of, told_salt
+from sglang_drift import BEFORE_13, core_of, lora_names, made_params, made_recorder, name_adapter, names_of, told_salt
 from sglang_kinds import made_tree
 from sglang_memory import OPTIONS, Memory
 from sglang_reading import Keys, told_of
@@ -46,6 +46,8 @@ class TreeLevel(Level):
             raise Refused(f"there is no tree with {unknown}")
         if setup.get("sessions") and setup.get("policy") != "priority":
             raise Refused("a server with sessions wants the policy priority")
+        if setup.get("events") and BEFORE_13 and setup.get("tree", "unified") == "unified":
+            raise Refused("the unified tree of this release tells no events")
         self.memory = memory = Memory(setup)
         self.page, self.allocator, self.rows = memory.page, memory.allocator, memory.rows
         self.most = memory.most
@@ -268,7 +270,7 @@ class TreeLevel(Level):
         req = x.req
         if not self.rows.available_size():
             return False
-        req.init_next_round_input(self.cache)
+        calls.match(req, self.cache)
         found = calls.prefix_len(req)
         self.tell("lookup", x.r, found, 0, len(x.tokens) - 1)
         lock = calls.lock(req, self.cache)
