@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..judge.record import KINDS
 from ..judge.violation import HARMLESS, Violation
 from .known import Listed
 from .report import Finding, Way
@@ -20,7 +21,7 @@ Shown = tuple[str, ...]
 """How a cause shows: a violation's signature, whatever the tier."""
 
 _TIER = re.compile(r"device|host[0-9]*|below[0-9]*|disk|remote")
-_GROUP = re.compile(r"\b(full|window|chunk|mamba)\b")
+_GROUP = re.compile(rf"\b({'|'.join(KINDS)})\b")
 _NUMBER = re.compile(r"[0-9]+")
 
 

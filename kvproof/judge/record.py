@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "KINDS",
     "TOGETHER",
     "Answer",
     "Capabilities",
@@ -74,11 +75,15 @@ class Hello(msgspec.Struct):
     """Per level, where the level's cases depend on them."""
 
 
+KINDS = ("full", "window", "chunk", "mamba")
+"""What a group's layers attend to."""
+
+
 class Group(msgspec.Struct, gc=False):
     """A KV-cache group."""
 
     kind: str
-    """``full``, ``window``, ``chunk`` or ``mamba``."""
+    """One of ``KINDS``."""
     block: int
     """Tokens per block."""
     window: int | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..untrusted import limits
-from .record import Effect, PoolState, State, Step, TreeState, World
+from .record import KINDS, Effect, PoolState, State, Step, TreeState, World
 
 __all__ = ["DIALECT", "EFFECTS", "Problem", "Reader", "problem_of_dialect", "problem_of_world", "problems"]
 
@@ -42,7 +42,7 @@ def problem_of_world(world: World) -> str | None:
     if next(iter(world.tiers)) != "device":
         return f"the first tier is {next(iter(world.tiers))!r}, and must be 'device'"
     for group in world.groups:
-        if group.kind not in ("full", "window", "chunk", "mamba") or group.block < 1:
+        if group.kind not in KINDS or group.block < 1:
             return f"{group} is no group: its kind is full, window, chunk or mamba, its block at least 1"
         if group.kind in ("window", "chunk") and (group.window or 0) < 1:
             return f"{group} says no window"
