@@ -76,7 +76,7 @@ class Hello(msgspec.Struct):
 
 
 KINDS = ("full", "window", "chunk", "mamba")
-"""What a group's layers attend to."""
+"""What layers a group may be of."""
 
 
 class Group(msgspec.Struct, gc=False):
