@@ -93,7 +93,11 @@ def test_sessions_are_refused_where_a_server_would_refuse_them() -> None:
 
 
 def test_each_release_is_hunted_with_the_trees_that_it_serves_with() -> None:
-    of = {release: set(tree.profiles(release)) for release in ("0.5.14", "0.5.15", "0.5.16", "0.5.18", "0.5.19")}
+    of = {
+        release: set(tree.profiles(release))
+        for release in ("0.5.12", "0.5.13", "0.5.14", "0.5.15", "0.5.16", "0.5.18", "0.5.19")
+    }
+    assert of["0.5.13"] - of["0.5.12"] == {"events"}
     assert of["0.5.15"] - of["0.5.14"] == {"sessions"}
     assert {"plain tree", "plain windows", "sessions"} < of["0.5.15"]
     assert of["0.5.15"] - of["0.5.16"] == {"plain windows"}

@@ -46,6 +46,9 @@ def has_two_cores(version: str) -> bool:
 _UNIFIED: Final = (Version("0.5.16"), Version("0.5.19"))
 """From when on a server takes the unified tree by default: for windows, and for all models."""
 
+_EVENTS: Final = Version("0.5.13")
+"""Since then the unified tree tells KV events, as the older trees did before."""
+
 _SESSIONS: Final = (Version("0.5.15"), Version("0.5.17"))
 """From when on sessions are the tree's, and since when their end frees nothing."""
 
@@ -57,6 +60,11 @@ def older_trees(version: str) -> tuple[str, ...]:
     (windows, all_models), (first, unmarked) = _UNIFIED, _SESSIONS
     sessions = first <= release < unmarked
     return tuple(["plain"] * (release < all_models) + ["windows"] * (release < windows) + ["sessions"] * sessions)
+
+
+def tells_events(version: str) -> bool:
+    """Tell whether a release's unified tree tells KV events."""
+    return Version(version) >= _EVENTS
 
 
 def is_served(version: str) -> bool:

@@ -13,7 +13,7 @@ from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import LEAST, Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import has_two_cores, is_served, older_trees
+from ..releases import has_two_cores, is_served, older_trees, tells_events
 
 __all__ = ["profiles", "traits"]
 
@@ -52,6 +52,9 @@ def profiles(release: str, *, least: int = LEAST, most: int = 60) -> dict[str, s
     families |= dict(older[kind] for kind in older_trees(release))
     if not has_two_cores(release):
         families = {name: family for name, family in families.items() if not name.startswith("rust")}
+    if not tells_events(release):
+        del families["events"]
+        families = {name: (cases.map(_silent), plays) for name, (cases, plays) in families.items()}
     if not is_served(release):
         # Their pages are found by kernels that know powers of two.
         families = {name: (cases.filter(_by_kernels), plays) for name, (cases, plays) in families.items()}
@@ -132,6 +135,11 @@ def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
         "overlap": st.booleans(),
     }
     return st.fixed_dictionaries(usual | more)
+
+
+def _silent(setup: Setup) -> Setup:
+    """The setup without events, but of a tree that tells them."""
+    return setup if "tree" in setup else {**setup, "events": False}
 
 
 def _by_kernels(setup: Setup) -> bool:
