@@ -158,9 +158,11 @@ from kvproof.cli.ending import heed_the_end
 def work():
     heed_the_end()
     end_with_the_parent(2.0)
-    print("begun", flush=True)
+    to_say = ["begun"]
     while True:
         try:
+            while to_say:  # The interruption may come as soon as this is read, before the call of print has ended.
+                print(to_say.pop(), flush=True)
             time.sleep(1)
         except KeyboardInterrupt:  # As who waits for more to do once the first thing is broken off.
             print("told", flush=True)
