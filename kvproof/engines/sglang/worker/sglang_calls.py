@@ -13,7 +13,7 @@ from sglang_drift import SALTED
 
 __all__ = [
     "allocation", "batches_of", "checkpoint", "extend_to", "extended_to", "lock", "lock_of", "looked_up",
-    "match",     "prefix_len", "prefix_of", "refresh", "release", "take", "unlock",
+    "match", "prefix_len", "prefix_of", "refresh", "release", "take", "unlock",
 ]  # fmt: skip
 
 _CHECKS_IN = hasattr(common, "checkpoint_kv_cache")
@@ -30,14 +30,8 @@ if not _CHECKS_IN:
 def match(req, cache) -> None:
     """Look up what is cached of a request that is to be admitted."""
     req.init_next_round_input(cache)
-    if hasattr(req, "fill_ids"):  # Before 0.5.13.
-        _note_whole(req, req.fill_ids)
-        req.fill_len = 0
-
-
-def _note_whole(req, tokens) -> None:
-    """Note what is to be computed, in the words of 0.5.13: 0.5.12 knows only what is scheduled of it."""
-    req.full_untruncated_fill_ids = tokens
+    if hasattr(req, "fill_ids"):  # 0.5.12 knows only what is scheduled: what is to be, in the words of 0.5.13.
+        req.full_untruncated_fill_ids, req.fill_len = req.fill_ids, 0
 
 
 def looked_up(req, cache, most: int) -> int:
@@ -64,7 +58,7 @@ def refresh(req) -> None:
     elif hasattr(req, "_refresh_fill_ids"):
         req._refresh_fill_ids()
     else:  # Before 0.5.14.
-        _note_whole(req, req.origin_input_ids + req.output_ids)
+        req.full_untruncated_fill_ids = req.origin_input_ids + req.output_ids
 
 
 def extended_to(req) -> int | None:

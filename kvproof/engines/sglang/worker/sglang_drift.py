@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import importlib.metadata
 import importlib.util
 from array import array
 from types import SimpleNamespace
@@ -10,7 +9,7 @@ from types import SimpleNamespace
 from level import Refused
 from sglang.srt.disaggregation import kv_events
 from sglang.srt.environ import envs
-from sglang.srt.mem_cache import common, events, utils
+from sglang.srt.mem_cache import allocator, common, events, utils
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.radix_cache import RadixKey
 
@@ -49,9 +48,9 @@ ComponentType, BASE_COMPONENT_TYPE = _components.ComponentType, _components.BASE
 SALTED = "cache_salt" in RadixKey.__slots__
 """Since 0.5.18 a salt is its own part of a key; before, the server writes it in front of the label."""
 
-BEFORE_13 = tuple(int(part) for part in importlib.metadata.version("sglang").split(".")[:3]) < (0, 5, 13)
-"""Before 0.5.13 allocators are one module, tokens are lists, states allot themselves, and a lookup copies the state
-that it found at once."""
+BEFORE_13 = not hasattr(allocator, "__path__")
+"""Before 0.5.13 allocators are one module, tokens are lists, states allot themselves, a lookup copies the state that it
+found at once, and the unified tree keeps the window of a whole prompt and tells no events."""
 
 WindowAllocator = importlib.import_module(
     f"sglang.srt.mem_cache.{'swa_memory_pool' if BEFORE_13 else 'allocator.swa'}"
@@ -64,8 +63,7 @@ _OF_REQUESTS = hasattr(events, "KvEventLoraNames")
 """Since 0.5.23 a request says which namespace is an adapter's; before, the adapter's id did."""
 
 _NAMED = _OF_REQUESTS or hasattr(events, "LoRANameTable")
-"""Before 0.5.13 allocators are one module, tokens are lists, states allot themselves, a lookup copies the state that it
-found at once, and the unified tree keeps the window of a whole prompt and tells no events."""
+"""Since 0.5.22 events name adapters at all."""
 
 
 def give_up_window_of_prefix(yes: bool) -> None:

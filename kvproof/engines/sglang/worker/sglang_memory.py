@@ -22,7 +22,7 @@ from sglang_drift import (
     say_interval,
     say_page,
     states_of,
-)  # fmt: skip
+)
 from sglang_kinds import sizes_of
 from sglang_record import record_of
 from sglang_slots import NoMemory, check_page, free_pages, made, pages_of
