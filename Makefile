@@ -30,7 +30,7 @@ RELEASES ?= vllm==0.20.2 vllm==0.33.0 dynamo==1.6.1
 # Tests start Python hundreds of times: none compiles anew what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: verify test nightly lint types check set-up engines random-machines clean
+.PHONY: verify test nightly gpu lint types check set-up engines random-machines clean
 
 # Real requests for `make verify`: the whole trace where it lies beside the checkout, else the piece of it that comes along.
 TRACE ?= $(firstword $(wildcard ../shared/data/conversation_trace.jsonl) benchmarks/data/conversation_head.jsonl)
@@ -44,6 +44,13 @@ test: $(STAMP)
 # All tests, each with the most that is ever tried, and what the others go back to found from nothing.
 nightly: $(STAMP)
 	@CI=nightly $(BIN)/python -m pytest -n auto --dist worksteal -m "nightly or not nightly"
+
+# On a machine with a CUDA device: the tests that need one, and the figures that docs/measurements.md has of one.
+gpu: $(STAMP)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m gpu tests
+	@$(BIN)/python benchmarks/block_copies.py
+	@$(BIN)/python benchmarks/block_copies.py --layers 32
+	@$(BIN)/python benchmarks/explore_devices.py
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

@@ -7,7 +7,7 @@ Which path copies blocks depends on where the tensors are:
 
 * both on the CPU: torch index operations;
 * CUDA and pinned CPU memory: the Triton kernel of ``triton_copy``, which reads and writes pinned memory in place, for
-  small pieces, and the card's copy engines (``copy_engine``) for large ones: see ``ENGINE_FROM_BYTES``;
+  small runs of blocks, and the card's copy engines (``copy_engine``) for large ones: see ``ENGINE_FROM_BYTES``;
 * one CUDA device: the kernel; two: the copy engines;
 * CUDA with pageable CPU memory, which neither reaches: gathered on one side, moved, scattered on the other.
 
@@ -20,6 +20,7 @@ that stream has come past it.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,13 +35,12 @@ Pairs = Sequence[tuple[int, int]]
 Path = Literal["auto", "kernel", "engine"]
 """What moves the blocks. On the CPU torch's index operations stand for the kernel, plain copies for the engine."""
 
-ENGINE_FROM_BYTES = 256 * 1024
-"""Bytes of one contiguous piece from which the copy engine moves it between CUDA and pinned memory.
+ENGINE_FROM_BYTES = 4 * 2**20
+"""Bytes of one run of blocks over all planes from which the copy engine moves it between CUDA and pinned memory.
 
-A copy costs the host about 5 microseconds to queue through torch, in which a PCIe 5 link of 50 GB/s moves 256 KiB. In
-smaller pieces the link waits for the host, and one launch of the kernel for all of them is faster; in larger ones the
-engine keeps the link busy and leaves the cores alone. That is an estimate, and not measured yet: to be confirmed on a
-card by ``benchmarks/block_copies.py``, which reports where the paths cross.
+Measured on an H100 by ``benchmarks/block_copies.py``, with 8 planes and with 64: in smaller runs the link waits between
+two copies, and one launch of the kernel for all of them is faster; in larger ones the engine is, and leaves the cores
+alone.
 """
 
 
@@ -123,21 +123,22 @@ def copy_blocks(source: Tensor, destination: Tensor, pairs: Pairs, path: Path = 
         raise ValueError(
             f"blocks of {tuple(source.shape)} {source.dtype} do not fit {tuple(destination.shape)} {destination.dtype}"
         )
-    if not pairs:
+    if not len(pairs):
         return
-    origins = [pair[0] for pair in pairs]
-    targets = [pair[1] for pair in pairs]
-    _check_ids(origins, source.shape[2], "source block")
-    _check_ids(targets, destination.shape[2], "destination block")
-    distinct = set(targets)
-    if len(distinct) != len(targets):
+    table = np.array(
+        pairs, dtype=np.int64
+    )  # Thousands of pairs are a step's; a loop over them costs more than the copy.
+    origins, targets = table[:, 0], table[:, 1]
+    _check_table(origins, source.shape[2], "source block")
+    _check_table(targets, destination.shape[2], "destination block")
+    if len(np.unique(targets)) != len(targets):
         raise ValueError("a destination block is named twice")
     if source.numel() == 0:
         return
     if _overlap(source, destination):
         if source.data_ptr() != destination.data_ptr() or source.shape != destination.shape:
             raise ValueError("source and destination share part of their memory")
-        if not distinct.isdisjoint(origins):
+        if np.isin(targets, origins).any():
             raise ValueError("a block is both source and destination")
     on_cuda = source.is_cuda or destination.is_cuda
     reachable = _reachable(source) and _reachable(destination)
@@ -147,32 +148,34 @@ def copy_blocks(source: Tensor, destination: Tensor, pairs: Pairs, path: Path = 
         raise ValueError("path 'kernel' runs on one device: use 'engine' between two")
 
     if path == "auto" and on_cuda and reachable:
-        path = _choose(source, destination, pairs)
+        path = _choose(source, destination, table)
     if path == "engine":
-        copy_engine.copy_blocks(source, destination, copy_engine.coalesce(pairs))
+        copy_engine.copy_blocks(source, destination, copy_engine.coalesce(table))
     elif on_cuda and reachable:
         device = source.device if source.is_cuda else destination.device
-        index = torch.tensor([origins, targets], dtype=torch.int64).to(device, non_blocking=True)
+        index = torch.from_numpy(np.ascontiguousarray(table.T)).to(device, non_blocking=True)
         _triton_copy().copy_blocks(source, destination, index[0], index[1])
     else:
-        moved = gather_blocks(source, origins).to(destination.device)
-        destination.index_copy_(2, torch.tensor(targets, dtype=torch.int64, device=destination.device), moved)
+        index = torch.from_numpy(np.ascontiguousarray(table.T))
+        moved = source.index_select(2, index[0].to(source.device)).to(destination.device)
+        destination.index_copy_(2, index[1].to(destination.device), moved)
 
 
-def engine_pays(block_bytes: int, pairs: Pairs) -> bool:
-    """Tell whether pieces are large enough for the copy engine: on average, once blocks in a row are joined.
+def engine_pays(block_bytes: int, pairs: Pairs | np.ndarray) -> bool:
+    """Tell whether runs are large enough for the copy engine: on average, once blocks in a row are joined.
 
-    ``block_bytes`` are those of one block in one plane, which is what lies in one piece.
+    ``block_bytes`` are those of one block over all planes, which one copy moves.
     """
-    return block_bytes * len(pairs) >= ENGINE_FROM_BYTES * len(copy_engine.coalesce(pairs))
+    return block_bytes * len(pairs) >= ENGINE_FROM_BYTES * copy_engine.count_runs(pairs)
 
 
-def _choose(source: Tensor, destination: Tensor, pairs: Pairs) -> Path:
+def _choose(source: Tensor, destination: Tensor, pairs: np.ndarray) -> Path:
     """Return what moves blocks between tensors that both paths reach, one of them on CUDA."""
     if source.is_cuda and destination.is_cuda:
         # One device's memory is far faster than any link, and the kernel uses all of it; another's needs peer access.
         return "kernel" if source.device == destination.device else "engine"
-    return "engine" if engine_pays(source[0, 0, 0].nbytes, pairs) else "kernel"
+    pays = engine_pays(source.nbytes // source.shape[2], pairs)
+    return "engine" if pays and copy_engine.moves_planes_at_once(source, destination) else "kernel"
 
 
 def _triton_copy() -> "ModuleType":
@@ -218,6 +221,12 @@ def _check_cache(cache: Tensor) -> None:
             "a cache tensor is contiguous, of shape [layers, 2, blocks, block_tokens, heads, head_dim]; "
             f"got {tuple(cache.shape)}"
         )
+
+
+def _check_table(ids: np.ndarray, bound: int, what: str) -> None:
+    """Require ids from 0 to ``bound`` - 1 of a table."""
+    if not (ids.min() >= 0 and ids.max() < bound):
+        raise ValueError(f"a {what} is not from 0 to {bound - 1}")
 
 
 def _check_ids(ids: Sequence[int], bound: int, what: str) -> None:

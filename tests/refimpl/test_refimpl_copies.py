@@ -1,14 +1,17 @@
 """Block copies: every path moves exactly the bytes that it names, and all leave the same bits."""
 
+import ctypes
 import importlib.util
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvproof.kernels import copy as copies
@@ -150,6 +153,47 @@ def test_a_run_is_one_copy_per_plane(monkeypatch):
     assert made == [(1, True)] * planes + [(3, True)] * planes
 
 
+@pytest.fixture
+def strided_calls(monkeypatch):
+    """The strided path without a card: the runtime's call moves rows of plain memory. Returns the calls' row counts."""
+    made = []
+
+    def rows(to, to_pitch, source, source_pitch, width, height, kind, stream):
+        for row in range(height):
+            ctypes.memmove(to + row * to_pitch, source + row * source_pitch, width)
+        made.append(height)
+        return 0
+
+    monkeypatch.setattr(copy_engine, "_strided_copy", lambda: rows)
+    monkeypatch.setattr(copy_engine, "moves_planes_at_once", lambda source, destination: True)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
+    return made
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(copies_to_make())
+def test_a_strided_copy_leaves_the_same_bits(strided_calls, case):
+    source, destination, pairs = case
+    wanted, to = destination.clone(), destination.clone()
+    for origin, target in pairs:
+        wanted[:, :, target] = source[:, :, origin].clone()
+    strided_calls.clear()
+    copies.copy_blocks(to if source is destination else source, to, pairs, path="engine")
+    assert torch.equal(bits(to), bits(wanted))
+    assert strided_calls == [2 * len(source)] * copy_engine.count_runs(pairs)
+
+
+def test_a_copy_that_the_runtime_refuses_is_told(strided_calls, monkeypatch):
+    monkeypatch.setattr(copy_engine, "_strided_copy", lambda: lambda *arguments: 12)
+    with pytest.raises(RuntimeError, match=r"refuses a copy of Run\(source=4.*error 12 of cudaMemcpy2DAsync"):
+        copies.copy_blocks(cache(), cache(blocks=7), [(4, 0)], path="engine")
+
+
+def test_between_processors_no_copy_is_strided():
+    assert not copy_engine.moves_planes_at_once(cache(), cache())
+
+
 def test_what_continues_on_one_side_only_is_not_joined():
     assert copy_engine.coalesce([(0, 1), (1, 0)]) == [(1, 0, 1), (0, 1, 1)]
     assert copy_engine.coalesce([(0, 0), (0, 1), (2, 2)]) == [(0, 0, 1), (0, 1, 1), (2, 2, 1)]
@@ -160,6 +204,7 @@ def test_the_engine_pays_for_large_pieces():
     apart, together = [(0, 2), (2, 0)], [(0, 4), (1, 5)]
     most = copies.ENGINE_FROM_BYTES
     assert copies.engine_pays(most, apart)
+    assert [copy_engine.count_runs(pairs) for pairs in (apart, together, [])] == [2, 1, 0]
     assert not copies.engine_pays(most - 1, apart)
     assert copies.engine_pays(most // 2, together)
     assert not copies.engine_pays(most // 2 - 1, together)
@@ -334,6 +379,31 @@ def test_staging_on_cuda():
     assert torch.equal(staging, pool[:, :, [3, 0, 3]])
     copies.scatter_blocks(pool, [1, 4, 2], staging)
     assert torch.equal(pool[:, :, [1, 4, 2]], staging)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
+@pytest.mark.parametrize("path", ["kernel", "engine"])
+@pytest.mark.parametrize(("source", "destination"), [("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")])
+def test_nothing_waits_for_the_device(source, destination, path):
+    """What is queued behind other work is queued at once: an engine's step does not stop for it.
+
+    Tables of ids of more than 64 KiB are what CUDA copies from pageable memory only when the device comes to it.
+    """
+    blocks, some = 20_000, 200
+    shape = (1, 2, blocks, 1, 1, 8)
+    origin, target = (torch.zeros(shape, dtype=torch.int16, device=where) for where in (source, destination))
+    origin = origin.pin_memory() if source == "cpu" else origin
+    target = target.pin_memory() if destination == "cpu" else target
+    pairs = [(block, blocks - 1 - block) for block in range(blocks if path == "kernel" else some)]
+    copies.copy_blocks(origin, target, pairs, path=path)  # compiles, and makes what is reused
+    torch.cuda.synchronize()
+    work, done = torch.cuda._sleep, torch.cuda.Event()
+    work(4_000_000_000)  # some two seconds
+    done.record()
+    copies.copy_blocks(origin, target, pairs, path=path)
+    assert not done.query(), "the copy was queued only after the device had come to it"
+    torch.cuda.synchronize()
 
 
 @pytest.mark.gpu
