@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..judge.oracles.content import UNSURE
 from ..judge.record import KINDS
 from ..judge.violation import HARMLESS, Violation
 from .known import Listed
@@ -118,10 +119,10 @@ def merged(findings: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
 def _same(a: Finding, b: Finding) -> bool:
     """Whether two findings are told as one: nothing says that there are two causes where one needs all that the other
     does. Nothing does either if it is only groups of two kinds that they show in, where both need the same or say the
-    same of a block."""
+    same of a block, or one cannot tell what is in it."""
     if a.needs and a.needs == b.needs:
         return not _groupless(_first_ways(a)).isdisjoint(_groupless(_first_ways(b)))
-    return (_within(a.needs, b.needs) or _within(b.needs, a.needs)) and (_share_a_way(a, b) or _says(a) == _says(b))
+    return (_within(a.needs, b.needs) or _within(b.needs, a.needs)) and (_share_a_way(a, b) or _say_the_same(a, b))
 
 
 def _within(less: frozenset[str], more: frozenset[str]) -> bool:
@@ -134,9 +135,14 @@ def _share_a_way(a: Finding, b: Finding) -> bool:
     return not _first_ways(a).isdisjoint(_first_ways(b))
 
 
-def _says(finding: Finding) -> tuple[set[Shown], str]:
-    """How a finding shows first, and what is said of it, whatever the numbers and the group's kind."""
-    return _groupless([shown(finding.violation)]), _GROUP.sub("", _NUMBER.sub("", finding.violation.text))
+def _say_the_same(a: Finding, b: Finding) -> bool:
+    """Whether two findings show alike first, and the same is said of them, whatever the numbers and the group's kind.
+    Where a copy may have written a block, and may not, that says no other thing than what is said of it elsewhere."""
+    first, second = a.violation, b.violation
+    if _groupless([shown(first)]) != _groupless([shown(second)]):
+        return False
+    texts = {_GROUP.sub("", _NUMBER.sub("", text)) for text in (first.text, second.text)}
+    return len(texts) == 1 or any(text.endswith(UNSURE) for text in texts)
 
 
 def _first_ways(finding: Finding) -> set[Shown]:

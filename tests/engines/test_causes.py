@@ -27,6 +27,7 @@ from kvproof.engines.traits import Traits, argument, operation, option
 from kvproof.engines.verdicts import judged_in, verdict
 from kvproof.engines.vllm.levels import traits as vllm
 from kvproof.judge.judging import faults, judge
+from kvproof.judge.oracles.content import UNSURE
 from kvproof.judge.record import Answer, Capabilities, Case
 from kvproof.judge.violation import Verdict, Violation
 
@@ -93,14 +94,16 @@ def test_groups_of_two_kinds_are_one_cause_where_it_needs_the_same() -> None:
     assert len(told(full, replace(mamba, needs=frozenset({"mamba", "reset"})))) == 2
 
 
-@pytest.mark.parametrize(("said", "causes"), [("was never written", 1), ("group 0 wrote to it since", 2)])
+@pytest.mark.parametrize(
+    ("said", "causes"), [("it was never written", 1), (UNSURE, 1), ("group 0 wrote to it since", 2)]
+)
 def test_groups_of_two_kinds_are_one_cause_where_the_same_is_wrong_and_one_needs_more(said: str, causes: int) -> None:
     """The state that is written too early needs a window, to be the one that is stored."""
     full, mamba = (
         msgspec_replace(found({"mamba", *more}), Violation("P6", "content of a cached block", text, ("host", kind)))
         for kind, more, text in (
             ("full", (), "block 1 (host) is cached under key 1 in group 0 (full), but it was never written"),
-            ("mamba", ("window",), f"block 3 (host) is cached under key 7 in group 2 (mamba), but it {said}"),
+            ("mamba", ("window",), f"block 3 (host) is cached under key 7 in group 2 (mamba), but {said}"),
         )
     )
     assert len(told(full, mamba)) == len(told(mamba, full)) == causes
@@ -377,6 +380,12 @@ def test_which_of_two_connectors_it_is_and_on_which_host_tells_no_two_causes_apa
     assert traits.of(case) == needs | {"two connectors", "tokens from elsewhere"}
     assert traits.only(case, needs).setup["connector"] == {**lazy, "workers": 1}
     assert traits.avoiding(case, "lazy offload").setup["connector"]["children"] == [remote, {**lazy, "lazy": 0}]
+    at_once = {**setup, "connector": {"kind": "offloading", "blocks": 4, "sync": 2}}
+    assert traits.of(Case("scheduler", at_once, [])) == {
+        "offloading connector",
+        "loads at once",
+        "tokens from elsewhere",
+    }
     first, second = (Violation("O9", "never stored", "", (tier,)) for tier in ("host", "host2"))
     assert first.signature == second.signature
     assert first.signature != Violation("O9", "never stored", "", ("device",)).signature

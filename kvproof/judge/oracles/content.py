@@ -7,7 +7,10 @@ from ..ghost.memory import TORN, Slots
 from ..record import Step, World
 from ..violation import Violation, of_block, of_key
 
-__all__ = ["ContentOracle"]
+__all__ = ["UNSURE", "ContentOracle"]
+
+UNSURE = "a copy may or may not have written it"
+"""What is said of a block where nobody knows what is in it."""
 
 
 class ContentOracle:
@@ -108,7 +111,7 @@ def _said(cell: tuple[int, Slots] | None, g: int, wanted: Sequence[int]) -> str:
     if cell is None:
         return "it was never written"
     if TORN in cell[1]:  # Of what was never written before, nobody knows the group either.
-        return "a copy may or may not have written it"
+        return UNSURE
     if cell[0] != g:
         return f"group {cell[0]} wrote to it since"
     right = sum(a == b for a, b in zip(cell[1], wanted, strict=False))

@@ -77,7 +77,7 @@ def _as_simple(connector: Setup) -> Setup:
     return {**found, "workers": connector["workers"]} if "workers" in connector else found
 
 
-def _of_connector(name: str, key: str, plain: Any = 0, added: Any = None) -> Trait:
+def _of_connector(name: str, key: str, plain: Any = 0, added: Any = None, like: str = "") -> Trait:
     """An option of a connector."""
 
     def changed(case: Case, value: Any) -> Case:
@@ -94,7 +94,7 @@ def _of_connector(name: str, key: str, plain: Any = 0, added: Any = None) -> Tra
     def has(case: Case) -> bool:
         return any(part.get(key, plain) != plain for part in (_connector(case), *_parts(case)))
 
-    return Trait(name, has, without, None if added is None else lambda case: changed(case, added))
+    return Trait(name, has, without, None if added is None else lambda case: changed(case, added), like)
 
 
 CONNECTORS = (
@@ -104,6 +104,8 @@ CONNECTORS = (
     _of_connector("several workers", "workers", 1, added=2),
     _of_connector("a tier below", "below"),
     _of_connector("loads at once", "sync"),
+    # Whoever loads at once has tokens that others computed: what needs these is not told once more of who loads so.
+    _of_connector("tokens loaded at once", "sync", like=ELSEWHERE),
     _of_connector("prompts only", "prompt_only"),
     _of_connector("store threshold", "threshold"),
     _of_connector("several blocks to a chunk", "factor", 1, added=2),
