@@ -248,14 +248,22 @@ class _Search:
 
     def _expand(self, start: int, end: int) -> None:
         """Take all steps from the states of a level."""
-        for words in self._chunks(start, end):
-            after: list[torch.Tensor] = []
-            for moves in self.batched.moves(words):
-                self.report.transitions += len(moves.parents)
-                after.append(moves.words)
-                for name, rows in moves.faults:
-                    if name not in self.found and name not in self.ranked:
-                        self.found[name] = self._confirmed(words[:, moves.parents[rows[0]]], moves.instance, name)
+        begin = start
+        while begin < end:
+            words = self.seen.states(begin, min(begin + self.rows, end))
+            try:
+                transitions, after, faults = self._steps(words)
+            except torch.OutOfMemoryError:  # A card's: what a machine takes for a state is known when it is too much.
+                if self.rows == 1:
+                    self.report.stopped = "memory"
+                    return
+                self.rows = max(1, self.rows // 2)
+                continue
+            begin += words.shape[1]
+            self.report.transitions += transitions
+            for name, before, instance in faults:
+                if name not in self.found and name not in self.ranked:
+                    self.found[name] = self._confirmed(before, instance, name)
             if self.found:
                 return
             if after and not self._has_room(torch.cat(after, dim=1)):
@@ -264,6 +272,18 @@ class _Search:
                 self.on_progress(self.seen.count, self.report.transitions, len(self.levels) - 1)
             if self._stops():
                 return
+
+    def _steps(self, words: torch.Tensor) -> tuple[int, list[torch.Tensor], list[tuple[str, torch.Tensor, Instance]]]:
+        """How many steps there are from these states, the states after them, and of each property that a step breaks
+        the state before it."""
+        transitions = 0
+        after: list[torch.Tensor] = []
+        faults: list[tuple[str, torch.Tensor, Instance]] = []
+        for moves in self.batched.moves(words):
+            transitions += len(moves.parents)
+            after.append(moves.words)
+            faults += [(name, words[:, moves.parents[rows[0]]], moves.instance) for name, rows in moves.faults]
+        return transitions, after, faults
 
     def _judge_promises(self) -> None:
         """Look for ways to go round for ever without reaching what is promised."""

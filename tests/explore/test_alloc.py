@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import patch
+
 import pytest
 import torch
 
 from kvproof.checkers.explore import explore
+from kvproof.machine.batched import Batched
 
 from .alloc import Alloc, AllocBug, scope
 
@@ -31,6 +35,31 @@ def test_counts_are_those_of_the_baselines(sizes: tuple[int, int, int]) -> None:
 def test_nothing_but_the_judgement_depends_on_checking() -> None:
     report = explore(Alloc, scope(Alloc, 3, 2, 2), check=False)
     assert (report.states, report.generated) == COUNTS[3, 2, 2]
+
+
+def small_card(most: int) -> Any:
+    """Batches of more states than this are too much, as they are for a card with little memory."""
+    moves = Batched.moves
+
+    def within(self: Batched, words: torch.Tensor) -> Any:
+        if words.shape[1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return moves(self, words)
+
+    return patch.object(Batched, "moves", within)
+
+
+def test_what_does_not_fit_at_once_is_expanded_in_parts() -> None:
+    with small_card(100):
+        report = explore(Alloc, scope(Alloc, 3, 2, 2))
+    assert (report.states, report.generated) == COUNTS[3, 2, 2]
+    assert report.complete
+
+
+def test_where_not_even_one_state_fits_it_stops() -> None:
+    with small_card(0):
+        report = explore(Alloc, scope(Alloc, 3, 2, 2))
+    assert (report.stopped, report.complete) == ("memory", False)
 
 
 @pytest.mark.gpu
