@@ -4,10 +4,12 @@
                                   [--seconds 90] [--seeds 1,2,3,4,5]
     python -m benchmarks.guidance benchmarks/data/guidance.jsonl --table
 
-A target is hunted at all levels that are not beside a machine, by one process, in three ways:
+A target is hunted at all levels that are not beside a machine, by one process, in five ways:
 
 * ``blind``: families have turns one after the other, and every case runs as it was drawn, what is known or not;
-* ``guided``: as `kvproof fuzz` does it: families have turns by what they bring, cases leave out what known causes need;
+* ``turns``: families have turns by what they bring;
+* ``avoiding``: cases leave out what known causes need;
+* ``guided``: both, as `kvproof fuzz` does it;
 * ``remembering``: guided, and what a hunt of the release before (guided, the same seed and time) told and learned is
   tried first, as in a campaign.
 
@@ -20,7 +22,7 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -34,12 +36,12 @@ from kvproof.engines.collecting import Collector, Memory
 from kvproof.engines.report import Finding
 from kvproof.engines.schedule import Schedule
 
-WAYS = ("blind", "guided", "remembering")
+WAYS = ("blind", "turns", "avoiding", "guided", "remembering")
 
 
 @contextmanager
-def blind() -> Iterator[None]:
-    """Take guidance away."""
+def without_guidance(way: str) -> Iterator[None]:
+    """Take away what a way does without."""
 
     def in_turns(self: Any, arms: Any) -> Any:
         able = [arm for arm in self._arms.values() if arm.what in arms]
@@ -47,10 +49,11 @@ def blind() -> Iterator[None]:
         chosen.begun += 1
         return chosen.what
 
-    with (
-        patch.object(Schedule, "next", in_turns),
-        patch.object(Collector, "_avoiding", lambda _s, _g, case: (case, [])),
-    ):
+    with ExitStack() as taken:
+        if way in ("blind", "avoiding"):
+            taken.enter_context(patch.object(Schedule, "next", in_turns))
+        if way in ("blind", "turns"):
+            taken.enter_context(patch.object(Collector, "_avoiding", lambda _self, _ground, case: (case, [])))
         yield
 
 
@@ -82,10 +85,7 @@ def measured(given: argparse.Namespace, seed: int, way: str) -> dict[str, Any]:
     if way == "remembering":
         earlier = Memory()
         memory = left(hunted(given.before, seed, given.seconds, earlier)["findings"], earlier)
-    if way == "blind":
-        with blind():
-            outcome = hunted(given.target, seed, given.seconds, memory)
-    else:
+    with without_guidance(way):
         outcome = hunted(given.target, seed, given.seconds, memory)
     del outcome["findings"]
     return {
