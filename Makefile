@@ -50,7 +50,7 @@ gpu: $(STAMP)
 	@$(BIN)/python -m pytest -n $(WORKERS) -m gpu tests
 	@$(BIN)/python benchmarks/block_copies.py
 	@$(BIN)/python benchmarks/block_copies.py --layers 32
-	@$(BIN)/python benchmarks/explore_devices.py
+	@$(BIN)/python -m benchmarks.explore_devices
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

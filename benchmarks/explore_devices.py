@@ -1,9 +1,9 @@
 """The explorer on a CUDA device beside the same machine's processor, in turns, on the model of the baselines.
 
-Both are given once what they compile or load at first; then medians of rounds. Shown are states and transitions a
-second, and the processor's time over the card's. Counts must be the same to the state.
+Both are given once what they compile or load at first; then medians of rounds. Shown are states, transitions, the
+seconds of each, and the processor's over the card's. Counts must be the same to the state.
 
-    python benchmarks/explore_devices.py [--rounds 3] [--json FILE]
+    python -m benchmarks.explore_devices [--rounds 3] [--json FILE]
 
 Exit status 2 without a CUDA device.
 """
@@ -21,11 +21,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from kvproof.checkers.explore import ExploreReport, explore  # noqa: E402
-from tests.explore.alloc import Alloc, scope  # noqa: E402
+from kvproof.checkers.explore import ExploreReport, explore
+from tests.explore.alloc import Alloc, scope
 
 SIZES = ((4, 2, 2), (4, 3, 2), (5, 2, 2), (5, 3, 2))
 """Blocks, requests and hashes: 32 thousand to 10 million states."""

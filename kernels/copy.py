@@ -125,12 +125,11 @@ def copy_blocks(source: Tensor, destination: Tensor, pairs: Pairs, path: Path = 
         )
     if not len(pairs):
         return
-    table = np.array(
-        pairs, dtype=np.int64
-    )  # Thousands of pairs are a step's; a loop over them costs more than the copy.
+    # Thousands of pairs are a step's: a loop over them would cost more than the copy.
+    table = np.array(pairs, dtype=np.int64)
     origins, targets = table[:, 0], table[:, 1]
-    _check_table(origins, source.shape[2], "source block")
-    _check_table(targets, destination.shape[2], "destination block")
+    _check_ids(origins, source.shape[2], "source block")
+    _check_ids(targets, destination.shape[2], "destination block")
     if len(np.unique(targets)) != len(targets):
         raise ValueError("a destination block is named twice")
     if source.numel() == 0:
@@ -161,7 +160,7 @@ def copy_blocks(source: Tensor, destination: Tensor, pairs: Pairs, path: Path = 
         destination.index_copy_(2, index[1].to(destination.device), moved)
 
 
-def engine_pays(block_bytes: int, pairs: Pairs | np.ndarray) -> bool:
+def engine_pays(block_bytes: int, pairs: copy_engine.Pairs) -> bool:
     """Tell whether runs are large enough for the copy engine: on average, once blocks in a row are joined.
 
     ``block_bytes`` are those of one block over all planes, which one copy moves.
@@ -223,13 +222,8 @@ def _check_cache(cache: Tensor) -> None:
         )
 
 
-def _check_table(ids: np.ndarray, bound: int, what: str) -> None:
-    """Require ids from 0 to ``bound`` - 1 of a table."""
-    if not (ids.min() >= 0 and ids.max() < bound):
-        raise ValueError(f"a {what} is not from 0 to {bound - 1}")
-
-
-def _check_ids(ids: Sequence[int], bound: int, what: str) -> None:
+def _check_ids(ids: Sequence[int] | np.ndarray, bound: int, what: str) -> None:
     """Require ids from 0 to ``bound`` - 1: negative ones would silently index from the end."""
-    if ids and not (min(ids) >= 0 and max(ids) < bound):
+    table = np.asarray(ids)
+    if table.size and not (table.min() >= 0 and table.max() < bound):
         raise ValueError(f"a {what} is not from 0 to {bound - 1}")
