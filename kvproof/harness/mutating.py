@@ -37,6 +37,9 @@ REFIMPL = Text(FOLDER, f"{__package__.rpartition('.')[0]}.refimpl", (__package__
 EXAMPLES, STEPS = 100, 100
 """Runs of a level, and their steps at most."""
 
+FIRST = 2
+"""So many of them come before the tests, where there are any."""
+
 LOOKED_AT = 20
 """So many runs tell which lines a level comes by."""
 
@@ -55,7 +58,7 @@ class SourceRun:
     jobs: int | None = None
     on_progress: Callable[[int, int, str], None] | None = None
     tests: Path | None = None
-    """The folder of the tests that are asked for what no level notices."""
+    """The folder of the tests that are asked, too."""
 
 
 def judge_sources(how: SourceRun) -> list[Judged]:
@@ -155,29 +158,40 @@ def _on_record(i: int, record: Record) -> Judged | None:
 
 
 def _judge(i: int, by_levels: Judged | None) -> tuple[int, list[tuple[str, Judged]]]:
-    """What becomes of one mutant: what the levels say, if that is not known, and of what they pass, the tests."""
-    mutant, tests = _at_hand.mutants[i], _at_hand.tests
+    """What becomes of one mutant, and what is to be kept of it; ``by_levels``: that none of them notices it is known.
+
+    Where there are tests, they are asked after the first runs: those that come by one line take a tenth of what all
+    runs take, and notice more.
+    """
+    mutant, tests, started = _at_hand.mutants[i], _at_hand.tests, _spent()
+
+    def judged(by: Fate, level: str, said: str) -> Judged:
+        return _judged(mutant.wrong, level, by, said, _spent() - started)
+
+    if tests is not None:
+        level, said = _noticed_by(mutant, FIRST) if by_levels is None else ("", "")
+        if said:
+            return i, [(mutant.key, judged("fuzz", level, said))]
+        said = tests.noticed_by(mutant.wrong)
+        if said:
+            return i, [(mutant.key_with_tests, judged("tests", level, said))]
     kept: list[tuple[str, Judged]] = []
     if by_levels is None:
-        by_levels = _by_levels(mutant)
+        by_levels = judged("fuzz", *_noticed_by(mutant, EXAMPLES))
         kept = [(mutant.key, by_levels)]
     if tests is not None and by_levels.fate == "survivor":
-        started = _spent()
-        said = tests.noticed_by(mutant.wrong)
-        seconds = by_levels.seconds + _spent() - started
-        kept.append((mutant.key_with_tests, _judged(mutant.wrong, by_levels.action, "tests", said, seconds)))
+        kept.append((mutant.key_with_tests, by_levels))
     return i, kept
 
 
-def _by_levels(mutant: _Mutant) -> Judged:
-    """The first level that notices it, and by what."""
-    started = _spent()
+def _noticed_by(mutant: _Mutant, examples: int) -> tuple[str, str]:
+    """The first level that notices it in so many runs, or the last that does not; and by what, if so."""
     level, said = "", ""
     for level in mutant.levels:
-        said = in_child(_notices, level, mutant.wrong, limit=LIMIT)
+        said = in_child(_notices, level, mutant.wrong, examples, limit=LIMIT)
         if said:
             break
-    return _judged(mutant.wrong, level, "fuzz", said, _spent() - started)
+    return level, said
 
 
 def _judged(wrong: SourceMutant, level: str, by: Fate, said: str, seconds: float) -> Judged:
@@ -218,11 +232,11 @@ def _reached_by(name: str) -> Any:
     return RuntimeError(f"refimpl differs at level {name} as it is: {differs}") if differs else lines
 
 
-def _notices(name: str, mutant: SourceMutant) -> str:
-    """What the level notices of the mutant; empty where that is nothing."""
+def _notices(name: str, mutant: SourceMutant, examples: int = EXAMPLES) -> str:
+    """What the level notices of the mutant in so many runs; empty where that is nothing."""
     sys.meta_path.insert(0, Wrong(mutant, REFIMPL))
     try:
-        return _differs(_read_anew()[name])
+        return _differs(_read_anew()[name], examples)
     except BaseException as error:
         return type(error).__name__
 

@@ -43,9 +43,7 @@ def mutate(
     ] = None,
     tests: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Of refimpl: its tests, which are asked for what no level notices (tests/refimpl)."
-        ),
+        typer.Option(metavar="FOLDER", help="Of refimpl: its tests, which are asked too (tests/refimpl)."),
     ] = None,
     sample: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only so many, drawn by the seed.")] = None,
     seed: Annotated[int, typer.Option(help="Draws the sample.")] = 0,

@@ -201,7 +201,7 @@ class JudgedMutant(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     """Computing time."""
     test: str | None = None
-    """Of refimpl the test that failed, where no level noticed it."""
+    """Of refimpl the test that failed, where the level did not notice it at once."""
 
 
 class Mutate(Report, frozen=True, kw_only=True, tag="mutate"):
