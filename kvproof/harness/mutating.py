@@ -37,8 +37,9 @@ REFIMPL = Text(FOLDER, f"{__package__.rpartition('.')[0]}.refimpl", (__package__
 EXAMPLES, STEPS = 100, 100
 """Runs of a level, and their steps at most."""
 
-FIRST = 2
-"""So many of them come before the tests, where there are any."""
+FIRST, BESIDE = 2, 20
+"""So many of them come before the tests, where there are any, and so many in all: hardly a run behind these ever
+noticed what the tests had let pass."""
 
 LOOKED_AT = 20
 """So many runs tell which lines a level comes by."""
@@ -121,7 +122,7 @@ def _at_hand_for(how: SourceRun) -> _AtHand:
     found: list[_Mutant] = []
     for wrong, number in mutants:
         levels = tuple(level for level, at in by_level.items() if wrong.line in at.get(wrong.file, ()))
-        keys = [f"{text}\0{wrong}\0{number}\0{' '.join(levels)}\0{more}" for more in ("", digest)]
+        keys = [f"{text}\0{wrong}\0{number}\0{' '.join(levels)}\0{tests is None}\0{more}" for more in ("", digest)]
         found.append(_Mutant(wrong, levels, *[hashlib.sha256(key.encode()).hexdigest() for key in keys]))
     return _AtHand(found, tests)
 
@@ -177,7 +178,7 @@ def _judge(i: int, by_levels: Judged | None) -> tuple[int, list[tuple[str, Judge
             return i, [(mutant.key_with_tests, judged("tests", level, said))]
     kept: list[tuple[str, Judged]] = []
     if by_levels is None:
-        by_levels = judged("fuzz", *_noticed_by(mutant, EXAMPLES))
+        by_levels = judged("fuzz", *_noticed_by(mutant, EXAMPLES if tests is None else BESIDE))
         kept = [(mutant.key, by_levels)]
     if tests is not None and by_levels.fate == "survivor":
         kept.append((mutant.key_with_tests, by_levels))
