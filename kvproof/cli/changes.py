@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ..checkers.fuzz import FuzzReport
 from ..engines.build import Build
 from ..engines.driver.command import Driver
 from ..engines.report import Finding, HuntReport
@@ -160,7 +159,7 @@ def check_sides(base: Plan, head: Plan, on_progress: Callable[[str, HuntReport],
 
 def _hunted(name: Literal["base", "head"], plan: Plan, on_progress: Callable[[str, HuntReport], None]) -> Side:
     reports = hunt_levels(plan, lambda report: on_progress(name, report))
-    return Side(name, plan, [report for report in reports if not isinstance(report, FuzzReport)])
+    return Side(name, plan, [report for report in reports if isinstance(report, HuntReport)])
 
 
 def _changes(found: Side, other: Side) -> Iterator[Change]:

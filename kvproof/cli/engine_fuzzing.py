@@ -16,7 +16,7 @@ from ..judge.sight import Sight
 from .activity_table import activity_table
 from .findings import file_name, report_to_json, tell, time_to_json, trace_of
 from .gaps import Gap, of_fuzz, of_hunt
-from .hunting import POOL, Plan, hunt_levels, levels_of
+from .hunting import POOL, NotDriven, Plan, hunt_levels, levels_of
 from .output import Output
 from .refimpl_fuzzing import coverage_of, finding_of, show, trace_names
 from .schema import runs as schema
@@ -39,6 +39,7 @@ class Result:
     target: str
     reports: list[HuntReport] = field(default_factory=list)
     pool: "FuzzReport | None" = None
+    not_driven: list[NotDriven] = field(default_factory=list)
 
     @property
     def news(self) -> bool:
@@ -50,7 +51,8 @@ class Result:
     def gaps(self) -> list[Gap]:
         """The levels at which nothing was judged, and why."""
         found = [gap for report in self.reports for gap in of_hunt(report)]
-        return found + ([] if self.pool is None else [*of_fuzz(self.pool, f"level {POOL}")])
+        found += [] if self.pool is None else of_fuzz(self.pool, f"level {POOL}")
+        return found + [Gap(f"level {each.level}", each.why, "name the other levels") for each in self.not_driven]
 
     def to_json(self) -> schema.FuzzEngine:
         """The result for programs: the totals, and a report per level."""
@@ -134,6 +136,8 @@ def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Resul
         for report in hunt_levels(plan, on_progress):
             if isinstance(report, HuntReport):
                 result.reports.append(report)
+            elif isinstance(report, NotDriven):
+                result.not_driven.append(report)
             else:
                 result.pool = report
     _show(output, plan, traces, result)

@@ -39,7 +39,7 @@ from ..judge.sight import Sight
 from .ending import check_not_ended, heed_the_end
 
 __all__ = [
-    "POOL", "Part", "Plan", "grounds", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of",
+    "POOL", "NotDriven", "Part", "Plan", "grounds", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of",
     "more_oracles", "open_build", "open_target", "opened", "use_cache_of_drawings",
 ]  # fmt: skip
 
@@ -115,13 +115,25 @@ class Part:
     """Of each so many families it takes one: that with its number, and so on."""
 
 
-def hunt_levels(plan: Plan, on_progress: Callable[[HuntReport], None]) -> list[HuntReport | FuzzReport]:
+@dataclass(frozen=True)
+class NotDriven:
+    """A level beside a machine, of a build that cannot go there: what was found at others is no worse for that."""
+
+    level: str
+    why: str
+
+
+Told = HuntReport | FuzzReport | NotDriven
+"""What comes of one level."""
+
+
+def hunt_levels(plan: Plan, on_progress: Callable[[HuntReport], None]) -> list[Told]:
     """Fuzz all levels of a plan and return their reports, in its order.
 
     Raises:
-        UsageError: the engine cannot be driven.
+        UsageError: the engine cannot be driven, or not at the only level that is asked for.
     """
-    done: list[HuntReport | FuzzReport] = []
+    done: list[Told] = []
     for found in _done(plan, _parts(plan), on_progress):
         done += found
     return [*_merged(plan, done)]
@@ -152,9 +164,7 @@ def is_beside(plan: Plan, level: str) -> bool:
     return not isinstance(plan.build, Driver) and ENGINES[plan.build.name].cases(level) is None
 
 
-def _done(
-    plan: Plan, parts: list[list[Part]], on_progress: Callable[[HuntReport], None]
-) -> list[list[HuntReport | FuzzReport]]:
+def _done(plan: Plan, parts: list[list[Part]], on_progress: Callable[[HuntReport], None]) -> list[list[Told]]:
     """Hunt all parts, side by side where there are several."""
     if len(parts) == 1:
         return [_run(plan, parts[0], on_progress)]
@@ -170,7 +180,6 @@ def _done(
             ]
             try:
                 _show(futures, progress, on_progress)
-                return [future.result() for future in futures]
             except BaseException:
                 # Who leaves early does not wait for their time to be over; each ends what it started.
                 for future in futures:
@@ -178,14 +187,15 @@ def _done(
                 for child in set(multiprocessing.active_children()) - others:
                     child.terminate()
                 raise
+            return [future.result() for future in futures]
 
 
-def _merged(plan: Plan, done: Sequence[HuntReport | FuzzReport]) -> Iterator[HuntReport | FuzzReport]:
+def _merged(plan: Plan, done: Sequence[Told]) -> Iterator[Told]:
     """A report for each level, in the order of the plan; each cause once, at the first level that shows it."""
     hunted = [report for report in done if isinstance(report, HuntReport)]
     found = merged((finding for report in hunted for finding in report.findings), plan.levels)
     for level in plan.levels:
-        of_level = [report for report in done if (POOL if isinstance(report, FuzzReport) else report.level) == level]
+        of_level = [told for told in done if (POOL if isinstance(told, FuzzReport) else told.level) == level]
         first = of_level[0]
         if isinstance(first, HuntReport):
             for report in of_level[1:]:
@@ -195,9 +205,7 @@ def _merged(plan: Plan, done: Sequence[HuntReport | FuzzReport]) -> Iterator[Hun
         yield first
 
 
-def _show(
-    futures: Sequence["Future[list[HuntReport | FuzzReport]]"], progress: Any, on_progress: Callable[[HuntReport], None]
-) -> None:
+def _show(futures: Sequence["Future[list[Told]]"], progress: Any, on_progress: Callable[[HuntReport], None]) -> None:
     """Pass on what all processes together did at a level, until all futures are done."""
     pending = set(futures)
     last: dict[tuple[int, str], HuntReport] = {}
@@ -219,7 +227,7 @@ def _begin_aside() -> None:
     end_with_the_parent()
 
 
-def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number: int) -> list[HuntReport | FuzzReport]:
+def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number: int) -> list[Told]:
     check_not_ended()  # What was handed to this process already cannot be cancelled.
     said = time.monotonic()
 
@@ -242,11 +250,9 @@ def _run_aside(plan: Plan, parts: list[Part], progress: Any, board: Any, number:
     return _run(plan, parts, tell, share)
 
 
-def _run(
-    plan: Plan, parts: list[Part], tell: Callable[[HuntReport], None], share: Share = lambda _: []
-) -> list[HuntReport | FuzzReport]:
+def _run(plan: Plan, parts: list[Part], tell: Callable[[HuntReport], None], share: Share = lambda _: []) -> list[Told]:
     """Hunt the parts of one process, one after the other in one session: to start an engine takes its time."""
-    done: list[HuntReport | FuzzReport] = []
+    done: list[Told] = []
     began = time.monotonic()
     with opened(plan, [level for part in parts for level in part.levels]) as session:
         started = time.monotonic() - began
@@ -258,8 +264,18 @@ def _run(
                 reports[0].spent.started = started
                 done += reports
             else:
-                done += [hunt_beside(plan, plan.build, part.seconds, tell, session) for _ in part.levels]
+                done += [_beside(plan, plan.build, part, tell, session) for _ in part.levels]
     return done
+
+
+def _beside(plan: Plan, build: Build, part: Part, tell: Callable[[HuntReport], None], session: Session) -> Told:
+    """What comes of the level beside a machine: of several levels it takes none of the others with it."""
+    try:
+        return hunt_beside(plan, build, part.seconds, tell, session)
+    except UsageError as error:
+        if len(plan.levels) == 1:
+            raise
+        return NotDriven(POOL, str(error))
 
 
 def hunt_beside(

@@ -27,7 +27,7 @@ __all__ = ["COMPARISONS", "LOCKSTEPS", "Comparison", "Lockstep"]
 class Lockstep(Protocol):
     """How an engine's block pool goes beside machine P, step by step. A module is one: its functions."""
 
-    def splits(self, version: str) -> bool:
+    def splits(self, version: str, *, caching: bool) -> bool:
         """Return whether a release frees blocks without a hash to the head of the queue (P10)."""
 
     def targets(self, build: Build) -> AbstractContextManager[Callable[[Any], Target]]:

@@ -25,11 +25,17 @@ class Dialect:
     """What a release does where the rules leave a choice."""
 
     split: bool
-    """P10: freed blocks without a hash join the head of the free queue; with caching off, all of them do."""
+    """P10: freed blocks without a hash join the head of the free queue."""
+    split_uncached: bool
+    """P10: the same with caching off, where no block has a hash."""
     null: bool = True
     """P4: the engine keeps a null block, and it is block 0."""
     stores_wait: bool = True
     """Copies to the host come behind the forward pass of their step: what a step writes it may store."""
+
+    def splits(self, *, caching: bool) -> bool:
+        """Whether freed blocks without a hash join the head of the free queue (P10), with caching or without."""
+        return self.split if caching else self.split_uncached
 
 
 class Dialects(Protocol):

@@ -1,9 +1,11 @@
 """The level `pool`: vLLM's block pool beside machine P."""
 
+import re
 from typing import Any
 
 import pytest
 
+from kvproof.cli import main as cli
 from kvproof.differential.vllm.pool import SIZES, fuzz_pool
 from kvproof.differential.vllm.pool_target import PoolLink, VllmPoolTarget
 from kvproof.engines.vllm.dialect import check_dialect, dialect
@@ -15,18 +17,31 @@ from .installed import engine, session
 NEWEST = "0.33.0"
 
 
-@pytest.mark.parametrize("version", ["0.16.0", "0.22.1", "0.24.0", NEWEST])
+@pytest.mark.parametrize(
+    "version", ["0.16.0", "0.20.2", "0.22.1", "0.23.0", "0.24.0", "0.26.0", "0.27.1", "0.28.0", NEWEST]
+)
 def test_builds_have_the_dialect_of_their_release(version: str) -> None:
     assert check_dialect(session(version)) == dialect(version)
 
 
-def test_the_order_of_freed_blocks_changed_in_0_23() -> None:
-    assert [dialect(version).split for version in ("0.16.0", "0.22.1", "0.23.0", "0.33.0")] == [
-        False,
-        False,
-        True,
-        True,
-    ]
+def test_the_order_of_freed_blocks_changed_in_0_24_and_of_a_pool_that_caches_nothing_in_0_27_and_0_28() -> None:
+    releases = ("0.16.0", "0.23.0", "0.24.0", "0.26.0", "0.27.1", "0.28.0", "0.33.0")
+    orders = [tuple(dialect(version).splits(caching=caching) for caching in (True, False)) for version in releases]
+    assert orders == [(False, False)] * 2 + [(True, True)] * 2 + [(True, False)] + [(True, True)] * 2
+
+
+def test_a_pool_of_another_order_costs_no_finding_of_other_levels(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine(NEWEST)
+    monkeypatch.setattr("kvproof.engines.vllm.dialect.dialect", lambda _: dialect("0.20.2"))
+    levels = ["--level", "pool", "--level", "manager"]
+    assert cli.run(["fuzz", f"vllm=={NEWEST}", *levels, "--examples", "2", "--jobs", "1"]) == 3
+    out = capsys.readouterr().out
+    assert "not judged: level pool: vllm==0.33.0 cannot be driven: this build of vLLM 0.33.0 frees blocks" in out
+    assert re.search(r"^ *manager +2 ", out, re.MULTILINE)
+    # Of the only level nothing is left to tell.
+    assert cli.run(["fuzz", f"vllm=={NEWEST}", *levels[:2], "--examples", "2", "--jobs", "1"]) == 2
 
 
 def test_a_kept_pool_goes_on() -> None:

@@ -135,8 +135,9 @@ def _in_dialect_of(target: str, setting: dict[str, Any], recorded: "Trace") -> N
     from ..hunting import open_build
 
     build = open_build(target)
-    split = LOCKSTEPS[build.name].splits(build.version)
-    if setting.get("params", {}).get("split") != split:
+    params = setting.get("params", {})
+    split = LOCKSTEPS[build.name].splits(build.version, caching=params.get("caching") is not False)
+    if params.get("split") != split:
         setting["params"]["split"] = split
         for operation in recorded.operations:
             operation.snapshot = UNSET  # Those of another dialect.

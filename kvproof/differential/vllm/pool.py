@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ...checkers.fuzz import FuzzReport, fuzz
 from ...engines.build import Build
-from ...engines.dialects import DIALECTS, DialectError, dialect_of
+from ...engines.dialects import DIALECTS, Dialect, DialectError, dialect_of
 from ...engines.session import Session, WorkerError
 from ...errors import UsageError
 from ...harness.instances import Instance, Size
@@ -25,10 +25,10 @@ SIZES = (
 """Blocks of one token: vLLM takes the hashes of a partly filled block away when it is full, the machine keeps them."""
 
 
-def pool_instances(split: bool) -> st.SearchStrategy[Instance]:
+def pool_instances(dialect: Dialect) -> st.SearchStrategy[Instance]:
     """Instances in a release's dialect. In some a prompt names one block twice: two holds that one call gives back."""
     return st.builds(
-        lambda size, cache, twice, seed: _instance(size, cache > 0, twice == 0, split, seed),
+        lambda size, cache, twice, seed: _instance(size, cache > 0, twice == 0, dialect, seed),
         st.sampled_from(SIZES),
         st.sampled_from([1, 2, 3, 4, 5, 6, 7, 0]),
         st.integers(0, 3),
@@ -36,7 +36,8 @@ def pool_instances(split: bool) -> st.SearchStrategy[Instance]:
     )
 
 
-def _instance(size: Size, caching: bool, twice: bool, split: bool, seed: int) -> Instance:
+def _instance(size: Size, caching: bool, twice: bool, dialect: Dialect, seed: int) -> Instance:
+    split = dialect.splits(caching=caching)
     instance = Instance.make(size, caching=caching, split=split, null=True, seed=seed)
     if not twice:
         return instance
@@ -46,9 +47,9 @@ def _instance(size: Size, caching: bool, twice: bool, split: bool, seed: int) ->
     return dataclasses.replace(instance, scope=dataclasses.replace(scope, params=params))
 
 
-def splits(version: str) -> bool:
+def splits(version: str, *, caching: bool) -> bool:
     """Return whether a release frees blocks without a hash to the head of the queue (P10)."""
-    return DIALECTS["vllm"].dialect(version).split
+    return DIALECTS["vllm"].dialect(version).splits(caching=caching)
 
 
 @contextmanager
@@ -83,12 +84,12 @@ def fuzz_pool(
     """
     try:
         with Session.of(build) if session is None else nullcontext(session) as driven:
-            split = dialect_of(driven).split
+            dialect = dialect_of(driven)
             link = PoolLink(driven)
             report = fuzz(
                 Pool,
                 lambda instance: VllmPoolTarget(instance, link),
-                pool_instances(split),
+                pool_instances(dialect),
                 seed=seed,
                 examples=10**6 if examples is None else examples,
                 steps=steps,

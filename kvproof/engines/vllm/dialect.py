@@ -11,9 +11,10 @@ __all__ = ["check_dialect", "dialect"]
 
 _CHANGES = (
     # From which release on, and what a release does since then.
-    (Version("0.0"), Dialect(split=False, stores_wait=False)),
-    (Version("0.23"), Dialect(split=True, stores_wait=False)),
-    (Version("0.24"), Dialect(split=True)),
+    (Version("0.0"), Dialect(split=False, split_uncached=False, stores_wait=False)),
+    (Version("0.24"), Dialect(split=True, split_uncached=True)),
+    (Version("0.27"), Dialect(split=True, split_uncached=False)),
+    (Version("0.28"), Dialect(split=True, split_uncached=True)),
 )
 
 
@@ -38,8 +39,7 @@ def check_dialect(session: Session) -> Dialect:
     """
     version = session.hello.version
     known = dialect(version)
-    seen = Dialect(split=_frees_to_the_head(session, caching=True))
-    if seen.split == known.split and _frees_to_the_head(session, caching=False) == known.split:
+    if all(_frees_to_the_head(session, caching) == known.splits(caching=caching) for caching in (True, False)):
         return known
     raise DialectError(
         f"this build of vLLM {version} frees blocks in another order than that release; it cannot be compared with it"
