@@ -195,7 +195,7 @@ class _Search:
         arms = [*_by_turns([[(ground, profile) for profile in ground.profiles] for ground in grounds])]
         named = {(ground.level, profile): (ground, profile) for ground, profile in arms}
         known = {named[name]: what for name, what in memory.learned.items() if name in named}
-        self._schedule = Schedule(arms, seed, known, half_in_turn=True)
+        self._schedule = Schedule(arms, seed, known)
 
     @property
     def learned(self) -> dict[tuple[str, str], tuple[float, float]]:

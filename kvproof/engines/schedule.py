@@ -4,9 +4,6 @@ Each family is an arm of a bandit. What it brings is counted (behaviours that we
 that were never seen), as events of a Poisson process whose rate has a Gamma distribution; the next arm is the one whose
 rate, drawn from that distribution, is highest (Thompson sampling). What lies back is discounted, since arms run dry. An
 arm that brings nothing any more is still drawn now and then, as its rate is never known to be nought.
-
-Where there are many arms and turns are short, every second one is that of the arm that had fewest: what an arm brought
-says little of a fault that is rare in it, and those that show much that is new would have the others wait.
 """
 
 import random
@@ -36,21 +33,10 @@ class _Arm(Generic[T]):
 class Schedule(Generic[T]):
     """The arms, and what each brought."""
 
-    def __init__(
-        self,
-        arms: list[T],
-        seed: int,
-        learned: Mapping[T, tuple[float, float]] | None = None,
-        *,
-        half_in_turn: bool = False,
-    ) -> None:
-        """Schedule these; each has a turn before any has a second one, but for what an earlier schedule learned.
-
-        ``half_in_turn``: every second turn is that of the arm that had fewest.
-        """
+    def __init__(self, arms: list[T], seed: int, learned: Mapping[T, tuple[float, float]] | None = None) -> None:
+        """Schedule these; each has a turn before any has a second one, but for what an earlier schedule learned."""
         self._arms = {what: _Arm(what) for what in arms}
         self._dice = random.Random(seed)
-        self._half_in_turn, self._by_rate = half_in_turn, False
         self.turns = 0
         """How many turns there were."""
         for what, (brought, cost) in (learned or {}).items():
@@ -70,9 +56,8 @@ class Schedule(Generic[T]):
     def next(self, arms: Collection[T]) -> T:
         """The arm whose turn it is, of these."""
         able = [arm for arm in self._arms.values() if arm.what in arms]
-        fewest = min(able, key=lambda arm: arm.begun)
-        self._by_rate = fewest.begun > 0 and not (self._half_in_turn and self._by_rate)
-        chosen = max(able, key=lambda arm: self._dice.gammavariate(*_belief(arm))) if self._by_rate else fewest
+        new = [arm for arm in able if not arm.begun]
+        chosen = new[0] if new else max(able, key=lambda arm: self._dice.gammavariate(*_belief(arm)))
         chosen.begun += 1
         return chosen.what
 

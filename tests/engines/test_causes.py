@@ -311,17 +311,6 @@ def test_families_get_turns_by_what_they_bring() -> None:
     assert turns["poor"] + turns["dry"] > 2, "none is given up for ever"
 
 
-def test_half_of_the_turns_go_to_who_had_fewest() -> None:
-    schedule = Schedule([*"abcdefgh"], seed=0, half_in_turn=True)
-    turns = Counter[str]()
-    for _ in range(200):
-        arm = schedule.next(schedule.arms)
-        turns[arm] += 1
-        schedule.reward(arm, 20 if arm == "a" else 0, 1.0)
-    assert turns["a"] > 80
-    assert min(turns.values()) > 10
-
-
 def test_a_first_turn_that_is_lost_is_owed() -> None:
     schedule = Schedule(["lost", "rich"], seed=0)
     assert [schedule.next(schedule.arms) for _ in range(2)] == ["lost", "rich"]
