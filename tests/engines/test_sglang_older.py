@@ -87,6 +87,11 @@ def test_a_tree_that_tells_no_events_is_not_asked_for_them() -> None:
     assert answer.refused == "the unified tree of this release tells no events"
 
 
+def test_sessions_are_refused_where_there_are_none() -> None:
+    answer = session("0.5.14", "sglang").run(Case("tree", SESSIONS, [])).answer
+    assert answer.refused == "this release has no sessions"
+
+
 def test_sessions_are_refused_where_a_server_would_refuse_them() -> None:
     answer = session("0.5.16", "sglang").run(Case("tree", {**SESSIONS, "policy": "lru"}, [])).answer
     assert answer.refused == "a server with sessions wants the policy priority"

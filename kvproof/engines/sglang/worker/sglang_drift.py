@@ -124,6 +124,8 @@ def name_adapter(names, req, adapter: str) -> None:
 def made_params(core: str, names, **usual) -> CacheInitParams:
     """Return what a tree with a core is made of. Before 0.5.21 a variable says which core; events name no adapters."""
     known = {field.name for field in dataclasses.fields(CacheInitParams)}
+    if "enable_session_radix_cache" in usual.keys() - known:
+        raise Refused("this release has no sessions")
     if "tree_core_backend" in known:
         usual["tree_core_backend"] = core
     elif core != "python" and not importlib.util.find_spec("sglang.srt.mem_cache.rust_tree_core"):
