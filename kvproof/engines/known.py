@@ -21,7 +21,7 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from ..judge.violation import Violation
+from ..judge.violation import Violation, unnumbered
 from ..untrusted import limits
 from ..untrusted.reading import UnreadableError, read_bounded
 from ..untrusted.text import one_line
@@ -61,7 +61,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and self.rule == violation.rule
             and self.oracle in (None, violation.oracle)
             and self.level in (None, level)
-            and (self.key is None or tuple(self.key) == violation.signature[2 : 2 + len(self.key)])
+            and (self.key is None or unnumbered(self.key) == violation.signature[2 : 2 + len(self.key)])
             and set(self.needs) == set(needs)
         )
 

@@ -1,12 +1,13 @@
 """What an oracle says when a rule is broken, and what is said of a whole case."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from .record import Answer
 
-__all__ = ["HARMLESS", "Thing", "Verdict", "Violation", "of_block", "of_key", "of_request"]
+__all__ = ["HARMLESS", "Thing", "Verdict", "Violation", "of_block", "of_key", "of_request", "unnumbered"]
 
 
 class Thing(NamedTuple):
@@ -36,8 +37,14 @@ def of_request(name: str) -> Thing:
     return Thing("request", name)
 
 
-_NUMBERED_HOST = re.compile(r"^host[0-9]+$")
+_NUMBERED = re.compile(r"^(host|below)[0-9]+$")
 """The tier of a connector that stands behind another one."""
+
+
+def unnumbered(key: Iterable[str]) -> tuple[str, ...]:
+    """A key, at whichever of several connectors' tiers."""
+    return tuple(_NUMBERED.sub(r"\1", part) for part in key)
+
 
 HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
 """Rules whose breach leaves the engine's blocks as they are: what is broken behind it is no consequence of it."""
@@ -60,8 +67,8 @@ class Violation:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """Equal for violations that are taken for one fault, at whichever of several host tiers."""
-        return (self.rule, self.oracle, *(_NUMBERED_HOST.sub("host", part) for part in self.key))
+        """Equal for violations that are taken for one fault, at whichever of several connectors' tiers."""
+        return (self.rule, self.oracle, *unnumbered(self.key))
 
 
 @dataclass(frozen=True)

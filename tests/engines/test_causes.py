@@ -386,9 +386,14 @@ def test_which_of_two_connectors_it_is_and_on_which_host_tells_no_two_causes_apa
         "loads at once",
         "tokens from elsewhere",
     }
-    first, second = (Violation("O9", "never stored", "", (tier,)) for tier in ("host", "host2"))
+
+
+@pytest.mark.parametrize(("one", "other"), [("host", "host2"), ("below", "below2")])
+def test_a_fault_is_the_same_at_whichever_connectors_tier(one: str, other: str) -> None:
+    first, second = (Violation("O9", "never stored", "", (tier,)) for tier in (one, other))
     assert first.signature == second.signature
     assert first.signature != Violation("O9", "never stored", "", ("device",)).signature
+    assert Known("fake", "O9", "", "", key=[other]).fits("fake", "1", first, "toy")
 
 
 def test_a_step_shorter_than_drafts_is_what_a_fault_may_need() -> None:

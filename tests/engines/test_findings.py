@@ -1,10 +1,12 @@
 """The findings that `docs/findings.md` reports are there to be seen: each trace shows its fault on the release it
 names."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kvproof.checkers.trace import read_trace
 from kvproof.cli.engine_replay import outcome_in
@@ -13,6 +15,11 @@ from kvproof.cli.hunting import more_oracles
 from kvproof.engines.catalog import ENGINES
 from kvproof.engines.causes import shown
 from kvproof.engines.known import Listed, read_known
+from kvproof.engines.reduce import Reduction
+from kvproof.engines.verdicts import judged_in
+from kvproof.engines.vllm.levels.traits import of_scheduler
+from kvproof.judge.record import Case
+from kvproof.judge.violation import Verdict
 
 from .installed import engine, session
 
@@ -59,3 +66,23 @@ def test_what_is_known_is_known_by_all_that_tells_it_from_others(path: Path) -> 
 def test_no_entry_takes_every_exception_or_hang_for_known() -> None:
     entries = read_known(DOCS / "known.toml")
     assert [entry for entry in entries if entry.oracle in (None, "exception", "hang") and not entry.key] == []
+
+
+def test_who_never_ends_for_want_of_room_needs_no_connector() -> None:
+    """It was told with each connector that it was met with."""
+    trace = read_trace(DOCS / "findings" / "partial-hit-needs-more-than-a-cold-start.jsonl")
+    driven, case = session("0.33.0"), case_of(trace)
+    store = {"blocks": 3, "factor": 1, "threshold": 0, "policy": "lru", "prompt_only": 0, "below": 12}
+    connector = {"kind": "offloading", **store, "workers": 1}
+    usual = {"chunked": True, "reserve": True, "events": False, "runner": 1, "asynchronous": False, "caching": True}
+    usual |= {"max_seqs": 4, "long_prefill": 0, "watermark": 0}
+    case = structs.replace(case, setup={**usual, **case.setup, "connector": connector})
+
+    def judge(tried: Case) -> Verdict | None:
+        return judged_in(driven, lambda _: None)(tried, ())[0]
+
+    met = judge(case)
+    assert met is not None
+    reduction = Reduction(case, met, judge, of_scheduler("0.33.0"), time.monotonic() + 60)
+    reduction.strip()
+    assert reduction.needs == {"fine hashes", "mamba"}

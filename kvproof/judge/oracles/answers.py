@@ -60,9 +60,7 @@ class AnswersOracle:
         left, pending = step.result["left"], step.result["pending"]
         if left:
             text = f"{left} requests never end, though everything outstanding was completed"
-            yield Violation(
-                "L1", "requests that never end", text, tuple(self.world.tiers), tuple(map(of_request, self._live))
-            )
+            yield Violation("L1", "requests that never end", text, about=tuple(map(of_request, self._live)))
         if pending:
             places = [pair for copy in ghost.copies.under_way.values() for pair in copy.pairs]
             about = tuple(of_block(tier, unit // self.world.tiers[tier].split) for tier, unit, _, _ in places)
