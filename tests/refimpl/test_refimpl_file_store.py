@@ -78,6 +78,15 @@ class TestStoring:
         with pytest.raises(RefusedError, match="never fit"):
             store.put(KEY + b"s", CONTENT)
 
+    def test_a_file_is_for_its_owner_to_write_for_all_to_read_and_for_nobody_to_run(self, tmp_path):
+        """So other processes may look, as far as the one that stores allows it by its mask."""
+        mask = os.umask(0)
+        try:
+            assert make(tmp_path).put(KEY, CONTENT)
+        finally:
+            os.umask(mask)
+        assert only_file(tmp_path).stat().st_mode & 0o777 == 0o644
+
     def test_its_steps_are_these_and_nothing_is_served_before_the_last(self, tmp_path):
         store = make(tmp_path)
         seen = []
@@ -268,6 +277,14 @@ class TestDamage:
         error = StaleFileError(fault)
         assert error.fault == fault
         assert {fault, "file", "wrong"} <= set(str(error).split())
+
+    def test_a_file_of_just_a_header_is_read_as_one(self, tmp_path):
+        """It is not too short: of a key and a content of no bytes it is all, and else it says what is wrong with it."""
+        path = tmp_path / "file"
+        path.write_bytes(encode_file(b"", b"", LAYOUT))
+        assert block_file.read_file(CountingFiles(), path, b"", LAYOUT) == b""
+        with pytest.raises(StaleFileError, match="layout"):
+            block_file.read_file(CountingFiles(), path, b"", OTHER)
 
     def test_too_long(self, tmp_path):
         self.damaged(tmp_path, lambda data: data + b"more")

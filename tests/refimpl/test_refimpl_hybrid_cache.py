@@ -186,6 +186,22 @@ def test_h4_the_greatest_common_boundary_is_used():
     assert cache.reach(CHAIN, 15) == 8
 
 
+@pytest.mark.parametrize("brought", range(4))
+def test_h4_with_blocks_of_one_token_a_load_may_bring_any_number(brought):
+    cache = HybridCache(BlockPool(9), 1, [Group(1, "full"), Group(1, "mamba")])
+    cache.admit("r", 4)
+    cache.allocate("r", 3)
+    assert cache.settle("r", [brought, 3]) == brought
+    assert cache.counts("r") == (0, brought)
+
+
+def test_p10_what_a_load_brought_and_nobody_needs_goes_back_group_by_group_last_first():
+    cache = loading(make(free_order="append"))
+    _, window, mamba = cache.tables("r")
+    assert cache.settle("r", [12, 12, 12]) == 12
+    assert cache.pool.snapshot().free[-6:] == (*window[:4][::-1], *mamba[:2][::-1])
+
+
 @pytest.mark.parametrize("counts", [[12, 12, 0], [0, 12, 12], [12, 3, 12]], ids=str)
 def test_s16_with_nothing_left_both_counts_are_zero(counts):
     cache = loading(make())

@@ -90,6 +90,13 @@ def test_h3_the_first_storable_chunk_for_all_small_sizes():
         assert not planner.can_store(enough - 1)
 
 
+def test_h3_the_first_prefix_waits_for_the_group_that_comes_last():
+    """Chunks of 2 fill a block of 1 token at once, and one of 5 with the third."""
+    planner = HybridPlanner(1, 2, [Group(5, "full"), Group(1, "full")])
+    assert planner.first_storable == 3
+    assert [planner.prefix(chunks) for chunks in (2, 3)] == [0, 5]
+
+
 @given(
     hash_block=st.integers(1, 64),
     factors=st.tuples(st.integers(1, 30), st.integers(1, 70), st.integers(1, 70), st.integers(1, 70)),

@@ -108,6 +108,9 @@ class TestChains:
         assert found(b"full 4", b"state 2") == 0
         assert found(b"full 2", b"full 4", computed=4) == 6
         assert found(computed=6) == 0
+        chain[1] = Boundary(4, (b"full 4", b"other 4"))
+        assert found(b"other 4") == found(b"full 4") == 2  # One of two groups of full attention is not enough.
+        chain[1] = Boundary(4, (b"full 4",), (b"state 4",))
         assert needed_keys(chain, 0, 4) == (b"full 2", b"full 4", b"state 4")
         assert needed_keys(chain, 2, 4) == (b"full 4", b"full 6", b"state 6")
         with pytest.raises(ValueError, match="3 tokens is no boundary beyond 0"):
@@ -192,6 +195,24 @@ class TestChoice:
         fast.answer, slow.answer = 0, 1
         assert multi.matched(1, CHAIN, 0) == 1
         assert (fast.held, slow.held) == ({}, {1: (b"key 1",)})
+
+    def test_h5_a_child_that_still_looks_may_look_on_when_another_was_chosen(self):
+        """It holds nothing yet; told to drop, it would begin anew each time, and never have an answer."""
+
+        class Slow(Child):
+            def drop(self, request):
+                super().drop(request)
+                self.asked = 0
+
+            def matched(self, request, chain, computed):
+                self.answer = 4 if self.asked else None
+                return super().matched(request, chain, computed)
+
+        fast, slow = Child("fast", answer=2), Slow("slow")
+        multi = promised(fast, slow)
+        assert multi.snapshot().requests[1].child == 0
+        assert multi.matched(1, CHAIN, 0) == 4
+        assert (fast.held, set(slow.held)) == ({}, {1})
 
     def test_a_further_lookup_takes_the_place_of_the_one_before(self):
         fast, slow = Child("fast", weight=5, answer=3), Child("slow", answer=4)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.events import BlockRemoved, BlockStored
 from kvproof.refimpl.offload.transfers import Store, WorkerReport
 from kvproof.refimpl.payload import prefix_digests
@@ -17,6 +18,7 @@ from tests.refimpl.offload_rig import (
     load,
     make,
     settle,
+    take,
 )
 
 
@@ -75,6 +77,26 @@ def test_o2_a_store_registers_the_key_that_its_content_had():
     rig.manager.evict(1)
     rig.settle()
     assert rig.on_host(range(4)) == [True, False]
+
+
+@pytest.mark.parametrize("keyless", [(0, 1), (0, 1, 2), (1, 2), (0, 2), (0,)])
+@pytest.mark.parametrize("ok", [True, False])
+def test_o2_a_long_store_lets_its_blocks_go_as_stores_of_one_block_each_do(keyless, ok):
+    """Those that lost their keys meanwhile go to the head of the queue, each by itself, and the rest to its tail."""
+
+    def queues(most: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        manager = make(max_pairs=most)
+        enter(manager, 1, chain(0, 3))
+        table = manager.table(1)
+        manager.finish(1)
+        for position in keyless:
+            manager.evict(table[position])
+        for message in manager.take_messages():
+            assert manager.report(WorkerReport(0, message.id, ok=ok))
+        check(manager)
+        return manager.snapshot().pool.free, manager.snapshot().host.free
+
+    assert queues(None) == queues(1)
 
 
 def test_o12_a_store_takes_the_head_of_the_hosts_queue_and_drops_its_keys():
@@ -220,6 +242,21 @@ def test_o4_a_partly_filled_block_is_not_stored():
     assert manager.host.lookup(b"part") is None
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_o4_a_block_with_several_keys_is_stored_under_the_first_that_it_still_has(is_lost):
+    manager = make()
+    manager.admit(1, 1)
+    (block,) = take(manager, 1, 1)
+    manager.register(1, 0, b"first", None, BLOCK_TOKENS)
+    if is_lost:
+        manager.evict(block)
+    manager.register(1, 0, b"second", None, BLOCK_TOKENS)
+    wanted = b"second" if is_lost else b"first"
+    assert manager.snapshot().filed[1] == (wanted,)
+    assert manager.offer(1) == 1
+    assert manager.snapshot().stores[0].keys == (wanted,)
+
+
 def test_o4_a_trimmed_position_is_offered_anew():
     manager = make()
     keys = chain(0, 3)
@@ -363,6 +400,17 @@ def test_o4_the_cursor_restarts_when_the_host_forgets_a_passed_block():
     settle(manager)
     assert manager.scan(9) == 1
     assert manager.snapshot().stores[2].keys == (first[0],)
+
+
+def test_o4_a_scan_of_no_block_finds_nothing_and_a_negative_one_is_refused():
+    manager = make(lazy=True)
+    enter(manager, 1, chain(0, 1))
+    manager.finish(1)
+    before = manager.snapshot()
+    assert manager.scan(0) == 0
+    with pytest.raises(RefusedError):
+        manager.scan(-1)
+    assert manager.snapshot() == before
 
 
 def test_o4_a_scan_waits_for_room_on_the_host():

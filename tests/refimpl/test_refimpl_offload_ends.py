@@ -231,6 +231,21 @@ def test_o10_reset_is_refused_while_anything_is_referenced_and_works_when_retrie
     assert not any((after.pool.keys, after.pool.copies, after.host.keys, after.host.copies))
 
 
+def test_o10_a_scan_begins_at_the_head_again_after_a_reset():
+    manager = make(lazy=True)
+    enter(manager, 1, chain(0, 1))
+    manager.finish(1)
+    manager.scan(9)
+    settle(manager)
+    manager.scan(9)
+    assert manager.snapshot().cursor is not None
+    free = manager.snapshot().pool.free
+    assert manager.reset()
+    assert manager.snapshot().cursor is None
+    assert manager.scan(2) == 0
+    assert manager.snapshot().cursor == free[1]
+
+
 # O11: failures.
 
 
@@ -432,6 +447,18 @@ def test_o9_a_window_drop_forgets_what_was_filed():
     manager.finish(1)
     assert manager.offer_stats.unfiled == 2
     check(manager)
+
+
+def test_o11_what_a_window_left_behind_does_not_count_as_loaded_any_more():
+    rig = Rig()
+    load_two(rig)
+    rig.settle()
+    assert rig.manager.num_external(2) == 2
+    rig.manager.drop(2, 2)
+    assert rig.manager.num_external(2) == 1
+    assert rig.manager.snapshot().external[2] == 1
+    rig.manager.drop(2, 3)
+    assert rig.manager.num_external(2) == 0
 
 
 # All rules at once.

@@ -10,12 +10,16 @@ import torch
 
 from kvproof.refimpl.attention import dense_attention, paged_attention
 from kvproof.refimpl.errors import RefusedError
+from kvproof.refimpl.events import BlockStored
 from kvproof.refimpl.offload.flow import OffloadEngine, OffloadFlow
 from kvproof.refimpl.offload.manager import OffloadManager
+from kvproof.refimpl.offload.records import OfferStats
 from kvproof.refimpl.offload.transfers import Load, Message, WorkerReport
 from kvproof.refimpl.offload.worker import SteppedWorker, make_workers, split_layers, step_at_random
 from kvproof.refimpl.payload import Payload
 from kvproof.refimpl.pool.block_pool import BlockPool
+from kvproof.refimpl.pool.keys import chain_keys
+from tests.refimpl.offload_rig import copy_all
 
 BLOCK_TOKENS = 4
 DEVICES = [
@@ -223,6 +227,17 @@ def test_without_payload_too_nothing_is_computed_before_a_load_is_complete():
     assert flow.compute(3) == 1
 
 
+def test_p12_what_was_loaded_is_told_to_listeners_as_a_chain():
+    served = Served()
+    through(served, 1, range(17))
+    through(served, 2, range(100, 132))
+    served.manager.take_events()
+    through(served, 3, range(17))
+    told = [event for event in served.manager.take_events() if isinstance(event, BlockStored)]
+    keys = chain_keys(range(17), BLOCK_TOKENS)
+    assert [(event.key, event.parent) for event in told] == list(zip(keys, [None, *keys], strict=False))
+
+
 def test_o4_blocks_are_stored_while_their_request_runs():
     served = Served(seed=None, step_tokens=4)
     served.engine.add(1, range(13))
@@ -232,6 +247,17 @@ def test_o4_blocks_are_stored_while_their_request_runs():
     assert served.manager.offer_stats.stored == 1
     served.engine.step()
     assert served.manager.offer_stats.stored == 2
+    served.run()
+
+
+def test_o4_no_position_is_offered_before_its_block_is_full():
+    """Whatever was offered before: a position that is passed over would have to be offered once more."""
+    served = Served(seed=None, step_tokens=4)
+    served.engine.add(1, range(15))
+    for _ in range(3):
+        served.engine.step()
+    assert served.manager.num_offered(1) == 2
+    assert served.manager.offer_stats == OfferStats(stored=2)
     served.run()
 
 
@@ -302,6 +328,106 @@ def test_an_admission_alone_is_a_move():
     assert served.flow.is_loading(3)
 
 
+def test_tokens_that_were_computed_are_a_move():
+    """Also where nothing comes from the workers, nobody is let in, and nobody leaves."""
+    served = Served(seed=None, step_tokens=4)
+    served.engine._drive = None
+    assert served.engine.add(1, range(13))
+    for count in (4, 8, 12):
+        assert served.engine.step()
+        assert served.flow.num_computed(1) == count
+
+
+def test_tokens_of_an_older_request_are_a_move_where_a_younger_one_found_no_room():
+    served = Served(device_blocks=5, seed=None)
+    served.engine._drive = None
+    assert served.engine.add(1, range(5), [5, 6, 7])
+    assert served.engine.add(2, range(10, 18), [18])  # The next token takes a third block.
+    served.engine.step()
+    assert served.engine.step()
+    assert served.engine.preemptions == 1
+    assert served.flow.num_computed(1) == 6
+
+
+def test_a_step_in_which_a_request_only_gave_up_its_blocks_moved_nothing():
+    """It needs one that a store of another still holds, and there is nobody younger to take it from."""
+    served = Served(device_blocks=5, seed=None)
+    served.engine._drive = None
+    assert served.engine.add(1, range(8))
+    for _ in range(2):
+        served.engine.step()
+    assert served.manager.num_inside == 0
+    assert served.engine.add(2, range(10, 18), [18])
+    assert [served.engine.step() for _ in range(2)] == [True, False]
+    assert served.engine.preemptions == 1
+
+
+def test_a_single_report_is_a_move():
+    served = Served(seed=None)
+    served.engine._drive = None
+    served.engine.add(1, range(9))
+    for _ in range(3):
+        served.engine.step()
+    assert not served.engine.step()
+    (worker,) = served.stepped
+    (transfer,) = worker.jobs
+    copy_all(worker, transfer)
+    worker.finish(transfer)
+    assert served.engine.step()
+
+
+def test_who_came_first_is_let_in_first():
+    served = Served(device_blocks=4, seed=None)
+    for name in (1, 2):
+        assert served.engine.add(name, range(10 * name, 10 * name + 9))
+    served.engine.step()
+    assert [served.manager.is_inside(name) for name in (1, 2)] == [True, False]
+    served.run()
+
+
+def test_who_was_preempted_comes_back_before_those_who_were_never_in():
+    served = Served(device_blocks=5, seed=None)
+
+    def copy_at_once() -> None:
+        (worker,) = served.stepped
+        for transfer in worker.jobs:
+            copy_all(worker, transfer)
+            worker.finish(transfer)
+
+    served.engine._drive = copy_at_once
+    assert served.engine.add(1, range(5), [5, 6, 7])
+    assert served.engine.add(2, range(10, 18), [18])
+    assert served.engine.add(3, range(20, 25))
+    inside = []
+    for _ in range(3):
+        served.engine.step()
+        inside.append([name for name in (1, 2, 3) if served.manager.is_inside(name)])
+    assert inside == [[1, 2], [1], [1, 2]]
+    served.run()
+
+
+def test_o4_nothing_is_scanned_where_a_request_found_no_room_to_compute():
+    """The first part of its load failed; others still hold the blocks that it would need, and it goes back to wait."""
+    served = Served(device_blocks=6, lazy=True, seed=None)
+    through(served, 1, range(17))
+    assert served.manager.scan(9) == 4
+    served.engine.run()
+    through(served, 2, range(100, 117))  # Takes all five blocks.
+    served.manager.max_pairs = 1
+    served.engine._drive = None
+    served.engine.add(3, range(17))
+    served.engine.step()
+    (worker,) = served.stepped
+    assert len(worker.jobs) == 4
+    worker.fail(worker.jobs[0])
+    before = served.manager.snapshot()
+    served.engine.step()
+    assert served.engine.preemptions == 1
+    assert not served.manager.is_inside(3)
+    after = served.manager.snapshot()
+    assert (after.stores, after.cursor, after.stats) == (before.stores, before.cursor, before.stats)
+
+
 def test_a_request_that_waits_may_leave():
     served = Served()
     assert served.flow.add_request(1, range(9))
@@ -329,6 +455,19 @@ def test_with_a_seed_some_reports_are_taken_late(seed, are_late, monkeypatch):
     assert any(left) == are_late
 
 
+@pytest.mark.parametrize(("seed", "in_turn"), [(None, True), (0, False), (1, False)])
+def test_with_a_seed_reports_are_taken_in_another_order_than_they_came(seed, in_turn, monkeypatch):
+    served = Served(seed=seed)
+    reports = [WorkerReport(0, number) for number in range(20)]
+    polls, taken = iter([list(reports)]), list[WorkerReport]()
+    monkeypatch.setattr(SteppedWorker, "poll", lambda worker: next(polls, []))
+    monkeypatch.setattr(served.flow, "report", taken.append)
+    for _ in reports:
+        served.engine.step()
+    assert sorted(taken, key=lambda report: report.id) == reports
+    assert (taken == reports) == in_turn
+
+
 def test_a_stall_is_told_after_so_many_steps_in_a_row_in_which_nothing_moved(monkeypatch):
     served = Served(seed=None)
     served.engine._drive = None
@@ -347,6 +486,16 @@ def test_who_waits_for_workers_that_move_by_themselves_leaves_them_the_processor
     with pytest.raises(RuntimeError, match="stalled"):
         served.engine.run(max_idle=3)
     assert slept.call_count == 3  # The fourth idle step is one too many.
+
+
+def test_who_moves_the_workers_itself_is_not_kept_waiting(monkeypatch):
+    served, slept = Served(seed=None), Mock()
+    monkeypatch.setattr("kvproof.refimpl.offload.flow.time.sleep", slept)
+    served.engine._drive = lambda: None
+    served.engine.add(1, range(9))
+    with pytest.raises(RuntimeError, match="stalled"):
+        served.engine.run(max_idle=3)
+    slept.assert_not_called()
 
 
 def test_o8_the_engine_goes_on_stepping_for_transfers_without_any_request():

@@ -105,6 +105,7 @@ def test_copies_in_a_thread_do_not_hold_up_who_submits(monkeypatch):
     assert wait_for([worker], 1) == [WorkerReport(0, 0)]
     worker.close()
     assert threads[0] is not threading.main_thread()
+    assert threads[0].daemon, "a process that forgets to close its workers can end"
     assert not threads[0].is_alive()
 
 
@@ -124,9 +125,21 @@ def test_layers_are_split_as_views():
 @pytest.mark.parametrize("kind", [OffloadWorker, SteppedWorker])
 def test_tiers_that_do_not_fit_are_refused(kind):
     here, there = tiers()
-    for other in (there.double(), there[:2], there[:, :, :, :2], there[0]):
+    for other in (there.double(), there[:2], there[:, :, :, :2], there[0], there.flatten()):
         with pytest.raises(RefusedError):
             kind(0, here, other)
+    with pytest.raises(RefusedError):
+        kind(0, here.flatten(), there)
+
+
+@pytest.mark.parametrize(("device_blocks", "host_blocks"), [(1, 7), (5, 1), (1, 1)])
+def test_a_tier_may_have_a_single_block(device_blocks, host_blocks):
+    here, there = tiers()
+    worker = SteppedWorker(0, here[:, :, :device_blocks], there[:, :, :host_blocks])
+    worker.submit([Store(0, ((0, 0),))])
+    for pair, slot in worker.uncopied(0):
+        worker.copy(0, pair, slot)
+    assert torch.equal(there[:, :, 0], here[:, :, 0])
 
 
 # Workers that copy when they are told.
@@ -237,6 +250,20 @@ def test_a_gpu_needs_pinned_memory():
     here, there = tiers("cuda")
     with pytest.raises(RefusedError):
         OffloadWorker(0, here, there.clone())
+
+
+@pytest.mark.parametrize("failures", [0.0, 1.0])
+def test_a_step_at_random_fails_as_often_as_it_is_told_to(failures):
+    workers = [SteppedWorker(index, *tiers()) for index in range(2)]
+    for worker in workers:
+        worker.submit([Store(0, ((1, 6),)), Load(1, ((2, 4),))])
+    reports = []
+    rng = random.Random(0)
+    for _ in range(20):
+        step_at_random(workers, rng, failures=failures)
+        reports += [report for worker in workers for report in worker.poll()]
+    assert sorted((report.worker, report.id) for report in reports) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert {report.ok for report in reports} == {failures == 0.0}
 
 
 def test_a_step_at_random_copies_something_or_nothing():

@@ -116,11 +116,19 @@ class TestDeviceMemory:
             with pytest.raises(RefusedError):
                 illegal()
 
+    def test_the_first_block_is_one_like_any_other_and_may_be_the_only_one(self):
+        memory = TensorMemory(torch.zeros(2, 2, 1, 3, dtype=torch.float32))
+        assert memory.block_bytes == 2 * 2 * 3 * 4
+        content = bytes(range(memory.block_bytes))
+        memory.write(0, content)
+        assert memory.read(0) == content
+
     def test_layouts_tell_what_would_not_be_understood(self):
         tensors = [Payload(4, 3), Payload(9, 3), Payload(4, 2), Payload(4, 3, dtype=torch.float64)]
-        one, more_blocks, smaller, wider = (TensorMemory(payload.data).layout for payload in tensors)
+        tensors += [Payload(4, 3, layers=3), Payload(4, 3, heads=3), Payload(4, 3, head_dim=3)]
+        one, more_blocks, *others = (TensorMemory(payload.data).layout for payload in tensors)
         assert one == more_blocks
-        assert len({layout_fingerprint(layout) for layout in (one, smaller, wider)}) == 3
+        assert len({layout_fingerprint(layout) for layout in (one, *others)}) == 6
 
 
 class TestStores:
@@ -176,6 +184,17 @@ class TestStores:
         for key in (b"a", b"b", b"a", b"c"):
             under_test.store(1, refs((key, 1)))
         assert under_test.matched(1, chain(b"a"), 0) == 1
+
+    def test_a_key_that_is_offered_twice_takes_one_place_among_those_that_wait(self):
+        """So it does not keep what stands behind it from being used."""
+        store, writes = HostStore(16), LaterRunner()
+        store.put(b"c", b"1234")
+        store.put(b"d", b"1234")
+        under_test = connector(store, writes=writes, max_writes=2)
+        assert under_test.store(1, refs((b"a", 1), (b"b", 2), (b"a", 1), (b"c", 3))) == 4
+        writes.run()
+        store.put(b"e", b"1234")
+        assert [key in store for key in (b"a", b"b", b"c", b"d")] == [True, True, True, False]
 
     def test_h5_what_stands_behind_one_that_must_wait_is_not_used_either(self):
         store, writes = HostStore(8), LaterRunner()
