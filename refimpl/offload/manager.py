@@ -15,6 +15,7 @@ Which blocks are stored is one of two modes (O4):
   stands further behind than the scans get.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
@@ -610,5 +611,5 @@ class OffloadManager(KVCacheManager):
 
 
 def _none_to_the_head(pool: BlockPool, blocks: list[int]) -> bool:
-    """Tell whether each of these blocks, let go, goes to the tail of the queue or stays held."""
-    return all(pool.has_keys(block) or pool.ref_cnt(block) > 1 for block in blocks)
+    """Tell whether each of these blocks, let go as often as it stands here, goes to the tail or stays held."""
+    return all(pool.has_keys(block) or pool.ref_cnt(block) > times for block, times in Counter(blocks).items())

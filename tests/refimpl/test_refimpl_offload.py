@@ -99,6 +99,32 @@ def test_o2_a_long_store_lets_its_blocks_go_as_stores_of_one_block_each_do(keyle
     assert queues(None) == queues(1)
 
 
+def test_o2_blocks_that_stand_twice_in_a_store_go_as_in_stores_of_one_block_each():
+    """Each has two keys, and stands at two positions of one table; both keys are lost before the store ends."""
+
+    def queues(most: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        manager, keys = make(max_pairs=most), chain(0, 4)
+        manager.admit(1, 2)
+        manager.allocate(1, 2)
+        for index, key in enumerate(keys):
+            manager.register(1, index // 2, key, None, BLOCK_TOKENS)
+        twice = manager.table(1)
+        manager.preempt(1)
+        manager.admit(2, 4)
+        manager.hit(2, keys, 4)
+        assert manager.table(2) == (twice[0], twice[0], twice[1], twice[1])
+        manager.offer(2, 4)
+        manager.finish(2)
+        for block in twice:
+            manager.evict(block)
+        for message in manager.take_messages():
+            assert manager.report(WorkerReport(0, message.id))
+        check(manager)
+        return manager.snapshot().pool.free, manager.snapshot().host.free
+
+    assert queues(None) == queues(1)
+
+
 def test_o12_a_store_takes_the_head_of_the_hosts_queue_and_drops_its_keys():
     manager = make(host_blocks=2)
     old, new = chain(0, 2), chain(100, 1)
