@@ -159,13 +159,22 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Text:
 def test_tests_notice_what_they_look_at(shelf: Text, tmp_path: Path) -> None:
     tests = look_at_tests(tmp_path / "tests", shelf)
     file = "shelf_of_tests/shelf.py"
-    assert tests.lines() == {file: {3, 4, 5, 6}}
+    assert tests.lines() == {file: {2, 3, 4, 5, 6, 9}}, "what runs in them, and what does when they are read"
     mutants = source_mutants(SHELF, file, frozenset(tests.lines()[file]))
     said = {f"{m.line}: {m.what}": tests.noticed_by(m) for m in mutants}
     assert said["4: forgets `raise ValueError('none')`"] == "test_shelf.py::test_none"
     assert said["5: `1` in place of `0`"] == "test_shelf.py::test_some"
     assert len(said) == 6
     assert [what for what, by in said.items() if not by] == ["6: `first >= least` in place of `first > least`"]
+
+
+def test_what_a_file_of_tests_makes_when_it_is_read_its_tests_look_at(shelf: Text, tmp_path: Path) -> None:
+    (tmp_path / "tests" / "test_shelf.py").write_text(
+        "from shelf_of_tests.shelf import take\n\nTAKEN = take([5], 1)\n\ndef test_it():\n    assert TAKEN == 5\n"
+    )
+    tests, file = look_at_tests(tmp_path / "tests", shelf), "shelf_of_tests/shelf.py"
+    wrong = next(m for m in source_mutants(SHELF, file) if m.operator == "negate condition" and m.line == 6)
+    assert tests.noticed_by(wrong) == "test_shelf.py::test_it"
 
 
 def test_a_test_that_hangs_is_not_waited_for_as_long_as_all_of_them_may_take(

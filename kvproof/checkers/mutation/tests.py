@@ -52,8 +52,7 @@ class Tests:
         """All lines that some test comes by."""
         found: Lines = {}
         for _, lines in self.reached.values():
-            for file, numbers in lines.items():
-                found.setdefault(file, set()).update(numbers)
+            _add(lines, found)
         return found
 
     def noticed_by(self, mutant: SourceMutant) -> str:
@@ -133,11 +132,20 @@ class _Failing:
 
 
 class _Looked(_Failing):
-    """Notes what each test takes, and which lines it comes by."""
+    """Notes what each test takes, and which lines it comes by; with it what its file came by when it was read."""
 
     def __init__(self, taken: Any) -> None:
         self._taken = taken
+        self._read: dict[Path, Lines] = {}
         self.found: dict[str, tuple[float, Lines]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        """A file of tests is read."""
+        self._taken()
+        result = yield
+        _add(self._taken(), self._read.setdefault(collector.path, {}))
+        return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -146,9 +154,16 @@ class _Looked(_Failing):
         started = time.process_time()
         result = yield
         lines = self._taken()
+        _add(self._read.get(item.path, {}), lines)
         if lines:
             self.found[_named(item)] = time.process_time() - started, lines
         return result
+
+
+def _add(lines: Lines, to: Lines) -> None:
+    """Add these lines to others."""
+    for file, numbers in lines.items():
+        to.setdefault(file, set()).update(numbers)
 
 
 def _named(item: pytest.Item) -> str:
