@@ -95,3 +95,5 @@ def test_shapes_that_do_not_fit_are_refused():
         dense_attention(torch.zeros(2, 2, 4), torch.zeros(1, 2, 4), torch.zeros(1, 2, 4))
     with pytest.raises(ValueError, match="do not fit"):  # One head would be taken for all of them.
         dense_attention(torch.zeros(1, 2, 4), torch.zeros(1, 1, 4), torch.zeros(1, 1, 4))
+    with pytest.raises(ValueError, match="do not fit"):  # So would one value.
+        dense_attention(torch.zeros(1, 2, 4), torch.zeros(3, 2, 4), torch.zeros(1, 2, 4))

@@ -94,6 +94,12 @@ def test_an_invalid_operation_is_refused_and_changes_nothing(call):
     assert state(queue) == before
 
 
+def test_a_walk_in_a_circle_ends_after_one_block_more_than_there_are():
+    queue = FreeList(SIZE, [2, 0, 1])
+    queue.next[1] = 2
+    assert queue.walk() == [2, 0, 1, 2, 0, 1, 2]
+
+
 def test_popping_an_empty_queue_is_refused():
     queue = FreeList(SIZE)
     before = state(queue)

@@ -159,6 +159,17 @@ def test_a_chain_is_its_blocks_one_by_one():
     assert all(len(key) == KEY_BYTES for key in expected)
 
 
+def test_a_chain_goes_on_from_a_key_of_any_length():
+    following = block_key(b"short", [5, 6])
+    assert chain_keys([3, 4, 5, 6, 7, 8], 2, previous=[b"short"]) == [b"short", following, block_key(following, [7, 8])]
+
+
+def test_a_block_has_as_many_tokens_as_32_bits_can_count():
+    assert chain_keys([1, 2], 2**32 - 1) == []
+    with pytest.raises(ValueError, match="does not fit 32 bits"):
+        chain_keys([1, 2], 2**32)
+
+
 def test_extras_enter_the_chain_where_they_begin():
     tokens = list(range(12))
     plain = chain_keys(tokens, 4)

@@ -1,6 +1,7 @@
 """The manager's steps, one by one: admission, hits, tables, writes (P6), statistics (P15), and every refusal."""
 
 import pytest
+import torch
 
 from kvproof.refimpl.errors import RefusedError
 from kvproof.refimpl.payload import Payload
@@ -167,6 +168,25 @@ def test_p6_what_an_evicted_key_covered_may_be_written_again():
     manager.write("a", 1, 0, 7)
     manager.register("a", 1, b"new", b"one", 1)
     assert manager.covered_slots(2) == 1
+
+
+@pytest.mark.parametrize("start", [0, 3, 2 * BLOCK_TOKENS])
+def test_no_tokens_are_written_wherever_they_begin_in_a_table(start):
+    manager = scene()
+    content = payload_of(manager).data.clone()
+    manager.write_run("b", start, content.new_zeros(0).long())
+    assert payload_of(manager).data.equal(content)
+
+
+def test_without_payload_a_run_of_writes_is_asked_for_in_the_same_way():
+    manager = KVCacheManager(BlockPool(4), block_tokens=BLOCK_TOKENS)
+    manager.admit("a", 2)
+    manager.allocate("a", 2)
+    before = manager.snapshot()
+    manager.write_run("a", 1, torch.arange(7))
+    with pytest.raises(RefusedError):
+        manager.write_run("a", 1, torch.arange(8))
+    assert manager.snapshot() == before
 
 
 def test_p10_a_request_frees_its_last_block_first():

@@ -250,6 +250,28 @@ def test_payloads_between_which_nothing_can_be_copied_are_refused():
 
 
 @pytest.mark.filterwarnings("error")
+def test_m7_the_warning_of_the_old_threshold_names_the_line_of_who_gave_it():
+    with pytest.warns(DeprecationWarning, match="offload_threshold") as warnings:
+        MirrorManager(BlockPool(6), block_tokens=BLOCK_TOKENS, host=HostTier(8), offload_threshold=0.8)
+    assert [warning.filename for warning in warnings] == [__file__]
+
+
+@pytest.mark.parametrize(("device", "host"), [(1, 4), (4, 1), (1, 1)])
+def test_a_tier_may_have_one_block(device, host):
+    manager = MirrorManager(
+        BlockPool(device, null_block=False),
+        block_tokens=BLOCK_TOKENS,
+        host=HostTier(host, payload=content(host)),
+        payload=content(device),
+    )
+    for name, tokens in [(1, range(4)), (2, range(10, 14)), (3, range(10, 14))]:
+        serve(manager, name, tokens)
+        assert reads_right(manager, name, tokens)
+        manager.mirror(name)
+        assert on_host(manager, chain_keys(tokens, BLOCK_TOKENS)[0], prefix_digests(tokens))
+        manager.finish(name)
+
+
 def test_m7_the_old_threshold_is_accepted_with_a_warning_and_ignored():
     with pytest.warns(DeprecationWarning, match="offload_threshold"):
         old = make(offload_threshold=0.8)
@@ -348,6 +370,17 @@ def test_m2_a_key_counts_only_on_that_very_block():
     manager.register(2, 0, b"half", None, 2)
     manager.mirror(2)
     assert manager.host.keys() == ()
+
+
+def test_m2_a_block_that_lost_its_key_is_mirrored_under_its_next_one():
+    manager = make()
+    manager.admit(1, 1)
+    manager.allocate(1, 1)
+    manager.register(1, 0, b"old", None, BLOCK_TOKENS)
+    manager.evict(manager.table(1)[0])
+    manager.register(1, 0, b"new", None, BLOCK_TOKENS)
+    manager.mirror(1)
+    assert manager.host.keys() == (b"new",)
 
 
 def test_m2_a_batch_is_its_requests_in_order_and_may_be_empty():

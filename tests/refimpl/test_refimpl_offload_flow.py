@@ -178,6 +178,16 @@ def test_o6_the_last_token_is_always_computed():
     assert served.loaded == 3
 
 
+def test_a_step_whose_blocks_are_all_loaded_takes_no_others():
+    served = Served()
+    through(served, 1, range(17))
+    through(served, 2, range(100, 132))
+    served.flow.add_request(3, range(17))
+    assert served.flow.schedule(3, budget_tokens=2 * BLOCK_TOKENS) == 0
+    assert served.manager.num_positions(3) == 2
+    assert served.flow.is_loading(3)
+
+
 def test_others_go_on_while_a_request_waits_for_its_load():
     served = Served(device_blocks=12, host_blocks=20, seed=None)
     through(served, 1, range(9))

@@ -210,6 +210,13 @@ def test_events_can_be_turned_off():
     assert pool.take_events() == []
 
 
+def test_a_pool_that_reports_nothing_reports_no_registration_either():
+    pool = BlockPool(2, events=False)
+    pool.allocate(1)
+    pool.register(1, b"a", None)
+    assert pool.take_events() == []
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from kvproof.refimpl.errors import RefusedError
+from kvproof.refimpl.events import BlockStored
 from kvproof.refimpl.payload import Payload
 from kvproof.refimpl.pool.block_pool import BlockPool
 from kvproof.refimpl.pool.keys import ExtraKeys, MultimodalItem, chain_keys
@@ -147,6 +148,15 @@ def test_a_preempted_request_comes_back_with_its_tokens_and_counts_once():
     assert flow.manager.stats == stats
 
 
+def test_p15_a_name_that_left_while_it_waited_counts_anew():
+    flow = make()
+    serve(flow, 1, range(9))
+    flow.preempt(1)
+    flow.finish(1)
+    assert serve(flow, 1, range(9)) == 8
+    assert flow.manager.stats == PrefixCacheStats(queries=4, hits=2)
+
+
 def test_a_prompt_may_be_computed_in_chunks():
     flow = make()
     flow.add_request(1, range(11))
@@ -154,6 +164,17 @@ def test_a_prompt_may_be_computed_in_chunks():
     assert [flow.compute(1, 3) for _ in range(5)] == [3, 3, 3, 2, 0]
     assert flow.mismatches(1) == []
     assert serve(flow, 2, range(11)) == 8
+
+
+def test_p12_a_prompt_in_chunks_is_reported_as_one_chain():
+    flow = make()
+    flow.add_request(1, range(17))
+    flow.schedule(1)
+    for _ in range(3):
+        flow.compute(1, 7)
+    keys = flow.keys(1)
+    parents = [None, *keys[:-1]]
+    assert flow.manager.take_events() == list(map(BlockStored, keys, parents, flow.manager.table(1)))
 
 
 def test_a_block_is_not_hittable_before_it_is_computed():

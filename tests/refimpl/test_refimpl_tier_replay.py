@@ -202,6 +202,23 @@ class TestShared:
         # The other finds on the device what the one has brought there, while it waits for slots.
         assert (hits(records["one"]), hits(records["other"])) == ((0, 0, 3), (3, 0, 0))
 
+    def test_what_is_on_its_way_to_the_host_when_it_was_fetched_is_not_put_there_twice(self):
+        tier = shared_tier(2)
+        # The block leaves the other's host at 4 and is stored by 6. Here it is computed till 9.5, on its way to the
+        # host till 10.5, since others need its slot; and fetched from 9 to 10.
+        other = worker(
+            [request("0", 0.0, "a"), request("1", 1.0, "m"), request("2", 3.0, "n")],
+            slots=1,
+            host=1,
+            shared=access(tier, 1),
+        )
+        requests = [request("first", 0.0, "a", seconds=9.5), request("again", 9.0, "ab"), request("wide", 9.2, "xy")]
+        replay = worker(requests, slots=2, concurrency=3, shared=access(tier))
+        run([replay, other], VirtualClock())
+        ended = [(type(entry).__name__, entry.completion.done) for entry in replay.log]
+        assert ended[:3] == [("SharedLanded", 6.0), ("Fetched", 10.0), ("Landed", 10.5)]
+        assert {record.name: hits(record) for record in replay.records}["again"] == (0, 0, 1)
+
     def test_without_it_the_block_is_computed_again(self):
         assert hits(served(worker(self.requests(), batch=4))["4"]) == (0, 0, 0)
 
@@ -300,6 +317,12 @@ class TestClocks:
     def test_who_is_woken_late_is_told_so(self):
         fake = FakeTime(late=0.25)
         assert WallClock(fake.monotonic, fake.sleep).wait_until(1.0) == pytest.approx(1.25)
+
+    def test_who_is_as_far_off_as_the_clock_can_tell_is_in_time(self):
+        fake = FakeTime(0.0, late=0.25)
+        clock = WallClock(fake.monotonic, fake.sleep, resolution=0.25)
+        assert (clock.wait_until(0.25), clock.now()) == (0.25, 0.0)
+        assert (clock.wait_until(1.0), clock.now()) == (1.0, 1.25)
 
     def test_who_is_woken_early_sleeps_on(self):
         fake = FakeTime(late=-0.25)

@@ -391,6 +391,11 @@ class TestAdoption:
         assert worker.take_events() == [Removed("host", A), Stored("host", C)]
         assert worker.snapshot().host == (B, C)
 
+    def test_without_a_host_tier_it_has_no_place(self):
+        worker = tiers(host=0)
+        with pytest.raises(RefusedError, match="no host tier"):
+            worker.adopt(C)
+
 
 REFUSED: dict[str, Callable[[TimedTiers[Fraction]], object]] = {
     "allocate a negative number": lambda worker: worker.allocate_many(-1),
