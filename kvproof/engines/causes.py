@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ..judge.oracles.content import UNSURE
 from ..judge.record import KINDS
-from ..judge.violation import HARMLESS, Violation
+from ..judge.violation import HARMLESS, Verdict, Violation
 from .known import Listed
 from .report import Finding, Way
 
@@ -55,6 +55,11 @@ class Causes:
     def explains(self, violation: Violation, level: str, traits: Collection[str]) -> bool:
         """Whether a known cause shows so and needs nothing but these traits."""
         return any(needs.issubset(traits) for needs in self.of(violation, level))
+
+    def accounts_for(self, verdict: Verdict, level: str, traits: Collection[str]) -> bool:
+        """Whether a known cause explains what is wrong, or what was wrong before, of which it may be a consequence."""
+        shows = (verdict.violation, *([] if verdict.behind is None else [verdict.behind]))
+        return any(self.explains(violation, level, traits) for violation in shows)
 
     def cause_of(self, violation: Violation, needs: frozenset[str]) -> Finding | None:
         """The finding that shows so and needs just that, or else the one that needs least of it."""

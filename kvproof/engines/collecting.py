@@ -306,14 +306,15 @@ class Collector:
     def _keep(self, report: HuntReport, ground: Ground, profile: str, case: Case, found: Verdict, cost: float) -> int:
         """Set a case aside for each of its symptoms; return how many of them are news, which no known cause explains.
 
-        A known cause shows with ever more traits that it does not need: a family that only meets that brings nothing.
+        A known cause shows with ever more traits that it does not need, and has ever other consequences: a family that
+        only meets these brings nothing.
         """
         traits, news = ground.traits.of(case), 0
         for signature in dict.fromkeys(v.signature for v in _all(found)):
             about = found.about(signature)
             assert about is not None
             if (signature, traits) not in self._met:
-                news += not self._causes.explains(about.violation, ground.level, traits)
+                news += not self._causes.accounts_for(about, ground.level, traits)
             self._met.add((signature, traits))
             kept = self.samples.setdefault((signature, traits), [])
             kept.append(Sample(case, about, traits, ground, profile, time.monotonic(), report.steps, cost))

@@ -129,9 +129,10 @@ class Sorter:
         return True
 
     def unsorted(self, collector: Collector, level: str) -> int:
-        """How many cases of a level were not looked at that no known cause explains."""
+        """How many cases of a level were not looked at that no known cause accounts for."""
         samples = [*collector.first(), *(sample for sample, _ in self._begun)]
-        return sum(sample.ground.level == level and not self._explained(sample) for sample in samples)
+        left = [sample for sample in samples if sample.ground.level == level]
+        return sum(not self.causes.accounts_for(sample.verdict, level, sample.traits) for sample in left)
 
     def _promise(self, sample: Sample) -> tuple[object, ...]:
         """What makes a sample worth a look: the least comes first. Of those that are explained any may hide another

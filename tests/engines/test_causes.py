@@ -319,15 +319,29 @@ def test_a_first_turn_that_is_lost_is_owed() -> None:
     assert [schedule.next(schedule.arms) for _ in range(2)] == ["lost", "rich"]
 
 
-def brought(causes: Causes) -> float:
-    """What a turn of a family brings, each case of which shows the same symptom."""
+def brought(causes: Causes, verdict: Verdict | None = None) -> float:
+    """What a turn of a family brings, each case of which shows the same."""
+    shows = found(set()).verdict if verdict is None else verdict
     drawn = st.integers(1, 5).map(lambda steps: Case("top", {}, [("step", {})] * steps))
     ground = Ground("top", {"family": drawn}, closing=())
     collector = Collector(
-        lambda _case, _known: (found(set()).verdict, Answer(0)), causes, lambda _report, _more, _until: False,
+        lambda _case, _known: (shows, Answer(0)), causes, lambda _report, _more, _until: False,
         lambda _answer: None, [ground], 0, Memory(), timed=False,
     )  # fmt: skip
     return collector.turn(HuntReport("fake==1.0", "top"), ground, "family", 0, 1.0)
+
+
+def test_a_family_that_only_meets_consequences_of_a_known_cause_brings_nothing() -> None:
+    read = found(set(), "P6", "a forward pass read")
+    before = replace(found(set()).verdict, later=((1, read.violation),))
+    assert brought(Causes([found(set())]), before) == 0
+    assert brought(Causes([read]), before) > 0, "what comes first is not known"
+    known = found({"window"})
+    behind = replace(read.verdict, behind=known.violation)
+    causes, traits = Causes([known]), {"window", "drafts"}
+    assert causes.accounts_for(behind, "top", traits)
+    assert not causes.accounts_for(behind, "top", {"drafts"}), "its cases have no window"
+    assert not causes.accounts_for(replace(behind, behind=None), "top", traits)
 
 
 def test_a_family_that_only_meets_a_known_cause_brings_nothing() -> None:
