@@ -16,7 +16,7 @@ from ..judge.sight import Sight
 from .activity_table import activity_table
 from .findings import file_name, report_to_json, tell, time_to_json, trace_of
 from .gaps import Gap, of_fuzz, of_hunt
-from .hunting import POOL, NotDriven, Plan, hunt_levels, levels_of
+from .hunting import POOL, Plan, hunt_levels, levels_of
 from .output import Output
 from .refimpl_fuzzing import coverage_of, finding_of, show, trace_names
 from .schema import runs as schema
@@ -39,7 +39,8 @@ class Result:
     target: str
     reports: list[HuntReport] = field(default_factory=list)
     pool: "FuzzReport | None" = None
-    not_driven: list[NotDriven] = field(default_factory=list)
+    not_driven: list[Gap] = field(default_factory=list)
+    """Levels at which the build cannot be driven."""
 
     @property
     def news(self) -> bool:
@@ -52,7 +53,7 @@ class Result:
         """The levels at which nothing was judged, and why."""
         found = [gap for report in self.reports for gap in of_hunt(report)]
         found += [] if self.pool is None else of_fuzz(self.pool, f"level {POOL}")
-        return found + [Gap(f"level {each.level}", each.why, "name the other levels") for each in self.not_driven]
+        return found + self.not_driven
 
     def to_json(self) -> schema.FuzzEngine:
         """The result for programs: the totals, and a report per level."""
@@ -136,7 +137,7 @@ def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Resul
         for report in hunt_levels(plan, on_progress):
             if isinstance(report, HuntReport):
                 result.reports.append(report)
-            elif isinstance(report, NotDriven):
+            elif isinstance(report, Gap):
                 result.not_driven.append(report)
             else:
                 result.pool = report

@@ -37,9 +37,10 @@ from ..errors import UsageError
 from ..judge.record import Case, Hello
 from ..judge.sight import Sight
 from .ending import check_not_ended, heed_the_end
+from .gaps import Gap
 
 __all__ = [
-    "POOL", "NotDriven", "Part", "Plan", "grounds", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of",
+    "POOL", "Part", "Plan", "grounds", "hunt_beside", "hunt_in", "hunt_levels", "is_beside", "levels_of",
     "more_oracles", "open_build", "open_target", "opened", "use_cache_of_drawings",
 ]  # fmt: skip
 
@@ -115,16 +116,8 @@ class Part:
     """Of each so many families it takes one: that with its number, and so on."""
 
 
-@dataclass(frozen=True)
-class NotDriven:
-    """A level beside a machine, of a build that cannot go there: what was found at others is no worse for that."""
-
-    level: str
-    why: str
-
-
-Told = HuntReport | FuzzReport | NotDriven
-"""What comes of one level."""
+Told = HuntReport | FuzzReport | Gap
+"""What comes of one level; the level beside a machine may be a gap, and what was found at others is no worse for it."""
 
 
 def hunt_levels(plan: Plan, on_progress: Callable[[HuntReport], None]) -> list[Told]:
@@ -195,7 +188,7 @@ def _merged(plan: Plan, done: Sequence[Told]) -> Iterator[Told]:
     hunted = [report for report in done if isinstance(report, HuntReport)]
     found = merged((finding for report in hunted for finding in report.findings), plan.levels)
     for level in plan.levels:
-        of_level = [told for told in done if (POOL if isinstance(told, FuzzReport) else told.level) == level]
+        of_level = [told for told in done if (told.level if isinstance(told, HuntReport) else POOL) == level]
         first = of_level[0]
         if isinstance(first, HuntReport):
             for report in of_level[1:]:
@@ -275,7 +268,7 @@ def _beside(plan: Plan, build: Build, part: Part, tell: Callable[[HuntReport], N
     except UsageError as error:
         if len(plan.levels) == 1:
             raise
-        return NotDriven(POOL, str(error))
+        return Gap(f"level {POOL}", str(error), "name the other levels")
 
 
 def hunt_beside(

@@ -165,15 +165,19 @@ def _judge(i: int, by_levels: Judged | None) -> tuple[int, list[tuple[str, Judge
     runs take, and notice more.
     """
     mutant, tests, started = _at_hand.mutants[i], _at_hand.tests, _spent()
+    wrong = mutant.wrong
 
     def judged(by: Fate, level: str, said: str) -> Judged:
-        return _judged(mutant.wrong, level, by, said, _spent() - started)
+        """A judgement: somebody said something, or the mutant survives."""
+        fate: Fate = by if said else "survivor"
+        place, seconds = f"{wrong.file}:{wrong.line}", _spent() - started
+        return Judged("refimpl", level, place, wrong.operator, wrong.what, 1, fate, said, seconds)
 
     if tests is not None:
         level, said = _noticed_by(mutant, FIRST) if by_levels is None else ("", "")
         if said:
             return i, [(mutant.key, judged("fuzz", level, said))]
-        said = tests.noticed_by(mutant.wrong)
+        said = tests.noticed_by(wrong)
         if said:
             return i, [(mutant.key_with_tests, judged("tests", level, said))]
     kept: list[tuple[str, Judged]] = []
@@ -193,12 +197,6 @@ def _noticed_by(mutant: _Mutant, examples: int) -> tuple[str, str]:
         if said:
             break
     return level, said
-
-
-def _judged(wrong: SourceMutant, level: str, by: Fate, said: str, seconds: float) -> Judged:
-    """A judgement: somebody said something, or the mutant survives."""
-    fate: Fate = by if said else "survivor"
-    return Judged("refimpl", level, f"{wrong.file}:{wrong.line}", wrong.operator, wrong.what, 1, fate, said, seconds)
 
 
 def _spent() -> float:
