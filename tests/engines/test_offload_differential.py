@@ -89,6 +89,24 @@ def test_a_block_stored_twice_at_once_is_a_disagreement(version: str, there: boo
         assert found.engine == [[["device", 1, "host", 4], ["device", 2, "host", 5]]]
 
 
+UNWRITTEN = "block 1 (host) is cached under key 0 in group 0 (full), but it was never written"
+
+
+@pytest.mark.parametrize(("version", "there"), [("0.22.1", True), ("0.23.0", True), ("0.24.0", False), (NEWEST, False)])
+def test_what_a_step_still_writes_is_a_disagreement_where_copies_do_not_wait(version: str, there: bool) -> None:
+    """Two requests of one step: the second one hits what is computed for the first. Neither ends.
+
+    Up to 0.23 the copy waits for nothing, so that the host keeps what was never written: no difference of policy.
+    """
+    outcome = play(version, add(4, 1, most=3), add(4, 2, most=3), STEP)
+    found = outcome.disagreement
+    assert (found is not None and found.what == "copies") is there
+    assert [v.text for v in outcome.broken[:1] if v.rule == "P6"] == ([UNWRITTEN] if there else [])
+    if found is not None and there:
+        assert (found.at, found.reference) == (2, [])
+        assert found.engine == [[["device", 1, "host", 1], ["device", 2, "host", 2]]]
+
+
 @pytest.mark.parametrize(("version", "there"), [(OLD, True), ("0.28.0", True), ("0.30.0", False), (NEWEST, False)])
 def test_a_last_block_that_is_never_stored_is_a_disagreement(version: str, there: bool) -> None:
     found = play(version, add(2), STEP).disagreement

@@ -44,8 +44,12 @@ lazy, forgotten by the host  not looked at again before the walk       the scan 
 The comparison parts when such a difference takes effect, not when it may: pins that are found again at once, or a
 single one, are dropped alike.
 
-Releases that are known to be wrong disagree: up to 0.20.2 a block is stored twice at once (O3), up to 0.28.0 what the
-last step of a request completed is never stored (O9).
+Releases that are known to be wrong disagree:
+
+* up to 0.20.2 a block is stored twice at once (O3);
+* up to 0.23.0 what a step writes for one request, and another one hits, is stored in that step, and the copy waits for
+  nothing (P6, vllm#45704): the reference implementation stores it later (`Dialect.stores_wait`);
+* up to 0.28.0 what the last step of a request completed is never stored (O9).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
