@@ -89,6 +89,17 @@ def test_a_block_stored_twice_at_once_is_a_disagreement(version: str, there: boo
         assert found.engine == [[["device", 1, "host", 4], ["device", 2, "host", 5]]]
 
 
+@pytest.mark.parametrize(("version", "there"), [("0.21.0", True), ("0.22.0", False), (NEWEST, False)])
+def test_a_lookup_that_holds_nothing_is_a_disagreement_and_breaks_no_rule(version: str, there: bool) -> None:
+    kept = add(10, 2, most=4)
+    outcome = play(version, kept, STEP, STEP, WORK, STEP, STEP, WORK, STEP, DRAIN, reset(False), add(10, 1), PROBE)
+    found = outcome.disagreement
+    assert outcome.broken == []
+    assert (found is not None) is there
+    if found is not None:
+        assert (found.what, found.engine, found.reference) == ("holds.host", [], [1, 2, 3, 4, 5])
+
+
 UNWRITTEN = "block 1 (host) is cached under key 0 in group 0 (full), but it was never written"
 
 

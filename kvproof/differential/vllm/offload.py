@@ -50,6 +50,9 @@ Releases that are known to be wrong disagree:
 * up to 0.23.0 what a step writes for one request, and another one hits, is stored in that step, and the copy waits for
   nothing (P6, vllm#45704): the reference implementation stores it later (`Dialect.stores_wait`);
 * up to 0.28.0 what the last step of a request completed is never stored (O9).
+
+Up to 0.21.0 a lookup holds nothing on the host: once the request has its blocks it is looked up again, and held then.
+That is no fault, and disagrees (`holds.host`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
