@@ -13,6 +13,7 @@ import itertools
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import z3
@@ -159,8 +160,18 @@ def with_room(model: Model, sizes: dict[str, int]) -> dict[str, int]:
 
     Otherwise every step from there would be safe, because there is none.
     """
-    larger = [sizes | {root: size * size} for root, size in sizes.items()]
+    larger = [sizes | {root: sizes[root] ** 2} for root in _those_that_name_pairs_first(model)]
     return next((candidate for candidate in (sizes, *larger) if _can_have_parameters(model, candidate)), sizes)
+
+
+@cache
+def _those_that_name_pairs_first(model: Model) -> Sequence[str]:
+    """The sorts, those first that must have four elements where all others have two: that is soon known, where what
+    more elements need is not."""
+    two = dict.fromkeys(Scope.roots(model), 2)
+    if _can_have_parameters(model, two):
+        return [*two]
+    return sorted(two, key=lambda root: not _can_have_parameters(model, two | {root: 4}))
 
 
 def _can_have_parameters(model: Model, sizes: dict[str, int]) -> bool:

@@ -9,7 +9,7 @@ the universe is finite, loops are simply run, as many rounds as `rounds`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Literal, assert_never
 
 from . import operations as op
 from .formulas import Formula, Function, add, has_quantifier, integer, land, leq, less, lif, limplies, lnot, lor, num
@@ -62,12 +62,13 @@ class Run(Writes):
     its context; ``untouched`` are invariants that nothing was written for, with the place where they were looked at.
     ``possible`` is the context in which everything that the action requires holds. In a finite universe ``halts``
     holds each state between rounds of a loop, with the condition under which it occurs. ``unknown_counts`` changed for
-    many elements at once. ``judged=False``: no goals; ``assumed=False``: of the state before nothing is known, not even
-    the invariants; ``by_facts``: loops are replaced by what is known of them in a finite universe too.
+    many elements at once. ``judged=False``: no goals; ``"values"``: only that everything has a value;
+    ``assumed=False``: of the state before nothing is known, not even the invariants; ``by_facts``: loops are replaced
+    by what is known of them in a finite universe too.
 
     ``beside``: a run of as many loops, in whose states and with whose arguments this one starts, at first and in each
-    loop; ``required`` and ``points`` are what the two can be compared by. ``begun``: what runs of this machine begin
-    with, made with the same ``symbolic`` and ``assumed``; none: it is made here.
+    loop, and by what is known there; ``required`` and ``points`` are what the two can be compared by. ``begun``: what
+    runs of this machine begin with, made with the same ``symbolic`` and ``assumed``; none: it is made here.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Run(Writes):
         action: Action,
         *,
         rounds: int = 3,
-        judged: bool = True,
+        judged: bool | Literal["values"] = True,
         assumed: bool = True,
         by_facts: bool = False,
         beside: Run | None = None,
@@ -91,8 +92,8 @@ class Run(Writes):
         self.required: list[Formula] = []
         self.required_symbols: frozenset[str] = frozenset()
         self.points: list[Point] = []
-        self.somewhere: list[Snapshot] = []
-        """The arbitrary states from which rounds of loops, and what comes after loops, were run."""
+        self.somewhere: list[tuple[Snapshot, Context]] = []
+        """The arbitrary states from which rounds of loops, and what comes after loops, were run, and what is known."""
         self.counters: list[Formula] = []
         """The constants that stand for the index of a round, and for the number of rounds."""
         self.reports: list[Report] = []
@@ -103,7 +104,7 @@ class Run(Writes):
         if action.result is not None:
             self._asked(action.result, action.line)
         self._point("the end", *([] if action.result is None else [action.result]))
-        if judged:
+        if judged is True:
             self._end()
 
     def _end(self) -> None:
@@ -321,9 +322,10 @@ class Run(Writes):
     def _somewhere_in(self, s: Loop, entry: Snapshot, tag: str, moment: str) -> None:
         """Any state in which a round may start: what the loop writes is arbitrary but for facts and invariants."""
         if self.beside is not None:
-            self.now = self.beside.somewhere[len(self.somewhere)].copy()
+            self.now, self.context = self.beside.somewhere[len(self.somewhere)]
+            self.now = self.now.copy()
             self.start = self.now.copy()
-            self.somewhere.append(self.start)
+            self.somewhere.append((self.start, self.context))
             return
         now = entry.copy()
         names = written(s.body)
@@ -336,11 +338,11 @@ class Run(Writes):
                 )
         self.symbolic.recount(now, [c.name for c in self.model.counts.values() if names & c.reads.keys()], tag)
         self.now, self.start = now, now.copy()
-        self.somewhere.append(self.start)
         self._learn(*self._known_of(now.copy(), moment))
         self._learn(
             *[Fact(n, self._symbols(f), self._later(f), is_local=True, moment=moment) for n, f in s.facts.items()]
         )
+        self.somewhere.append((self.start, self.context))
 
     def _framed(self, s: Loop, name: str, function: str, old: Function, new: Function) -> Function:
         """Entries that no round can reach are as they were: their key differs from one that all rounds share."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from .formulas import Formula, land, limplies, num
 from .knowledge import Context, Fact, background, counting, invariants, of_parameters, rested, typing
@@ -93,7 +94,7 @@ class Progress:
         symbolic: Symbolic,
         action: Action,
         *,
-        judged: bool = True,
+        judged: bool | Literal["values"] = True,
         assumed: bool = True,
         beside: Progress | None = None,
         begun: Beginning | None = None,
@@ -149,13 +150,24 @@ class Progress:
         build: Callable[[], Formula],
         prop: Property | None = None,
     ) -> None:
-        """Note something to prove here."""
-        if self.judged:
-            states = self.start, self.now.copy()
-            self.goals.append(Goal(name, rule, self.context, line, build, symbols, prop, tuple(self.branches), states))
+        """Something is to be proved here."""
+        if self.judged is True:
+            self._note(name, rule, line, symbols, build, prop)
+
+    def _note(
+        self,
+        name: str,
+        rule: str,
+        line: Line,
+        symbols: frozenset[str],
+        build: Callable[[], Formula],
+        prop: Property | None = None,
+    ) -> None:
+        states = self.start, self.now.copy()
+        self.goals.append(Goal(name, rule, self.context, line, build, symbols, prop, tuple(self.branches), states))
 
     def _on_this_path(self, name: str, rule: str, line: Line, symbols: frozenset[str], formula: Formula) -> None:
-        """Note something to prove on this way through the branches, for the element of `each` at hand.
+        """Something has a value, on this way through the branches and for the element of `each` at hand.
 
         What comes after it may rely on it: it is asked where nothing of that is known yet.
         """
@@ -163,7 +175,7 @@ class Progress:
         condition = limplies(land(*inside, *self.path), formula)
         if condition is not True and self.judged:
             spoken = symbols.union(*self.path_symbols)
-            self._goal(name, rule, line, spoken, lambda: condition)
+            self._note(name, rule, line, spoken, lambda: condition)
             self._learn_formula(f"{name} at {line}", spoken, condition)
 
     def _learn(self, *facts: Fact) -> None:

@@ -1,13 +1,12 @@
 """Whether a mutant is no mistake at all: both actions do the same, in every state in which the invariants hold.
 
 The wrong action is run beside the right one, from the same arbitrary state and with the same arguments. It is
-equivalent where it is possible exactly when the right one is, ends in the same state, with the same order in every
-queue, returns the same, and reports the same events in the same order. Loops go side by side: both begin in one state,
-are to make as many rounds, and a round of either, from any one state in which rounds begin, ends in the same state; so
-both end in one state too.
+equivalent where it reads and divides nothing that has no value, is possible exactly when the right one is, ends in the
+same state, with the same order in every queue, returns the same, and reports the same events in the same order. Loops
+go side by side: both begin in one state, are to make as many rounds, and a round of either, from any one state in which
+rounds begin, ends in the same state; so both end in one state too.
 
-The right action must have been proved before, as its invariants and the facts of its loops are what this relies on; and
-the wrong one too, so that it reads and divides nothing that has no value.
+The right action must have been proved before, as its invariants and the facts of its loops are what this relies on.
 """
 
 from __future__ import annotations
@@ -60,16 +59,12 @@ class Beside:
     def _unbounded(self) -> _Pair:
         return _Pair(Symbolic(self.model, Unbounded(self.model)), self.action)
 
-    def is_same(self, wrong: Action) -> bool:
-        """The wrong action is proved to do what the right one does, at any size."""
+    def same(self, wrong: Action) -> Same | None:
+        """Whether the wrong action does what the right one does, at any size; None where they cannot be compared."""
         try:
-            problems = self._unbounded.problems(wrong)
+            return Same(Deciding(self._unbounded.problems(wrong), "z3", LIMIT))
         except IncomparableError:
-            return False
-        deciding = Deciding(problems, "z3", LIMIT)
-        for ladder in (QUICK, LADDER):
-            deciding.decide(ladder)
-        return deciding.be_patient_with_all()
+            return None
 
     def difference(self, wrong: Action) -> str | None:
         """What differs, in some state of a small scope in which the invariants hold; None where nothing was found."""
@@ -85,6 +80,27 @@ class Beside:
                 if (found := _differing(problems, list(goals))) is not None:
                     return found
         return None
+
+
+@dataclass(frozen=True)
+class Same:
+    """What has to be the same, and how much of it is proved to be."""
+
+    deciding: Deciding
+
+    def soon(self) -> bool:
+        """All of it is proved, with as much time as most goals need: asked for until one needs more."""
+        self.deciding.decide(())
+        for decision in self.deciding.decisions:
+            self.deciding.ask_for(decision, QUICK, LIMIT)
+            if not decision.is_proved:
+                return False
+        return True
+
+    def at_last(self) -> bool:
+        """All of it is proved, asked for in many more ways: until one goal has been asked for in vain."""
+        self.deciding.decide(LADDER)
+        return self.deciding.be_patient_with_all()
 
 
 def _differing(problems: Problems, goals: Sequence[Goal]) -> str | None:
@@ -122,8 +138,9 @@ class _Pair:
         """
         if len(wrong.loops) != len(self.action.loops):
             raise IncomparableError("one has a loop more")
-        run = Run(self.symbolic, wrong, judged=False, beside=self.right)
-        goals = [self._as_possible(run), *self._as_they_pass(run)]
+        is_finite = self.symbolic.universe.is_finite  # a difference is wanted there, and what has a value is the same
+        run = Run(self.symbolic, wrong, judged=False if is_finite else "values", beside=self.right)
+        goals = [*run.goals, self._as_possible(run), *self._as_they_pass(run)]
         return Problems(self.symbolic, goals, self.right.before, self.right.args)
 
     def _as_possible(self, wrong: Run) -> Goal:

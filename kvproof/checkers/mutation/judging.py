@@ -2,37 +2,40 @@
 
 What the right action keeps is proved first, once: what those proofs needed says what to try first of the mutants. Of a
 mutant, what follows at once is put aside; what is left is refuted in a small scope or proved with patience. One
-refutation is enough, and it is not made small.
+refutation is enough, and it is not made small. What does the same as the right action keeps what that keeps.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import z3
 
 from ...machine.model import Model
 from ...machine.reading import speaking_of
 from ...machine.scope import Scope
+from ...machine.terms import Index
 from ...machine.universe import Unbounded
 from ..counterexample import Search, with_room
-from ..deciding import QUICK, Deciding, Decision
+from ..deciding import LADDER, QUICK, Deciding, Decision
 from ..hints import Hints
 from ..obligations import COROLLARIES, INITIALLY, problems_of
 from ..sketches import Sketches
 from ..solvers import Verdict
 from ..vacuity import not_vacuous
+from .equivalence import Beside, Same
 from .followed import Followed
 from .mutant import Mutant
 from .starts import Starts
 
 __all__ = ["Judge", "Judgement"]
 
-SIZES = (2, 3, 1, 4)
-"""Elements of each sort in the scopes that are looked through: most mistakes show with two."""
+FEW, MORE, MANY = 2, 3, 4
+"""Elements of each sort in the scopes that are looked through: most mistakes show with few."""
 
 SECONDS = 2.0
 """For one goal in one small scope, of computing."""
@@ -40,6 +43,9 @@ SECONDS = 2.0
 PATIENCE = 2.0
 """For one goal, of computing, in trying to prove it."""
 
+
+ALONE = 3
+"""So many goals that do not follow with a little more thought are each refuted before the next is thought about."""
 
 PLACES = 4
 """So many places of the right machine are kept with their proofs: the action whose mutants are judged, every state, and
@@ -50,7 +56,7 @@ two that speak of it."""
 class Judgement:
     """What became of what the wrong action must keep; ``what`` is the first that is refuted, or not decided."""
 
-    verdict: Verdict
+    verdict: Verdict | Literal["equivalent"]
     what: str = ""
 
 
@@ -64,8 +70,10 @@ class Judge:
     """By place and goal: how many mutants have broken it, so that it is asked first of the next."""
     _known: dict[str, bool] = field(default_factory=dict)
     _followed: dict[str, Followed] = field(default_factory=dict)
-    _sizes: dict[int, dict[str, int]] = field(default_factory=dict)
     _starts: dict[str, Starts] = field(default_factory=dict)
+    _beside: dict[str, Beside] = field(default_factory=dict)
+    _last: _Asked | None = None
+    """What was asked of the last mutant, at the place of its action."""
 
     def keeps(self, place: str) -> bool:
         """The right action keeps what it must; what the proofs of that needed is remembered."""
@@ -84,15 +92,43 @@ class Judge:
         refuted = self.starts(mutant.action.name).broken_by(mutant)
         if refuted is not None:
             return Judgement("refuted", refuted)
-        found = [_Asked(self, mutant, place) for place in self._places(mutant)]
-        for look in (_Asked.at_once, _Asked.soon, _Asked.far_in, _Asked.at_last, _Asked.patiently):
-            for asked in found:
-                refuted = look(asked)
-                if refuted is not None:
-                    self.breaks[asked.place, refuted] += 1
-                    return Judgement("refuted", refuted)
+        own = self._asked(mutant)
+        found = [own, *(_Asked(self, mutant, place) for place in self._elsewhere(mutant))]
+        refuted = self._first(found, _Asked.at_once)
+        if refuted is None and own.is_soon_the_same():
+            return Judgement("equivalent")
+        for look in (_Asked.soon, _Asked.far_in, _Asked.at_last, _Asked.patiently):
+            refuted = refuted or self._first(found, look)
+        if refuted is not None:
+            return Judgement("refuted", refuted)
         left = [d.goal.name for asked in found for d in asked.left]
         return Judgement("unknown", left[0]) if left else Judgement("proved")
+
+    def _first(self, found: Sequence[_Asked], look: Callable[[_Asked], str | None]) -> str | None:
+        """The first thing that is refuted in this way, at any of the places."""
+        for asked in found:
+            refuted = look(asked)
+            if refuted is not None:
+                self.breaks[asked.place, refuted] += 1
+                return refuted
+        return None
+
+    def is_soon_the_same(self, mutant: Mutant) -> bool:
+        """It is soon proved that the wrong action does what the right one does."""
+        return self._asked(mutant).is_soon_the_same()
+
+    def is_at_last_the_same(self, mutant: Mutant) -> bool:
+        """The same, asked for with patience."""
+        return self._asked(mutant).is_at_last_the_same()
+
+    def difference(self, mutant: Mutant) -> str | None:
+        """In what the two actions differ in some small scope; None where nothing was found."""
+        return self.beside(mutant.action.name).difference(mutant.action)
+
+    def _asked(self, mutant: Mutant) -> _Asked:
+        if self._last is None or self._last.mutant is not mutant:
+            self._last = _Asked(self, mutant, mutant.action.name)
+        return self._last
 
     def is_possible(self, mutant: Mutant) -> Judgement:
         """What prove says of whether the wrong action ever happens."""
@@ -105,9 +141,14 @@ class Judge:
             self._starts = {action: Starts(self.model, action)}  # mutants of one action come in a row
         return self._starts[action]
 
-    def _places(self, mutant: Mutant) -> Iterator[str]:
-        """The wrong action, and wherever something is said of when it is possible."""
-        yield mutant.action.name
+    def beside(self, action: str) -> Beside:
+        """The right action, to run wrong ones beside it."""
+        if action not in self._beside:
+            self._beside = {action: Beside(self.model, action)}
+        return self._beside[action]
+
+    def _elsewhere(self, mutant: Mutant) -> Iterator[str]:
+        """Wherever something is said of when the wrong action is possible."""
         changed = [p for n, p in mutant.model.properties.items() if p is not self.model.properties[n]]
         if any(p.kind == "invariant" and p.derived for p in changed):
             yield COROLLARIES
@@ -132,11 +173,26 @@ class Judge:
     def _sketches(self) -> Sketches:
         return Sketches.of(self.model.machine)
 
-    def sizes(self, size: int) -> dict[str, int]:
-        """So many elements of each sort, and room for the parameters: a mistake in an action changes none of these."""
-        if size not in self._sizes:
-            self._sizes[size] = with_room(self.model, dict.fromkeys(Scope.roots(self.model), size))
-        return self._sizes[size]
+    @cached_property
+    def few(self) -> dict[str, int]:
+        """Two elements of each sort, and room for the parameters: a mistake in an action changes none of these."""
+        return with_room(self.model, dict.fromkeys(Scope.roots(self.model), FEW))
+
+    @cached_property
+    def more(self) -> dict[str, int]:
+        """Three of each."""
+        return with_room(self.model, dict.fromkeys(Scope.roots(self.model), MORE))
+
+    @cached_property
+    def all_sizes(self) -> list[dict[str, int]]:
+        """Those; one of each sort; four of each index, as a walk needs positions, and one of each other; four of one
+        and two of each other; and four of each."""
+        roots = Scope.roots(self.model)
+        along = {Scope.root(kind) for kind in self.model.sorts.values() if issubclass(kind, Index)}
+        walk = {root: MANY if root in along else 1 for root in roots}
+        one_has_many = [dict.fromkeys(roots, FEW) | {root: MANY} for root in roots]
+        wanted = [dict.fromkeys(roots, 1), walk, *one_has_many, dict.fromkeys(roots, MANY)]
+        return [self.few, self.more, *(with_room(self.model, sizes) for sizes in wanted)]
 
 
 @dataclass
@@ -165,6 +221,20 @@ class _Asked:
     def _search(self) -> Search:
         return Search(self.mutant.model, self.place, seconds=SECONDS)
 
+    @cached_property
+    def _same(self) -> Same | None:
+        """Of a right action that does not keep what it must nothing is said: its invariants are not known, nor the
+        facts of its loops."""
+        return self.judge.beside(self.place).same(self.mutant.action) if self.judge.keeps(self.place) else None
+
+    def is_soon_the_same(self) -> bool:
+        """It is soon proved that both actions do the same."""
+        return self._same is not None and self._same.soon()
+
+    def is_at_last_the_same(self) -> bool:
+        """The same, asked for with patience."""
+        return self._same is not None and self._same.at_last()
+
     @property
     def left(self) -> list[Decision]:
         """What is not proved yet."""
@@ -173,24 +243,46 @@ class _Asked:
     def at_once(self) -> str | None:
         """The first goal that does not follow at once, and has a counterexample with two elements of each sort."""
         for group in self._deciding.at_first(self._order, self.judge.followed(self.place)):
-            if group and (found := self._broken(group, SIZES[0])) is not None:
+            if group and (found := self._broken(group, self.judge.few)) is not None:
                 return found
         return None
 
     def soon(self) -> str | None:
-        """The same of those that do not follow with a little more thought."""
-        self._deciding.decide(QUICK)
-        return self._broken(self.left, SIZES[1])
+        """The same of those that do not follow with a little more thought, until a few have been thought about in vain.
+
+        Where a mutant breaks much, to think about all of it takes long, and one refutation is enough.
+        """
+        resisting = 0
+        for decision in self._left_in_order():
+            self._deciding.ask_for(decision, QUICK, PATIENCE)
+            if not decision.is_proved:
+                resisting += 1
+                if (found := self._broken([decision], self.judge.more)) is not None:
+                    return found
+            if resisting == ALONE:
+                break
+        return self._broken(self.left, self.judge.more) if resisting else None
 
     def far_in(self) -> str | None:
-        """What the wrong action breaks where the right one comes far, if something is left that nothing proves."""
+        """What the wrong action breaks where the right one comes far, if there is something that nothing proves."""
+        for decision in self._left_in_order():
+            self._deciding.ask_for(decision, LADDER, PATIENCE)
+            if not decision.is_proved:
+                break
+        if self.left and self._is_of_action:
+            found = self.judge.starts(self.mutant.action.name).broken_far_in(self.mutant)
+            if found is not None:
+                return found
         self._deciding.decide()
-        starts = self.judge.starts(self.mutant.action.name)
-        return starts.broken_far_in(self.mutant) if self.left and self._is_of_action else None
+        return None
+
+    def _left_in_order(self) -> list[Decision]:
+        """What is not proved yet; what most mutants have broken comes first."""
+        return sorted(self.left, key=lambda d: self._order([d]))
 
     def at_last(self) -> str | None:
         """The first goal that nothing proves and that has a counterexample in some small scope."""
-        found = (self._broken(self.left, size) for size in SIZES)
+        found = (self._broken(self.left, sizes) for sizes in self.judge.all_sizes)
         return next(filter(None, found), None)
 
     def patiently(self) -> None:
@@ -200,8 +292,8 @@ class _Asked:
     def _order(self, group: Sequence[Decision]) -> float:
         return -max(self.judge.breaks[self.place, d.goal.name] for d in group)
 
-    def _broken(self, decisions: Sequence[Decision], size: int) -> str | None:
-        found = self._search.any([d.goal.name for d in decisions], self.judge.sizes(size)) if decisions else None
+    def _broken(self, decisions: Sequence[Decision], sizes: dict[str, int]) -> str | None:
+        found = self._search.any([d.goal.name for d in decisions], sizes) if decisions else None
         if found is not None and self._is_of_action and self._search.last is not None:
             self.judge.starts(self.place).keep(self._search.last.start)
         return found

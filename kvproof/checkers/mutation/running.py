@@ -27,7 +27,7 @@ from ..heap import heap_at_rest
 from ..obligations import COROLLARIES
 from ..processes import forked
 from ..proofs import place_digest
-from .equivalence import WHEN_POSSIBLE, Beside
+from .equivalence import WHEN_POSSIBLE
 from .judging import Judge
 from .mutant import Mutant, shown_line
 from .operators import is_inherited, mutants_of, refusal
@@ -102,7 +102,6 @@ class _Work:
     how: How
     mutants: list[Mutant]
     judge: Callable[[Model], Judge] = field(default_factory=lambda: cache(Judge))
-    beside: Callable[[Model, str], Beside] = field(default_factory=lambda: cache(Beside))
 
 
 _work: _Work | None = None
@@ -165,18 +164,22 @@ def _fate(work: _Work, mutant: Mutant) -> tuple[Fate, str]:
     if work.how.by != "explore":
         judgement = judge.judge(mutant)
         if judgement.verdict != "proved":
-            return ("prove" if judgement.verdict == "refuted" else "unknown"), judgement.what
+            return _AS[judgement.verdict], judgement.what
     elif (seen := _explored(work, mutant)) is not None:
         return "explore", seen
+    elif judge.is_soon_the_same(mutant):
+        return "equivalent", ""
     return _unnoticed(work, judge, mutant)
+
+
+_AS: dict[str, Fate] = {"refuted": "prove", "equivalent": "equivalent", "unknown": "unknown"}
+"""What becomes of a mutant by the judgement of it."""
 
 
 def _unnoticed(work: _Work, judge: Judge, mutant: Mutant) -> tuple[Fate, str]:
     """A mutant that breaks nothing: it is no mistake, or never happens, or the explorer notices it, or nobody does."""
-    beside = work.beside(mutant.original, mutant.action.name)
-    difference = beside.difference(mutant.action)
-    # Of an action that does not keep what it must, the facts that an equivalence rests on are not known either.
-    if difference is None and judge.keeps(mutant.action.name) and beside.is_same(mutant.action):
+    difference = judge.difference(mutant)
+    if difference is None and judge.is_at_last_the_same(mutant):
         return "equivalent", ""
     if work.how.by != "explore" and difference in (None, WHEN_POSSIBLE):  # otherwise it has been seen to happen
         possible = judge.is_possible(mutant)

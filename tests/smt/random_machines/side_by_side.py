@@ -10,7 +10,6 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from kvproof.checkers.mutation.equivalence import Beside
 from kvproof.checkers.mutation.judging import Judge
 from kvproof.checkers.mutation.mutant import Mutant
 from kvproof.checkers.mutation.operators import mutants_of, refusal
@@ -21,17 +20,17 @@ from kvproof.machine.scope import Scope, ScopeError
 from .choices import Draw
 from .walking import ROUNDS, STATES, _scope, _values
 
-__all__ = ["differences", "equivalent_mutants"]
+__all__ = ["differences", "equivalent_mutants", "in_scope"]
 
 
 def equivalent_mutants(machine: type[Machine], seed: int, *, most: int) -> Iterator[Mutant]:
     """Of some mutants of a machine that is proved: those that are proved too, and proved to do the same."""
     model = Model.of(machine)
-    judge, besides = Judge(model), {name: Beside(model, name) for name in model.actions}
+    judge = Judge(model)
     mutants = [m for m in mutants_of(model) if refusal(m) is None]
     for mutant in random.Random(seed).sample(mutants, min(most, len(mutants))):
-        action = mutant.action.name
-        if judge.keeps(action) and judge.judge(mutant).verdict == "proved" and besides[action].is_same(mutant.action):
+        verdict = judge.judge(mutant).verdict
+        if verdict == "equivalent" or (verdict == "proved" and judge.is_at_last_the_same(mutant)):
             yield mutant
 
 
