@@ -44,8 +44,9 @@ noticed what the tests had let pass."""
 LOOKED_AT = 20
 """So many runs tell which lines a level comes by."""
 
-LIMIT = 30.0
-"""Seconds after which a mutant hangs; the right implementation needs one."""
+LIMIT, LEAST = 30.0, 5.0
+"""Seconds of computing after which a mutant hangs in all runs of a level, where the right implementation needs one; in
+a part of them after as large a part of these, and not after fewer than that."""
 
 
 @dataclass
@@ -193,7 +194,8 @@ def _noticed_by(mutant: _Mutant, examples: int) -> tuple[str, str]:
     """The first level that notices it in so many runs, or the last that does not; and by what, if so."""
     level, said = "", ""
     for level in mutant.levels:
-        said = in_child(_notices, level, mutant.wrong, examples, limit=LIMIT)
+        limit = max(LEAST, LIMIT * examples / EXAMPLES)
+        said = in_child(_notices, level, mutant.wrong, examples, limit=limit)
         if said:
             break
     return level, said

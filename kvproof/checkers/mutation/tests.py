@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, settings
 
 from .sources import SourceMutant
 from .wrong_text import Lines, Text, Wrong, ends_after, in_child
@@ -21,12 +25,16 @@ __all__ = ["Tests", "TestsError", "look_at_tests"]
 LOOKING = 3000.0
 """Seconds after which all tests hang."""
 
-STARTING, EACH, TIMES = 30.0, 5.0, 5
+STARTING, EACH, TIMES = 30.0, 2.0, 5
 """A test of a mutant hangs after so many seconds of computing (`EACH`), and so many times what it took with the right
 text; all of them have so many more to start."""
 
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
-"""In one process, in the order of their names, and nothing is left behind."""
+OPTIONS = ("-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
+"""In one process, in the order of their names, nothing is left behind, and nobody reads what an assertion says."""
+
+
+_PLACES = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")}
+"""Where the packages of others are."""
 
 
 class TestsError(Exception):
@@ -70,9 +78,13 @@ def look_at_tests(folder: Path, text: Text) -> Tests:
     Raises:
         TestsError: there are none, or one fails.
     """
-    found = in_child(_look, text, folder, limit=LOOKING)
-    if isinstance(found, str):
-        raise TestsError(f"the tests in {folder} cannot judge: {found}")
+    looked = in_child(_look, text, folder, limit=LOOKING)
+    if isinstance(looked, str):
+        raise TestsError(f"the tests in {folder} cannot judge: {looked}")
+    found, of_others = looked
+    for name in of_others:
+        with suppress(ImportError):
+            import_module(name)
     if not found:
         raise TestsError(f"{folder} has no tests that come by {text.package}: --tests names the folder with its tests")
     digest = hashlib.sha256()
@@ -86,14 +98,24 @@ def look_at_tests(folder: Path, text: Text) -> Tests:
 
 
 def _look(text: Text, folder: Path) -> Any:
-    """By test, its seconds and its lines; or what is wrong with them, as they are."""
+    """By test, its seconds and its lines, and what else they need; or what is wrong with them, as they are."""
     _begin(text)
+    before = set(sys.modules)
     with text.lines_come_by() as taken:
         looked = _Looked(taken)
         status = pytest.main([*OPTIONS, str(folder)], plugins=[looked])
     if looked.first or status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return looked.first or f"pytest ends with {int(status)}"
-    return looked.found
+    return looked.found, [name for name in sys.modules if name not in before and _is_of_others(name)]
+
+
+def _is_of_others(name: str) -> bool:
+    """It is a module of an installed package, or of Python itself, which a process can have before it needs it: no text
+    that is judged, nor anything that holds on to one."""
+    spec = getattr(sys.modules[name], "__spec__", None)
+    if spec is None or spec.name != name or spec.origin is None:
+        return False
+    return any(Path(spec.origin).is_relative_to(place) for place in _PLACES)
 
 
 def _ask(text: Text, mutant: SourceMutant, limits: dict[str, float]) -> Any:
@@ -181,6 +203,11 @@ class _Asked(_Failing):
     def pytest_configure(self) -> None:
         """Before pytest's own finder, which reads the modules of a plugin's package, as kvproof is, by itself."""
         sys.meta_path.insert(0, self.wrong)
+
+    def pytest_collection(self) -> None:
+        """Behind the tests' own settings: that something fails is enough, and is not made small."""
+        settings.register_profile("asked", settings(), phases=(Phase.explicit, Phase.generate))
+        settings.load_profile("asked")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
