@@ -64,12 +64,13 @@ class Tally:
 
 
 class _Lane:
-    """A place, and what the hashes of one size of blocks name there."""
+    """A place as events name it, and what the hashes of one size of blocks name there."""
 
-    __slots__ = ("contents", "held", "medium", "place")
+    __slots__ = ("contents", "group", "held", "medium", "place", "size")
 
-    def __init__(self, place: Place[Hash], contents: Contents, medium: str) -> None:
-        self.place, self.held, self.contents, self.medium = place, place.held, contents, medium
+    def __init__(self, place: Place[Hash], contents: Contents, event: Stored) -> None:
+        self.place, self.held, self.contents = place, place.held, contents
+        self.medium, self.group, self.size = event.medium, event.group_idx, event.block_size
 
 
 @dataclass
@@ -254,46 +255,51 @@ class Checker:
     def _events(self, events: Sequence[Event], rank: _Rank) -> None:
         """Judge a batch in one loop: the cheap question first, and a call only where the answer may be a fault.
 
-        A call for each event, and one for each block, would take a twelfth of the time.
+        A call for each event, and one for each block, would take a twelfth of the time. Events of a batch are of one
+        place, most often: to ask whether this one is of the last one's takes less time than to look for its place.
         """
         left = iter(events)
         self._left, self._size = left, len(events)
-        lanes, places, single = rank.lanes, rank.places, self._single
+        lane: _Lane | None = None
+        place: Place[Hash] | None = None
+        medium = group = None
         for event in left:
             if isinstance(event, Stored):
                 hashes, parent, size = event.block_hashes, event.parent_block_hash, event.block_size
-                lane = lanes.get((event.medium, event.group_idx, size))
-                if lane is None:
-                    lane = self._new_lane(event, rank)
-                held = lane.held
+                if lane is None or event.medium != lane.medium or event.group_idx != lane.group or size != lane.size:
+                    lane = rank.lanes.get((event.medium, event.group_idx, size)) or self._new_lane(event, rank)
+                    held, first_told, old = lane.held, lane.contents.young.setdefault, lane.contents.old
                 if parent is not None and parent not in held:
                     self._parent(event, lane, rank)
+                twice = held.keys() & set(hashes) if self._single else None
                 tokens, extra = event.token_ids, event.extra_keys
-                if tokens:
-                    if len(tokens) != size * len(hashes):
-                        self._tokens(event)
-                    elif event.lora_id is not None or event.lora_name or (extra and any(extra)):
-                        self._contents_with_keys(event, lane.contents)
-                    else:  # Of all that is done, this takes longest.
-                        young, old, start = lane.contents.young, lane.contents.old, 0
-                        for key in hashes:
-                            end = start + size
-                            content = hash((parent, tokens[start:end]))
-                            if young.setdefault(key, old.get(key, content) if old else content) != content:
-                                self._two_contents(key, parent)
-                            parent, start = key, end
-                if single:
-                    self._stored_twice(event, lane)
-                for key in hashes:
-                    if key in held:
-                        held[key] += 1
-                    else:
-                        held[key] = 1
+                if (
+                    not tokens
+                    or len(tokens) != size * len(hashes)
+                    or event.lora_id is not None
+                    or event.lora_name
+                    or (extra and any(extra))
+                ):
+                    self._stored_otherwise(event, lane)
+                else:  # Of all that is done, this takes longest.
+                    start = 0
+                    for key in hashes:
+                        end = start + size
+                        content = hash((parent, tokens[start:end]))
+                        if first_told(key, old.get(key, content) if old else content) != content:
+                            self._two_contents(key, parent)
+                        if key in held:
+                            held[key] += 1
+                        else:
+                            held[key] = 1
+                        parent, start = key, end
+                if twice:
+                    self._stored_twice(twice, lane)
             elif isinstance(event, Removed):
-                place = places.get((event.medium, event.group_idx))
-                if place is None:
-                    place = self._place(event, rank)
-                pop = place.held.pop
+                if place is None or event.medium != medium or event.group_idx != group:
+                    medium, group = event.medium, event.group_idx
+                    place = rank.places.get((medium, group)) or self._place(event, rank)
+                    pop = place.held.pop
                 for key in event.block_hashes:
                     if (copies := pop(key, 0)) != 1 and not place.kept(key, copies):
                         self._removed_oddly(key, copies, event, rank)
@@ -318,9 +324,10 @@ class Checker:
 
     # -------------------------------------------------------------------------------------------- what is wrong
 
-    def _stored_twice(self, event: Stored, lane: _Lane) -> None:
-        for key in lane.held.keys() & set(event.block_hashes):
-            self._fault("E2", "stored twice", f"{shown(key)} is stored again while it is cached ({lane.medium})")
+    def _stored_twice(self, keys: set[Hash], lane: _Lane) -> None:
+        medium = lane.medium or DEVICE
+        for key in keys:
+            self._fault("E2", "stored twice", f"{shown(key)} is stored again while it is cached ({medium})")
 
     def _removed_oddly(self, key: Hash, copies: int, event: Removed, rank: _Rank) -> None:
         """A removal took away a key that was not there, or one that had been told stored more than once."""
@@ -348,7 +355,7 @@ class Checker:
         if self.belief.holds(rank.who, parent):
             return
         of = f"{shown(event.block_hashes[0])} is " if event.block_hashes else "no block is "
-        of += f"stored ({_at(lane.medium, event.group_idx)}) below {shown(parent)}"
+        of += f"stored ({_at(lane.medium or DEVICE, event.group_idx)}) below {shown(parent)}"
         if any(parent in other.contents for other in rank.lanes.values()):
             if self._held_parents and not windowed(event.kv_cache_spec_kind):
                 self._fault("E3", "parent removed", f"{of}, which was removed before")
@@ -356,6 +363,15 @@ class Checker:
             self._fault("E3", "parent never stored", f"{of}, which was never stored")
         else:
             self.tally.unjudged["parents that may have been stored before"] += 1
+
+    def _stored_otherwise(self, event: Stored, lane: _Lane) -> None:
+        """Hear of blocks whose tokens are not told, or too many or too few; or of hashes that depend on more."""
+        if event.token_ids:
+            if len(event.token_ids) != event.block_size * len(event.block_hashes):
+                self._tokens(event)
+            else:
+                self._contents_with_keys(event, lane.contents)
+        lane.place.stored(event.block_hashes)
 
     def _tokens(self, event: Stored) -> None:
         blocks, tokens = len(event.block_hashes), len(event.token_ids)
@@ -397,7 +413,7 @@ class Checker:
         place, size = self._place(event, rank), event.block_size
         # The device is one place, whether an event names it or not.
         known = (lane.contents for (_, _, of), lane in rank.lanes.items() if lane.place is place and of == size)
-        lane = _Lane(place, next(known, None) or self._memory.place(), event.medium or DEVICE)
+        lane = _Lane(place, next(known, None) or self._memory.place(), event)
         rank.lanes[event.medium, event.group_idx, size] = lane
         return lane
 
