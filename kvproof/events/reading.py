@@ -12,7 +12,8 @@ from .recording import MAGIC, read_recording
 
 __all__ = ["read_stream"]
 
-_BUFFER = 2**20
+_BUFFER = 2**16
+"""Bytes that are read at once: few enough to leave the processor's cache to what is believed."""
 
 _DAMAGED = 1000
 """With so many lines before the first event, a file is no record of a router."""
