@@ -62,9 +62,9 @@ class Run(Writes):
     its context; ``untouched`` are invariants that nothing was written for, with the place where they were looked at.
     ``possible`` is the context in which everything that the action requires holds. In a finite universe ``halts``
     holds each state between rounds of a loop, with the condition under which it occurs. ``unknown_counts`` changed for
-    many elements at once. ``judged=False``: no goals; ``"values"``: only that everything has a value;
-    ``assumed=False``: of the state before nothing is known, not even the invariants; ``by_facts``: loops are replaced
-    by what is known of them in a finite universe too.
+    many elements at once. ``judged=False``: no goals; ``"values"``: only that everything has a value, and scratch its
+    first one; ``assumed=False``: of the state before nothing is known, not even the invariants; ``by_facts``: loops are
+    replaced by what is known of them in a finite universe too.
 
     ``beside``: a run of as many loops, in whose states and with whose arguments this one starts, at first and in each
     loop, and by what is known there; ``required`` and ``points`` are what the two can be compared by. ``begun``: what
@@ -106,6 +106,8 @@ class Run(Writes):
         self._point("the end", *([] if action.result is None else [action.result]))
         if judged is True:
             self._end()
+        elif judged == "values":
+            self._rests()
 
     def _end(self) -> None:
         """After the last statement: invariants, properties of steps, and scratch back at rest."""
@@ -118,9 +120,13 @@ class Run(Writes):
         for prop in self.model.steps_for(self.action.name):
             env = {number_of(v): given[n] for n, v in prop.given.items()}
             self._step(prop, env, {number_of(v): given_symbols[n] for n, v in prop.given.items()})
+        self._rests()
+
+    def _rests(self) -> None:
+        """Scratch that was written is as it must be found."""
         for name, fact in rested(self.symbolic, self.now, " after"):
             if self.now.functions[name] is not self.before.functions[name]:
-                self._goal(f"{name} is back at its first value", "", self.action.line, fact.symbols, fact.build)
+                self._note(f"{name} is back at its first value", "", self.action.line, fact.symbols, fact.build)
 
     def _step(self, prop: Property, env: dict[int, Formula], env_symbols: dict[int, frozenset[str]]) -> None:
         """What a property says of this step, and that all of it has a value."""

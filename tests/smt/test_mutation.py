@@ -22,7 +22,7 @@ from kvproof.checkers.shown import Start
 from kvproof.cli import main as cli
 from kvproof.harness.machines import KNOWN, find_machine
 from kvproof.harness.scopes import smallest_scope
-from kvproof.machine import Model, action, none, when
+from kvproof.machine import Machine, Model, Scalar, action, none, optional, when
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.model import Action
 from kvproof.machine.program import Emit, Push, Statement, When
@@ -199,6 +199,43 @@ def test_what_reads_something_that_has_no_value_is_not_shown_to_be_the_same() ->
     beside = Beside(Model.of(Library), "forget")
     assert is_same(beside, Model.of(Careful).actions["forget"])
     assert not is_same(beside, Model.of(Curious).actions["forget"])
+
+
+class Desk(Machine):
+    """What is written on a desk is wiped off before the next one comes."""
+
+    note = Scalar(to=optional(Reader), scratch=True)
+    last = Scalar(to=optional(Reader))
+
+    @action("A")
+    def serve(self, r: Reader) -> None:
+        """The note says for whom."""
+        self.note.value = r
+        self.last.value = self.note.value
+        self.note.value = none
+
+
+class Untidy(Desk):
+    """Leaves the note."""
+
+    @action("A")
+    def serve(self, r: Reader) -> None:
+        self.note.value = r
+        self.last.value = self.note.value
+
+
+class Brief(Desk):
+    """Needs no note."""
+
+    @action("A")
+    def serve(self, r: Reader) -> None:
+        self.last.value = r
+
+
+def test_what_leaves_scratch_as_it_must_not_be_is_not_shown_to_be_the_same() -> None:
+    beside = Beside(Model.of(Desk), "serve")
+    assert is_same(beside, Model.of(Brief).actions["serve"])
+    assert not is_same(beside, Model.of(Untidy).actions["serve"])
 
 
 def test_every_kind_of_mistake_is_made() -> None:

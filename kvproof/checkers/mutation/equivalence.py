@@ -180,7 +180,7 @@ class _Pair:
         """The same in every map, in every queue the same members in the same order."""
         model, universe = self.symbolic.model, self.symbolic.universe
         for name, mapping in model.maps.items():
-            if mapping.is_param or (mapping.scratch and at_rest):  # Scratch is at rest in both, as was proved.
+            if mapping.is_param or (mapping.scratch and at_rest):  # Both leave it at rest, which is asked for itself.
                 continue
             a, b = here.functions[name], there.functions[name]
             if a is not b:
