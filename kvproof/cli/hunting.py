@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.managers import SyncManager
 from typing import Any
 
@@ -249,15 +249,18 @@ def _run(plan: Plan, parts: list[Part], tell: Callable[[HuntReport], None], shar
     began = time.monotonic()
     with opened(plan, [level for part in parts for level in part.levels]) as session:
         started = time.monotonic() - began
+        left = 0.0
         for number, part in enumerate(parts):
             if number:
                 session.renew()
+            part, begun = replace(part, seconds=part.seconds + left), time.monotonic()
             if isinstance(plan.build, Driver) or not is_beside(plan, part.levels[0]):
                 reports = hunt_in(session, plan, part, tell, share)
                 reports[0].spent.started = started
                 done += reports
             else:
                 done += [_beside(plan, plan.build, part, tell, session) for _ in part.levels]
+            left = max(0.0, part.seconds - (time.monotonic() - begun))  # as of a level that cannot be driven
     return done
 
 
