@@ -246,15 +246,15 @@ class Deciding:
         """The facts that a sketch names, of those that are known where the goal stands."""
         return [f for label in sketch.needs for f in self.slices.labelled(goal, label)]
 
-    def be_patient(self, decision: Decision) -> None:
-        """Ask for one goal in many ways, with time of its own for it."""
-        self.ask_for(decision, PATIENT, decision.seconds + PATIENCE * self.seconds)
+    def be_patient(self, decision: Decision, times: float = PATIENCE) -> None:
+        """Ask for one goal in many ways, with time of its own for it: so many times as long as the ladder has."""
+        self.ask_for(decision, PATIENT, decision.seconds + times * self.seconds)
 
-    def be_patient_with_all(self) -> bool:
+    def be_patient_with_all(self, times: float = PATIENCE) -> bool:
         """The same for each goal that is left, until one has been asked for in vain; whether all are proved."""
         for decision in self.decisions:
             if not decision.is_proved:
-                self.be_patient(decision)
+                self.be_patient(decision, times)
             if not decision.is_proved:
                 return False
         return True

@@ -44,8 +44,11 @@ PATIENCE = 2.0
 """For one goal, of computing, in trying to prove it."""
 
 
-ALONE = 3
-"""So many goals that do not follow with a little more thought are each refuted before the next is thought about."""
+ENOUGH = 3
+"""So many goals are thought about in vain before something else is tried."""
+
+A_LITTLE = 1
+"""So many times as long as for a proof a goal is asked for before all scopes are looked through."""
 
 PLACES = 4
 """So many places of the right machine are kept with their proofs: the action whose mutants are judged, every state, and
@@ -248,20 +251,21 @@ class _Asked:
         return None
 
     def soon(self) -> str | None:
-        """The same of those that do not follow with a little more thought, until a few have been thought about in vain.
+        """The same of those that do not follow with a little more thought, with three elements of each sort.
 
-        Where a mutant breaks much, to think about all of it takes long, and one refutation is enough.
+        Where a mutant breaks much, to think about all of it takes long, and one refutation is enough: it is looked for
+        as soon as one of them resists, and once more when a few do.
         """
-        resisting = 0
+        resisting: list[Decision] = []
         for decision in self._left_in_order():
             self._deciding.ask_for(decision, QUICK, PATIENCE)
             if not decision.is_proved:
-                resisting += 1
-                if (found := self._broken([decision], self.judge.more)) is not None:
+                resisting.append(decision)
+                if len(resisting) == 1 and (found := self._broken(self.left, self.judge.more)) is not None:
                     return found
-            if resisting == ALONE:
+            if len(resisting) == ENOUGH:
                 break
-        return self._broken(self.left, self.judge.more) if resisting else None
+        return self._broken(resisting, self.judge.more) if len(resisting) > 1 else None
 
     def far_in(self) -> str | None:
         """What the wrong action breaks where the right one comes far, if there is something that nothing proves."""
@@ -282,8 +286,15 @@ class _Asked:
 
     def at_last(self) -> str | None:
         """The first goal that nothing proves and that has a counterexample in some small scope."""
-        found = (self._broken(self.left, sizes) for sizes in self.judge.all_sizes)
-        return next(filter(None, found), None)
+        few, more, *others = self.judge.all_sizes
+        found = self._broken_in([few, more])
+        # Most of what is left here follows with a little patience, and in many scopes there is much to look through.
+        if found is None and not self._deciding.be_patient_with_all(A_LITTLE):
+            found = self._broken_in(others)
+        return found
+
+    def _broken_in(self, scopes: Sequence[dict[str, int]]) -> str | None:
+        return next(filter(None, (self._broken(self.left, sizes) for sizes in scopes)), None)
 
     def patiently(self) -> None:
         """Ask for what is left in many more ways, until one goal has been asked for in vain."""
