@@ -113,7 +113,7 @@ def _at_hand_for(how: SourceRun) -> _AtHand:
     if how.tests is not None:
         from ..checkers.mutation.tests import look_at_tests
 
-        tests = look_at_tests(how.tests.resolve(), REFIMPL)
+        tests = look_at_tests(how.tests.resolve(), REFIMPL, how.jobs or os.cpu_count() or 1)
     by_level: dict[str, Lines] = {level: in_child(_reached_by, level, limit=10 * LIMIT) for level in how.levels}
     mutants = list(_mutants([*by_level.values(), *([tests.lines()] if tests else [])]))
     if how.sample is not None and how.sample < len(mutants):

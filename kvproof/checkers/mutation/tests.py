@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
+from ..processes import forked
 from .sources import SourceMutant
 from .wrong_text import Lines, Text, Wrong, ends_after, in_child
 
@@ -72,19 +73,25 @@ class Tests:
         return said
 
 
-def look_at_tests(folder: Path, text: Text) -> Tests:
-    """Run all tests in the folder once, with the right text, and see which lines each comes by.
+def look_at_tests(folder: Path, text: Text, jobs: int = 1) -> Tests:
+    """Run all tests in the folder once, with the right text and in so many processes, and see which lines each comes
+    by.
 
     Raises:
         TestsError: there are none, or one fails.
     """
-    looked = in_child(_look, text, folder, limit=LOOKING)
-    if isinstance(looked, str):
-        raise TestsError(f"the tests in {folder} cannot judge: {looked}")
-    found, of_others = looked
-    for name in of_others:
-        with suppress(ImportError):
-            import_module(name)
+    with forked(jobs) as pool:
+        looks = [pool.submit(in_child, _look, text, folder, share, jobs, limit=LOOKING) for share in range(jobs)]
+        looked = [look.result() for look in looks]
+    found: dict[str, tuple[float, Lines]] = {}
+    for part in looked:
+        if isinstance(part, str):
+            raise TestsError(f"the tests in {folder} cannot judge: {part}")
+        reached, of_others = part
+        found |= reached
+        for name in of_others:
+            with suppress(ImportError):
+                import_module(name)
     if not found:
         raise TestsError(f"{folder} has no tests that come by {text.package}: --tests names the folder with its tests")
     digest = hashlib.sha256()
@@ -97,12 +104,13 @@ def look_at_tests(folder: Path, text: Text) -> Tests:
 # ------------------------------------------------------------------------------------------------ in a child
 
 
-def _look(text: Text, folder: Path) -> Any:
-    """By test, its seconds and its lines, and what else they need; or what is wrong with them, as they are."""
+def _look(text: Text, folder: Path, share: int, of: int) -> Any:
+    """By test, of every so many from one on, its seconds and its lines, and what else they need; or what is wrong with
+    them, as they are."""
     _begin(text)
     before = set(sys.modules)
     with text.lines_come_by() as taken:
-        looked = _Looked(taken)
+        looked = _Looked(taken, share, of)
         status = pytest.main([*OPTIONS, str(folder)], plugins=[looked])
     if looked.first or status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return looked.first or f"pytest ends with {int(status)}"
@@ -156,10 +164,14 @@ class _Failing:
 class _Looked(_Failing):
     """Notes what each test takes, and which lines it comes by; with it what its file came by when it was read."""
 
-    def __init__(self, taken: Any) -> None:
-        self._taken = taken
+    def __init__(self, taken: Any, share: int, of: int) -> None:
+        self._taken, self._share, self._of = taken, share, of
         self._read: dict[Path, Lines] = {}
         self.found: dict[str, tuple[float, Lines]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """The others are for other processes."""
+        items[:] = items[self._share :: self._of]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
