@@ -62,6 +62,11 @@ class SourceRun:
     tests: Path | None = None
     """The folder of the tests that are asked, too."""
 
+    @property
+    def processes(self) -> int:
+        """As many as were asked for; one for each processor, if none were."""
+        return self.jobs or os.cpu_count() or 1
+
 
 def judge_sources(how: SourceRun) -> list[Judged]:
     """Judge the mutants of all that the levels and the tests reach, in the order of the texts.
@@ -77,7 +82,7 @@ def judge_sources(how: SourceRun) -> list[Judged]:
     found = {i: judged for i in range(len(mutants)) if (judged := _on_record(i, record)) is not None}
     rest = [(i, record.known.get(mutants[i].key)) for i in range(len(mutants)) if i not in found]
     random.Random(how.seed).shuffle(rest)  # What a run that is cut short has judged is a fair sample too.
-    with forked(min(how.jobs or os.cpu_count() or 1, max(1, len(rest)))) as pool:
+    with forked(min(how.processes, max(1, len(rest)))) as pool:
         for done in as_completed([pool.submit(_judge, i, before) for i, before in rest]):
             i, kept = done.result()
             found[i] = kept[-1][1]
@@ -113,7 +118,7 @@ def _at_hand_for(how: SourceRun) -> _AtHand:
     if how.tests is not None:
         from ..checkers.mutation.tests import look_at_tests
 
-        tests = look_at_tests(how.tests.resolve(), REFIMPL, how.jobs or os.cpu_count() or 1)
+        tests = look_at_tests(how.tests.resolve(), REFIMPL, how.processes)
     by_level: dict[str, Lines] = {level: in_child(_reached_by, level, limit=10 * LIMIT) for level in how.levels}
     mutants = list(_mutants([*by_level.values(), *([tests.lines()] if tests else [])]))
     if how.sample is not None and how.sample < len(mutants):

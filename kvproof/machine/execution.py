@@ -126,7 +126,8 @@ class Run(Writes):
         """Scratch that was written is as it must be found."""
         for name, fact in rested(self.symbolic, self.now, " after"):
             if self.now.functions[name] is not self.before.functions[name]:
-                self._note(f"{name} is back at its first value", "", self.action.line, fact.symbols, fact.build)
+                what = f"{name} is back at its first value"
+                self._goal(what, "", self.action.line, fact.symbols, fact.build, of_value=True)
 
     def _step(self, prop: Property, env: dict[int, Formula], env_symbols: dict[int, frozenset[str]]) -> None:
         """What a property says of this step, and that all of it has a value."""

@@ -149,22 +149,13 @@ class Progress:
         symbols: frozenset[str],
         build: Callable[[], Formula],
         prop: Property | None = None,
+        *,
+        of_value: bool = False,
     ) -> None:
-        """Something is to be proved here."""
-        if self.judged is True:
-            self._note(name, rule, line, symbols, build, prop)
-
-    def _note(
-        self,
-        name: str,
-        rule: str,
-        line: Line,
-        symbols: frozenset[str],
-        build: Callable[[], Formula],
-        prop: Property | None = None,
-    ) -> None:
-        states = self.start, self.now.copy()
-        self.goals.append(Goal(name, rule, self.context, line, build, symbols, prop, tuple(self.branches), states))
+        """Note something to prove here; ``of_value``: also where nothing but values is asked for."""
+        if self.judged is True or (self.judged and of_value):
+            states = self.start, self.now.copy()
+            self.goals.append(Goal(name, rule, self.context, line, build, symbols, prop, tuple(self.branches), states))
 
     def _on_this_path(self, name: str, rule: str, line: Line, symbols: frozenset[str], formula: Formula) -> None:
         """Something has a value, on this way through the branches and for the element of `each` at hand.
@@ -175,7 +166,7 @@ class Progress:
         condition = limplies(land(*inside, *self.path), formula)
         if condition is not True and self.judged:
             spoken = symbols.union(*self.path_symbols)
-            self._note(name, rule, line, spoken, lambda: condition)
+            self._goal(name, rule, line, spoken, lambda: condition, of_value=True)
             self._learn_formula(f"{name} at {line}", spoken, condition)
 
     def _learn(self, *facts: Fact) -> None:

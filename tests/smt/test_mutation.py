@@ -150,7 +150,7 @@ def test_whatever_is_shown_to_be_the_same_is_the_same_in_the_concrete_interprete
 
 def is_same(beside: Beside, wrong: Action) -> bool:
     same = beside.same(wrong)
-    return same is not None and same.soon()
+    return same is not None and same.at_last()
 
 
 @pytest.mark.parametrize("wrong", ["events swapped", "an event less", "another queue"])

@@ -43,7 +43,6 @@ SECONDS = 2.0
 PATIENCE = 2.0
 """For one goal, of computing, in trying to prove it."""
 
-
 ENOUGH = 3
 """So many goals are thought about in vain before something else is tried."""
 
@@ -75,8 +74,8 @@ class Judge:
     _followed: dict[str, Followed] = field(default_factory=dict)
     _starts: dict[str, Starts] = field(default_factory=dict)
     _beside: dict[str, Beside] = field(default_factory=dict)
-    _last: _Asked | None = None
-    """What was asked of the last mutant, at the place of its action."""
+    _same: dict[Mutant, Same | None] = field(default_factory=dict)
+    """What the last mutant has in common with the right action."""
 
     def keeps(self, place: str) -> bool:
         """The right action keeps what it must; what the proofs of that needed is remembered."""
@@ -95,10 +94,9 @@ class Judge:
         refuted = self.starts(mutant.action.name).broken_by(mutant)
         if refuted is not None:
             return Judgement("refuted", refuted)
-        own = self._asked(mutant)
-        found = [own, *(_Asked(self, mutant, place) for place in self._elsewhere(mutant))]
+        found = [_Asked(self, mutant, place) for place in self._places(mutant)]
         refuted = self._first(found, _Asked.at_once)
-        if refuted is None and own.is_soon_the_same():
+        if refuted is None and self.is_soon_the_same(mutant):
             return Judgement("equivalent")
         for look in (_Asked.soon, _Asked.far_in, _Asked.at_last, _Asked.patiently):
             refuted = refuted or self._first(found, look)
@@ -118,20 +116,25 @@ class Judge:
 
     def is_soon_the_same(self, mutant: Mutant) -> bool:
         """It is soon proved that the wrong action does what the right one does."""
-        return self._asked(mutant).is_soon_the_same()
+        same = self._in_common(mutant)
+        return same is not None and same.soon()
 
     def is_at_last_the_same(self, mutant: Mutant) -> bool:
         """The same, asked for with patience."""
-        return self._asked(mutant).is_at_last_the_same()
+        same = self._in_common(mutant)
+        return same is not None and same.at_last()
 
     def difference(self, mutant: Mutant) -> str | None:
         """In what the two actions differ in some small scope; None where nothing was found."""
         return self.beside(mutant.action.name).difference(mutant.action)
 
-    def _asked(self, mutant: Mutant) -> _Asked:
-        if self._last is None or self._last.mutant is not mutant:
-            self._last = _Asked(self, mutant, mutant.action.name)
-        return self._last
+    def _in_common(self, mutant: Mutant) -> Same | None:
+        """Of a right action that does not keep what it must nothing is said: its invariants are not known, nor the
+        facts of its loops."""
+        if mutant not in self._same:
+            action = mutant.action.name
+            self._same = {mutant: self.beside(action).same(mutant.action) if self.keeps(action) else None}
+        return self._same[mutant]
 
     def is_possible(self, mutant: Mutant) -> Judgement:
         """What prove says of whether the wrong action ever happens."""
@@ -150,8 +153,9 @@ class Judge:
             self._beside = {action: Beside(self.model, action)}
         return self._beside[action]
 
-    def _elsewhere(self, mutant: Mutant) -> Iterator[str]:
-        """Wherever something is said of when the wrong action is possible."""
+    def _places(self, mutant: Mutant) -> Iterator[str]:
+        """The wrong action, and wherever something is said of when it is possible."""
+        yield mutant.action.name
         changed = [p for n, p in mutant.model.properties.items() if p is not self.model.properties[n]]
         if any(p.kind == "invariant" and p.derived for p in changed):
             yield COROLLARIES
@@ -223,20 +227,6 @@ class _Asked:
     @cached_property
     def _search(self) -> Search:
         return Search(self.mutant.model, self.place, seconds=SECONDS)
-
-    @cached_property
-    def _same(self) -> Same | None:
-        """Of a right action that does not keep what it must nothing is said: its invariants are not known, nor the
-        facts of its loops."""
-        return self.judge.beside(self.place).same(self.mutant.action) if self.judge.keeps(self.place) else None
-
-    def is_soon_the_same(self) -> bool:
-        """It is soon proved that both actions do the same."""
-        return self._same is not None and self._same.soon()
-
-    def is_at_last_the_same(self) -> bool:
-        """The same, asked for with patience."""
-        return self._same is not None and self._same.at_last()
 
     @property
     def left(self) -> list[Decision]:

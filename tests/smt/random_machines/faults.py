@@ -248,14 +248,16 @@ def scopes_hold_off_the_path() -> Iterator[None]:
 @contextmanager
 def what_is_asked_is_known() -> Iterator[None]:
     """What is asked of a statement may be used to prove it."""
-    ordinary = Run._note
+    ordinary = Run._goal
 
-    def goal(self: Run, name: str, rule: str, line: Any, symbols: Any, build: Any, prop: Any = None) -> None:
+    def goal(
+        self: Run, name: str, rule: str, line: Any, symbols: Any, build: Any, prop: Any = None, **more: Any
+    ) -> None:
         if prop is None:
             self._learn(Fact(name, symbols, build))
-        ordinary(self, name, rule, line, symbols, build, prop)
+        ordinary(self, name, rule, line, symbols, build, prop, **more)
 
-    with patch.object(Run, "_note", goal):
+    with patch.object(Run, "_goal", goal):
         yield
 
 
@@ -433,13 +435,13 @@ def optional_values_are_never_none() -> Iterator[None]:
 @contextmanager
 def anything_is_an_element() -> Iterator[None]:
     """Nothing asks whether what is stored is of its type."""
-    ordinary = Run._note
+    ordinary = Run._goal
 
     def goal(self: Run, name: str, *args: Any, **more: Any) -> None:
         if " gets an " not in name:
             ordinary(self, name, *args, **more)
 
-    with patch.object(Run, "_note", goal):
+    with patch.object(Run, "_goal", goal):
         yield
 
 
@@ -548,13 +550,13 @@ def queues_are_pushed_at_the_other_end() -> Iterator[None]:
 @contextmanager
 def members_may_be_pushed() -> Iterator[None]:
     """Nothing asks whether what is pushed stands in the queue already, or what is removed does."""
-    ordinary = Run._note
+    ordinary = Run._goal
 
     def goal(self: Run, name: str, *args: Any, **more: Any) -> None:
         if " stand in " not in name and " stands in " not in name:
             ordinary(self, name, *args, **more)
 
-    with patch.object(Run, "_note", goal):
+    with patch.object(Run, "_goal", goal):
         yield
 
 
@@ -689,13 +691,13 @@ def loops_end_at_their_count() -> Iterator[None]:
 @contextmanager
 def scratch_may_stay() -> Iterator[None]:
     """Nothing asks whether scratch is back at its first value."""
-    ordinary = Run._note
+    ordinary = Run._goal
 
     def goal(self: Run, name: str, *args: Any, **more: Any) -> None:
         if "is back at its first value" not in name:
             ordinary(self, name, *args, **more)
 
-    with patch.object(Run, "_note", goal):
+    with patch.object(Run, "_goal", goal):
         yield
 
 
