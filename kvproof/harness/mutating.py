@@ -119,7 +119,9 @@ def _at_hand_for(how: SourceRun) -> _AtHand:
         from ..checkers.mutation.tests import look_at_tests
 
         tests = look_at_tests(how.tests.resolve(), REFIMPL, how.processes)
-    by_level: dict[str, Lines] = {level: in_child(_reached_by, level, limit=10 * LIMIT) for level in how.levels}
+    with forked(how.processes) as pool:
+        looks = {level: pool.submit(in_child, _reached_by, level, limit=10 * LIMIT) for level in how.levels}
+        by_level: dict[str, Lines] = {level: look.result() for level, look in looks.items()}
     mutants = list(_mutants([*by_level.values(), *([tests.lines()] if tests else [])]))
     if how.sample is not None and how.sample < len(mutants):
         chosen = random.Random(how.seed).sample(range(len(mutants)), how.sample)

@@ -22,6 +22,8 @@ from .walking import ROUNDS, STATES, _scope, _values
 
 __all__ = ["differences", "equivalent_mutants", "in_scope"]
 
+OUTSIDE = "out of scope"
+
 
 def equivalent_mutants(machine: type[Machine], seed: int, *, most: int) -> Iterator[Mutant]:
     """Of some mutants of a machine that is proved: those that are proved too, and proved to do the same."""
@@ -55,11 +57,16 @@ def in_scope(mutant: Mutant, scope: Scope, states: int) -> Iterator[str]:
         for name, action in mutant.original.actions.items():
             for args in itertools.product(*[_values(scope, type(p)) for p in action.params]):
                 told, after = _told(right, state, name, args)
-                if name == mutant.action.name and told != _told(wrong, state, name, args)[0]:
-                    yield f"{name}{args} in {right.describe(state)}: {told}, and {_told(wrong, state, name, args)[0]}"
+                if name == mutant.action.name and _differ(told, other := _told(wrong, state, name, args)[0]):
+                    yield f"{name}{args} in {right.describe(state)}: {told}, and {other}"
                 if after is not None and len(waiting) < states and right.key(after) not in seen:
                     seen.add(right.key(after))
                     waiting.append(after)
+
+
+def _differ(here: Any, there: Any) -> bool:
+    """Whether two steps do something different; one that leaves its scope shows nothing."""
+    return here != there and OUTSIDE not in (here, there)
 
 
 def _told(concrete: Concrete, state: State, name: str, args: tuple[Any, ...]) -> tuple[Any, State | None]:
@@ -71,6 +78,6 @@ def _told(concrete: Concrete, state: State, name: str, args: tuple[Any, ...]) ->
     except IllFormed:
         return "ill-formed", None
     except ScopeError:
-        return "out of scope", None
+        return OUTSIDE, None
     tallies = [getattr(after, n) for n, m in concrete.model.maps.items() if m.is_tally]
     return (outcome.events, outcome.result, concrete.key(after), tallies), after
