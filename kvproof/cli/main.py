@@ -12,6 +12,7 @@ import typer
 
 from ..checkers.heap import seldom_searched
 from ..checkers.trace import TraceError
+from ..engines.worker.frames import with_room
 from ..errors import ExitStatus, UsageError
 from ..harness.blame import blamed, forget_files
 from ..untrusted.text import one_line, visible
@@ -131,7 +132,7 @@ def main() -> None:
     heed_the_end()
     seldom_searched()
     try:
-        sys.exit(run())
+        sys.exit(with_room(run))
     except KeyboardInterrupt:  # before the command began, or behind its end
         sys.exit(ended())
 

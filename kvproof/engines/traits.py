@@ -111,7 +111,7 @@ def option(
     )
 
 
-def operation(name: str, *ops: str) -> Trait:
+def operation(name: str, *ops: str, like: str = "") -> Trait:
     """Operations that a case may have."""
 
     def without(case: Case) -> Iterator[Case]:
@@ -122,7 +122,7 @@ def operation(name: str, *ops: str) -> Trait:
         last = len(case.ops) - 1
         return any(op in ops and (at < last or any(a.values())) for at, (op, a) in enumerate(case.ops))
 
-    return Trait(name, had, without)
+    return Trait(name, had, without, like=like)
 
 
 def argument(name: str, op: str, key: str, has: Callable[[Any], bool] = bool, like: str = "") -> Trait:

@@ -153,6 +153,8 @@ class _OfKey(_Of):
             self._tokens[effect[1]] = [*effect[2]["tokens"]]
         elif kind == "append":
             self._tokens[effect[1]] += effect[2]
+        elif kind == "cut":
+            del self._tokens[effect[1]][effect[2] :]
         elif kind == "keys" and key in effect[3]:
             count = (effect[2] + effect[3].index(key) + 1) * self.world.hash_block
             tokens = self._tokens[effect[1]][:count]
@@ -201,6 +203,8 @@ class _OfRequest(_Of):
             yield f"computes positions {effect[3]} to {effect[3] + len(effect[4]) - 1}"
         elif kind == "append":
             yield f"grows by {len(effect[2])} tokens"
+        elif kind == "cut":
+            yield f"gives up all but its first {effect[2]} tokens"
         elif kind == "computed_outside":
             yield f"gets KV from elsewhere (group {effect[2]})"
         elif kind in ("end", "preempted"):

@@ -60,6 +60,9 @@ def problem_of_world(world: World) -> str | None:
 
 def problem_of_dialect(world: World) -> str | None:
     """What a world's notes say in words that are none, so that nobody is held to it; None when they say nothing so."""
+    longest = world.notes.get("longest")
+    if longest is not None and not _is_count(longest):
+        return f"the longest request is {_short(longest)}, and must be a number of tokens"
     dialect = world.notes.get("dialect", {})
     if not isinstance(dialect, dict):
         return f"the dialect is {_short(dialect)}, and no object of names"
@@ -187,6 +190,7 @@ _FIELDS: dict[str, Callable[[Reader, Any], bool]] = {
     "count": lambda _reader, value: _is_count(value),
     "entry": lambda _reader, value: _is_count(value) and value <= limits.TABLE,
     "counts": lambda _reader, value: _all(_is_count, value),
+    "items": lambda _reader, value: _all(_is_item, value),
     "names": lambda _reader, value: _all(lambda name: isinstance(name, str), value),
     "end": lambda _reader, value: value in ("finished", "aborted"),
     "group": lambda reader, value: _is_count(value) and value < len(reader.world.groups),
@@ -215,7 +219,8 @@ _FIELD_WORDS = {
 
 EFFECTS: dict[str, tuple[str, ...]] = {
     "request": ("name", "what"),
-    "append": ("request", "counts"),
+    "append": ("request", "counts", "items?"),
+    "cut": ("request", "count"),
     "keys": ("request", "count", "counts"),
     "end": ("request", "end"),
     "lookup": ("request", "count", "count", "count"),

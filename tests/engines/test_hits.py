@@ -90,6 +90,28 @@ def test_the_last_token_is_never_asked_for() -> None:
     assert looked_up(world(FULL), entries(0, 1), 2, tokens=TOKENS[:5]) != []
 
 
+CUT: list[Effect] = [["cut", "r0", 5], ["append", "r0", [2]], ["keys", "r0", 0, [0, 1, 9]]]
+"""A session gives up all but its first five tokens, and goes on with another one: its third block has another key."""
+
+
+@pytest.mark.parametrize(("found", "told"), [(4, 0), (2, 1)])
+def test_of_a_session_that_goes_on_otherwise_what_it_still_is_must_be_found(found: int, told: int) -> None:
+    cached, lookup = entries(0, 1, 2, 3), ["lookup", "r0", found, 0, 5]
+    start = Step("start", {}, effects=[*arrives(), *CUT, lookup], state=state(cached))
+    assert len(judged(world(FULL), Step("first", {}, state=state(cached)), start)) == told
+
+
+@pytest.mark.parametrize(("cut", "told"), [([], 1), ([["cut", "r0", 3]], 0)])
+def test_what_was_under_way_behind_a_cut_need_not_be_found_again(cut: list[Effect], told: int) -> None:
+    run: list[Effect] = [["table", "r0", 0, 0, [1, 2]], ["compute", "r0", 0, [0, 1, 2, 0]], *cut]
+    again: list[Effect] = [["append", "r0", [0]], ["processed", "r0", 4], ["end", "r0", "finished"]]
+    first = Step("start", {}, effects=[["request", "r0", {"tokens": TOKENS[:4]}], *run, *again])
+    found = judged(
+        world(FULL, keep="all"), first, Step("ask", {}, effects=[*arrives(r="r1"), ["lookup", "r1", 2, 0, 8]])
+    )
+    assert len(found) == told
+
+
 def test_a_request_that_asked_for_no_hit_gets_none() -> None:
     assert looked_up(world(FULL), entries(0, 1), 0) != []
     assert looked_up(world(FULL), entries(0, 1), 0, skip=True) == []

@@ -8,6 +8,7 @@ import pytest
 from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
+from kvproof.judge.ghost.requests import NotTold
 from kvproof.judge.oracles.content import ContentOracle
 from kvproof.judge.oracles.events import EventsOracle
 from kvproof.judge.oracles.flight import FlightOracle
@@ -121,6 +122,65 @@ def test_a_block_may_be_free_under_a_pass_where_who_writes_to_it_waits_for_that(
 
 
 ENGINE = World([Group("full", 2)], {"device": Tier(3)}, 2)
+
+
+def told(world: World, *effects: Effect) -> list[tuple[str, str]]:
+    """What the ghost has to say of these."""
+    ghost = Ghost(world)
+    return [(found.rule, found.oracle) for effect in effects for found in ghost.apply(effect) or ()]
+
+
+def test_a_session_runs_the_tokens_that_are_left_and_those_that_came_and_no_others() -> None:
+    session: list[Effect] = [["request", "r", {"tokens": [0, 1]}], ["table", "r", 0, 0, [0, 1]]]
+    session += [["compute", "r", 0, [0, 1]], ["append", "r", [2]], ["cut", "r", 2], ["append", "r", [1]]]
+    assert told(ENGINE, *session, ["compute", "r", 2, [1]]) == []
+    assert told(ENGINE, *session, ["compute", "r", 2, [2]]) == [("P6", "other tokens were run")]
+    with pytest.raises(NotTold, match="first 4 tokens are left, and it has 3"):
+        told(ENGINE, *session, ["cut", "r", 4])
+
+
+def test_a_key_of_tokens_that_a_session_gave_up_does_not_name_those_that_came() -> None:
+    session: list[Effect] = [["request", "r", {"tokens": [0]}], ["append", "r", [2]], ["keys", "r", 0, [7]]]
+    session += [["cut", "r", 1], ["append", "r", [1]]]
+    assert told(ENGINE, *session, ["keys", "r", 0, [8]]) == []
+    assert told(ENGINE, *session, ["keys", "r", 0, [7]]) == [("P13", "one key, two contents")]
+
+
+@pytest.mark.parametrize(
+    ("notes", "said"), [({}, []), ({"sampled": "processed"}, [("P6", "an answer to other tokens")])]
+)
+def test_what_is_sampled_behind_other_tokens_is_no_answer(notes: dict[str, Any], said: list[tuple[str, str]]) -> None:
+    """A pass that was under way when a session went on brings a token behind what is no more."""
+    world = World([Group("full", 2)], {"device": Tier(4)}, 2, notes=notes)
+    session: list[Effect] = [["request", "r", {"tokens": [0, 1]}], ["table", "r", 0, 0, [0, 1, 2]]]
+    session += [["compute", "r", 0, [0, 1]], ["compute", "r", 2, [2]], ["processed", "r", 2], ["append", "r", [2]]]
+    assert told(world, *session, ["processed", "r", 3], ["append", "r", [1]]) == []
+    assert told(world, *session, ["preempted", "r"], ["append", "r", [1]]) == []
+    session += [["cut", "r", 2], ["append", "r", [0, 0]]]
+    assert told(world, *session, ["processed", "r", 3], ["append", "r", [1]]) == said
+    ran: Effect = ["compute", "r", 2, [0, 0]]
+    assert told(world, *session, ran, ["processed", "r", 3], ["processed", "r", 4], ["append", "r", [1]]) == []
+
+
+def test_an_item_that_comes_later_stands_where_it_was_told_to() -> None:
+    item: list[Effect] = [["request", "r", {"tokens": [0]}], ["append", "r", [3, 3], [[1, 2, "a"]]]]
+    other: list[Effect] = [["request", "s", {"tokens": [0]}], ["append", "s", [3, 3]]]
+    assert told(ENGINE, *item, ["keys", "r", 0, [7]], *other, ["keys", "s", 0, [7]]) == [
+        ("P13", "one key, two contents")
+    ]
+
+
+@pytest.mark.parametrize(("longest", "said"), [(None, []), (3, []), (2, ["a position behind the longest request"])])
+def test_nothing_is_computed_behind_the_longest_request(longest: int | None, said: list[str]) -> None:
+    world = World([Group("full", 2)], {"device": Tier(3)}, 2, notes={"longest": longest})
+    ran: list[Effect] = [["request", "r", {"tokens": [0, 1, 2]}], ["table", "r", 0, 0, [0, 1]]]
+    assert problem_of_dialect(world) is None
+    assert [oracle for _, oracle in told(world, *ran, ["compute", "r", 0, [0, 1, 2]])] == said
+
+
+def test_a_longest_request_that_is_no_number_is_told() -> None:
+    world = World([Group("full", 2)], {"device": Tier(3)}, 2, notes={"longest": "long"})
+    assert problem_of_dialect(world) == "the longest request is long, and must be a number of tokens"
 
 
 @pytest.mark.parametrize(("blocks", "told"), [([0, 1], []), ([0, 2], ["P6"]), ([1], []), ([2, 1], ["P6"])])

@@ -111,6 +111,78 @@ def test_an_abort_while_the_model_runs_comes_before_the_result(version: str) -> 
     ]
 
 
+def say(*tokens: int, **more: Any) -> Op:
+    return "say", {"tokens": list(tokens), **more}
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_session_goes_on_behind_all_but_the_last_token_of_the_answer(version: str) -> None:
+    begin = [add(0, 1, max_tokens=2, session=1), step(), step(token=1)]
+    told = answer(version, {"groups": [FULL], "spare": 4}, *begin, say(2, 2), step())
+    assert effects(told, "table", "compute", "append", "cut", "end")[3:] == [
+        ["compute", "r0", 2, [0]],
+        ["append", "r0", [1]],
+        ["cut", "r0", 3],
+        ["append", "r0", [2, 2]],
+        ["table", "r0", 0, 0, [1, 2]],
+        ["compute", "r0", 3, [2, 2]],
+        ["append", "r0", [0]],
+    ]
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_what_is_said_before_the_answer_is_there_comes_behind_it_and_then_the_end(version: str) -> None:
+    begin = [add(0, 1, session=1), say(2), ("say", {"close": 1})]
+    told = answer(version, {"groups": [FULL], "spare": 4}, *begin, step(), step())
+    assert [one.result for one in told.steps[:3]] == ["r0"] * 3
+    assert effects(told, "append", "cut", "end") == [
+        ["append", "r0", [0]],
+        ["cut", "r0", 2],
+        ["append", "r0", [2]],
+        ["append", "r0", [0]],
+        ["end", "r0", "finished"],
+    ]
+
+
+def test_of_what_is_said_a_client_who_counts_says_no_more_than_fits() -> None:
+    setup = {"groups": [FULL], "max_len": 12, "spare": 4}
+    begin = add(*[0] * 6, max_tokens=2, session=1)
+    told = answer(NEWEST, setup, begin, say(*[1] * 9), say(1), say(1, past=1))
+    assert told.steps[1].args["tokens"] == [1] * 3
+    assert told.steps[2].skipped
+    assert told.steps[3].args["tokens"] == [1]
+
+
+def test_a_pass_that_was_under_way_when_a_session_went_on_brings_nothing() -> None:
+    setup = {"groups": [FULL], "spare": 4, "asynchronous": True}
+    begin = [add(0, 1, max_tokens=3, session=1, stop=1), step(), step(token=2)]
+    told = answer(NEWEST, setup, *begin, say(0, 0), step(), step(), ("drain", {}))
+    assert effects(told, "compute", "processed", "append", "cut") == [
+        ["compute", "r0", 0, [0, 1]],
+        ["compute", "r0", 2, [0]],
+        ["processed", "r0", 2],
+        ["append", "r0", [0]],
+        ["compute", "r0", 3, [2]],
+        ["processed", "r0", 3],
+        ["append", "r0", [2]],
+        ["cut", "r0", 3],
+        ["append", "r0", [0, 0]],
+        ["compute", "r0", 3, [0, 0]],
+        ["processed", "r0", 3],
+        ["processed", "r0", 5],
+        ["append", "r0", [0]],
+    ]
+
+
+@pytest.mark.parametrize("wait", [0, 1])
+def test_a_pause_lets_nothing_be_scheduled_or_nobody_be_admitted(wait: int) -> None:
+    setup = {"groups": [FULL], "spare": 4}
+    runs, comes = add(0, 1, max_tokens=9), add(1, 1)
+    told = answer(NEWEST, setup, runs, step(), ("pause", {"wait": wait}), comes, step(), ("resume", {}), step())
+    assert [one.skipped for one in told.steps[2:]] == [False, False, not wait, False, False]
+    assert [effect[1] for effect in effects(told, "compute")] == ["r0"] * (1 + wait) + ["r0", "r1"]
+
+
 @pytest.mark.parametrize(
     ("version", "setup", "why"),
     [
@@ -159,6 +231,15 @@ KNOWN: list[tuple[str, str, dict[str, Any], list[Op], tuple[str, str]]] = [
     (
         "0.25.1", NEWEST, {"groups": [FULL, MAMBA], "mamba": "align", "spare": 5, "spec": 3, "drafter": 2},
         [add(0, 1, 2, 0, max_tokens=1), add(0, 1, 2, 0, 1, max_tokens=3)], P6_LOOKUP,
+    ),
+    (
+        "0.31.0", NEWEST, {"groups": [FULL], "spare": 4},
+        [add(0, 0, 0, session=1), step(token=1), say(2)], ("P13", "one key, two contents"),
+    ),
+    (
+        "0.25.1", NEWEST, {"groups": [FULL], "spare": 4, "asynchronous": True},
+        [add(0, 1, max_tokens=3, session=1, stop=1), step(), step(token=2), say(0, 0), step(), step()],
+        ("P6", "an answer to other tokens"),
     ),
     (
         "0.28.0", NEWEST, {"groups": [FULL], "spare": -1, "max_len": 16},

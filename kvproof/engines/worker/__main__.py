@@ -10,6 +10,7 @@ import json
 import os
 import sys
 
+from frames import with_room
 from serving import answer, serve
 
 __all__ = ["answer", "main"]
@@ -31,4 +32,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with_room(main)

@@ -38,6 +38,7 @@ class Ghost:
         self._do: dict[str, Callable[..., Iterator[Violation] | None]] = {
             "request": requests.arrives,
             "append": requests.appends,
+            "cut": requests.cut,
             "keys": requests.has_keys,
             "table": requests.has_table,
             "state": requests.has_state,

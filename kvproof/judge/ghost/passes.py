@@ -33,6 +33,8 @@ class Passes:
         kinds = {group.kind for group in world.groups}
         self._drafts_in = "full" if "full" in kinds else "window"
         """The kind of group that a drafter's layers are in: it attends to all there is, where any layer does."""
+        longest = world.notes.get("longest")
+        self._longest = longest if isinstance(longest, int) else None
         self._encoded: set[str] | None = None
         """The multimodal items whose encodings the model worker has; None: that is not told."""
 
@@ -63,6 +65,11 @@ class Passes:
             yield wrong
         if line is None:
             return
+        if self._longest is not None and start + len(tokens) > self._longest:
+            text = (
+                f"{r} is computed up to position {start + len(tokens) - 1}, and a request has {self._longest} at most"
+            )
+            yield Violation("P6", "a position behind the longest request", text, about=(of_request(r),))
         yield from self._reads_items(request, r, start, start + len(tokens), "a forward pass")
         reads: list[tuple[int, int, int]] = []
         for g, group in enumerate(self._world.groups):

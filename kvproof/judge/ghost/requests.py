@@ -39,12 +39,16 @@ class Request:
     """Its block tables, as the model worker has them."""
     keys: list[int] = field(default_factory=list)
     """The engine's own hash keys of its first tokens, one for each `World.hash_block`."""
+    longest: int = 0
+    """The most tokens that it ever had."""
     skips: bool = False
     """It asked that nothing cached be read for it."""
     states: dict[int, tuple[int | None, list[tuple[int, int]]]] = field(default_factory=dict)
     """Per mamba group: where the next forward pass takes the state from, and where it leaves which."""
     in_flight: list[Pass] = field(default_factory=list)
     """Forward passes that the engine was not told the result of."""
+    told: Pass | None = None
+    """The last of them whose result the engine was told, if nothing came of that yet."""
     goes_on: int = 0
     """By its last lookup it goes on behind so many tokens, those from elsewhere included."""
 
@@ -72,6 +76,8 @@ class Requests(dict[str, Request]):
     def __init__(self, world: World, contents: Contents) -> None:
         super().__init__()
         self._world, self._contents = world, contents
+        self._sampled = world.notes.get("sampled") == "processed"
+        """Whether what is appended behind a result was sampled by that forward pass."""
         self.named: dict[int, tuple[int, int]] = {}
         """Per hash key: the content that it names, and of how many tokens."""
         self.others: dict[int, set[tuple[int, int]]] = {}
@@ -85,16 +91,42 @@ class Requests(dict[str, Request]):
         line = [self._contents.root(what.get("adapter"), what.get("salt"))]
         tables: list[list[int]] = [[] for _ in self._world.groups]
         self[r] = Request(0, line, items, tables, skips=bool(what.get("skip")))
-        self.appends(r, what["tokens"])
+        self._grow(self[r], what["tokens"])
 
-    def appends(self, r: str, tokens: Sequence[int]) -> None:
-        """A request has these tokens more, for certain."""
+    def appends(self, r: str, tokens: Sequence[int], items: Sequence[Sequence[Any]] = ()) -> Iterator[Violation] | None:
+        """A request has these tokens more, for certain, and these multimodal items."""
         request = self[r]
+        told = request.told
+        request.told = None
+        wrong = told is not None and self._sampled and not told.start < request.tokens <= told.start + told.tokens
+        self._grow(request, tokens, items)
+        if told is None or not wrong:
+            return None
+        before, end = request.tokens - len(tokens), told.start + told.tokens
+        text = f"{r} is given a token that was sampled behind its first {end}, and it has {before}"
+        return iter([Violation("P6", "an answer to other tokens", text, about=(of_request(r),))])
+
+    def _grow(self, request: Request, tokens: Sequence[int], items: Sequence[Sequence[Any]] = ()) -> None:
+        request.items += [(offset, length, name) for offset, length, name in items]
         line = request.line[: request.tokens + 1]
         self._extend(request, line, tokens)
         if request.line[: len(line)] != line:  # Else: drafts behind these tokens may still turn out to be right.
             request.line = line
         request.tokens += len(tokens)
+        request.longest = max(request.longest, request.tokens)
+
+    def cut(self, r: str, tokens: int) -> None:
+        """Of a request's tokens only the first so many are left, for certain; of its keys, those that name no others.
+
+        Raises:
+            NotTold: it has not so many.
+        """
+        request = self[r]
+        if tokens > request.tokens:
+            raise NotTold(f"of {r} the first {tokens} tokens are left, and it has {request.tokens}")
+        del request.line[tokens + 1 :]
+        del request.keys[tokens // self._world.hash_block :]
+        request.tokens, request.told = tokens, None
 
     def has_keys(self, r: str, first: int, keys: Sequence[int]) -> Iterator[Violation]:
         """The engine names the tokens of a request by these keys, from the key of this number on (P13)."""
@@ -130,11 +162,12 @@ class Requests(dict[str, Request]):
         """The engine was told the result of the first forward pass of a request that is in flight."""
         request = self.get(r)
         if request is not None and request.in_flight:
-            request.in_flight.pop(0)
+            request.told = request.in_flight.pop(0)
 
     def preempted(self, r: str) -> None:
         """A request gave up its blocks: what is in flight of it counts no more."""
         self[r].in_flight.clear()
+        self[r].told = None
 
     def ends(self, r: str, _how: str = "") -> None:
         """A request is over."""

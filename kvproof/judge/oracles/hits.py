@@ -81,6 +81,9 @@ class HitsOracle:
                 self._tokens[effect[1]] = len(effect[2]["tokens"])
             elif kind == "append":
                 self._tokens[effect[1]] += len(effect[2])
+            elif kind == "cut":
+                self._tokens[effect[1]] = effect[2]
+                self._keyed[effect[1]] = min(self._keyed.get(effect[1], 0), effect[2])
             elif kind == "lookup":
                 r = effect[1]
                 found[at] = _Lookup(r, effect[2], self._tokens[r] - 1, self._keyed.get(r, 0))

@@ -12,7 +12,8 @@ Place = tuple[int, int]
 """A group, and the content of a prefix that ends with a full block of that group."""
 
 FOLLOWED = frozenset(
-    {"table", "compute", "processed", "end", "preempted", "cleared", "zero", "copied", "copy", "computed_outside"}
+    {"table", "compute", "processed", "cut", "end", "preempted", "cleared", "zero", "copied", "copy"}
+    | {"computed_outside"}
 )
 """The effects that change what is kept."""
 
@@ -51,6 +52,8 @@ class Kept:
             self._computed(effect[1], effect[2], effect[2] + len(effect[3]))
         elif kind == "processed":
             self._processed(effect[1], effect[2], ghost)
+        elif kind == "cut":
+            self._cut(effect[1], effect[2])
         elif kind in ("end", "preempted"):
             self._tables.pop(effect[1], None)
             self._filled.pop(effect[1], None)
@@ -120,6 +123,11 @@ class Kept:
                 self._forget([block])
                 self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
         self._filled[r] = later
+
+    def _cut(self, r: str, n: int) -> None:
+        """What is under way behind a request's first n tokens is computed of tokens that are not its any more."""
+        groups = self.world.groups
+        self._filled[r] = [f for f in self._filled.get(r, ()) if (f[1] + 1) * groups[f[0]].block <= n]
 
     def _overwritten(self, effect: Effect) -> Iterator[int]:
         """The device's blocks that something else than a forward pass writes."""

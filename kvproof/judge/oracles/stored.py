@@ -37,6 +37,8 @@ class StoredOracle:
         for effect in step.effects:
             if effect[0] == "processed":
                 self._computed[effect[1]] = effect[2]
+            elif effect[0] == "cut":
+                self._computed[effect[1]] = min(self._computed.get(effect[1], 0), effect[2])
             elif effect[0] == "end" and effect[2:] == ["finished"]:
                 self._finished.append(effect[1])
             elif effect[0] == "copy" and effect[2] == "begin":

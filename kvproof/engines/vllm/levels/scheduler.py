@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from ....judge.record import Case
 from ...plays import sized
-from .connectors import MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
+from .connectors import ASKED, MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
 from .geometry import Choice, Op, Setup, chunk, plain, takes_events, window, windowed
 
 __all__ = ["cases", "profiles", "sound"]
@@ -59,15 +59,21 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     if known >= _FINE_HASHES:
         found["fine hashes"] = _setups(known, _hybrid(), hash_block=st.sampled_from([1, 2]))
         found["mamba fine hashes"] = _mambas(known, "align", hash_block=st.sampled_from([1, 2]))
+    talks = _setups(known, st.one_of(plain(), window(), _hybrid()), **_SESSIONS)
     room = _setups(known, st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24))
     made = {name: cases(setups) for name, setups in found.items()}
     made |= {"again": cases(room, often=_AGAIN), "resets": cases(found["plain"], often=_RESETS)}
+    made["sessions"] = cases(talks, often=_TALKS)
+    made["pauses"] = cases(_setups(known, st.one_of(plain(), window(), _hybrid()), **_PRESSURE), often=_PAUSES)
+    made["sessions mamba"] = cases(_mambas(known, "align"), often=_TALKS)
     unconnected = _connected(known)
     connected = {name: with_connectors(release, setups) for name, setups in unconnected.items()}
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
     if known >= TIER_BELOW:
         made["tier below"] = cases(with_tier_below(release, unconnected["pressure"]), MORE, often=_LONG, most=60)
     return made | {
+        "pauses connector": cases(connected["pressure"], MORE, often=_PAUSES, most=60),
+        "sessions connector": cases(connected["pressure"], MORE, often=_TALKS, most=60),
         "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
         # What is in flight when all is emptied takes a while to come about.
         "resets connector": cases(connected["pressure"], MORE, often=_RESETS, most=60),
@@ -121,6 +127,16 @@ _PRESSURE: dict[str, Choice] = {
     "asynchronous": st.booleans(),
 }
 """Requests are preempted; with steps in flight, before what came of the last one is known."""
+
+_SESSIONS: dict[str, Choice] = {
+    "max_len": st.sampled_from([16, 24]),
+    "spare": st.integers(0, 4),
+    "asynchronous": st.booleans(),
+    "spec": st.sampled_from([0, 0, 0, 2]),
+    "drafter": st.integers(1, 2),
+    "encoder": st.sampled_from([0, 0, 4, 6]),
+}
+"""Requests in which more is said later; they hold their blocks meanwhile."""
 
 _DRAFTS: dict[str, Choice] = {"spec": st.integers(1, 3), "drafter": st.integers(0, 2)}
 _SOME_DRAFTS: dict[str, Choice] = {"spec": st.sampled_from([0, 0, 1, 3]), "drafter": st.just(2)}
@@ -289,6 +305,29 @@ def _add_long(setup: Setup, play: bytes) -> Op:
     return _add(setup, bytes((play[0], length // 2 + play[1] % (length - length // 2), *play[2:])))
 
 
+def _begin(setup: Setup, play: bytes) -> Op:
+    """A session, which begins with a short prompt and asks for a short answer; or a request beside them."""
+    if play[6] % 4 == 3:
+        return _add(setup, play)
+    op, args = _add(setup, bytes((play[0], play[1] % (setup["max_len"] // 3), *play[2:])))
+    args = {name: value for name, value in args.items() if name not in ASKED}
+    return op, {**args, "session": 1, "max_tokens": 1 + args["max_tokens"] % 4}
+
+
+def _say(setup: Setup, play: bytes) -> Op:
+    """More is said in a session, or it is closed; few clients do not count how long it has become."""
+    args: dict[str, Any] = {"pick": play[0] % 4}
+    if play[1] >= 216:
+        return "say", {**args, "close": 1}
+    length = 1 + play[2] % (setup["max_len"] // 3)
+    args |= {"tokens": [_stem(play[3] & 3, n) for n in range(length)], "max_tokens": 1 + play[4] % 4}
+    if play[4] & 32:
+        args["stop"] = 1
+    if setup.get("encoder") and play[6] & 1:
+        args["items"] = [[play[6] // 4 % length, play[6] >> 7]]
+    return "say", args | ({"past": 1} if play[5] >= 244 else {})
+
+
 def _step(setup: Setup, play: bytes) -> Op:
     """A step; an abort that comes while the model runs is rare."""
     args = {"token": play[0] % 6, "ready": play[1] & 1}
@@ -305,6 +344,13 @@ def _reset(_setup: Setup, play: bytes) -> Op:
     return "reset", {name: 1 for name, value in asked.items() if value}
 
 
+def _interrupt(_setup: Setup, play: bytes) -> Op:
+    """The engine is paused, or goes on; or a request is aborted."""
+    if play[0] >= 176:
+        return "abort", {"pick": play[1] % 4}
+    return ("pause", {"wait": 1} if play[1] & 1 else {}) if play[0] >= 88 else ("resume", {})
+
+
 _OFTEN: list[tuple[int, Play]] = [
     (30, _step),
     (13, _add),
@@ -314,6 +360,10 @@ _OFTEN: list[tuple[int, Play]] = [
 ]
 _AGAIN: list[tuple[int, Play]] = [(30, _step), (16, _add_again), (1, _OFTEN[2][1])]
 """The same prompts again and again: they must be found."""
+_TALKS: list[tuple[int, Play]] = [(30, _step), (14, _begin), (14, _say), (5, _interrupt), *_OFTEN[3:]]
+"""Sessions beside others."""
+_PAUSES: list[tuple[int, Play]] = [(24, _step), (13, _add), (10, _interrupt), (3, _reset)]
+"""The engine is paused again and again, as for new weights."""
 _RESETS: list[tuple[int, Play]] = [(30, _step), (5, _add_long), (5, _add), (1, _OFTEN[2][1]), (6, _OFTEN[3][1])]
 """Caches are emptied at every odd moment, half the times with requests running: long ones are in the midst of much."""
 _LONG: list[tuple[int, Play]] = [(30, _step), (6, _add_long), (7, _add), *_OFTEN[2:]]

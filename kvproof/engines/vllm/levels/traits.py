@@ -21,6 +21,7 @@ __all__ = ["of_manager", "of_offload", "of_scheduler"]
 
 _DRAFTS = "drafts"
 _LAYERS = "drafter with layers"
+_SESSIONS = "sessions"
 """It looks ahead of the tokens that are there, and has blocks for that."""
 
 
@@ -229,7 +230,13 @@ def of_scheduler(release: str) -> Traits:
             argument("adapter", "add", "adapter"),
             argument("multimodal items", "add", "items"),
             argument("cache not read", "add", "skip"),
+            argument("more said than fits", "say", "past"),
+            operation("pause", "pause"),
+            operation("more said in a session", "say", like=_SESSIONS),
+            argument("session", "add", "session", like=_SESSIONS),
             argument("stop token", "add", "stop"),
+            argument("stop token later", "say", "stop", like="stop token"),
+            argument("multimodal items later", "say", "items", like="multimodal items"),
             argument("least tokens", "add", "min"),
             argument("sends to a remote engine", "add", "send"),
             argument("loads later", "add", "later", like=ELSEWHERE),

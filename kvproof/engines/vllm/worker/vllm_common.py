@@ -98,6 +98,7 @@ class Keys:
         self._external: dict[int, int] = {}
         self._grouped: dict[bytes, tuple[int, int]] = {}
         self._told: dict[str, int] = {}
+        """So many keys of a request were announced."""
 
     def number(self, key: bytes) -> int:
         """Return the number of a key.
@@ -135,6 +136,11 @@ class Keys:
         if len(hashes) > told:
             self._told[r] = len(hashes)
             level.tell("keys", r, told, [self.number(key) for key in hashes[told:]])
+
+    def announce_anew(self, level: Level, r: str, request: Request) -> None:
+        """The same of a request whose keys may have become others, as those of a session do."""
+        self._told[r] = 0
+        self.announce(level, r, request)
 
 
 # KV-cache groups
@@ -320,12 +326,14 @@ def make_request(
     items: list[tuple[int, int, str]] = (),
     priority: int = 0,
     arrival: float = 0.0,
+    goes_on: bool = False,
     extra: dict | None = None,
 ) -> Request:
     """Return a request as the release's engine core would make it.
 
     ``items``: offset, length and name of each multimodal item, in order and apart; ``block_hasher``: of `hasher`, or
-    none where caching is off; ``extra``: the sampling parameters' extra arguments.
+    none where caching is off; ``goes_on``: a session, which waits for more when it is served; ``extra``: the sampling
+    parameters' extra arguments.
     """
     sampling = SamplingParams(
         temperature=0.0, max_tokens=max_tokens, min_tokens=min_tokens, ignore_eos=True, extra_args=extra
@@ -347,6 +355,7 @@ def make_request(
         cache_salt=salt,
         priority=priority,
         block_hasher=block_hasher,
+        **({"resumable": True} if goes_on else {}),
     )
 
 

@@ -59,6 +59,8 @@ class Row:
     """Its blocks went back: what is under way no longer counts."""
     items: list[str] = field(default_factory=list)
     """Its multimodal items, by name."""
+    left: int | None = None
+    """So many tokens were left when its session went on: what is under way behind them no longer counts."""
 
 
 @dataclass
@@ -105,6 +107,8 @@ class Runner:
         """The multimodal items in the encoder's cache."""
         self._told_encoded: list[str] | None = None
         self._states = States(level, groups, options.mamba, options.spec)
+        self._keeps_columns = options.runner == 1
+        """Whether a session that goes on has its states where they were; else they are looked for anew."""
         self._rows: dict[str, Row] = {}
         self._output: ModelRunnerOutput | None = None
         self._proposed: DraftTokenIds | None = None
@@ -146,6 +150,11 @@ class Runner:
         if r in self._rows:
             self._rows[r].lost = True
 
+    def cut(self, r: str, tokens: int) -> None:
+        """A session goes on behind its first so many tokens."""
+        if r in self._rows:
+            self._rows[r].left = tokens
+
     def processed(self, requests: dict) -> None:
         """The scheduler was given the result of the oldest step: tell what is computed for good."""
         self._level.tell("batch", "end")
@@ -153,7 +162,8 @@ class Runner:
             row.rejected -= rejected
             if not row.lost:
                 # A request that the scheduler sets back (a failed load) computes again.
-                self._level.tell("processed", r, min(computed, requests[r].num_computed_tokens))
+                most = computed if row.left is None else min(computed, row.left)
+                self._level.tell("processed", r, min(most, requests[r].num_computed_tokens))
 
     # A step
 
@@ -166,6 +176,8 @@ class Runner:
             self.connector.begin_step(scheduled)
         for r in scheduled.finished_req_ids:
             self._rows.pop(r, None)
+            self._states.forget(r)
+        for r in getattr(scheduled, "preempted_req_ids", None) or ():
             self._states.forget(r)
         self._level.tell("batch", "begin")
         self._tell_cleared_and_copied(scheduled)
@@ -214,6 +226,7 @@ class Runner:
         starts = {}
         for new in scheduled.scheduled_new_reqs:
             tokens = new.prefill_token_ids if new.prefill_token_ids is not None else new.prompt_token_ids
+            self._states.begin_again(new.req_id, in_place=self._keeps_columns)
             self._replace(new.req_id, list(tokens), len(new.prompt_token_ids), new.block_ids)
             self._rows[new.req_id].items = [item.identifier for item in new.mm_features or ()]
             starts[new.req_id] = new.num_computed_tokens
@@ -223,6 +236,7 @@ class Runner:
             if r in cached.resumed_req_ids:
                 tokens = cached.all_token_ids.get(r)
                 known = self._rows[r]
+                self._states.forget(r)
                 self._replace(r, list(known.tokens if tokens is None else tokens), known.prompt, blocks)
             elif blocks is not None:
                 self._extend(r, blocks)
@@ -246,7 +260,6 @@ class Runner:
             self._level.tell("encoded", names)
 
     def _replace(self, r: str, tokens: list[int], prompt: int, blocks) -> None:
-        self._states.forget(r)
         items = self._rows[r].items if r in self._rows else []
         self._rows[r] = Row(tokens, prompt, [list(ids) for ids in blocks], items=items)
         for group, ids in enumerate(self._rows[r].tables):

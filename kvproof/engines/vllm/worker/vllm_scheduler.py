@@ -9,10 +9,12 @@ import functools
 import json
 
 from level import SKIPPED, Level, Refused
+from vllm.v1.core.sched.interface import PauseState
 from vllm_common import VERSION, Keys, event_effects, hits_dialect, make_request, pool_state, tables
 from vllm_core import engine_core, world
 from vllm_model import Plan, Runner
 from vllm_reading import deferred
+from vllm_sessions import Said, Sessions
 from vllm_settings import Options
 
 __all__ = ["SchedulerLevel"]
@@ -23,6 +25,8 @@ ITEMS = {"a": 2, "b": 3}
 """Multimodal items, and how many tokens each takes."""
 PLACEHOLDER = 3
 """The token that stands where an item is: no text has it."""
+_STOPS = (2,)
+"""The tokens that end a request which asks for that."""
 ASKED = ("remote", "later", "send")
 MAX_STEPS = 400
 """A drain gives up after so many steps; nothing that a case asks for takes a tenth of it."""
@@ -56,6 +60,7 @@ class SchedulerLevel(Level):
         tiers = {"device": {"blocks": planned.kv_cache.num_blocks, "null": self._pool.null_block.block_id}}
         self._connector = self._made_connector(tiers)
         self._runner.attach(self._scheduler, self._connector)
+        self._sessions = Sessions(self, self._core, self._keys, self._runner)
         self._observe()
         self.world = {
             "groups": planned.groups,
@@ -65,6 +70,8 @@ class SchedulerLevel(Level):
             "notes": {
                 "block": planned.block,
                 "in_flight": self._core.batch_queue_size,
+                "longest": options.max_len,
+                "sampled": "processed",
                 "dialect": hits_dialect(
                     planned.groups,
                     on=options.caching,
@@ -83,16 +90,15 @@ class SchedulerLevel(Level):
         """Add a request.
 
         ``tokens``, ``max_tokens``, ``min`` (it is to have so many at least), ``stop`` (token 2 ends it), ``priority``,
-        ``adapter``, ``salt``, ``items`` (multimodal: offset and which), ``skip`` (reads no prefix cache); ``remote``,
-        ``later``, ``send``: what is asked of a remote connector.
+        ``adapter``, ``salt``, ``items`` (multimodal: offset and which), ``skip`` (reads no prefix cache); ``session``:
+        more is said in it later (`op_say`); ``remote``, ``later``, ``send``: what is asked of a remote connector.
         """
         prompt = args["tokens"][: self._options.max_len - 1] or [0]
         r = f"r{len(self._requests)}"
         adapter = NAMES[args.get("adapter", 0) % len(NAMES)] if self._options.adapters else None
         salt = NAMES[args.get("salt", 0) % len(NAMES)]
         items = self._items(args.get("items", ()), len(prompt))
-        for offset, length, _ in items:
-            prompt[offset : offset + length] = [PLACEHOLDER] * length
+        prompt = _with_items(prompt, items)
         most = max(1, args.get("max_tokens", 1))
         request = make_request(
             r,
@@ -105,10 +111,11 @@ class SchedulerLevel(Level):
             items=items,
             priority=args.get("priority", 0) if self._options.priority else 0,
             arrival=float(len(self._requests)),
+            goes_on=bool(args.get("session")),
             extra={"kv_transfer_params": asked} if (asked := {n: args[n] for n in ASKED if args.get(n)}) else None,
         )
         if args.get("stop"):
-            request.sampling_params.stop_token_ids = [2]
+            request.sampling_params.stop_token_ids = list(_STOPS)
         if args.get("skip") and hasattr(request, "skip_reading_prefix_cache"):
             request.skip_reading_prefix_cache = True
         self._requests[r] = request
@@ -118,8 +125,36 @@ class SchedulerLevel(Level):
         skips = {"skip": True} if getattr(request, "skip_reading_prefix_cache", False) else {}
         self.tell("request", r, {**told, **skips})
         self._keys.announce(self, r, request)
+        if args.get("session"):
+            self._sessions.begin(r, prompt, most)
         self._core.add_request(request)
         return r
+
+    def op_say(self, args: dict):
+        """Say more in a session that is open, the one that ``pick`` picks.
+
+        ``tokens``, as many as fit (``past``: all of them, by a client who does not count), ``items`` among them,
+        ``max_tokens`` and ``stop`` of the answer; or ``close`` it: it ends with what it is at.
+        """
+        if not self._sessions.open:
+            return SKIPPED
+        args["request"] = r = self._sessions.open[args.get("pick", 0) % len(self._sessions.open)]
+        if args.get("close"):
+            self._close(r)
+            return r
+        room = self._options.max_len - 1 - self._sessions.length(r)
+        tokens = args["tokens"] if args.get("past") else args["tokens"][: max(0, room)]
+        if not tokens:
+            return SKIPPED
+        args["tokens"] = tokens
+        items = self._items(args.get("items", ()), len(tokens))
+        most, stops = max(1, args.get("max_tokens", 1)), _STOPS if args.get("stop") else ()
+        self._sessions.say(r, Said(_with_items(tokens, items), items, most, stops))
+        return r
+
+    def _close(self, r: str) -> None:
+        if self._sessions.close(r):
+            self._end(r, "finished")
 
     def _items(self, asked, length: int) -> list[list]:
         """The multimodal items that fit into a prompt, one behind the other, of those asked for: offset and which."""
@@ -182,8 +217,26 @@ class SchedulerLevel(Level):
         self._heard = False
         return bool(answer)
 
+    def op_pause(self, args: dict):
+        """Pause: nothing more is scheduled, or (``wait``) no more requests are admitted; what comes is queued."""
+        if self._scheduler.pause_state != PauseState.UNPAUSED:
+            return SKIPPED
+        self._scheduler.set_pause_state(PauseState.PAUSED_NEW if args.get("wait") else PauseState.PAUSED_ALL)
+        return True
+
+    def op_resume(self, _args: dict):
+        """Go on after a pause."""
+        if self._scheduler.pause_state == PauseState.UNPAUSED:
+            return SKIPPED
+        self._scheduler.set_pause_state(PauseState.UNPAUSED)
+        return True
+
     def op_drain(self, _args: dict):
-        """Complete all transfers and step until nothing is left to do, or nothing happens any more."""
+        """Resume, close all sessions, complete all transfers, and step until nothing is left to do, or nothing happens
+        any more."""
+        self.op_resume({})
+        for r in [*self._sessions.open]:
+            self._close(r)
         steps = idle = 0
         while (self._has_work() or self._pending()) and steps < MAX_STEPS and idle < IDLE_STEPS:
             done = self._complete_all()
@@ -245,7 +298,9 @@ class SchedulerLevel(Level):
 
     def _schedules(self, *args):
         self._heard = False
-        return self._schedule(*args)
+        scheduled = self._schedule(*args)
+        self._sessions.scheduled()
+        return scheduled
 
     def _updates(self, scheduled, output):
         """The result of the oldest step: what is computed for good, what was sampled, who is done."""
@@ -266,8 +321,10 @@ class SchedulerLevel(Level):
         r = output.request_id
         if output.new_token_ids:
             self.tell("append", r, list(output.new_token_ids))
-            self._keys.announce(self, r, self._requests[r])
-        if output.finish_reason is not None:
+            self._sessions.grew(r, list(output.new_token_ids))
+        goes_on = output.finish_reason is not None and self._sessions.answered(r)
+        self._keys.announce(self, r, self._requests[r])
+        if output.finish_reason is not None and not goes_on:
             self._end(r, "aborted" if str(output.finish_reason) == "abort" else "finished")
 
     def _aborts(self, request_ids) -> None:
@@ -278,6 +335,7 @@ class SchedulerLevel(Level):
 
     def _end(self, r: str, how: str) -> None:
         self._alive.remove(r)
+        self._sessions.end(r)
         self._runner.forget(r)
         self.tell("end", r, how)
 
@@ -316,6 +374,14 @@ class SchedulerLevel(Level):
         )
         tiers.update(connector.tiers)
         return connector
+
+
+def _with_items(tokens: list[int], items: list[list]) -> list[int]:
+    """Return the tokens with placeholders where the items stand."""
+    found = list(tokens)
+    for offset, length, _ in items:
+        found[offset : offset + length] = [PLACEHOLDER] * length
+    return found
 
 
 def _drops(scheduler) -> bool:
