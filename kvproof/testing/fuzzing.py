@@ -14,6 +14,7 @@ from ..engines.driver import requests
 from ..engines.hunt import hunt
 from ..engines.report import Finding, HuntReport
 from ..engines.verdicts import Judged, judged_in, verdict
+from ..engines.worker.frames import with_room
 from ..judge.record import Answer, Case
 from ..judge.sight import said
 from ..judge.violation import Verdict, Violation
@@ -138,19 +139,21 @@ def fuzz_manager(
         one_by_one = [operation for operation in can.operations if operation not in requests.OVERLAPPING]
         can = msgspec.structs.replace(can, operations=one_by_one)
     with heap_at_rest(), nothing_from_modules():
-        report = hunt(
-            judged_beside(session) if lockstep else judged_in(session, subject.more_oracles),
-            kind.__qualname__,
-            subject.level,
-            subject.profiles(can),
-            seed=seed,
-            seconds=seconds,
-            examples=examples,
-            findings=findings,
-            closing=subject.closing(can),
-            traits=subject.traits(can),
-            late=_LATE,
-            sight=subject.sight(),
+        report = with_room(
+            lambda: hunt(
+                judged_beside(session) if lockstep else judged_in(session, subject.more_oracles),
+                kind.__qualname__,
+                subject.level,
+                subject.profiles(can),
+                seed=seed,
+                seconds=seconds,
+                examples=examples,
+                findings=findings,
+                closing=subject.closing(can),
+                traits=subject.traits(can),
+                late=_LATE,
+                sight=subject.sight(),
+            )
         )
     return Fuzzed(kind, report)
 
