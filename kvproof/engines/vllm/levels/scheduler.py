@@ -59,20 +59,23 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     if known >= _FINE_HASHES:
         found["fine hashes"] = _setups(known, _hybrid(), hash_block=st.sampled_from([1, 2]))
         found["mamba fine hashes"] = _mambas(known, "align", hash_block=st.sampled_from([1, 2]))
-    talks = _setups(known, st.one_of(plain(), window(), _hybrid()), **_SESSIONS)
     room = _setups(known, st.one_of(plain(), window(), _hybrid()), spare=st.integers(12, 24))
     made = {name: cases(setups) for name, setups in found.items()}
-    made |= {"again": cases(room, often=_AGAIN), "resets": cases(found["plain"], often=_RESETS)}
-    made["sessions"] = cases(talks, often=_TALKS)
-    made["pauses"] = cases(_setups(known, st.one_of(plain(), window(), _hybrid()), **_PRESSURE), often=_PAUSES)
-    made["sessions mamba"] = cases(_mambas(known, "align"), often=_TALKS)
+    made |= {
+        "again": cases(room, often=_AGAIN),
+        "resets": cases(found["plain"], often=_RESETS),
+        "sessions": cases(_setups(known, st.one_of(plain(), window(), _hybrid()), **_SESSIONS), often=_TALKS),
+        "sessions mamba": cases(_mambas(known, "align"), often=_TALKS),
+    }
     unconnected = _connected(known)
     connected = {name: with_connectors(release, setups) for name, setups in unconnected.items()}
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
     if known >= TIER_BELOW:
         made["tier below"] = cases(with_tier_below(release, unconnected["pressure"]), MORE, often=_LONG, most=60)
+    if known >= _PAUSED:
+        made["pauses"] = cases(_setups(known, st.one_of(plain(), window(), _hybrid()), **_PRESSURE), often=_PAUSES)
+        made["pauses connector"] = cases(connected["pressure"], MORE, often=_PAUSES, most=60)
     return made | {
-        "pauses connector": cases(connected["pressure"], MORE, often=_PAUSES, most=60),
         "sessions connector": cases(connected["pressure"], MORE, often=_TALKS, most=60),
         "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
         # What is in flight when all is emptied takes a while to come about.
@@ -115,6 +118,7 @@ _WATERMARK = Version("0.24")
 _SECOND_RUNNER = Version("0.24")
 _SECOND_RUNNER_DRAFTS = Version("0.32")
 _MAMBA_AHEAD = Version("0.17")
+_PAUSED = Version("0.17")
 _RESERVE = Version("0.19")
 _FINE_HASHES = Version("0.22")
 _NULL_COUNTED = Version("0.30")

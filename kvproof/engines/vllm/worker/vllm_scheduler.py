@@ -9,13 +9,17 @@ import functools
 import json
 
 from level import SKIPPED, Level, Refused
-from vllm.v1.core.sched.interface import PauseState
 from vllm_common import VERSION, Keys, event_effects, hits_dialect, make_request, pool_state, tables
 from vllm_core import engine_core, world
 from vllm_model import Plan, Runner
 from vllm_reading import deferred
 from vllm_sessions import Said, Sessions
 from vllm_settings import Options
+
+try:
+    from vllm.v1.core.sched.interface import PauseState
+except ImportError:  # Before 0.17 there are no pauses.
+    PauseState = None
 
 __all__ = ["SchedulerLevel"]
 
@@ -219,14 +223,14 @@ class SchedulerLevel(Level):
 
     def op_pause(self, args: dict):
         """Pause: nothing more is scheduled, or (``wait``) no more requests are admitted; what comes is queued."""
-        if self._scheduler.pause_state != PauseState.UNPAUSED:
+        if PauseState is None or self._scheduler.pause_state != PauseState.UNPAUSED:
             return SKIPPED
         self._scheduler.set_pause_state(PauseState.PAUSED_NEW if args.get("wait") else PauseState.PAUSED_ALL)
         return True
 
     def op_resume(self, _args: dict):
         """Go on after a pause."""
-        if self._scheduler.pause_state == PauseState.UNPAUSED:
+        if PauseState is None or self._scheduler.pause_state == PauseState.UNPAUSED:
             return SKIPPED
         self._scheduler.set_pause_state(PauseState.UNPAUSED)
         return True
