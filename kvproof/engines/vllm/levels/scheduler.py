@@ -319,7 +319,7 @@ def _begin(setup: Setup, play: bytes) -> Op:
 
 
 def _say(setup: Setup, play: bytes) -> Op:
-    """More is said in a session, or it is closed; few clients do not count how long it has become."""
+    """More is said in a session, or it is closed; some clients do not count how long it has become."""
     args: dict[str, Any] = {"pick": play[0] % 4}
     if play[1] >= 216:
         return "say", {**args, "close": 1}
@@ -329,7 +329,7 @@ def _say(setup: Setup, play: bytes) -> Op:
         args["stop"] = 1
     if setup.get("encoder") and play[6] & 1:
         args["items"] = [[play[6] // 4 % length, play[6] >> 7]]
-    return "say", args | ({"past": 1} if play[5] >= 244 else {})
+    return "say", args | ({"past": 1} if play[5] >= 208 else {})
 
 
 def _step(setup: Setup, play: bytes) -> Op:
