@@ -130,7 +130,8 @@ class SchedulerLevel(Level):
         self.keys = Keys(recorder, self.page)
         # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
         notes = {"dialect": {"reuse": "ordered"}} if options.window else {}
-        self.world = self.memory.world | {"notes": notes | {"sampled": "processed"} | ({} if self.events else {"keys": "tokens"})}
+        notes |= {"sampled": "processed"} | ({} if self.events else {"keys": "tokens"})
+        self.world = self.memory.world | {"notes": notes}
         if self.served.host is not None:
             self.world["tiers"]["host"] = self.served.host.tier
 
