@@ -97,8 +97,8 @@ class Keys:
         self._numbers: dict[bytes, int] = {}
         self._external: dict[int, int] = {}
         self._grouped: dict[bytes, tuple[int, int]] = {}
-        self._told: dict[str, int] = {}
-        """So many keys of a request were announced."""
+        self._told: dict[str, list[int]] = {}
+        """The keys of a request that were announced."""
 
     def number(self, key: bytes) -> int:
         """Return the number of a key.
@@ -132,15 +132,23 @@ class Keys:
 
     def announce(self, level: Level, r: str, request: Request) -> None:
         """Tell the keys that the request has got since it was last announced."""
-        told, hashes = self._told.get(r, 0), request.block_hashes
-        if len(hashes) > told:
-            self._told[r] = len(hashes)
-            level.tell("keys", r, told, [self.number(key) for key in hashes[told:]])
+        told, hashes = self._told.setdefault(r, []), request.block_hashes
+        if len(hashes) > len(told):
+            more = [self.number(key) for key in hashes[len(told) :]]
+            level.tell("keys", r, len(told), more)
+            told += more
 
     def announce_anew(self, level: Level, r: str, request: Request) -> None:
         """The same of a request whose keys may have become others, as those of a session do."""
-        self._told[r] = 0
+        told = self._told.setdefault(r, [])
+        now = [self.number(key) for key in request.block_hashes]
+        pairs = enumerate(zip(told, now, strict=False))
+        self.cut(r, next((n for n, (a, b) in pairs if a != b), min(len(told), len(now))))
         self.announce(level, r, request)
+
+    def cut(self, r: str, keys: int) -> None:
+        """A request has given up what all its keys but so many name: these are announced anew."""
+        del self._told[r][keys:]
 
 
 # KV-cache groups

@@ -64,7 +64,7 @@ class SchedulerLevel(Level):
         tiers = {"device": {"blocks": planned.kv_cache.num_blocks, "null": self._pool.null_block.block_id}}
         self._connector = self._made_connector(tiers)
         self._runner.attach(self._scheduler, self._connector)
-        self._sessions = Sessions(self, self._core, self._keys, self._runner)
+        self._sessions = Sessions(self, self._core, self._keys, self._runner, planned.hash_block)
         self._observe()
         self.world = {
             "groups": planned.groups,

@@ -42,10 +42,11 @@ class _Session:
 class Sessions:
     """The sessions of one engine core; tells when it comes to what was said."""
 
-    def __init__(self, level: Level, core, keys: Keys, runner) -> None:
+    def __init__(self, level: Level, core, keys: Keys, runner, hash_block: int) -> None:
         self.open: list[str] = []
         """Those that were not closed."""
         self._level, self._core, self._keys, self._runner = level, core, keys, runner
+        self._hash_block = hash_block
         self._requests = core.scheduler.requests
         self._sessions: dict[str, _Session] = {}
         self._updated: set[str] = set()
@@ -147,6 +148,7 @@ class Sessions:
         session.tokens += said.tokens
         self._level.tell("cut", r, kept)
         self._runner.cut(r, kept)
+        self._keys.cut(r, kept // self._hash_block)
         items = [[kept + offset, length, name] for offset, length, name in said.items]
         self._level.tell("append", r, list(said.tokens), *([items] if items else ()))
         self._keys.announce_anew(self._level, r, request)
