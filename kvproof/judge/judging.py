@@ -65,8 +65,14 @@ class Judge:
         if step.op == "reset":
             ghost.copies.void()
         if step.error is not None:
-            found.append(of_error(step.error))
+            found.append(self._of_error(step.error))
         return found
+
+    def _of_error(self, error: Error) -> Violation:
+        """An engine that fails with a request which is longer than any may be fails for that, wherever it does."""
+        raised, requests = of_error(error), self.ghost.requests
+        r = requests.too_long()
+        return raised if r is None else requests.beyond(r, f"{r} has {requests[r].tokens} tokens ({raised.text})")
 
 
 def of_error(error: Error) -> Violation:

@@ -9,10 +9,11 @@ from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.ghost.requests import NotTold
+from kvproof.judge.judging import Judge
 from kvproof.judge.oracles.content import ContentOracle
 from kvproof.judge.oracles.events import EventsOracle
 from kvproof.judge.oracles.flight import FlightOracle
-from kvproof.judge.record import Case, Effect, Group, PoolState, State, Step, Tier, World
+from kvproof.judge.record import Case, Effect, Error, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.shapes import problem_of_dialect, problem_of_world
 from kvproof.spec.rules import RULES
 
@@ -176,6 +177,14 @@ def test_nothing_is_computed_behind_the_longest_request(longest: int | None, sai
     ran: list[Effect] = [["request", "r", {"tokens": [0, 1, 2]}], ["table", "r", 0, 0, [0, 1]]]
     assert problem_of_dialect(world) is None
     assert [oracle for _, oracle in told(world, *ran, ["compute", "r", 0, [0, 1, 2]])] == said
+
+
+@pytest.mark.parametrize(("tokens", "ends", "rule"), [(2, False, "L2"), (3, False, "P6"), (3, True, "L2")])
+def test_who_fails_with_a_request_longer_than_any_fails_for_that(tokens: int, ends: bool, rule: str) -> None:
+    judge = Judge(World([Group("full", 2)], {"device": Tier(3)}, 2, notes={"longest": 2}))
+    arrives: list[Effect] = [["request", "r", {"tokens": [0] * tokens}], *([["end", "r", "aborted"]] if ends else [])]
+    failed = Step("step", {}, error=Error("IndexError", "list index out of range", [("block_pool.py", 329, "cache")]))
+    assert [found.rule for found in judge.step(Step("add", {}, effects=arrives)) + judge.step(failed)] == [rule]
 
 
 def test_a_longest_request_that_is_no_number_is_told() -> None:

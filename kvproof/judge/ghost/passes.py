@@ -33,8 +33,6 @@ class Passes:
         kinds = {group.kind for group in world.groups}
         self._drafts_in = "full" if "full" in kinds else "window"
         """The kind of group that a drafter's layers are in: it attends to all there is, where any layer does."""
-        longest = world.notes.get("longest")
-        self._longest = longest if isinstance(longest, int) else None
         self._encoded: set[str] | None = None
         """The multimodal items whose encodings the model worker has; None: that is not told."""
 
@@ -65,11 +63,8 @@ class Passes:
             yield wrong
         if line is None:
             return
-        if self._longest is not None and start + len(tokens) > self._longest:
-            text = (
-                f"{r} is computed up to position {start + len(tokens) - 1}, and a request has {self._longest} at most"
-            )
-            yield Violation("P6", "a position behind the longest request", text, about=(of_request(r),))
+        if start + len(tokens) > self._requests.longest:
+            yield self._requests.beyond(r, f"{r} is computed up to position {start + len(tokens) - 1}")
         yield from self._reads_items(request, r, start, start + len(tokens), "a forward pass")
         reads: list[tuple[int, int, int]] = []
         for g, group in enumerate(self._world.groups):
@@ -178,7 +173,8 @@ class Passes:
             if block < 0 or block == self._null:
                 where = "has no entry" if block < 0 else "has the null block"
                 text = f"{r} writes position {position}, for which its table of group {g} {where}"
-                yield Violation("P6", "write without a block", text, (group.kind,), (of_request(r),))
+                if position < self._requests.longest:  # Else it is told by that.
+                    yield Violation("P6", "write without a block", text, (group.kind,), (of_request(r),))
             else:
                 written = line[position + 1 : position + 1 + count]
                 yield from self._write(r, g, block, slot, written, group.block)

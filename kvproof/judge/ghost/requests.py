@@ -1,5 +1,6 @@
 """What the requests are: their tokens, the contents that these make, their keys and their block tables."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,8 +40,9 @@ class Request:
     """Its block tables, as the model worker has them."""
     keys: list[int] = field(default_factory=list)
     """The engine's own hash keys of its first tokens, one for each `World.hash_block`."""
-    longest: int = 0
+    most: int = 0
     """The most tokens that it ever had."""
+    is_over: bool = False
     skips: bool = False
     """It asked that nothing cached be read for it."""
     states: dict[int, tuple[int | None, list[tuple[int, int]]]] = field(default_factory=dict)
@@ -76,6 +78,9 @@ class Requests(dict[str, Request]):
     def __init__(self, world: World, contents: Contents) -> None:
         super().__init__()
         self._world, self._contents = world, contents
+        longest = world.notes.get("longest")
+        self.longest = longest if isinstance(longest, int) else math.inf
+        """The tokens that a request may have."""
         self._sampled = world.notes.get("sampled") == "processed"
         """Whether what is appended behind a result was sampled by that forward pass."""
         self.named: dict[int, tuple[int, int]] = {}
@@ -113,7 +118,7 @@ class Requests(dict[str, Request]):
         if request.line[: len(line)] != line:  # Else: drafts behind these tokens may still turn out to be right.
             request.line = line
         request.tokens += len(tokens)
-        request.longest = max(request.longest, request.tokens)
+        request.most = max(request.most, request.tokens)
 
     def cut(self, r: str, tokens: int) -> None:
         """Of a request's tokens only the first so many are left, for certain; of its keys, those that name no others.
@@ -172,8 +177,18 @@ class Requests(dict[str, Request]):
     def ends(self, r: str, _how: str = "") -> None:
         """A request is over."""
         request = self[r]
+        request.is_over = True
         request.in_flight.clear()
         request.tables = [[] for _ in self._world.groups]
+
+    def too_long(self) -> str | None:
+        """A request that is not over and has more tokens than a request may have, if there is one."""
+        return next((r for r, request in self.items() if request.tokens > self.longest and not request.is_over), None)
+
+    def beyond(self, r: str, what: str) -> Violation:
+        """What an engine does with more tokens of a request than it may have."""
+        text = f"{what}, and a request has {self.longest} tokens at most"
+        return Violation("P6", "a position behind the longest request", text, about=(of_request(r),))
 
     # ------------------------------------------------------------------------------------------------ their contents
 

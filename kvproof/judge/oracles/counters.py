@@ -51,7 +51,7 @@ class CountersOracle:
     def _bounded(self, of: str, found: int, ghost: Ghost) -> Iterator[Violation]:
         """What counts once is no more than what was told; ``of`` begins the counters' names."""
         requests, queries, hits = (self._counts.get(of + name, 0) for name in ("requests", "queries", "hits"))
-        tokens = sum(ghost.requests[r].longest for r in self._most)
+        tokens = sum(ghost.requests[r].most for r in self._most)
         if requests > len(self._most):
             why = f"{of}requests is {requests}, and only {len(self._most)} have arrived"
         elif queries > tokens:
