@@ -42,6 +42,7 @@ def fields(groups: int) -> dict[str, st.SearchStrategy[Any]]:
         "request": st.sampled_from(REQUESTS),
         "name": st.sampled_from(REQUESTS),
         "what": st.fixed_dictionaries({"tokens": counts}, optional={"items": items, "skip": st.booleans()}),
+        "items": items,
         "count": small,
         "entry": small,
         "counts": counts,

@@ -98,13 +98,15 @@ class Requests(dict[str, Request]):
         self[r] = Request(0, line, items, tables, skips=bool(what.get("skip")))
         self._grow(self[r], what["tokens"])
 
-    def appends(self, r: str, tokens: Sequence[int], items: Sequence[Sequence[Any]] = ()) -> Iterator[Violation] | None:
+    def appends(
+        self, r: str, tokens: Sequence[int], items: Sequence[Sequence[Any]] | None = None
+    ) -> Iterator[Violation] | None:
         """A request has these tokens more, for certain, and these multimodal items."""
         request = self[r]
         told = request.told
         request.told = None
         wrong = told is not None and self._sampled and not told.start < request.tokens <= told.start + told.tokens
-        self._grow(request, tokens, items)
+        self._grow(request, tokens, items or ())
         if told is None or not wrong:
             return None
         before, end = request.tokens - len(tokens), told.start + told.tokens
