@@ -92,29 +92,25 @@ class Requests(dict[str, Request]):
 
     def arrives(self, r: str, what: dict[str, Any]) -> None:
         """A request comes, with its prompt."""
-        items = [(offset, length, name) for offset, length, name in what.get("items") or ()]
         line = [self._contents.root(what.get("adapter"), what.get("salt"))]
         tables: list[list[int]] = [[] for _ in self._world.groups]
-        self[r] = Request(0, line, items, tables, skips=bool(what.get("skip")))
-        self._grow(self[r], what["tokens"])
+        self[r] = Request(0, line, [], tables, skips=bool(what.get("skip")))
+        self._grow(self[r], what["tokens"], what.get("items"))
 
     def appends(
         self, r: str, tokens: Sequence[int], items: Sequence[Sequence[Any]] | None = None
     ) -> Iterator[Violation] | None:
         """A request has these tokens more, for certain, and these multimodal items."""
         request = self[r]
-        told = request.told
-        request.told = None
-        wrong = told is not None and self._sampled and not told.start < request.tokens <= told.start + told.tokens
-        self._grow(request, tokens, items or ())
-        if told is None or not wrong:
+        before, told, request.told = request.tokens, request.told, None
+        self._grow(request, tokens, items)
+        if told is None or not self._sampled or told.start < before <= told.start + told.tokens:
             return None
-        before, end = request.tokens - len(tokens), told.start + told.tokens
-        text = f"{r} is given a token that was sampled behind its first {end}, and it has {before}"
+        text = f"{r} is given a token that was sampled behind its first {told.start + told.tokens}, and it has {before}"
         return iter([Violation("P6", "an answer to other tokens", text, about=(of_request(r),))])
 
-    def _grow(self, request: Request, tokens: Sequence[int], items: Sequence[Sequence[Any]] = ()) -> None:
-        request.items += [(offset, length, name) for offset, length, name in items]
+    def _grow(self, request: Request, tokens: Sequence[int], items: Sequence[Sequence[Any]] | None) -> None:
+        request.items += [(offset, length, name) for offset, length, name in items or ()]
         line = request.line[: request.tokens + 1]
         self._extend(request, line, tokens)
         if request.line[: len(line)] != line:  # Else: drafts behind these tokens may still turn out to be right.

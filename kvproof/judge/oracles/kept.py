@@ -12,8 +12,19 @@ Place = tuple[int, int]
 """A group, and the content of a prefix that ends with a full block of that group."""
 
 FOLLOWED = frozenset(
-    {"table", "compute", "processed", "cut", "end", "preempted", "cleared", "zero", "copied", "copy"}
-    | {"computed_outside"}
+    {
+        "table",
+        "compute",
+        "processed",
+        "cut",
+        "end",
+        "preempted",
+        "cleared",
+        "zero",
+        "copied",
+        "copy",
+        "computed_outside",
+    }
 )
 """The effects that change what is kept."""
 

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from .geometry import Choice, Op, Setup
 
-__all__ = ["ASKED", "MORE", "TIER_BELOW", "Play", "asked", "connectors", "with_connectors", "with_tier_below"]
+__all__ = ["MORE", "TIER_BELOW", "Play", "asked", "connectors", "with_connectors", "with_tier_below"]
 
 Play = Callable[[Setup, bytes], Op]
 
@@ -96,10 +96,6 @@ def complete(_setup: Setup, play: bytes) -> Op:
 def reset(_setup: Setup, play: bytes) -> Op:
     """The caches are emptied, the connector's among them."""
     return "reset", {"connector": 1, "running": play[0] & 1}
-
-
-ASKED = ("remote", "later", "send")
-"""What may be asked of a remote connector with a request."""
 
 
 def asked(setup: Setup, play: bytes) -> Setup:

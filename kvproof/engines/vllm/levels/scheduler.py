@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from ....judge.record import Case
 from ...plays import sized
-from .connectors import ASKED, MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
+from .connectors import MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
 from .geometry import Choice, Op, Setup, chunk, plain, takes_events, window, windowed
 
 __all__ = ["cases", "profiles", "sound"]
@@ -273,6 +273,11 @@ def _stem(which: int, position: int) -> int:
 
 
 def _add(setup: Setup, play: bytes) -> Op:
+    """A request, with what it asks of a connector."""
+    return "add", _request(setup, play) | asked(setup, play[5:])
+
+
+def _request(setup: Setup, play: bytes) -> dict[str, Any]:
     """A prompt that follows a stem, and from some point on another; the longest leave room for one more token."""
     length = 1 + play[1] % (setup["max_len"] - 1)
     turn = play[2] % (length + 1) if play[0] & 4 else length
@@ -293,7 +298,7 @@ def _add(setup: Setup, play: bytes) -> Op:
         args["salt"] = 1 + play[4] % 2
     elif play[4] >= 190:
         args["skip"] = 1
-    return "add", args | asked(setup, play[5:])
+    return args
 
 
 def _add_again(setup: Setup, play: bytes) -> Op:
@@ -313,9 +318,8 @@ def _begin(setup: Setup, play: bytes) -> Op:
     """A session, which begins with a short prompt and asks for a short answer; or a request beside them."""
     if play[6] % 4 == 3:
         return _add(setup, play)
-    op, args = _add(setup, bytes((play[0], play[1] % (setup["max_len"] // 3), *play[2:])))
-    args = {name: value for name, value in args.items() if name not in ASKED}
-    return op, {**args, "session": 1, "max_tokens": 1 + args["max_tokens"] % 4}
+    args = _request(setup, bytes((play[0], play[1] % (setup["max_len"] // 3), *play[2:])))
+    return "add", {**args, "session": 1, "max_tokens": 1 + args["max_tokens"] % 4}
 
 
 def _say(setup: Setup, play: bytes) -> Op:

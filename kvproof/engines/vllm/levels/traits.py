@@ -21,8 +21,8 @@ __all__ = ["of_manager", "of_offload", "of_scheduler"]
 
 _DRAFTS = "drafts"
 _LAYERS = "drafter with layers"
-_SESSIONS = "sessions"
 """It looks ahead of the tokens that are there, and has blocks for that."""
+_SESSIONS = "sessions"
 
 
 # Groups of layers

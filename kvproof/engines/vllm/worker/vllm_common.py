@@ -9,6 +9,7 @@ import importlib.metadata
 import inspect
 import itertools
 import math
+from collections import defaultdict
 from types import SimpleNamespace
 
 import torch
@@ -97,7 +98,7 @@ class Keys:
         self._numbers: dict[bytes, int] = {}
         self._external: dict[int, int] = {}
         self._grouped: dict[bytes, tuple[int, int]] = {}
-        self._told: dict[str, list[int]] = {}
+        self._told: dict[str, list[int]] = defaultdict(list)
         """The keys of a request that were announced."""
 
     def number(self, key: bytes) -> int:
@@ -132,7 +133,7 @@ class Keys:
 
     def announce(self, level: Level, r: str, request: Request) -> None:
         """Tell the keys that the request has got since it was last announced."""
-        told, hashes = self._told.setdefault(r, []), request.block_hashes
+        told, hashes = self._told[r], request.block_hashes
         if len(hashes) > len(told):
             more = [self.number(key) for key in hashes[len(told) :]]
             level.tell("keys", r, len(told), more)
@@ -140,10 +141,9 @@ class Keys:
 
     def announce_anew(self, level: Level, r: str, request: Request) -> None:
         """The same of a request whose keys may have become others, as those of a session do."""
-        told = self._told.setdefault(r, [])
         now = [self.number(key) for key in request.block_hashes]
-        pairs = enumerate(zip(told, now, strict=False))
-        self.cut(r, next((n for n, (a, b) in pairs if a != b), min(len(told), len(now))))
+        pairs = zip(self._told[r], now, strict=False)
+        self.cut(r, sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
         self.announce(level, r, request)
 
     def cut(self, r: str, keys: int) -> None:

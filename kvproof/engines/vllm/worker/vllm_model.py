@@ -4,6 +4,7 @@ It keeps what the release's model runner keeps (tokens, append-only block tables
 the scheduler sends it, and nothing else; what a model would sample is given with the operation.
 """
 
+import math
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -59,7 +60,7 @@ class Row:
     """Its blocks went back: what is under way no longer counts."""
     items: list[str] = field(default_factory=list)
     """Its multimodal items, by name."""
-    left: int | None = None
+    left: float = math.inf
     """So many tokens were left when its session went on: what is under way behind them no longer counts."""
 
 
@@ -162,8 +163,7 @@ class Runner:
             row.rejected -= rejected
             if not row.lost:
                 # A request that the scheduler sets back (a failed load) computes again.
-                most = computed if row.left is None else min(computed, row.left)
-                self._level.tell("processed", r, min(most, requests[r].num_computed_tokens))
+                self._level.tell("processed", r, min(computed, row.left, requests[r].num_computed_tokens))
 
     # A step
 
@@ -226,7 +226,7 @@ class Runner:
         starts = {}
         for new in scheduled.scheduled_new_reqs:
             tokens = new.prefill_token_ids if new.prefill_token_ids is not None else new.prompt_token_ids
-            self._states.begin_again(new.req_id, in_place=self._keeps_columns)
+            (self._states.goes_on if self._keeps_columns else self._states.forget)(new.req_id)
             self._replace(new.req_id, list(tokens), len(new.prompt_token_ids), new.block_ids)
             self._rows[new.req_id].items = [item.identifier for item in new.mm_features or ()]
             starts[new.req_id] = new.num_computed_tokens

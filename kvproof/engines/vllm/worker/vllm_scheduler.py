@@ -326,9 +326,9 @@ class SchedulerLevel(Level):
         if output.new_token_ids:
             self.tell("append", r, list(output.new_token_ids))
             self._sessions.grew(r, list(output.new_token_ids))
-        goes_on = output.finish_reason is not None and self._sessions.answered(r)
+        is_over = output.finish_reason is not None and not self._sessions.answered(r)
         self._keys.announce(self, r, self._requests[r])
-        if output.finish_reason is not None and not goes_on:
+        if is_over:
             self._end(r, "aborted" if str(output.finish_reason) == "abort" else "finished")
 
     def _aborts(self, request_ids) -> None:

@@ -36,11 +36,9 @@ class States:
         self._columns.pop(r, None)
         self._behind.pop(r, None)
 
-    def begin_again(self, r: str, *, in_place: bool) -> None:
-        """A session goes on: with its running state where that was, or where it lies by what is computed."""
+    def goes_on(self, r: str) -> None:
+        """A session goes on, with its running state where that was."""
         self._behind.pop(r, None)
-        if not in_place:
-            self._columns.pop(r, None)
 
     def prepare(self, batch: Iterable[tuple[str, list[list[int]], int, int]]) -> None:
         """Copy what stands before the batch: of each request its tables, where it starts and its number of tokens."""
