@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from kvproof.checkers.mutation import running
 from kvproof.checkers.mutation.equivalence import Beside
 from kvproof.checkers.mutation.followed import Followed
 from kvproof.checkers.mutation.judging import Judge
@@ -27,6 +28,7 @@ from kvproof.machine.concrete import Concrete
 from kvproof.machine.model import Action
 from kvproof.machine.program import Emit, Push, Statement, When
 from kvproof.machine.scope import Scope
+from kvproof.spec.pool.calls import Calls
 
 from .mutated import Library, Reader
 from .random_machines.comparing import compare
@@ -277,6 +279,12 @@ def test_a_machine_in_several_files_has_its_mutants_itself(name: str) -> None:
     own = mutants_of(Model.of(find_machine(name)))
     assert own
     assert not [m for m in own if is_inherited(m)]
+
+
+def test_mutants_that_are_said_alike_at_several_lines_are_told_apart_on_record() -> None:
+    mutants = [m for m in mutants_of(Model.of(Calls)) if not is_inherited(m)]
+    said = {(m.action.name, m.operator, m.what, m.number) for m in mutants}
+    assert len(said) < len(mutants) == len(set(running._keys(mutants, "prove")))
 
 
 def test_what_is_on_record_is_not_judged_again(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
@@ -68,22 +69,17 @@ def judge_mutants(machines: Sequence[type[Machine]], how: How) -> list[Judged]:
     Mutants that a machine has from one that it extends are left to that one.
     """
     models = [Model.of(machine) for machine in machines]
-    mutants = [
-        (number, m)
-        for number, model in enumerate(models)
-        for m in mutants_of(model, how.actions)
-        if not is_inherited(m)
-    ]
+    mutants = [m for model in models for m in mutants_of(model, how.actions) if not is_inherited(m)]
+    keys = _keys(mutants, how.by)
     if how.sample is not None and how.sample < len(mutants):
         chosen = sorted(random.Random(how.seed).sample(range(len(mutants)), how.sample))
-        mutants = [mutants[i] for i in chosen]
+        mutants, keys = [mutants[i] for i in chosen], [keys[i] for i in chosen]
     global _work
-    _work = _Work(machines, how, [m for _, m in mutants])
+    _work = _Work(machines, how, mutants)
     record = Record(how.record)
-    keys = [_key(m, how.by) for _, m in mutants]
     found = {i: record.known[key] for i, key in enumerate(keys) if key in record.known}
     for i, old in found.items():  # it may have moved within its file
-        old.line = shown_line(mutants[i][1].line)
+        old.line = shown_line(mutants[i].line)
     rest = [i for i in range(len(mutants)) if i not in found]
     for done in _each(_chunks(rest), how):
         found |= done
@@ -220,10 +216,15 @@ _reached: dict[Model, Sequence[str]] = {}
 # ------------------------------------------------------------------------------------------------ the record
 
 
-def _key(mutant: Mutant, by: By) -> str:
-    """What the judgement of a mutant depends on, beside its place in a file."""
-    said = (_depends_on(mutant.original, mutant.action.name), by, mutant.operator, mutant.what, str(mutant.number))
-    return hashlib.sha256("\0".join(said).encode()).hexdigest()
+def _keys(mutants: Sequence[Mutant], by: By) -> list[str]:
+    """What the judgement of each mutant depends on, beside its place in a file: of those of an action that are said
+    alike, at several lines, how many of them come before it."""
+    before, keys = Counter[tuple[str, ...]](), []
+    for mutant in mutants:
+        said = (_depends_on(mutant.original, mutant.action.name), by, mutant.operator, mutant.what)
+        before[said] += 1
+        keys.append(hashlib.sha256("\0".join((*said, str(before[said]))).encode()).hexdigest())
+    return keys
 
 
 @cache
