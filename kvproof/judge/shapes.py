@@ -22,6 +22,9 @@ DIALECT: dict[str, tuple[str, ...]] = {
 }
 """What a world's notes may say of where engines differ, and in which words; ``drop`` is a number of tokens."""
 
+_WORDS = {"sampled": "processed", "keys": "tokens"}
+"""Notes that say one thing, in this word."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -63,6 +66,12 @@ def problem_of_dialect(world: World) -> str | None:
     longest = world.notes.get("longest")
     if longest is not None and not _is_count(longest):
         return f"the longest request is {_short(longest)}, and must be a number of tokens"
+    for name, word in _WORDS.items():
+        if world.notes.get(name) not in (None, word):
+            return f"the note {name} is {_short(world.notes[name])}; what can be said is {word}"
+    eager = world.notes.get("eager") or []
+    if not isinstance(eager, list) or not all(isinstance(tier, str) and tier in world.tiers for tier in eager):
+        return f"the eager tiers are {_short(eager)}, and must be a list of names of tiers"
     dialect = world.notes.get("dialect", {})
     if not isinstance(dialect, dict):
         return f"the dialect is {_short(dialect)}, and no object of names"

@@ -187,9 +187,19 @@ def test_who_fails_with_a_request_longer_than_any_fails_for_that(tokens: int, en
     assert [found.rule for found in judge.step(Step("add", {}, effects=arrives)) + judge.step(failed)] == [rule]
 
 
-def test_a_longest_request_that_is_no_number_is_told() -> None:
-    world = World([Group("full", 2)], {"device": Tier(3)}, 2, notes={"longest": "long"})
-    assert problem_of_dialect(world) == "the longest request is long, and must be a number of tokens"
+@pytest.mark.parametrize(
+    ("note", "said", "problem"),
+    [
+        ("longest", "long", "the longest request is long, and must be a number of tokens"),
+        ("sampled", "proccessed", "the note sampled is proccessed; what can be said is processed"),
+        ("keys", True, "the note keys is True; what can be said is tokens"),
+        ("eager", ["host"], "the eager tiers are ['host'], and must be a list of names of tiers"),
+        ("eager", "device", "the eager tiers are device, and must be a list of names of tiers"),
+    ],
+)
+def test_a_note_in_words_that_are_none_is_told(note: str, said: Any, problem: str) -> None:
+    world = World([Group("full", 2)], {"device": Tier(3)}, 2, notes={note: said})
+    assert problem_of_dialect(world) == problem
 
 
 @pytest.mark.parametrize(("blocks", "told"), [([0, 1], []), ([0, 2], ["P6"]), ([1], []), ([2, 1], ["P6"])])
