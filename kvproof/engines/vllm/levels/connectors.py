@@ -60,10 +60,10 @@ def with_connectors(release: str, setups: st.SearchStrategy[Setup]) -> st.Search
     return _joined(setups, lambda setup: connectors(release, setup["groups"], setup.get("caching", True)))
 
 
-def with_tier_below(release: str, setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
+def with_tier_below(release: str, setups: st.SearchStrategy[Setup], files: bool) -> st.SearchStrategy[Setup]:
     """Return setups with the offloading connector and a tier below its host, which releases from `TIER_BELOW` on
-    have."""
-    return _joined(setups, lambda setup: _tiered(release, _are_equal(setup["groups"])))
+    have: the release's own tier of files, or another one."""
+    return _joined(setups, lambda setup: _tiered(release, _are_equal(setup["groups"]), files))
 
 
 def _joined(
@@ -88,9 +88,11 @@ def _are_equal(groups: list[Setup]) -> bool:
 # Operations, made of bytes as those of `scheduler`
 
 
-def complete(_setup: Setup, play: bytes) -> Op:
-    """A copy ends: the oldest of a stream, all of a stream, all there are, or badly where that can be."""
-    return "complete", {"pick": play[0] % 6, "how": (0, 0, 0, 1, 2, 3, 3)[play[1] % 7]}
+def complete(setup: Setup, play: bytes) -> Op:
+    """A copy ends: the oldest of a stream, all of a stream, all there are, or badly where that can be; or a file is
+    lost."""
+    hows = (0, 0, 1, 2, 2, 3, 4, 4) if _has_files(setup) else (0, 0, 0, 1, 2, 3, 3)
+    return "complete", {"pick": play[0] % 6, "how": hows[play[1] % len(hows)]}
 
 
 def reset(_setup: Setup, play: bytes) -> Op:
@@ -105,6 +107,12 @@ def asked(setup: Setup, play: bytes) -> Setup:
         return {}
     told = {"remote": play[0] % 25, "later": (0, 0, 1, 2)[play[1] % 4], "send": play[1] >> 7}
     return {name: value for name, value in told.items() if value}
+
+
+def _has_files(setup: Setup) -> bool:
+    """Whether a tier below keeps files."""
+    connector = setup.get("connector", {})
+    return any(part.get("below") and part.get("files") for part in (connector, *connector.get("children", ())))
 
 
 MORE: list[tuple[int, Play]] = [(16, complete), (1, reset)]
@@ -152,6 +160,7 @@ def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
         options["threshold"] = st.sampled_from([0, 0, 0, 2])
     if known >= TIER_BELOW:
         options["below"] = st.sampled_from([0, 0, 0, 0, *_PLACES_BELOW])
+        options["files"] = st.sampled_from([0, 0, 1, 2])
     if known >= _PROMPT_ONLY:
         options["prompt_only"] = st.integers(0, 1)
     if known >= _SYNCHRONOUS:
@@ -160,19 +169,21 @@ def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
 
 
 @lru_cache(256)
-def _tiered(release: str, equal: bool) -> st.SearchStrategy[Setup]:
+def _tiered(release: str, equal: bool, files: bool) -> st.SearchStrategy[Setup]:
     """The offloading connector with a tier below, for blocks of one size or not. Made once, as `_connectors`."""
     places, workers = st.sampled_from(_PLACES_BELOW), st.sampled_from([1, 1, 2])
-    return st.builds(_with_tier, _offloading(Version(release), equal), places, workers)
+    kinds = st.sampled_from([1, 2] if files else [0])
+    return st.builds(_with_tier, _offloading(Version(release), equal), places, kinds, workers)
 
 
-def _with_tier(offloading: Setup, places: int, workers: int) -> Setup:
-    return _with_workers(_that_go_together({**offloading, "below": places}), workers)
+def _with_tier(offloading: Setup, places: int, files: int, workers: int) -> Setup:
+    return _with_workers(_that_go_together({**offloading, "below": places, "files": files}), workers)
 
 
 def _that_go_together(offloading: Setup) -> Setup:
-    """With a tier below releases take no threshold."""
-    return {**offloading, "threshold": 0} if offloading.get("below") else offloading
+    """With a tier below releases take no threshold; only there are files."""
+    without = "threshold" if offloading.get("below") else "files"
+    return {**offloading, without: 0} if without in offloading else offloading
 
 
 def _several(alone: dict[str, st.SearchStrategy[Setup]]) -> st.SearchStrategy[Setup]:

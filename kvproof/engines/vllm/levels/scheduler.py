@@ -4,6 +4,7 @@ What is varied is geometry more than length: small blocks, unequal between group
 pools at the release's own minimum, steps in flight, drafts, priorities. A case is 3 to 30 operations.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -71,7 +72,10 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     connected = {name: with_connectors(release, setups) for name, setups in unconnected.items()}
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
     if known >= TIER_BELOW:
-        made["tier below"] = cases(with_tier_below(release, unconnected["pressure"]), MORE, often=_LONG, most=60)
+        below, files = (with_tier_below(release, unconnected["pressure"], files) for files in (False, True))
+        made["tier below"] = cases(below, MORE, often=_LONG, most=60)
+        made["tier below again"] = cases(below, MORE, often=_FORGETFUL, first=_pushed_out)
+        made["files below"] = cases(files, MORE, often=_FORGETFUL, first=_pushed_out)
     if known >= _PAUSED:
         made["pauses"] = cases(_setups(known, st.one_of(plain(), window(), _hybrid()), **_PRESSURE), often=_PAUSES)
         made["pauses connector"] = cases(connected["pressure"], MORE, often=_PAUSES, most=60)
@@ -236,11 +240,14 @@ def cases(
     more: "list[tuple[int, Play]] | None" = None,
     often: "list[tuple[int, Play]] | None" = None,
     most: int = 30,
+    first: Callable[[Setup, bytes], list[Op]] | None = None,
 ) -> st.SearchStrategy[Case]:
     """Return cases of these setups, with up to so many operations; ``more`` are operations beside the usual ones,
-    ``often`` instead of them, with how often they come: steps and requests first, which each case must have."""
+    ``often`` instead of them, with how often they come: steps and requests first, which each case must have. They begin
+    with what ``first`` says, or with a request."""
     kinds = (often or _OFTEN) + (more or [])
-    return st.builds(lambda setup, play: _case(setup, play, kinds), setups, sized(_WIDTH, 4, most + 1))
+    begin = first or (lambda setup, play: [kinds[1][1](setup, play)])  # Without a request there is nothing to do.
+    return st.builds(lambda setup, play: _case(setup, play, kinds, begin), setups, sized(_WIDTH, 4, most + 1))
 
 
 _TIMES = (1, 1, 3, 0)
@@ -250,7 +257,7 @@ _NEEDED = 2
 """So many kinds, the first ones, come in every case."""
 
 
-def _case(setup: Setup, play: bytes, kinds: list[tuple[int, Play]]) -> Case:
+def _case(setup: Setup, play: bytes, kinds: list[tuple[int, Play]], begin: Callable[[Setup, bytes], list[Op]]) -> Case:
     """The first bytes say how often each kind comes, the others make an operation each."""
     often, *parts = [play[at : at + _WIDTH] for at in range(0, len(play), _WIDTH)]
     plays: list[Play] = []
@@ -258,8 +265,7 @@ def _case(setup: Setup, play: bytes, kinds: list[tuple[int, Play]]) -> Case:
         more = _TIMES[often[number] % len(_TIMES)]
         plays += [kind] * (times * (max(1, more) if number < _NEEDED else more))
     first, *others = parts
-    # Without a request there is nothing to do.
-    ops = [kinds[1][1](setup, first[1:]), *(plays[part[0] % len(plays)](setup, part[1:]) for part in others)]
+    ops = [*begin(setup, first[1:]), *(plays[part[0] % len(plays)](setup, part[1:]) for part in others)]
     return Case("scheduler", setup, ops)
 
 
@@ -306,6 +312,14 @@ def _add_again(setup: Setup, play: bytes) -> Op:
     length = max(1, (setup["max_len"] - 1) * (1 + play[1] % 3) // 3)
     tokens = [_stem(play[0] % 4, n) for n in range(length)]
     return "add", {"tokens": tokens, "max_tokens": 1 + play[3] % 4}
+
+
+def _pushed_out(setup: Setup, play: bytes) -> list[Op]:
+    """A prompt comes again that the device has forgotten, and whose place on the host another one took: what is left of
+    it lies below."""
+    length, stem = setup["max_len"] - 2 - play[0] % 3, play[1] % 4
+    one, other = ({"tokens": [_stem(s % 4, n) for n in range(length)], "max_tokens": 1} for s in (stem, stem + 1))
+    return [("add", one), ("drain", {}), ("add", other), ("drain", {}), ("reset", {}), ("add", dict(one))]
 
 
 def _add_long(setup: Setup, play: bytes) -> Op:
@@ -376,5 +390,10 @@ _RESETS: list[tuple[int, Play]] = [(30, _step), (5, _add_long), (5, _add), (1, _
 """Caches are emptied at every odd moment, half the times with requests running: long ones are in the midst of much."""
 _LONG: list[tuple[int, Play]] = [(30, _step), (6, _add_long), (7, _add), *_OFTEN[2:]]
 """Long prompts in half of the requests: they fill the blocks that connectors deal with."""
+_FORGETFUL: list[tuple[int, Play]] = [
+    *((24, _step), (10, _add_again), (8, _add_long)),
+    *((5, lambda _setup, _play: ("reset", {})), (5, _OFTEN[4][1]), _OFTEN[2]),
+]
+"""The same prompts again, and the device forgets them."""
 _CROWD: list[tuple[int, Play]] = [(12, _step), (16, _add_long), (2, _OFTEN[2][1])]
 """Many requests at once, with long prompts: what one of them holds another one waits for."""

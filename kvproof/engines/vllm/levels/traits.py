@@ -5,6 +5,7 @@ is left over is always the same.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 from packaging.version import Version
@@ -144,6 +145,19 @@ _FAILED = Trait(
 )
 
 
+def _kept_files(case: Case) -> Iterator[Case]:
+    yield msgspec.structs.replace(case, ops=[(op, a) for op, a in case.ops if not _loses(op, a)])
+
+
+def _loses(op: str, args: dict[str, Any]) -> bool:
+    return op == "complete" and args.get("how") == 4
+
+
+_LOST = Trait(
+    "lost files", lambda case: any(_loses(op, a) for op, a in case.ops), _kept_files, like=_FAILED.name
+)  # Whose file is lost has its copy fail.
+
+
 def _drafters() -> Iterator[Trait]:
     """Drafts, and who makes them: of three drafters n-grams are the simplest, since they have no layers. Whoever has a
     drafter has drafts: so what needs drafts alone is not told once more of a drafter with layers."""
@@ -206,6 +220,7 @@ def of_scheduler(release: str) -> Traits:
             _steps_shorter_than_drafts(),
             *_GROUPS,
             *CONNECTORS[3:],
+            _LOST,
             _FAILED,
             option("multimodal", "encoder"),
             option("adapters", "adapters"),

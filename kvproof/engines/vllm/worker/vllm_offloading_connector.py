@@ -20,7 +20,7 @@ __all__ = ["OffloadingSide", "extra_config"]
 
 NAME = "OffloadingConnector"
 
-_OPTIONS = {"threshold": (0, 19), "below": (0, 22), "prompt_only": (0, 24), "sync": (0, 33)}
+_OPTIONS = {"threshold": (0, 19), "below": (0, 22), "files": (0, 22), "prompt_only": (0, 24), "sync": (0, 33)}
 """Options, and the first release that has them."""
 
 _LOADS_WAIT = (0, 28)
@@ -49,7 +49,8 @@ def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
     if factor > 1:
         told["block_size"] = factor * block
     if below:
-        told |= _below().told(below)
+        files = connector.get("files", 0)
+        told |= _below().told_of(_files().told(files)) if files else _below().told(below)
     return told
 
 
@@ -71,7 +72,8 @@ class OffloadingSide:
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
         if self._tiering is not None:
             self._below = tier.replace("host", "below")
-            self.tiers[self._below] = {"blocks": setup["below"], "split": factor, "persists": True}
+            places = _files().PLACES if setup.get("files") else setup["below"]
+            self.tiers[self._below] = {"blocks": places, "split": factor, "persists": True}
             self._tiering.secondary_tiers[0].serve(self._below, transfers, factor, tier)
         for number, worker in enumerate(workers):
             worker.connector_worker.worker = _Copies(tier, number, transfers, factor, self._order)
@@ -82,8 +84,10 @@ class OffloadingSide:
             return "void" if job_id < getattr(self._scheduler, "_stale_job_threshold", 0) else "behind"
         return "behind" if since(_LOADS_WAIT) else None
 
-    def before_forward(self, metadata) -> None:
-        """Nothing: copies begin where they are submitted."""
+    def before_forward(self, _metadata) -> None:
+        """Copies begin where they are submitted; what a tier below does beside a step is done."""
+        if self._tiering is not None:
+            self._tiering.secondary_tiers[0].step()
 
     def pending(self) -> int:
         """Transfers that the scheduler's side waits for."""
@@ -248,6 +252,14 @@ def _below():
     import vllm_tier_below
 
     return vllm_tier_below
+
+
+@functools.cache
+def _files():
+    """The module of a tier of files."""
+    import vllm_files_below
+
+    return vllm_files_below
 
 
 def _spec_class(below: int):

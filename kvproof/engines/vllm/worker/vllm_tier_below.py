@@ -25,15 +25,22 @@ try:
 except ImportError:
     RequestOffloadingContext = SimpleNamespace  # Before 0.24 nobody asks.
 
-__all__ = ["TierBelow", "told"]
+__all__ = ["TierBelow", "chunks_of", "told", "told_of"]
 
 _TYPE = "kvproof"
+_BYTES = 8
+"""Of a chunk: room for a number."""
 
 
 def told(blocks: int) -> dict:
     """Return what the release is to be told of such a tier with so many places of a chunk each."""
     _register()
-    tier = {"type": _TYPE, "blocks": blocks}
+    return told_of({"type": _TYPE, "blocks": blocks})
+
+
+def told_of(tier: dict) -> dict:
+    """Return what the release is to be told of its host with this tier below."""
+    _map_no_memory()
     return {"spec_name": "TieringOffloadingSpec", "secondary_tiers": [tier], "tier_poll_interval_s": 0}
 
 
@@ -52,6 +59,9 @@ class TierBelow(SecondaryTierManager):
         self.ready: set = set()
         """Keys whose store ended well."""
 
+    def step(self) -> None:
+        """A step runs: nothing is to be done in the meantime."""
+
     def serve(self, name: str, transfers: Transfers, factor: int, host: str) -> None:
         """Copy by these from here on, from and to this tier of the host, so many units to a chunk."""
         self._name, self._transfers, self._factor, self._host = name, transfers, factor, host
@@ -67,7 +77,7 @@ class TierBelow(SecondaryTierManager):
         """Begin to store what is not here, as far as there is room."""
         stored = [
             (key, chunk)
-            for key, chunk in zip(job.keys, _chunks(job), strict=True)
+            for key, chunk in zip(job.keys, chunks_of(job), strict=True)
             if key not in self.entries and self._take(key)
         ]
         pairs = [(self._host, chunk, self._name, self.entries[key]) for key, chunk in stored]
@@ -79,7 +89,7 @@ class TierBelow(SecondaryTierManager):
             self._jobs.append((job.job_id, None, False))
             return
         self._busy.update(job.keys)
-        found = zip(job.keys, _chunks(job), strict=True)
+        found = zip(job.keys, chunks_of(job), strict=True)
         self._begin("load", job, job.keys, [(self._name, self.entries[key], self._host, chunk) for key, chunk in found])
 
     def get_finished_jobs(self):
@@ -155,19 +165,23 @@ class _Region:
         self._rows = num_chunks or num_blocks
 
     def create_kv_memoryview(self) -> memoryview:
-        """A byte to each chunk."""
-        return memoryview(np.zeros((self._rows, 1), np.int8))
+        """A number to each chunk."""
+        return memoryview(np.zeros((self._rows, _BYTES), np.int8))
 
     def cleanup(self) -> None:
         """Nothing is mapped."""
 
 
+def _map_no_memory() -> None:
+    tiering.SharedOffloadRegion = _Region
+
+
 @functools.cache
 def _register() -> None:
-    tiering.SharedOffloadRegion = _Region
     SecondaryTierFactory.register_tier(_TYPE, __name__, TierBelow.__name__)
 
 
-def _chunks(job) -> list[int]:
+def chunks_of(job) -> list[int]:
+    """The chunks of the host that a job of a tier reads or writes."""
     ids = job.chunk_ids if hasattr(job, "chunk_ids") else job.block_ids
     return [int(chunk) for chunk in ids]

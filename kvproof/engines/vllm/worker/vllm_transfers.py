@@ -23,8 +23,8 @@ class Part:
 
     name: str
     stream: Stream
-    ended: Callable[[bool], None] | None = None
-    """Told when it ends, and whether it failed."""
+    ended: Callable[[bool], list | None] | None = None
+    """Told when it ends, and whether it is to fail; what it brought, where that is not what was told."""
     done: bool = False
     failed: bool = False
 
@@ -46,6 +46,8 @@ class Transfers:
     workers: int
     fallible: set[str] = field(default_factory=set)
     """Tiers whose copies may fail: those of releases and connectors that can report it."""
+    losing: list[Callable[[int], list[str]]] = field(default_factory=list)
+    """Let a tier lose something, which it returns."""
     _copies: dict[str, _Copy] = field(default_factory=dict)
     _streams: dict[Stream, deque[Part]] = field(default_factory=dict)
 
@@ -83,11 +85,12 @@ class Transfers:
         *,
         order: str | None = None,
         alone: bool = False,
-        ended: Callable[[bool], None] | None = None,
+        ended: Callable[[bool], list | None] | None = None,
     ) -> Part:
         """A worker puts its part of a copy on a stream: the one for copies of this kind, or one of its own.
 
-        ``alone``: there is no other part. ``ended``: is called when it ends, with whether it failed.
+        ``alone``: there is no other part. ``ended``: is called when it ends, with whether it is to fail, and returns
+        the pairs that it brought where these are not what was told.
         """
         of = (tier, stream or kind, worker)
         after = self._streams[of][-1].name if of in self._streams else None
@@ -111,10 +114,13 @@ class Transfers:
 
     def complete(self, pick: int, how: int) -> dict | None:
         """End the oldest copy of a stream (``how`` 0), or all of it (1), or let the oldest fail if it may (2), or end
-        all copies of all streams (3).
+        all copies of all streams (3); or let a tier lose something (4).
 
-        None when nothing is under way.
+        None when nothing is under way, or can be lost.
         """
+        if how == 4:
+            lost = [name for lose in self.losing for name in lose(pick)]
+            return {"lost": lost} if lost else None
         if not self._streams:
             return None
         if how == 3:
@@ -129,11 +135,12 @@ class Transfers:
         return len(self._copies)
 
     def _ended(self, part: Part) -> None:
-        if part.ended is not None:
-            part.ended(part.failed)
+        brought = part.ended(part.failed) if part.ended is not None else None
         copy = self._copies[part.name]
         copy.missing -= 1
-        copy.failed = copy.failed or part.failed
+        copy.failed = copy.failed or part.failed or brought is not None
         if not copy.missing:
             del self._copies[part.name]
             self.level.tell("copy", part.name, "fail" if copy.failed else "end", [])
+        if brought:
+            self.level.tell("copied", brought)

@@ -1,0 +1,98 @@
+"""A disk in memory, under the names that `os` has: for a tier of files that a release reads and writes itself."""
+
+import errno
+import itertools
+import os
+from types import SimpleNamespace
+
+__all__ = ["Disk"]
+
+
+class Disk:
+    """Files by path; folders are wherever they are asked for."""
+
+    O_CREAT, O_EXCL, O_TRUNC = os.O_CREAT, os.O_EXCL, os.O_TRUNC
+    O_RDONLY, O_WRONLY = os.O_RDONLY, os.O_WRONLY
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.path = SimpleNamespace(exists=self.files.__contains__, dirname=os.path.dirname, join=os.path.join)
+        self._open: dict[int, str] = {}
+        self._bad: tuple[int, int] | None = None
+
+    def go_bad(self, at: int, how: int) -> None:
+        """Let the read or write of this number fail: it does not come about (``how`` 0), or, where it is a read, the
+        file is not there any more (1), or is too short (2)."""
+        self._bad = (at, how)
+
+    def go_well(self) -> None:
+        """Let all go well from here on."""
+        self._bad = None
+
+    def makedirs(self, _path: str, exist_ok: bool = False) -> None:
+        """`os.makedirs`."""
+
+    def open(self, path: str, flags: int, _mode: int = 0o777) -> int:
+        """`os.open`; a file that is written is made anew."""
+        if flags & os.O_WRONLY:
+            if flags & os.O_EXCL and path in self.files:
+                raise _error(FileExistsError, errno.EEXIST, path)
+            self.files[path] = b""
+        else:
+            self._spoil(path)
+            if path not in self.files:
+                raise _error(FileNotFoundError, errno.ENOENT, path)
+        number = next(n for n in itertools.count(3) if n not in self._open)
+        self._open[number] = path
+        return number
+
+    def write(self, number: int, data: memoryview) -> int:
+        """`os.write`."""
+        path = self._open[number]
+        if self._fails() is not None:
+            raise _error(OSError, errno.ENOSPC, path)
+        self.files[path] += bytes(data)
+        return len(data)
+
+    def readv(self, number: int, buffers: list[memoryview]) -> int:
+        """`os.readv`, from the beginning into one buffer."""
+        (buffer,) = buffers
+        data = self.files[self._open[number]][: len(buffer)]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self, number: int) -> None:
+        """`os.close`."""
+        del self._open[number]
+
+    def replace(self, source: str, target: str) -> None:
+        """`os.replace`."""
+        self.files[target] = self.files.pop(source)
+
+    def remove(self, path: str) -> None:
+        """`os.remove`."""
+        if path not in self.files:
+            raise _error(FileNotFoundError, errno.ENOENT, path)
+        del self.files[path]
+
+    def _spoil(self, path: str) -> None:
+        """What is read now may fail."""
+        how = self._fails()
+        if how == 0:
+            raise _error(OSError, errno.EMFILE, path)
+        if how is not None and path in self.files:
+            data = self.files.pop(path)
+            if how > 1:
+                self.files[path] = data[: len(data) // 2]
+
+    def _fails(self) -> int | None:
+        """How this read or write fails, if it does; it is counted."""
+        if self._bad is None:
+            return None
+        at, how = self._bad
+        self._bad = (at - 1, how) if at else None
+        return None if at else how
+
+
+def _error(kind: type[OSError], number: int, path: str) -> OSError:
+    return kind(number, os.strerror(number), path)
