@@ -127,13 +127,13 @@ class FilesBelow(fs.FileSystemTierManager):
         for place in work.places:
             self._busy.remove(place)
         done = self._do(work, kind, failed)
-        return None if work.success and {*done} == {*work.planned} else self._pairs(kind, done)
+        is_as_told = work.success and not failed and {*done} == {*work.planned}
+        return None if is_as_told else self._pairs(kind, done)
 
     def _do(self, work: "_Work", kind: str, failed: bool) -> list[tuple[int, int]]:
         """Do what threads would; return which file was copied from or to which chunk."""
-        number = len(work.places)
         if failed:
-            _DISK.go_bad(work.job_id % number, work.job_id // number % 3)
+            _DISK.go_bad(work.job_id % len(work.planned), work.job_id // len(work.planned) % 3)
         done = self._write(work) if kind == "store" else self._read(work)
         _DISK.go_well()
         return done
