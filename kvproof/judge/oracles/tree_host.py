@@ -29,12 +29,13 @@ class HostPart:
         yield from self._under_copy(state, ghost)
 
     def _places(self, state: State, nodes: Sequence[TreeNode]) -> Iterator[Violation]:
-        """R2: each page of the host is free, or one node's."""
+        """R2: each page of the host is free, or one node's, or held by a read from below."""
         assert self._host is not None
         free = state.pools[self._host].free
         if free is None:
             return
         places = Counter(free)
+        places.update(state.holds.get(self._host, ()))
         for node in nodes:
             for group, (slots, _) in zip(self._groups, node.host, strict=False):
                 places.update({slot // group.slots for slot in slots})

@@ -175,6 +175,45 @@ def _lost_anchor(scheduler) -> None:
     _patch(core, "inc_host_lock_ref", locked)
 
 
+def _kept_tail(scheduler) -> None:
+    """Pages that were to be read into, and were not, are not given back."""
+    _patch(scheduler.tree_cache.cache_controller, "append_host_mem_release", lambda *_slots, **_pools: None)
+
+
+def _crossed_reads(scheduler) -> None:
+    """Pages are read from the storage in another order than they are counted in."""
+    controller = scheduler.tree_cache.cache_controller
+    read = controller._page_transfer_kv_batch
+    _patch(
+        controller, "_page_transfer_kv_batch",
+        lambda operation, keys, slots, *more: read(operation, keys, slots.flip(0), *more),
+    )  # fmt: skip
+
+
+def _freed_under_a_read(scheduler) -> None:
+    """Whoever is aborted gives back all that is being read for it, and gets the rest back once more when it was."""
+    cache = scheduler.tree_cache
+    retire = cache._retire_ongoing_prefetch
+    _patch(
+        cache, "_retire_ongoing_prefetch",
+        lambda request, slots, pools: retire(request, cache.ongoing_prefetch[request].host_indices, pools),
+    )  # fmt: skip
+
+
+def _unheld_write(scheduler) -> None:
+    """A node on the host is not held while it is being written to the storage."""
+    cache = scheduler.tree_cache
+    write = cache.write_backup_storage
+
+    def written(node) -> None:
+        before = set(cache.ongoing_backup)
+        write(node)
+        for number in set(cache.ongoing_backup) - before:
+            cache.dec_host_lock_ref(*cache.ongoing_backup[number])
+
+    _patch(cache, "write_backup_storage", written)
+
+
 # As reported of SGLang, and mended in the releases that are driven: planted back (docs/findings.md).
 
 
@@ -259,6 +298,10 @@ _FAULTS = {
         _reclaimed_in_flight,
         _lost_load,
         _lost_anchor,
+        _kept_tail,
+        _crossed_reads,
+        _freed_under_a_read,
+        _unheld_write,
         _checked_in_twice,
         _unlocked_twice,
         _unlocked_to_the_root,

@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
-from ...traits import Traits, operation, option
+from ...traits import Traits, argument, operation, option
 from ..releases import is_served
 from . import scheduler
 
 __all__ = ["more_oracles", "profiles", "traits"]
 
 more_oracles = scheduler.more_oracles
+
+STORAGE = "storage"
+"""A tier below the host. When it goes on, and whether requests wait for it, brings its faults about in one way or
+another."""
 
 _ALL = 99
 """More copies than there are."""
@@ -51,6 +55,10 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "windows back": _cases(_setup(**back, **scheduler.WINDOW, **overlap)),
         "windows retracts": _cases(_setup(**_ANY, **scheduler.WINDOW, **tight | overlap), _LONG),
         "policies": _cases(_setup(**_ANY, **overlap, **scheduler.ordered())),
+        "storage": _cases(_setup(**through, **_STORAGE, **chunk, **overlap), _STORED).map(_from_below),
+        "storage tight": _cases(_setup(**through, **_STORAGE, **overlap, host_pages=st.integers(2, 8)), _STORED),
+        "storage any": _cases(_setup(**_ANY, **_STORAGE, **chunk, **overlap), _STORED),
+        "storage retracts": _cases(_setup(**_ANY, **_STORAGE, **tight | overlap), _STORED_LONG),
     }
 
 
@@ -60,26 +68,56 @@ def traits(release: str) -> Traits:
     return Traits(
         (
             operation("copies that end by themselves", "copies"),
+            operation("a lost file", "lose"),
+            argument("a file that goes bad", "storage", "bad"),
+            operation("storage that goes on by itself", "storage", like=STORAGE),
+            option("requests that wait for the storage", "prefetch", has=_waits, like=STORAGE),
+            option(STORAGE, "storage"),
             option("write-back", "write", has=lambda value: value == "write_back"),
             option("selective write-through", "write", has=lambda value: value == "write_through_selective"),
             *of_scheduler.all,
         ),
         _fitting,
         numbers={**of_scheduler.numbers, "host_pages": _SIZES, "host_window_pages": _SIZES},
-        drained=lambda _case: [("round", {"tokens": [0]}), ("copies", {"stores": _ALL, "loads": _ALL})],
-    )
+        drained=lambda case: [
+            ("round", {"tokens": [0]}), ("copies", {"stores": _ALL, "loads": _ALL}),
+            *([("storage", dict.fromkeys(_THREADS, _ALL))] if case.setup.get("storage") else []),
+        ],
+    )  # fmt: skip
+
+
+def _waits(prefetch: Any) -> bool:
+    return bool(prefetch == "wait_complete")
 
 
 def _fitting(case: Case) -> Case:
     """The case as a release takes it."""
-    own = {name: case.setup[name] for name in ("write", "host_pages", "host_window_pages") if name in case.setup}
+    own = {name: case.setup[name] for name in _OWN if name in case.setup}
     setup = scheduler.sound({name: value for name, value in case.setup.items() if name not in own}) | own
     return case if setup == case.setup else Case(case.level, setup, case.ops)
 
 
+_OWN = ("write", "host_pages", "host_window_pages", "storage", "prefetch")
+"""Options beside those of level ``scheduler``."""
+
+_THREADS = ("queries", "writes", "reads", "acks")
+"""What threads of a release do for its storage, each so many times."""
+
+_STORAGE: dict[str, st.SearchStrategy[Any]] = {
+    "storage": st.sampled_from([1, 1, 4]),
+    "prefetch": st.sampled_from(["best_effort", "wait_complete"]),
+}
+
 _ANY: dict[str, st.SearchStrategy[Any]] = {
     "write": st.sampled_from(["write_through", "write_back", "write_through_selective"])
 }
+
+
+def _from_below(case: Case) -> Case:
+    """The case, whose first request was served before and is in the storage alone, where its release has found it."""
+    first, *rest = case.ops
+    found: list[Op] = [("storage", {"queries": _ALL}), ("round", {"tokens": [0]})]
+    return Case(case.level, case.setup, [first, ("drain", {}), ("reset", {}), first, *found, *rest])
 
 
 def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
@@ -120,8 +158,19 @@ def _copies(a: int, b: int, _c: int, _d: int) -> Op:
     return "copies", {"stores": (1, 2, 1, _ALL, 0)[a % 5], "loads": (0, 1, 0, _ALL)[b % 4]}
 
 
+def _storage(a: int, b: int, c: int, d: int) -> Op:
+    counts = ((0, 1, 1, 2, _ALL)[x % 5] for x in (a, b, c, d))
+    return "storage", dict(zip(_THREADS, counts, strict=True)) | ({"bad": 1} if a > 235 else {})
+
+
+def _lose(a: int, _b: int, _c: int, _d: int) -> Op:
+    return "lose", {"i": a % 8}
+
+
 _OURS: list[tuple[int, Play]] = [*scheduler.REST, (14, _copies)]
 _USUAL = weighted((24, _add), *_OURS)
 _LONG = weighted((24, _long), *_OURS)
+_STORED = weighted((24, _add), *_OURS, (16, _storage), (2, _lose))
+_STORED_LONG = weighted((24, _long), *_OURS, (16, _storage), (2, _lose))
 _PAUSED = weighted((24, _add), *_OURS, *scheduler.PAUSES)
 _TALK = weighted((16, _add), *_OURS, *scheduler.TURNS)

@@ -20,11 +20,12 @@ from sglang.srt.mem_cache.pool_host.base import HostKVCache
 from sglang.srt.mem_cache.pool_host.group import HostPoolGroup
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang_memory import Memory
+from sglang_storage import PLACES, Storage
 
 __all__ = ["Host", "attach"]
 
-_PAIRS = {PoolName.KV: 0, PoolName.SWA: 1}
-"""The group of the world that each pool of a release belongs to."""
+_OF_STORAGE = ("storage_backend", "storage_backend_extra_config", "prefetch_threshold", "model_name")
+"""What a controller is told of a storage below."""
 
 
 class _Event:
@@ -109,7 +110,12 @@ class _Transfers:
 class _Pool(HostKVCache):
     """A release's pool of host slots, without the memory."""
 
-    def __init__(self, pages: int, page: int) -> None:
+    storage = None
+    """The tier below, if there is one."""
+
+    def __init__(self, pages: int, page: int, first: int) -> None:
+        """``first``: the number of its first page among those of all pools."""
+        self._first = first
         super().__init__(
             dtype=torch.uint8,
             device_capacity_tokens=(pages - 1) * page,  # A release makes it one page larger.
@@ -126,6 +132,22 @@ class _Pool(HostKVCache):
         )
         self.layer_num = 1
 
+    def page_of(self, slot) -> int:
+        """Return the page of a slot."""
+        return int(slot) // self.page_size + self._first
+
+    def get_data_page(self, index, **_how) -> torch.Tensor:
+        """Return what stands for a page's content: its number."""
+        return torch.tensor([self.page_of(index)])
+
+    def get_dummy_flat_data_page(self) -> torch.Tensor:
+        """Return where such content goes."""
+        return torch.zeros(1, dtype=torch.int64)
+
+    def set_from_flat_data_page(self, index, data_page: torch.Tensor) -> None:
+        """Read a page from the file whose content this is."""
+        self.storage.read(int(data_page[0]), self.page_of(index))
+
 
 _Pool.__abstractmethods__ = frozenset()  # Nobody reads or moves what is not there.
 
@@ -139,7 +161,7 @@ class _Strategy(assembler.StackStrategy):
         """There are no others here."""
         return True
 
-    def build(self, *, cache, params, load_cache_event, **_how) -> assembler.StackBuildResult:
+    def build(self, *, cache, params, load_cache_event, **how) -> assembler.StackBuildResult:
         """Build what `_PlainKvStrategy` and `_SwaStrategy` do."""
         host = self.host
         device = host.memory.allocator.get_kvcache()
@@ -169,6 +191,7 @@ class _Strategy(assembler.StackStrategy):
             io_backend="direct",
             transfer_layer_id_max=1,
             host_memory_mode="cache",
+            **{name: how[name] for name in _OF_STORAGE if name in how},
         )
         return assembler.StackBuildResult(group, controller, components, pool_declarations=())
 
@@ -187,10 +210,11 @@ class Host:
             raise Refused("a host tier has a page of each kind at least")
         self.memory, self.policy, self.page = memory, policy, memory.page
         self.sizes = [pages, *([window_pages] if memory.window else [])]
-        self.pools = [_Pool(count, memory.page) for count in self.sizes]
+        self.pools = [_Pool(count, memory.page, sum(self.sizes[:g])) for g, count in enumerate(self.sizes)]
         self.controller: HybridCacheController
         self.transfers: _Transfers
         self.cache = None
+        self.storage: Storage | None = None
 
     # ---------------------------------------------------------------------------------------------- to the release
 
@@ -216,7 +240,7 @@ class Host:
 
     def pool(self) -> dict:
         """Return the pages that are free, and how many the release counts."""
-        free = [page for g, pool in enumerate(self.pools) for page in self._free(g, pool)]
+        free = [page for pool in self.pools for page in self._free(pool)]
         return {"free": free, "num_free": sum(pool.available_size() // self.page for pool in self.pools)}
 
     def of_node(self, node) -> list[list]:
@@ -224,9 +248,10 @@ class Host:
         return [self._held(g, node.component_data[kind]) for g, kind in enumerate(self.memory.components)]
 
     @property
-    def tier(self) -> dict:
-        """What this is to the kit."""
-        return {"blocks": sum(self.sizes)}
+    def tiers(self) -> dict:
+        """What this and the storage below are to the kit."""
+        storage = {"storage": {"blocks": PLACES, "persists": True}}
+        return {"host": {"blocks": sum(self.sizes)}} | ({} if self.storage is None else storage)
 
     def locks(self) -> list[tuple]:
         """Return each copy that holds a lock: a name, the node, and whether its lock has let go of the window."""
@@ -237,37 +262,44 @@ class Host:
 
     def anchors(self) -> list[tuple[str, int]]:
         """Return each load that holds a node on the host."""
-        return [(f"load {each.node_id}", each.node_id) for each in self.cache.ongoing_load_back.values()]
+        loads = [(f"load {each.node_id}", each.node_id) for each in self.cache.ongoing_load_back.values()]
+        return loads + ([] if self.storage is None else self.storage.anchors())
+
+    def held(self) -> list[int]:
+        """Return the pages that reads from the storage hold, each as often as one does."""
+        slots = () if self.storage is None else self.storage.held()
+        return [self.pools[g].page_of(slot) for g, slot in slots if slot % self.page == 0]
 
     def unsettled(self) -> set[int]:
         """Return the nodes that a store to the host is under way for, by the release's own books."""
         return {node for each in self.cache.ongoing_write_through.values() for node in each.publish_node_ids}
 
     def _held(self, g: int, data) -> list:
-        slots = [] if data.host_value is None else (data.host_value + self._first(g) * self.page).tolist()
-        return [slots, data.host_lock_ref]
+        first = sum(self.sizes[:g]) * self.page
+        return [[] if data.host_value is None else (data.host_value + first).tolist(), data.host_lock_ref]
 
-    def _first(self, g: int) -> int:
-        return sum(self.sizes[:g])
-
-    def _free(self, g: int, pool: _Pool) -> list[int]:
+    def _free(self, pool: _Pool) -> list[int]:
         slots = torch.cat([pool.free_slots, *pool.release_slots]).tolist()
-        return [page + self._first(g) for page in sorted({slot // self.page for slot in slots})]
+        return sorted({pool.page_of(slot) for slot in slots})
 
     def pairs_of(self, transfer) -> list[tuple[int, int]]:
         """Return the pages that a transfer moves: of the device and of the host."""
-        g = self.pools.index(transfer.host_pool)
-        device = transfer.device_indices.tolist()
-        host = transfer.host_indices.tolist()
-        first = self.memory.pages if g else 0
-        slots = zip(device, host, strict=True)
-        return list(dict.fromkeys((a // self.page + first, b // self.page + self._first(g)) for a, b in slots))
+        pool = transfer.host_pool
+        first = self.memory.pages if self.pools.index(pool) else 0
+        slots = zip(transfer.device_indices.tolist(), transfer.host_indices.tolist(), strict=True)
+        return list(dict.fromkeys((a // self.page + first, pool.page_of(b)) for a, b in slots))
 
 
-def attach(cache, params, memory: Memory, tell: Callable, *, pages: int, window_pages: int, policy: str) -> Host:
-    """Give a tree its host tier, as a server does that is started with one."""
+def attach(
+    cache, params, memory: Memory, tell: Callable, *, pages: int, window_pages: int, policy: str, storage: bool
+) -> Host:
+    """Give a tree its host tier, and a storage below that, as a server does that is started with them."""
     host = _Strategy.host = Host(memory, pages, window_pages, policy)
     cache.init_hicache(SimpleNamespace(file_storage_path=None), params)
     host.cache, host.controller = cache, cache.cache_controller
     host.transfers = host.controller.l2_transfer_engine = _Transfers(tell, host.pairs_of)
+    if storage:
+        host.storage = Storage(cache, tell)
+        for pool in host.pools:
+            pool.storage = host.storage
     return host

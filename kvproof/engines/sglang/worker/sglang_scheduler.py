@@ -132,8 +132,11 @@ class SchedulerLevel(Level):
         notes = {"dialect": {"reuse": "ordered"}} if options.window else {}
         notes |= {"sampled": "processed"} | ({} if self.events else {"keys": "tokens"})
         self.world = self.memory.world | {"notes": notes}
+        self.own_tiers = ("device",)
+        """Those whose entries the release's events are about."""
         if self.served.host is not None:
-            self.world["tiers"]["host"] = self.served.host.tier
+            self.own_tiers = ("device", "host")
+            self.world["tiers"] |= self.served.host.tiers
 
     def do(self, op: str, args: dict):
         """Do an operation, and tell what clients heard and which events it caused."""
@@ -141,10 +144,9 @@ class SchedulerLevel(Level):
         self._tell_ends()
         if self.events and result is not SKIPPED:
             group = 0 if len(self.memory.components) == 1 else None
-            tiers = tuple(self.world["tiers"])
-            for effect in told_of(self.served.tree_cache.take_events(), self.keys, group, tiers):
+            for effect in told_of(self.served.tree_cache.take_events(), self.keys, group, self.own_tiers):
                 self.tell(*effect)
-            for tier in tiers:
+            for tier in self.own_tiers:
                 self.tell("boundary", tier)
         return result
 
@@ -159,6 +161,7 @@ class SchedulerLevel(Level):
         return {
             "pools": pools,
             "tables": tables,
+            "holds": {} if served.host is None else {"host": served.host.held()},
             "tree": tree,
             "running": len(held),
             "waiting": len(served.waiting_queue),
@@ -271,7 +274,7 @@ class SchedulerLevel(Level):
             # Once for what waited for the last answer, and once for the release's own check at rest.
             self.served.round()
         left = [x for x in self.clients.values() if not x.ended]
-        return {"left": len(left), "pending": len(self.served.results), "steps": steps}
+        return {"left": len(left), "pending": len(self.served.results) + self.under_way(), "steps": steps}
 
     # ---------------------------------------------------------------------------------------------- the server
 
@@ -305,6 +308,10 @@ class SchedulerLevel(Level):
 
     def rest(self) -> None:
         """A round of a drain is over."""
+
+    def under_way(self) -> int:
+        """What else is under way."""
+        return 0
 
     def _rests(self) -> bool:
         return self.served.is_fully_idle() and all(x.ended for x in self.clients.values())
@@ -384,6 +391,8 @@ class SchedulerLevel(Level):
 
     def _tell_keys(self, x: Client, first: int) -> None:
         tokens = x.prompt + ([] if x.req is None else list(x.req.output_ids))
-        keys = self.keys.of(x.names, tokens)[first:]
-        if keys:
-            self.tell("keys", x.r, first, keys)
+        keys = self.keys.of(x.names, tokens)
+        if keys[first:]:
+            self.tell("keys", x.r, first, keys[first:])
+        if self.served.host is not None and self.served.host.storage is not None:
+            self.served.host.storage.learn(x.names, tokens, self.page, keys)

@@ -107,7 +107,8 @@ class Served(release.Scheduler):
         self.page_size = schedule.page_size
         self.enable_hierarchical_cache = options.host is not None
         self.enable_lmcache = self.enable_session_radix_cache = False
-        self.enable_hicache_storage = self.enable_unified_cache_external_linker = False
+        self.enable_hicache_storage = release.get_memory().hicache_storage_backend is not None
+        self.enable_unified_cache_external_linker = False
         self.enable_decode_hicache = self.enable_hisparse = self.enable_unified_memory = False
         self.max_recv_per_poll, self.max_new_tokens_limit = -1, None
         self.attn_dp_enabled = False

@@ -27,6 +27,8 @@ def shown(cache, memory: Memory, keys: Keys, tenant: Callable, held: list[tuple]
     }
     if host is not None:
         pools["host"] = host.pool()
+        if host.storage is not None:
+            pools["storage"] = {"cached": host.storage.cached(keys.number)}
     if core_of(cache) == "python":
         _show_nodes(cache, memory, keys, tenant, held, host, pools, tree)
     else:
