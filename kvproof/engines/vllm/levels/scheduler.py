@@ -72,10 +72,10 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     connected = {name: with_connectors(release, setups) for name, setups in unconnected.items()}
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
     if known >= TIER_BELOW:
-        below, files = (with_tier_below(release, unconnected["pressure"], files) for files in (False, True))
-        made["tier below"] = cases(below, MORE, often=_LONG, most=60)
-        made["tier below again"] = cases(below, MORE, often=_FORGETFUL, first=_pushed_out)
-        made["files below"] = cases(files, MORE, often=_FORGETFUL, first=_pushed_out)
+        for name, files in (("tier below", False), ("files below", True)):
+            below = with_tier_below(release, unconnected["pressure"], files)
+            made[name] = cases(below, MORE, often=_LONG, most=60)
+            made[f"{name} again"] = cases(below, MORE, often=_FORGETFUL, first=_pushed_out)
     if known >= _PAUSED:
         made["pauses"] = cases(_setups(known, st.one_of(plain(), window(), _hybrid()), **_PRESSURE), often=_PAUSES)
         made["pauses connector"] = cases(connected["pressure"], MORE, often=_PAUSES, most=60)
