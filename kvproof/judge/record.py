@@ -176,7 +176,7 @@ class TreeState(msgspec.Struct, gc=False):
     parts: list[TreePart] = []
     """What it counts of each further group of the world; none: it has the first group only."""
     anchors: dict[str, int] = {}
-    """Per load from the second tier, the node that it holds there."""
+    """Per load from the second tier, or copy between that and one below, the node that it holds there."""
 
 
 class State(msgspec.Struct, gc=False):

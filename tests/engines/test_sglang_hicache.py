@@ -165,10 +165,33 @@ def test_a_window_that_is_stored_is_no_prefix_that_is_stored() -> None:
     assert (found.violation.rule, found.violation.key) == ("P12", ("host", "reported, not cached"))
 
 
-TOLD = {"storage any", "storage retracts"}
+def test_a_window_that_is_stored_once_more_leaves_what_is_on_the_host_there() -> None:
+    """It was told as not cached (P12), as its node has a store under way."""
+    window = {"window": 1, "window_pages": 6, "window_interval": 1, "host_window_pages": 14}
+    setup = {"page": 1, "pages": 11, "host_pages": 16, "events": True, **window}
+    again = [add([1, 2], keep=2, most=2), add([0, 1], keep=1), *rounds(0), ("copies", {"stores": 1}), *rounds(0)]
+    answer(setup, add([1, 2], most=0), *rounds(0), STORED, *rounds(0), ("reset", {}), *again)
+
+
+def test_what_is_loaded_of_the_window_alone_holds_that_alone() -> None:
+    """It was told as a lock that is missing (R3): its node came to the host behind the load."""
+    window = {"window": 7, "window_pages": 9, "window_interval": 1, "host_window_pages": 8}
+    setup = {"page": 2, "pages": 11, "host_pages": 24, "storage": 4, "prefetch": "wait_complete", **window}
+    asked: Op = ("storage", {"queries": 3})
+    written: list[Op] = [asked, *rounds(0), STORED, *rounds(0), ("storage", {"writes": 3}), *rounds(0), ("reset", {})]
+    others = [add([2, 6], keep=7, most=0), add([0, 4], keep=10, like=1, most=2)]
+    read: list[Op] = [("storage", {"reads": 1, "acks": 1}), *rounds(0), ("storage", {"acks": 2}), *rounds(0)]
+    told = answer(
+        setup, add([2, 3], [2, 5], most=0), *written, add([2, 3], [2, 5], keep=5, most=0), asked, *others,
+        *rounds(0), *read,
+    )  # fmt: skip
+    assert any(pair[0] == "host" for _, _, pairs in effects(told, "copy") for pair in pairs)
+
+
+TOLD = {"storage any", "storage retracts", "storage conversations", "storage windows"}
 SILENT = [name for name in hicache.profiles(NEWEST) if not name.startswith("windows") and name not in TOLD]
-"""What is found where the pool of a window is tight, of its events, and of write-back over a storage, is told in
-docs/findings.md."""
+"""What is found where the pool of a window is tight, of its events, and of write-back and conversations over a storage,
+is told in docs/findings.md."""
 
 
 @pytest.mark.parametrize("profile", SILENT)

@@ -59,6 +59,10 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "storage tight": _cases(_setup(**through, **_STORAGE, **overlap, host_pages=st.integers(2, 8)), _STORED),
         "storage any": _cases(_setup(**_ANY, **_STORAGE, **chunk, **overlap), _STORED),
         "storage retracts": _cases(_setup(**_ANY, **_STORAGE, **tight | overlap), _STORED_LONG),
+        "storage windows": _cases(_setup(**through, **_STORAGE, **scheduler.WINDOW, **overlap), _STORED).map(
+            _from_below
+        ),
+        "storage conversations": _cases(_setup(**through, **_STORAGE, **overlap, rows=st.just(8)), _TALK_STORED),
     }
 
 
@@ -173,4 +177,5 @@ _LONG = weighted((24, _long), *_OURS)
 _STORED = weighted((24, _add), *_OURS, (16, _storage), (2, _lose))
 _STORED_LONG = weighted((24, _long), *_OURS, (16, _storage), (2, _lose))
 _PAUSED = weighted((24, _add), *_OURS, *scheduler.PAUSES)
+_TALK_STORED = weighted((6, _add), *_OURS, (8, _storage), (1, _lose), *scheduler.TURNS, *scheduler.TURNS)
 _TALK = weighted((16, _add), *_OURS, *scheduler.TURNS)

@@ -261,9 +261,16 @@ class Host:
         return [(f"{what} {node}", node, False) for what, node, params in found if params is not None]
 
     def anchors(self) -> list[tuple[str, int]]:
-        """Return each load that holds a node on the host."""
-        loads = [(f"load {each.node_id}", each.node_id) for each in self.cache.ongoing_load_back.values()]
-        return loads + ([] if self.storage is None else self.storage.anchors())
+        """Return what holds a node on the host: loads, and what the storage reads and writes.
+
+        What is loaded of the window alone holds that alone.
+        """
+        loading = self.cache.ongoing_load_back.values()
+        loads = [(f"load {x.node_id}", x.node_id, x.host_lock_params) for x in loading]
+        found = loads + ([] if self.storage is None else self.storage.anchors())
+        return [
+            (name, node) for name, node, receipt in found if ComponentType.FULL in receipt.component_host_lock_uuids
+        ]
 
     def held(self) -> list[int]:
         """Return the pages that reads from the storage hold, each as often as one does."""
@@ -271,8 +278,13 @@ class Host:
         return [self.pools[g].page_of(slot) for g, slot in slots if slot % self.page == 0]
 
     def unsettled(self) -> set[int]:
-        """Return the nodes that a store to the host is under way for, by the release's own books."""
-        return {node for each in self.cache.ongoing_write_through.values() for node in each.publish_node_ids}
+        """Return the pages that stores write whose end the release has not taken note of.
+
+        Its own books name nodes: one that is on the host may have its window stored once more.
+        """
+        waiting = [slot for one in self.controller.write_queue for slot in one.host_indices.tolist()]
+        under_way = [ack.finish_event.copy.pairs for ack in self.controller.ack_write_queue]
+        return {self.pools[0].page_of(slot) for slot in waiting} | {b for pairs in under_way for *_, b in pairs}
 
     def _held(self, g: int, data) -> list:
         first = sum(self.sizes[:g]) * self.page

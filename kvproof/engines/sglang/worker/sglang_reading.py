@@ -94,24 +94,21 @@ def on_device(node: list) -> list[list[int]]:
     return [node[3], *(part[0] for part in node[5])]
 
 
-def on_host(node: list) -> list[list[int]]:
-    """Return what it has on the host; a window alone is none that a lookup finds there."""
-    return [slots if node[6][0][0] else [] for slots, _ in node[6]]
+def on_host(node: list, page: int, unsettled: set[int]) -> list[list[int]]:
+    """Return what it has on the host, but for pages that are still written to; a window alone is none that a lookup
+    finds there."""
+    parts = [[] if unsettled.intersection(slot // page for slot in slots) else slots for slots, _ in node[6]]
+    return parts if parts[0] else [[] for _ in parts]
 
 
-def cached_of(nodes: list[list], keys: Keys, page: int, kinds: list[str], of=on_device, but=()) -> list[list]:
-    """Return the blocks that the tree has, by their keys and groups; none of the nodes at the places of ``but``.
-
-    A state is that of the node's end.
-    """
+def cached_of(nodes: list[list], keys: Keys, page: int, kinds: list[str], of=on_device) -> list[list]:
+    """Return the blocks that the tree has, by their keys and groups. A state is that of the node's end."""
     found: dict[tuple[int, int], list[int]] = {}
     paths: list[list[int]] = []
-    for at, node in enumerate(nodes):
+    for node in nodes:
         parent, names, tokens = node[:3]
         above = paths[parent] if parent >= 0 else []
         paths.append(above + tokens)
-        if at in but:
-            continue
         own = keys.of(names, paths[-1])[len(above) // page :]
         for g, has in enumerate(of(node)):
             state = kinds[g] == "mamba"

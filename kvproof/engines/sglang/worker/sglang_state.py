@@ -1,6 +1,7 @@
 """The state of a tree and of what it stands on, as the kit is told it: of every level that has one."""
 
 from collections.abc import Callable
+from functools import partial
 
 from sglang_drift import core_of
 from sglang_kinds import sizes_of
@@ -44,8 +45,8 @@ def _show_nodes(cache, memory, keys, tenant, held, host, pools: dict, tree: dict
     if host is not None:
         locks |= {name: (places.get(node, -2), released) for name, node, released in host.locks()}
         tree["anchors"] = {name: places.get(node, -2) for name, node in host.anchors()}
-        unsettled = {places.get(node) for node in host.unsettled()}
-        pools["host"]["cached"] = cached_of(nodes, keys, memory.page, kinds, on_host, unsettled)
+        settled = partial(on_host, page=memory.page, unsettled=host.unsettled())
+        pools["host"]["cached"] = cached_of(nodes, keys, memory.page, kinds, settled)
     tree["locks"] = {r: place for r, (place, _) in locks.items()}
     for part in tree["parts"]:
         part["locks"] = {r: place for r, (place, released) in locks.items() if not released}

@@ -218,11 +218,11 @@ class Storage:
         for queue in self._released(PoolName.SWA):
             yield from (found for slots in [*queue.queue] for found in _slots(1, slots))
 
-    def anchors(self) -> list[tuple[str, int]]:
-        """Return what holds a node on the host: reads, and writes."""
+    def anchors(self) -> list[tuple]:
+        """Return what holds a node on the host, reads and writes: a name, the node, and the receipt of the lock."""
         reads = self._cache.ongoing_prefetch.values()
-        found = [(f"read {x.operation.id}", x.anchor_node_id) for x in reads if x.anchor_lock_params is not None]
-        return found + [(f"write {number}", node) for number, (node, _) in self._cache.ongoing_backup.items()]
+        found = [(f"read {x.operation.id}", x.anchor_node_id, x.anchor_lock_params) for x in reads]
+        return found + [(f"write {number}", *lock) for number, lock in self._cache.ongoing_backup.items()]
 
     def written(self, name: str, page: int) -> int:
         """A file is written from a page of the host; return its place."""
