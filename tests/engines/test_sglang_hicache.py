@@ -115,6 +115,23 @@ def test_nothing_is_lost_where_the_storage_fails_or_a_client_goes(ops: list[Op],
     assert told.steps[-2].result["left"] == told.steps[-2].result["pending"] == 0
 
 
+def test_a_storage_that_comes_back_has_its_files() -> None:
+    away: list[Op] = [("detach", {}), add([1, 20], [2, 3]), *rounds(0, 0), ("drain", {}), ("reset", {}), ("attach", {})]
+    told = answer(KEPT, *WRITTEN, *away, *ASKED[len(WRITTEN) :], READ, *rounds(0, 0))
+    assert [step.result for step in told.steps if step.op in ("detach", "attach")] == [True, True]
+    assert len(copied(told, "storage")) == 5
+    emptied = answer(KEPT, *WRITTEN, ("empty", {}), *ASKED[len(WRITTEN) :], READ, *rounds(0, 0))
+    assert copied(emptied, "storage") == []
+
+
+def test_a_storage_that_goes_takes_pages_along_that_are_read_for_nobody() -> None:
+    """Finding 79."""
+    served = [*ASKED, *rounds(0, 0), STORED, *rounds(0), ("detach", {})]
+    found, _ = judged(close(Case("hicache", {**KEPT, "prefetch": "best_effort"}, served)))
+    assert found is not None
+    assert (found.violation.rule, found.violation.oracle) == ("R2", "a page that is nobody's")
+
+
 FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "early ack": (SETUP, [add([1, 20]), *rounds(0)], ("P6", "content of a cached block")),
     "no wait": (SETUP, BEHIND, ("P6", "a lookup handed out")),
@@ -188,7 +205,7 @@ def test_what_is_loaded_of_the_window_alone_holds_that_alone() -> None:
     assert any(pair[0] == "host" for _, _, pairs in effects(told, "copy") for pair in pairs)
 
 
-TOLD = {"storage any", "storage retracts", "storage conversations", "storage windows"}
+TOLD = {"storage any", "storage retracts", "storage conversations", "storage windows", "storage comes and goes"}
 SILENT = [name for name in hicache.profiles(NEWEST) if not name.startswith("windows") and name not in TOLD]
 """What is found where the pool of a window is tight, of its events, and of write-back and conversations over a storage,
 is told in docs/findings.md."""

@@ -62,6 +62,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "storage windows": _cases(_setup(**through, **_STORAGE, **scheduler.WINDOW, **overlap), _STORED).map(
             _from_below
         ),
+        "storage comes and goes": _cases(_setup(**through, **_STORAGE, **overlap), _COMES).map(_from_below),
         "storage conversations": _cases(_setup(**through, **_STORAGE, **overlap, rows=st.just(8)), _TALK_STORED),
     }
 
@@ -73,6 +74,7 @@ def traits(release: str) -> Traits:
         (
             operation("copies that end by themselves", "copies"),
             operation("a lost file", "lose"),
+            operation("storage that comes and goes", "attach", "detach", "empty"),
             argument("a file that goes bad", "storage", "bad"),
             operation("storage that goes on by itself", "storage", like=STORAGE),
             option("requests that wait for the storage", "prefetch", has=_waits, like=STORAGE),
@@ -177,5 +179,10 @@ _LONG = weighted((24, _long), *_OURS)
 _STORED = weighted((24, _add), *_OURS, (16, _storage), (2, _lose))
 _STORED_LONG = weighted((24, _long), *_OURS, (16, _storage), (2, _lose))
 _PAUSED = weighted((24, _add), *_OURS, *scheduler.PAUSES)
+_COMES = weighted(
+    (16, _add), *_OURS, (16, _storage), (3, lambda *_: ("drain", {})),
+    (6, lambda *_: ("detach", {"storage": 1})), (10, lambda *_: ("attach", {"storage": 1})),
+    (2, lambda *_: ("empty", {"storage": 1})),
+)  # fmt: skip
 _TALK_STORED = weighted((6, _add), *_OURS, (8, _storage), (1, _lose), *scheduler.TURNS, *scheduler.TURNS)
 _TALK = weighted((16, _add), *_OURS, *scheduler.TURNS)

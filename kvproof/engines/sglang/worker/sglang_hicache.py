@@ -7,6 +7,7 @@ from functools import partial
 
 import sglang_setup  # noqa: F401 - before anything of the release
 from level import SKIPPED, Refused
+from sglang.srt.managers import io_struct as messages
 from sglang_host import attach
 from sglang_scheduler import Options, SchedulerLevel
 from sglang_storage import POLICIES, fields
@@ -49,6 +50,10 @@ class HicacheLevel(SchedulerLevel):
 
     options = _Options
 
+    def __init__(self, setup: dict) -> None:
+        super().__init__(setup)
+        self.told = fields(setup.get("storage", 0), setup.get("prefetch", POLICIES[0]))
+
     def op_copies(self, args: dict):
         """So many copies to the host (``stores``) and from it (``loads``) come to their end, the oldest first."""
         return self.served.host.finish(args.get("stores", 0), args.get("loads", 0))
@@ -59,8 +64,7 @@ class HicacheLevel(SchedulerLevel):
         storage = self.served.host.storage
         if storage is None:
             return SKIPPED
-        if args.get("bad"):
-            storage.go_bad()
+        storage.is_bad = bool(args.get("bad"))
         return storage.go(*(args.get(name, 0) for name in ("queries", "writes", "reads", "acks")))
 
     def op_lose(self, args: dict):
@@ -68,6 +72,29 @@ class HicacheLevel(SchedulerLevel):
         storage = self.served.host.storage
         lost = None if storage is None else storage.lose(args["i"])
         return SKIPPED if lost is None else lost
+
+    def op_detach(self, _args: dict):
+        """The storage goes, where nothing runs."""
+        if self.served.host.storage is None or not self.served.enable_hicache_storage:
+            return SKIPPED
+        self._say(messages.DetachHiCacheStorageReqInput())
+        return not self.served.enable_hicache_storage
+
+    def op_attach(self, _args: dict):
+        """It comes back, with the files that it had."""
+        if self.served.host.storage is None or self.served.enable_hicache_storage:
+            return SKIPPED
+        told = {name: value for name, value in self.told.items() if name != "hicache_storage_backend_extra_config"}
+        config = {"hicache_storage_backend_extra_config_json": self.told["hicache_storage_backend_extra_config"]}
+        self._say(messages.AttachHiCacheStorageReqInput(**told, **config))
+        return self.served.enable_hicache_storage
+
+    def op_empty(self, _args: dict):
+        """All files are removed."""
+        if self.served.host.storage is None or not self.served.enable_hicache_storage:
+            return SKIPPED
+        self._say(messages.ClearHiCacheReqInput())
+        return None
 
     def rest(self) -> None:
         """What is under way ends."""

@@ -44,17 +44,17 @@ def fields(threshold: int, policy: str) -> dict:
 class _Files(HiCacheFile):
     """The release's file backend, over files in memory."""
 
-    made: ClassVar["_Files"]
-    """That of the tree that was made last."""
-    storage: "Storage"
+    storage: ClassVar["Storage"]
+    """That of the tree that was made last: whoever attaches it again finds its files."""
 
     def __init__(self, _config, _more) -> None:
         self.file_path, self.config_suffix, self.tp_config_suffix = "", _SUFFIX, _SUFFIX
         self.metadata_cache = None
-        self.files: dict[str, torch.Tensor] = {}
-        self.is_bad = False
-        """The next file that is read or written goes bad."""
-        _Files.made = self
+
+    @property
+    def files(self) -> dict[str, torch.Tensor]:
+        """The files by their names."""
+        return self.storage.files
 
     def exists(self, key: str) -> bool:
         """Whether there is a file of this name."""
@@ -86,7 +86,7 @@ class _Files(HiCacheFile):
         return frozenset(f"{name}.bin" for name in self.files)
 
     def _goes_bad(self) -> bool:
-        is_bad, self.is_bad = self.is_bad, False
+        is_bad, self.storage.is_bad = self.storage.is_bad, False
         return is_bad
 
 
@@ -138,8 +138,11 @@ class Storage:
 
     def __init__(self, cache, tell: Callable) -> None:
         self._cache, self._controller = cache, cache.cache_controller
-        self._tell, self._files = tell, _Files.made
-        self._files.storage = self
+        self._tell = tell
+        self.files: dict[str, torch.Tensor] = {}
+        self.is_bad = False
+        """The next file that is read or written goes bad."""
+        _Files.storage = self
         self._places: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
         """The number of each key by the release's hash of it."""
@@ -154,17 +157,13 @@ class Storage:
         done += self._rounds(controller.prefetch_io_aux_func, controller.prefetch_buffer, reads)
         return done + self._rounds(controller.prefetch_sync_thread_func, controller.prefetch_sync_queue, acks)
 
-    def go_bad(self) -> None:
-        """The next file that is read or written goes bad."""
-        self._files.is_bad = True
-
     def lose(self, i: int) -> str | None:
         """Somebody removes the i-th file; its place."""
-        names = [*self._files.files]
+        names = [*self.files]
         if not names:
             return None
         name = names[i % len(names)]
-        del self._files.files[name]
+        del self.files[name]
         return f"storage {self._place(name)}"
 
     def learn(self, names: tuple, tokens: list[int], page: int, numbers: list[int]) -> None:
@@ -177,13 +176,13 @@ class Storage:
 
     @property
     def pending(self) -> int:
-        """What is under way, by the release's books and in its queues."""
+        """What is under way, by the release's books and in its queues; once the storage is gone nobody looks there."""
         cache, controller = self._cache, self._controller
         queues = (
             controller.prefetch_queue, controller.prefetch_hit_queue, controller.prefetch_buffer,
             controller.prefetch_sync_queue, controller.ack_prefetch_queue, controller.backup_queue,
             controller.ack_backup_queue, controller.host_mem_release_queue,
-        )  # fmt: skip
+        ) if cache.enable_storage else ()  # fmt: skip
         return len(cache.ongoing_prefetch) + len(cache.ongoing_backup) + sum(queue.qsize() for queue in queues)
 
     # ---------------------------------------------------------------------------------------------- to the kit
@@ -191,7 +190,7 @@ class Storage:
     def cached(self, number_of: Callable) -> list[list]:
         """Return the files by the numbers of their keys and groups."""
         found = []
-        for name in self._files.files:
+        for name in self.files:
             key, dot, _ = name.removesuffix(_SUFFIX).partition(".")
             number = self._numbers.get(key)
             known = number_of(("storage", key)) if number is None else number
@@ -235,8 +234,10 @@ class Storage:
         self._tell("copied", [["storage", place, "host", page]])
 
     def _to_be_heard_of(self) -> list:
-        """The reads of which the release has not heard the last."""
+        """The reads of which the release has not heard the last; once the storage is gone it never does."""
         controller = self._controller
+        if not self._cache.enable_storage:
+            return []
         acks = [*controller.prefetch_sync_queue.queue, *controller.ack_prefetch_queue.queue]
         told = [ack.operation for ack in acks if ack is not None and ack.completed_req]
         return [operation for operation in [*controller.prefetch_buffer.queue, *told] if operation is not None]
