@@ -126,7 +126,7 @@ def test_a_storage_that_comes_back_has_its_files() -> None:
 
 def test_a_storage_that_goes_takes_pages_along_that_are_read_for_nobody() -> None:
     """Finding 79."""
-    served = [*ASKED, *rounds(0, 0), STORED, *rounds(0), ("detach", {})]
+    served = [*ASKED, *rounds(0, 0), STORED, *rounds(0), ("storage", {"writes": 9}), *rounds(0), ("detach", {})]
     found, _ = judged(close(Case("hicache", {**KEPT, "prefetch": "best_effort"}, served)))
     assert found is not None
     assert (found.violation.rule, found.violation.oracle) == ("R2", "a page that is nobody's")
