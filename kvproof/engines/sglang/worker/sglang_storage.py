@@ -1,4 +1,4 @@
-"""A storage below the host memory of a tree (L3): the release's own file backend, its queues and what its threads do.
+"""A storage below the host memory of a tree: the release's own file backend, its queues and what its threads do.
 
 Ours are the files, which are a dictionary, and the moments. A thread of the release goes as many rounds of its loop as
 a case says: it asks the storage for what a prompt has there, reads it into the host, tells how far it got, or writes
@@ -152,6 +152,8 @@ class Storage:
     def go(self, queries: int, writes: int, reads: int, acks: int) -> int:
         """Let each thread go so many rounds, as far as there is something to do; return how many there were."""
         controller = self._controller
+        if not self._cache.enable_storage:  # Then there are no threads.
+            return 0
         done = self._rounds(controller.prefetch_thread_func, controller.prefetch_queue, queries)
         done += self._rounds(controller.backup_thread_func, controller.backup_queue, writes)
         done += self._rounds(controller.prefetch_io_aux_func, controller.prefetch_buffer, reads)
@@ -257,8 +259,10 @@ class Storage:
         turns, ended = self._controller.storage_stop_event, min(count, len(waiting))
         if ended:
             turns.left = ended
-            loop()
-            turns.left = None
+            try:
+                loop()
+            finally:
+                turns.left = None
         for one in waiting[count:]:
             queue.put(one)
         return ended
