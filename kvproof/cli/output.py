@@ -114,10 +114,6 @@ class Advance:
         self._label = self._label if label is None else label
         self._shown.show(done, total, self._label)
 
-    def wait(self, label: str) -> None:
-        """Say what is waited for before it is: nothing can be said until it comes."""
-        self._shown.wait(label)
-
 
 class _Bar:
     """A bar on a terminal."""
@@ -128,9 +124,6 @@ class _Bar:
 
     def show(self, done: int, total: int | None, label: str) -> None:
         self._bars.update(self._task, completed=done, total=total, description=label)
-
-    def wait(self, label: str) -> None:
-        self._bars.update(self._task, description=label)
 
 
 class _Lines:
@@ -146,13 +139,7 @@ class _Lines:
             return
         self._said = now
         count = "" if total is None else f", {done:,} of {total:,}"
-        self._say(f"{label}{count}, {now - self._began:,.0f} s")
-
-    def wait(self, label: str) -> None:
-        self._say(label)
-
-    def _say(self, text: str) -> None:
-        self._notes.print(one_line(text), highlight=False, soft_wrap=True)
+        self._notes.print(one_line(f"{label}{count}, {now - self._began:,.0f} s"), highlight=False, soft_wrap=True)
 
 
 class _HarmlessConsole(Console):

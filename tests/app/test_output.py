@@ -56,12 +56,6 @@ def test_what_takes_no_time_says_nothing(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_waited_for_is_said_before(capsys: pytest.CaptureFixture[str]) -> None:
-    with Output(None).progress("counting") as advance:
-        advance.wait("waiting for its hello\x1b[2J")
-        assert capsys.readouterr().err.startswith("waiting for its hello")
-
-
 def test_a_long_line_is_broken_between_words_on_a_terminal_and_nowhere_else(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ def protocol_check(
         with output.progress(f"checking {target}") as advance, Session.of(driver) as session:
             # A program that knows no hello says nothing for all this time.
             wait = f"waiting for its hello, {session.limits.start:g} s at most"
-            advance.wait(f"checking {target}: {wait}")
+            advance(0, len(CHECKS), f"checking {target}: {wait}")
             report = check(session, lambda number, name: advance(number, len(CHECKS), f"checking {target}: {name}"))
     except WorkerError as error:
         raise UsageError(f"{target} cannot be driven: {error}") from error
