@@ -41,8 +41,7 @@ class _Options(Options):
     def fields(self) -> dict:
         """What of it is the release's configuration."""
         tier = {"enable_hierarchical_cache": True, "hicache_write_policy": self.write, "hicache_io_backend": "direct"}
-        below = {"hicache_storage_backend": None}
-        return super().fields | tier | (fields(self.storage, self.prefetch) if self.storage else below)
+        return super().fields | tier | (fields(self.storage, self.prefetch) if self.storage else {})
 
 
 class HicacheLevel(SchedulerLevel):

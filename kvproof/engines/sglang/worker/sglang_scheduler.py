@@ -92,6 +92,8 @@ class Options:
             "schedule_conservativeness": self.conservative,
             "radix_eviction_policy": self.policy,
             "pp_max_micro_batch_size": self.rows,
+            "hicache_storage_backend": None,
+            "hicache_storage_backend_extra_config": None,
         }
 
 

@@ -97,20 +97,17 @@ def _of_connector(name: str, key: str, plain: Any = 0, added: Any = None, like: 
     return Trait(name, has, without, None if added is None else lambda case: changed(case, added), like)
 
 
-def _files(name: str, value: int, added: bool = False) -> Trait:
+def _files(name: str, value: int, like: str = "") -> Trait:
     """A tier below that keeps files, in this way or a plainer one."""
 
-    def changed(case: Case, value: int) -> Case:
-        parts = _parts(case)
-        return _with_parts(case, [{**part, "files": value} if _keeps_files(part) else part for part in parts])
-
     def without(case: Case) -> Iterator[Case]:
-        yield changed(case, value - 1)
+        plainer = [{**part, "files": value - 1} if _keeps_files(part) else part for part in _parts(case)]
+        yield _with_parts(case, plainer)
 
     def has(case: Case) -> bool:
         return any(_keeps_files(part) and part["files"] >= value for part in _parts(case))
 
-    return Trait(name, has, without, (lambda case: changed(case, value)) if added else None)
+    return Trait(name, has, without, like=like)
 
 
 def _keeps_files(connector: Setup) -> bool:
@@ -122,7 +119,7 @@ CONNECTORS = (
     _kind("remote connector", "remote", like=ELSEWHERE),
     _kind("offloading connector", "offloading", _as_simple),
     _of_connector("several workers", "workers", 1, added=2),
-    _files("late lookups of files", 2, added=True),
+    _files("late lookups of files", 2, like="a tier of files"),
     _files("a tier of files", 1),
     _of_connector("a tier below", "below"),
     _of_connector("loads at once", "sync"),
