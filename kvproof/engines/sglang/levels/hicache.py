@@ -77,7 +77,12 @@ def traits(release: str) -> Traits:
             operation("storage that comes and goes", "attach", "detach", "empty"),
             argument("a file that goes bad", "storage", "bad"),
             operation("storage that goes on by itself", "storage", like=STORAGE),
-            option("requests that wait for the storage", "prefetch", has=_waits, like=STORAGE),
+            option(
+                "requests that wait for the storage",
+                "prefetch",
+                has=lambda value: value == "wait_complete",
+                like=STORAGE,
+            ),
             option(STORAGE, "storage"),
             option("write-back", "write", has=lambda value: value == "write_back"),
             option("selective write-through", "write", has=lambda value: value == "write_through_selective"),
@@ -90,10 +95,6 @@ def traits(release: str) -> Traits:
             *([("storage", dict.fromkeys(_THREADS, _ALL))] if case.setup.get("storage") else []),
         ],
     )  # fmt: skip
-
-
-def _waits(prefetch: Any) -> bool:
-    return bool(prefetch == "wait_complete")
 
 
 def _fitting(case: Case) -> Case:

@@ -10,7 +10,7 @@ from level import SKIPPED, Refused
 from sglang.srt.managers import io_struct as messages
 from sglang_host import attach
 from sglang_scheduler import Options, SchedulerLevel
-from sglang_storage import POLICIES, fields
+from sglang_storage import POLICIES, THREADS, fields
 
 __all__ = ["HicacheLevel"]
 
@@ -49,10 +49,6 @@ class HicacheLevel(SchedulerLevel):
 
     options = _Options
 
-    def __init__(self, setup: dict) -> None:
-        super().__init__(setup)
-        self.told = fields(setup.get("storage", 0), setup.get("prefetch", POLICIES[0]))
-
     def op_copies(self, args: dict):
         """So many copies to the host (``stores``) and from it (``loads``) come to their end, the oldest first."""
         return self.served.host.finish(args.get("stores", 0), args.get("loads", 0))
@@ -64,7 +60,7 @@ class HicacheLevel(SchedulerLevel):
         if storage is None:
             return SKIPPED
         storage.is_bad = bool(args.get("bad"))
-        return storage.go(*(args.get(name, 0) for name in ("queries", "writes", "reads", "acks")))
+        return storage.go(*(args.get(name, 0) for name in THREADS))
 
     def op_lose(self, args: dict):
         """Somebody removes a file of the storage."""
@@ -83,9 +79,9 @@ class HicacheLevel(SchedulerLevel):
         """It comes back, with the files that it had."""
         if self.served.host.storage is None or self.served.enable_hicache_storage:
             return SKIPPED
-        told = {name: value for name, value in self.told.items() if name != "hicache_storage_backend_extra_config"}
-        config = {"hicache_storage_backend_extra_config_json": self.told["hicache_storage_backend_extra_config"]}
-        self._say(messages.AttachHiCacheStorageReqInput(**told, **config))
+        told = fields(self.asked.storage, self.asked.prefetch)
+        config = told.pop("hicache_storage_backend_extra_config")
+        self._say(messages.AttachHiCacheStorageReqInput(**told, hicache_storage_backend_extra_config_json=config))
         return self.served.enable_hicache_storage
 
     def op_empty(self, _args: dict):
@@ -98,7 +94,7 @@ class HicacheLevel(SchedulerLevel):
     def rest(self) -> None:
         """What is under way ends."""
         self.op_copies({"stores": _ALL, "loads": _ALL})
-        self.op_storage(dict.fromkeys(("queries", "writes", "reads", "acks"), _ALL))
+        self.op_storage(dict.fromkeys(THREADS, _ALL))
 
     def under_way(self) -> int:
         """What the storage has to do still."""

@@ -107,7 +107,7 @@ class SchedulerLevel(Level):
 
     def __init__(self, setup: dict) -> None:
         super().__init__()
-        options = self.options(setup)
+        self.asked = options = self.options(setup)
         configure(**options.fields)
         self.page, self.events = options.page, options.events
         self.priority = options.priority
@@ -396,5 +396,5 @@ class SchedulerLevel(Level):
         keys = self.keys.of(x.names, tokens)
         if keys[first:]:
             self.tell("keys", x.r, first, keys[first:])
-        if self.served.host is not None and self.served.host.storage is not None:
-            self.served.host.storage.learn(x.names, tokens, self.page, keys)
+            if self.served.host is not None and self.served.host.storage is not None:
+                self.served.host.storage.learn(x.names, tokens, self.page, keys)

@@ -20,13 +20,16 @@ from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller
 from sglang.srt.mem_cache.utils import get_storage_hash_str
 from sglang_drift import made_key
 
-__all__ = ["PLACES", "POLICIES", "Storage", "fields"]
+__all__ = ["PLACES", "POLICIES", "THREADS", "Storage", "fields"]
 
 PLACES = 4096
 """The places of the tier: one for each file that a case ever has."""
 
 POLICIES = ("best_effort", "wait_complete")
 """Whether a request is admitted before all is read that was found for it. A third one goes by the clock."""
+
+THREADS = ("queries", "writes", "reads", "acks")
+"""What threads of a release do, in the order in which they go (`Storage.go`)."""
 
 _SUFFIX = "_kvproof"
 

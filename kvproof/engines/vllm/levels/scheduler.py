@@ -391,8 +391,12 @@ _RESETS: list[tuple[int, Play]] = [(30, _step), (5, _add_long), (5, _add), (1, _
 _LONG: list[tuple[int, Play]] = [(30, _step), (6, _add_long), (7, _add), *_OFTEN[2:]]
 """Long prompts in half of the requests: they fill the blocks that connectors deal with."""
 _FORGETFUL: list[tuple[int, Play]] = [
-    *((24, _step), (10, _add_again), (8, _add_long)),
-    *((5, lambda _setup, _play: ("reset", {})), (5, _OFTEN[4][1]), _OFTEN[2]),
+    (24, _step),
+    (10, _add_again),
+    (8, _add_long),
+    (5, lambda _setup, _play: ("reset", {})),
+    (5, _OFTEN[4][1]),
+    _OFTEN[2],
 ]
 """The same prompts again, and the device forgets them."""
 _CROWD: list[tuple[int, Play]] = [(12, _step), (16, _add_long), (2, _OFTEN[2][1])]

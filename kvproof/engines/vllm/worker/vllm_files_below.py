@@ -60,6 +60,7 @@ class FilesBelow(fs.FileSystemTierManager):
         self._places: dict[bytes, int] = {}
         self._stored_in: dict[int, int] = {}
         """The place of the file that holds a stamp."""
+        self._path = functools.cache(self.file_mapper.get_file_name)
         self._busy: list[int] = []
         """Places of the files that copies under way write or read."""
         self._pool.tier = self
@@ -71,11 +72,9 @@ class FilesBelow(fs.FileSystemTierManager):
         transfers.losing.append(self._lose)
 
     @property
-    def entries(self) -> dict[bytes, int]:
+    def stored(self) -> dict[bytes, int]:
         """The place of each key that has a file."""
         return {key: place for key, place in self._places.items() if self._is_there(key)}
-
-    ready = entries
 
     def step(self) -> None:
         """A step runs: what was asked of the disk is answered, or will be."""
@@ -140,10 +139,10 @@ class FilesBelow(fs.FileSystemTierManager):
 
     def _write(self, work: "_Work") -> list[tuple[int, int]]:
         """Write; the files that are new, and the chunks whose stamps they hold."""
-        before, chunks = self.entries, {int(stamp): chunk for chunk, stamp in enumerate(self._memory)}
+        before, chunks = self.stored, {int(stamp): chunk for chunk, stamp in enumerate(self._memory)}
         work.success = _all_done(work.tasks)
         done = []
-        for key, place in self.entries.items():
+        for key, place in self.stored.items():
             if key not in before:
                 stamp = int(np.frombuffer(_DISK.files[self._path(key)], np.int64)[0])
                 self._stored_in[stamp] = place
@@ -160,7 +159,7 @@ class FilesBelow(fs.FileSystemTierManager):
 
     def _lose(self, pick: int) -> list[str]:
         """Somebody removes a file; its place."""
-        there = [*self.entries.items()]
+        there = [*self.stored.items()]
         if not there:
             return []
         key, place = there[pick % len(there)]
@@ -178,9 +177,6 @@ class FilesBelow(fs.FileSystemTierManager):
 
     def _is_there(self, key: bytes) -> bool:
         return self._path(key) in _DISK.files
-
-    def _path(self, key: bytes) -> str:
-        return self.file_mapper.get_file_name(key)
 
 
 class _Work:
@@ -242,12 +238,15 @@ class _NoThread:
 
 
 def _all_done(tasks: list) -> bool:
-    """Do all tasks, as a release's threads do: one that fails leaves the others alone."""
+    """Do all tasks, as a release's threads do: one that fails leaves the others alone.
+
+    They take any failure for that of the disk; what is none is no less than a call that the disk does not have.
+    """
     good = True
     for task in tasks:
         try:
             task()
-        except Exception:
+        except (OSError, ValueError):
             good = False
     return good
 

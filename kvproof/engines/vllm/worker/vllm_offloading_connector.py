@@ -104,10 +104,8 @@ class OffloadingSide:
         pools = {self._tier: _pool(cached, ref, self._free())}
         if self._tiering is not None:
             # What holds the places of the tier below is its own affair.
-            below = self._tiering.secondary_tiers[0]
-            pools[self._below] = _pool(
-                [[*_key(key, keys), [at]] for key, at in below.entries.items() if key in below.ready]
-            )
+            stored = self._tiering.secondary_tiers[0].stored
+            pools[self._below] = _pool([[*_key(key, keys), [at]] for key, at in stored.items()])
         return pools
 
     def holds(self) -> dict:

@@ -59,6 +59,11 @@ class TierBelow(SecondaryTierManager):
         self.ready: set = set()
         """Keys whose store ended well."""
 
+    @property
+    def stored(self) -> dict:
+        """The place of each key whose store ended well."""
+        return {key: place for key, place in self.entries.items() if key in self.ready}
+
     def step(self) -> None:
         """A step runs: nothing is to be done in the meantime."""
 
