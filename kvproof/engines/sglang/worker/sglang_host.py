@@ -115,7 +115,7 @@ class _Pool(HostKVCache):
 
     def __init__(self, pages: int, page: int, first: int) -> None:
         """``first``: the number of its first page among those of all pools."""
-        self._first = first
+        self.first = first
         super().__init__(
             dtype=torch.uint8,
             device_capacity_tokens=(pages - 1) * page,  # A release makes it one page larger.
@@ -134,7 +134,7 @@ class _Pool(HostKVCache):
 
     def page_of(self, slot) -> int:
         """Return the page of a slot."""
-        return int(slot) // self.page_size + self._first
+        return int(slot) // self.page_size + self.first
 
     def get_data_page(self, index, **_how) -> torch.Tensor:
         """Return what stands for a page's content: its number."""
@@ -287,7 +287,7 @@ class Host:
         return {self.pools[0].page_of(slot) for slot in waiting} | {b for pairs in under_way for *_, b in pairs}
 
     def _held(self, g: int, data) -> list:
-        first = sum(self.sizes[:g]) * self.page
+        first = self.pools[g].first * self.page
         return [[] if data.host_value is None else (data.host_value + first).tolist(), data.host_lock_ref]
 
     def _free(self, pool: _Pool) -> list[int]:

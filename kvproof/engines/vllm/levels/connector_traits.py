@@ -5,6 +5,7 @@ from typing import Any
 
 from ....judge.record import Case
 from ...traits import Trait, with_setup
+from .connectors import keeps_files
 from .geometry import Setup
 
 __all__ = ["CONNECTORS", "ELSEWHERE", "one_block_to_a_chunk"]
@@ -101,17 +102,13 @@ def _files(name: str, value: int, like: str = "") -> Trait:
     """A tier below that keeps files, in this way or a plainer one."""
 
     def without(case: Case) -> Iterator[Case]:
-        plainer = [{**part, "files": value - 1} if _keeps_files(part) else part for part in _parts(case)]
+        plainer = [{**part, "files": value - 1} if keeps_files(part) else part for part in _parts(case)]
         yield _with_parts(case, plainer)
 
     def has(case: Case) -> bool:
-        return any(_keeps_files(part) and part["files"] >= value for part in _parts(case))
+        return any(keeps_files(part) and part["files"] >= value for part in _parts(case))
 
     return Trait(name, has, without, like=like)
-
-
-def _keeps_files(connector: Setup) -> bool:
-    return bool(connector.get("below") and connector.get("files"))
 
 
 CONNECTORS = (

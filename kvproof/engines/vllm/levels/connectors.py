@@ -12,7 +12,9 @@ from packaging.version import Version
 
 from .geometry import Choice, Op, Setup
 
-__all__ = ["MORE", "TIER_BELOW", "Play", "asked", "connectors", "with_connectors", "with_tier_below"]
+__all__ = [
+    "MORE", "TIER_BELOW", "Play", "asked", "connectors", "keeps_files", "with_connectors", "with_tier_below",
+]  # fmt: skip
 
 Play = Callable[[Setup, bytes], Op]
 
@@ -91,7 +93,9 @@ def _are_equal(groups: list[Setup]) -> bool:
 def complete(setup: Setup, play: bytes) -> Op:
     """A copy ends: the oldest of a stream, all of a stream, all there are, or badly where that can be; or a file is
     lost."""
-    hows = (0, 0, 1, 2, 2, 3, 4, 4) if _has_files(setup) else (0, 0, 0, 1, 2, 3, 3)
+    connector = setup.get("connector", {})
+    has_files = any(map(keeps_files, (connector, *connector.get("children", ()))))
+    hows = (0, 0, 1, 2, 2, 3, 4, 4) if has_files else (0, 0, 0, 1, 2, 3, 3)
     return "complete", {"pick": play[0] % 6, "how": hows[play[1] % len(hows)]}
 
 
@@ -109,10 +113,9 @@ def asked(setup: Setup, play: bytes) -> Setup:
     return {name: value for name, value in told.items() if value}
 
 
-def _has_files(setup: Setup) -> bool:
-    """Whether a tier below keeps files."""
-    connector = setup.get("connector", {})
-    return any(part.get("below") and part.get("files") for part in (connector, *connector.get("children", ())))
+def keeps_files(connector: Setup) -> bool:
+    """Whether a tier below this connector's host keeps files."""
+    return bool(connector.get("below") and connector.get("files"))
 
 
 MORE: list[tuple[int, Play]] = [(16, complete), (1, reset)]
