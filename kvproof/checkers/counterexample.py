@@ -144,8 +144,32 @@ class Search:
             # A state may hold an index behind the last one; what is done there leaves the scope, which shows nothing.
             solver = self._satisfied(problems, [*failure, *_within(problems)]) or self._satisfied(problems, failure)
             if solver is not None:
-                return problems, _emptied(solver, problems) if small else solver.model()
+                return problems, self._emptied(solver, problems) if small else solver.model()
         return None
+
+    def _emptied(self, solver: z3.Solver, problems: Problems) -> z3.ModelRef:
+        """A model in which as many entries as possible have their plainest value, one after the other: least numbers.
+
+        Which model Z3 finds depends on all that it was asked before; what is shown should not.
+        """
+        best = solver.model()
+        for wishes in _wishes(problems):
+            for wish in wishes:
+                if not z3.is_true(best.eval(wish, model_completion=True)):
+                    granted = self._granted(solver, wish)
+                    if granted is None:
+                        continue
+                    best = granted
+                solver.add(wish)
+                break
+        return best
+
+    def _granted(self, solver: z3.Solver, wish: z3.BoolRef) -> z3.ModelRef | None:
+        """A model of what the solver holds and of the wish: asked anew where the solver itself does not know."""
+        answer = solver.check(wish)
+        if answer == z3.unknown:
+            answer, solver = decided([*solver.assertions(), wish], until=self._until)
+        return solver.model() if answer == z3.sat else None
 
     def _problems_of(self, sizes: dict[str, int]) -> Problems:
         key = tuple(sorted(sizes.items()))
@@ -217,30 +241,13 @@ def _small_numbers(problems: Problems) -> Iterator[Formula]:
             yield z3.And(value >= -LARGEST_NUMBER, value <= LARGEST_NUMBER)
 
 
-def _emptied(solver: z3.Solver, problems: Problems) -> z3.ModelRef:
-    """A model in which as many entries as possible have their plainest value, one after the other: the least number.
-
-    Which model Z3 finds depends on all that it was asked before; what is shown should not.
-    """
-    best = solver.model()
-    wishes = [
-        (value, mapping is not None and mapping.is_optional)
-        for mapping, value in cells(problems.symbolic, problems.before)
-    ]
-    wishes += [(a, False) for a in problems.args]
-    for formula, is_optional in wishes:
-        if isinstance(formula, bool):
+def _wishes(problems: Problems) -> Iterator[Iterable[z3.BoolRef]]:
+    """What each entry of the state before, of the parameters and of the arguments should be, the plainest first."""
+    entries = [(v, m is not None and m.is_optional) for m, v in cells(problems.symbolic, problems.before)]
+    for value, is_optional in (*entries, *((a, False) for a in problems.args)):
+        if isinstance(value, bool):
             continue
-        if z3.is_bool(formula):
-            plain: Iterable[z3.BoolRef] = [z3.Not(formula)]
+        if z3.is_bool(value):
+            yield [z3.Not(value)]
         else:
-            plain = [formula == -1] if is_optional else (formula == n for n in range(LARGEST_NUMBER))
-        for wish in plain:
-            if z3.is_true(best.eval(wish, model_completion=True)):
-                solver.add(wish)
-                break
-            if solver.check(wish) == z3.sat:
-                best = solver.model()
-                solver.add(wish)
-                break
-    return best
+            yield [value == -1] if is_optional else (value == n for n in range(LARGEST_NUMBER))
