@@ -110,6 +110,8 @@ class Decision:
     """It was proved before."""
     tries: int = 0
     """So often it was asked."""
+    patience: int = 0
+    """So many of the ways that take patience were tried."""
     too_little: list[frozenset[Fact]] = field(default_factory=list)
     """Facts from which it does not follow: Z3 has a model of them without it. No part of them is shown again."""
 
@@ -247,8 +249,14 @@ class Deciding:
         return [f for label in sketch.needs for f in self.slices.labelled(goal, label)]
 
     def be_patient(self, decision: Decision, times: float = PATIENCE) -> None:
-        """Ask for one goal in many ways, with time of its own for it: so many times as long as the ladder has."""
-        self.ask_for(decision, PATIENT, decision.seconds + times * self.seconds)
+        """Ask for one goal in many ways, with time of its own for it: so many times as long as the ladder has.
+
+        Asked once more, it goes on behind the ways that were tried in vain.
+        """
+        until = decision.seconds + times * self.seconds
+        while not decision.is_proved and decision.seconds < until and decision.patience < len(PATIENT):
+            self._attempt([decision], PATIENT[decision.patience], until)
+            decision.patience += 1
 
     def be_patient_with_all(self, times: float = PATIENCE) -> bool:
         """The same for each goal that is left, until one has been asked for in vain; whether all are proved."""

@@ -7,13 +7,12 @@ property that speaks of it, or the kit's own text.
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,7 +25,7 @@ from ...machine.scope import Scope, ScopeError
 from ..explore import explore
 from ..heap import heap_at_rest
 from ..obligations import COROLLARIES
-from ..processes import forked
+from ..processes import Each, each_here, each_in
 from ..proofs import place_digest
 from .equivalence import WHEN_POSSIBLE
 from .judging import Judge
@@ -41,7 +40,8 @@ By = Literal["prove", "explore", "all"]
 Progress = Callable[[int, int, str], None]
 
 CHUNK = 40
-"""So many mutants of one action are judged by one process in a row, as the right action has to be proved before."""
+"""So many mutants of one action are judged by one process in a row, and the next ones of that action by the same one as
+long as there is other work for the others: the right action has to be proved before, and ways into it found."""
 
 STATES = 50_000
 """The explorer gives up after so many."""
@@ -74,19 +74,19 @@ def judge_mutants(machines: Sequence[type[Machine]], how: How) -> list[Judged]:
     if how.sample is not None and how.sample < len(mutants):
         chosen = sorted(random.Random(how.seed).sample(range(len(mutants)), how.sample))
         mutants, keys = [mutants[i] for i in chosen], [keys[i] for i in chosen]
-    global _work
-    _work = _Work(machines, how, mutants)
+    work = _Work(machines, how, mutants)
     record = Record(how.record)
     found = {i: record.known[key] for i, key in enumerate(keys) if key in record.known}
     for i, old in found.items():  # it may have moved within its file
         old.line = shown_line(mutants[i].line)
-    rest = [i for i in range(len(mutants)) if i not in found]
-    for done in _each(_chunks(rest), how):
-        found |= done
-        record.keep([(keys[i], judged) for i, judged in done.items()])
-        if how.on_progress is not None:
-            last = next(iter(done.values()))
-            how.on_progress(len(found), len(mutants), f"{last.machine}.{last.action}")
+    chunks = _chunks(mutants, [i for i in range(len(mutants)) if i not in found])
+    with heap_at_rest(), _hands(work, len(chunks)) as each:
+        for done in each(_judge_all, chunks):
+            found |= done
+            record.keep([(keys[i], judged) for i, judged in done.items()])
+            if how.on_progress is not None:
+                last = next(iter(done.values()))
+                how.on_progress(len(found), len(mutants), f"{last.machine}.{last.action}")
     return [found[i] for i in range(len(mutants))]
 
 
@@ -100,44 +100,36 @@ class _Work:
     judge: Callable[[Model], Judge] = field(default_factory=lambda: cache(Judge))
 
 
-_work: _Work | None = None
+_Chunk = tuple[tuple[str, str], list[int]]
+"""A machine and an action, and the numbers of some of its mutants."""
 
 
-def _chunks(rest: Sequence[int]) -> list[list[int]]:
+def _chunks(mutants: Sequence[Mutant], rest: Sequence[int]) -> list[_Chunk]:
     """Mutants of one action each, as many as one process judges in a row."""
-    assert _work is not None
-    found: list[list[int]] = []
+    found: list[_Chunk] = []
     for i in rest:
-        mutant = _work.mutants[i]
-        last = _work.mutants[found[-1][-1]] if found else None
-        same = last is not None and last.original is mutant.original and last.action.name == mutant.action.name
-        if same and len(found[-1]) < CHUNK:
-            found[-1].append(i)
+        about = mutants[i].original.name, mutants[i].action.name
+        if found and found[-1][0] == about and len(found[-1][1]) < CHUNK:
+            found[-1][1].append(i)
         else:
-            found.append([i])
+            found.append((about, [i]))
     return found
 
 
-def _each(chunks: list[list[int]], how: How) -> Iterator[dict[int, Judged]]:
-    """What came of each chunk, in several processes where there are several cores."""
-    workers = min(how.jobs or os.cpu_count() or 1, len(chunks))
-    if workers < 2 or "fork" not in multiprocessing.get_all_start_methods():
-        yield from map(_judge_all, chunks)
-        return
-    with heap_at_rest(), forked(workers) as pool:
-        for future in as_completed([pool.submit(_judge_all, chunk) for chunk in chunks]):
-            yield future.result()
+def _hands(work: _Work, most: int) -> AbstractContextManager[Each]:
+    """Who does the work: several processes where there are several cores, and no more than can be busy."""
+    workers = min(work.how.jobs or os.cpu_count() or 1, most)
+    return nullcontext(each_here(work)) if workers < 2 or not hasattr(os, "fork") else each_in(workers, work)
 
 
-def _judge_all(chunk: list[int]) -> dict[int, Judged]:
-    return {i: _judge(i) for i in chunk}
+def _judge_all(work: _Work, _about: tuple[str, str], chunk: list[int]) -> dict[int, Judged]:
+    return {i: _judge(work, i) for i in chunk}
 
 
-def _judge(i: int) -> Judged:
+def _judge(work: _Work, i: int) -> Judged:
     """What becomes of one mutant."""
-    assert _work is not None
-    mutant, started = _work.mutants[i], time.process_time()
-    fate, by = _fate(_work, mutant)
+    mutant, started = work.mutants[i], time.process_time()
+    fate, by = _fate(work, mutant)
     seconds = time.process_time() - started
     return Judged(
         mutant.original.name,

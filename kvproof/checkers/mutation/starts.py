@@ -11,7 +11,7 @@ right action breaks nothing.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -64,6 +64,7 @@ class Starts:
     model: Model
     action: str
     _kept: list[_From] = field(default_factory=list)
+    _found_far_in: list[_From] = field(default_factory=list)
 
     def keep(self, start: Start) -> None:
         """Remember a state, if it is one of the right machine's and the right action breaks nothing there."""
@@ -76,15 +77,23 @@ class Starts:
         return self._first(mutant, [*self._kept])
 
     def broken_far_in(self, mutant: Mutant) -> str | None:
-        """The same of states that bring the right action far."""
-        return self._first(mutant, self._far_in)
+        """The same of states that bring the right action far: of those that are found, and then of more of them."""
+        return self._first(mutant, self._far_in())
+
+    def _far_in(self) -> Iterator[_From]:
+        yield from [*self._found_far_in]
+        for start in self._ways_in:
+            found = _From(self.model, self.action, start)
+            if found.is_sound:
+                self._found_far_in.append(found)
+                yield found
 
     @cached_property
-    def _far_in(self) -> list[_From]:
-        found = (_From(self.model, self.action, start) for start in ways_in(self.model, self.action))
-        return [f for f in found if f.is_sound]
+    def _ways_in(self) -> Iterator[Start]:
+        """Those that nobody has asked for yet: to find them all takes some actions half a minute."""
+        return ways_in(self.model, self.action)
 
-    def _first(self, mutant: Mutant, starts: Sequence[_From]) -> str | None:
+    def _first(self, mutant: Mutant, starts: Iterable[_From]) -> str | None:
         for start in starts:
             broken = start.broken_by(mutant)
             if broken is not None:
@@ -206,11 +215,14 @@ def ways_in(model: Model, action: str) -> Iterator[Start]:
     goes either way at each branch of each round."""
     if not model.actions[action].loops:
         return
-    yield from _Ways(model, action, with_room(model, dict.fromkeys(Scope.roots(model), SMALL))).all()
     least = _least(model, action)
     # A walk that goes on twice behind a gap needs four positions; four of everything would be too many to look through.
-    for sizes in (least, {root: n + (n > 1) for root, n in least.items()}):
-        yield from _Ways(model, action, sizes).all()
+    more = {root: n + (n > 1) for root, n in least.items()}
+    small = with_room(model, dict.fromkeys(Scope.roots(model), SMALL))
+    ways = [_Ways(model, action, sizes) for sizes in (more, least, small)]
+    # Most of what shows anywhere shows in the rounds with most room.
+    for found in (*(w.of_rounds() for w in ways), *(w.of_branches() for w in reversed(ways))):
+        yield from found
 
 
 @dataclass
@@ -237,10 +249,16 @@ class _Ways:
         pairs = [(here, there) for here, there in itertools.pairwise(self._run.halts) if here[2] == there[2]]
         return [land(here[1], _differs(self._run.symbolic, here[3], there[3])) for here, there in pairs]
 
-    def all(self) -> Iterator[Start]:
-        """A few states for each round, and one for each way at a branch."""
-        branches = [way for branch in self._run.branches for way in (branch, lnot(branch))]
-        for seed, wanted in enumerate([*(r for r in self.rounds for _ in range(LOOKS)), *branches]):
+    def of_rounds(self) -> Iterator[Start]:
+        """A few states for each round."""
+        return self._each([wanted for wanted in self.rounds for _ in range(LOOKS)])
+
+    def of_branches(self) -> Iterator[Start]:
+        """One for each way at a branch."""
+        return self._each([way for branch in self._run.branches for way in (branch, lnot(branch))])
+
+    def _each(self, all_wanted: Sequence[Formula]) -> Iterator[Start]:
+        for seed, wanted in enumerate(all_wanted):
             found = self._model(wanted, seed)
             if found is not None:
                 yield start_of(self._run.symbolic, self._run.before, self._run.args, self.sizes, found)
