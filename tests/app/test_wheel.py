@@ -20,6 +20,12 @@ PARTS = ("kvproof", "spec", "refimpl", "kernels")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
 
+@pytest.fixture(autouse=True)
+def nothing_else_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Python looks first, as who works in a checkout sets it, would hide the wheel."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
 def called(*command: str | Path, **options: object) -> str:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=1200, **options)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stdout + done.stderr
