@@ -17,7 +17,7 @@ import torch
 
 from ..machine import Machine, Model
 from ..machine.batched import Batched, Instance
-from ..machine.concrete import Concrete
+from ..machine.concrete import Concrete, IllFormed
 from ..machine.scope import Scope, ScopeError
 from .confirming import Confirming, Disagreement, ErrorTrace
 from .cycles import Lasso, lassos, step_between
@@ -161,7 +161,11 @@ class _Search:
         concrete = Concrete(model, scope)
         self.confirming = Confirming(concrete)
         for kind in ("assume", "initially"):
-            for broken in concrete.violations(concrete.initial(), kind):
+            try:
+                said = concrete.violations(concrete.initial(), kind)
+            except IllFormed as error:
+                raise ScopeError(f"what {model.name} assumes has no value in its first state: {error}") from None
+            for broken in said:
                 raise ScopeError(f"the parameters break an assumption of {model.name}: {broken}")
         self.batched = Batched(model, scope, device=device, steps=steps)
         self.rows = _ROWS.get(self.batched.device.type, _ROWS["cpu"])

@@ -137,6 +137,10 @@ def initially(model: Model, universe: Unbounded) -> Problems:
             goals.append(_goal(f"the first value of {name} is one", "", values, line, fitting, symbols))
         if (formula := have_values(symbolic, [term], keys, state)) is not True:
             goals.append(_goal(f"the first value of {name} has a value", "", values, line, formula, symbols))
+    for prop in model.of_kind("initially"):
+        if (formula := have_values(symbolic, [prop.formula], prop.binders, state)) is not True:
+            symbols = symbolic.symbols(prop.formula, state)
+            goals.append(_goal(f"{prop.name} has a value", prop.rule, values, prop.line, formula, symbols))
     return Problems(symbolic, goals, state)
 
 

@@ -197,11 +197,21 @@ def _seen(concrete: Concrete, place: str, args: tuple[int, ...], before: dict[st
     except IllFormed as error:  # Some property of the state has no value.
         return _Seen(f"ill-formed: {error}", after=state if place == INITIALLY else None)
     if place in (INITIALLY, COROLLARIES):
-        seen = _broken(state, [v for v in concrete.violations(state) if v.prop.name == _subject(goal)])
+        seen = _said(concrete, place, state, goal)
     else:
         seen = _step(concrete, state, place, args, goal)
     seen.is_legal = not wrong
     return seen
+
+
+def _said(concrete: Concrete, place: str, state: State, goal: str) -> _Seen:
+    """Look at what is said of one state: of the first one, also by what says how it begins."""
+    try:
+        broken = concrete.violations(state)
+        broken += concrete.violations(state, "initially") if place == INITIALLY else []
+    except IllFormed as error:
+        return _Seen(f"ill-formed: {error}", after=state)
+    return _broken(state, [v for v in broken if v.prop.name == _subject(goal)])
 
 
 def _step(concrete: Concrete, state: State, place: str, args: tuple[int, ...], goal: str) -> _Seen:

@@ -49,8 +49,21 @@ class Writes(Progress):
                     f"{name} is written at an element", "", line, symbols, is_key(self.universe, kind, key)
                 )
                 if issubclass(kind, Index):
-                    inside = limplies(land(*self.path), self.universe.is_element(kind, key))
-                    self._learn_formula(f"scope of {name} at {line}", symbols.union(*self.path_symbols), inside)
+                    inside = self.universe.is_element(kind, key)
+                    self._learn_scope(f"scope of {name} at {line}", symbols.union(*self.path_symbols), inside)
+
+    def _learn_scope(self, label: str, symbols: frozenset[str], inside: Formula) -> None:
+        """What is written on this path lies within the scope; of each element of `each`, of which there may be none."""
+        domain = [self.universe.is_element(k, c) for k, c in self.binders]
+        self._learn_formula(label, symbols, limplies(land(*domain, *self.path), inside))
+        if self.binders and inside is not True:
+            written = limplies(land(*self.path), inside)
+
+            def of(*elements: Formula) -> Formula:
+                return replaced(written, [(c, e) for (_, c), e in zip(self.binders, elements, strict=True)])
+
+            kinds = [kind for kind, _ in self.binders]
+            self._learn_formula(f"{label}, of all", symbols, self.universe.quantify("forall", kinds, of))
 
     def _push(self, s: Push) -> None:
         queue = self.model.queues[s.name]

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 from itertools import pairwise
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import example, given
@@ -385,9 +385,9 @@ class TestFloats:
             size = at * 7919 % 4096 + 1
             exact.start(0, F(size))
             floats.start(0, float(size))
-        began = perf_counter()
+        began = process_time()
         ended = floats.advance(1e9)
-        assert perf_counter() - began < 5
+        assert process_time() - began < 5
         check_alike(ended, exact.advance(F(10**9)))
 
     def test_ten_thousand_one_after_another_never_idle(self):

@@ -402,7 +402,47 @@ class NothingHappens(Machine):
         return ~self.lamp.value
 
 
+class WritesForNobody(Machine):
+    """Where `each` goes over nothing, nothing is written, and nothing says that the number lies within the scope."""
+
+    m = Map(Block, Place, to=Bool)
+    over = Scalar(to=Bool)
+
+    @action("F")
+    def go(self, n: Int) -> None:
+        self.require(n >= 0)
+        with self.each(Block) as b:
+            self.m[b, n] = True
+        self.over.value = ~Place.has(n)
+
+    @invariant("F")
+    def never_over(self) -> Bool:
+        return ~self.over.value
+
+
+class BeginsWithoutAValue(Machine):
+    """What is said of the first state divides by what is nothing then."""
+
+    x = Scalar(to=Int)
+    d = Param(to=Int)
+    lamp = Scalar(to=Bool)
+
+    @initially("F")
+    def quotient(self) -> Bool:
+        return self.d.value == 5 // self.x.value
+
+    @action("F")
+    def go(self) -> None:
+        self.lamp.value = ~self.lamp.value
+
+    @invariant("F")
+    def same(self) -> Bool:
+        return self.d.value == 5 // self.x.value
+
+
 VACUOUS = [
+    WritesForNobody,
+    BeginsWithoutAValue,
     NothingToAssume,
     NeverPossible,
     NeverPossibleAnywhere,
