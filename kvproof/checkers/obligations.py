@@ -137,11 +137,16 @@ def initially(model: Model, universe: Unbounded) -> Problems:
             goals.append(_goal(f"the first value of {name} is one", "", values, line, fitting, symbols))
         if (formula := have_values(symbolic, [term], keys, state)) is not True:
             goals.append(_goal(f"the first value of {name} has a value", "", values, line, formula, symbols))
-    for prop in model.of_kind("initially"):
+    goals += _have_values(symbolic, "initially", state, values)
+    return Problems(symbolic, goals, state)
+
+
+def _have_values(symbolic: Symbolic, kind: str, state: Snapshot, values: Context) -> Iterator[Goal]:
+    """What is said by properties of this kind has a value."""
+    for prop in symbolic.model.of_kind(kind):
         if (formula := have_values(symbolic, [prop.formula], prop.binders, state)) is not True:
             symbols = symbolic.symbols(prop.formula, state)
-            goals.append(_goal(f"{prop.name} has a value", prop.rule, values, prop.line, formula, symbols))
-    return Problems(symbolic, goals, state)
+            yield _goal(f"{prop.name} has a value", prop.rule, values, prop.line, formula, symbols)
 
 
 def _first_value_fits(symbolic: Symbolic, name: str, keys: tuple[Term, ...], value: Term, state: Snapshot) -> Formula:
@@ -176,9 +181,5 @@ def corollaries(begun: Beginning) -> Problems:
         if formula is not True:
             symbols = symbolic.symbols(count.formula, state)
             goals.append(_goal(f"count {count.name} has a value", "", values, count.line, formula, symbols))
-    for prop in model.of_kind("assume"):
-        formula = have_values(symbolic, [prop.formula], prop.binders, state)
-        if formula is not True:
-            symbols = symbolic.symbols(prop.formula, state)
-            goals.append(_goal(f"{prop.name} has a value", prop.rule, values, prop.line, formula, symbols))
+    goals += _have_values(symbolic, "assume", state, values)
     return Problems(symbolic, goals, state)

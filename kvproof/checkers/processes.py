@@ -13,13 +13,13 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Each", "each_here", "each_in", "end_with_the_parent", "forked"]
+__all__ = ["Each", "each_by", "each_here", "each_in", "end_with_the_parent", "forked"]
 
 R = TypeVar("R")
 
@@ -34,6 +34,20 @@ class Each(Protocol):
 def each_here(work: object) -> Each:
     """Each task in this process, one after another."""
     return lambda do, tasks: (do(work, *task) for task in tasks)
+
+
+def each_by(
+    work: object, jobs: int | None, *, most: int | None = None, apart: bool = False
+) -> AbstractContextManager[Each]:
+    """Each task in one of so many processes, one for each core unless ``jobs`` says otherwise, or where one does, here.
+
+    ``most``: no more than so many can be busy. ``apart``: a single process is another one than this all the same.
+    """
+    workers = jobs or os.cpu_count() or 1
+    workers = workers if most is None else min(workers, most)
+    if (workers < 2 and not apart) or "fork" not in multiprocessing.get_all_start_methods():
+        return nullcontext(each_here(work))
+    return each_in(workers, work)
 
 
 @contextmanager

@@ -7,12 +7,9 @@ A proof about a machine that cannot move proves nothing, so that is asked too (`
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,7 +24,7 @@ from .heap import heap_at_rest
 from .hints import Hints
 from .leads import lead
 from .obligations import COROLLARIES, INITIALLY, problems_from, problems_of
-from .processes import Each, each_here, each_in
+from .processes import each_by, each_here
 from .proofs import Proofs
 from .records import Obligation, Record, Whole, whole_digest
 from .shown import Counterexample
@@ -134,7 +131,8 @@ def prove_machines(
         proofs = kept or Proofs(Path(folder, "proofs.sqlite"))
         sketches = [Sketches() if how.sketching else Sketches.of(machine) for machine in machines]
         work = _Work([*machines], replace(how, proofs=proofs), kept is not None, only, sketches)
-        with _hands(work, jobs, apart=apart) as each:
+        # Forked processes share the machines' classes, which need not be importable (a test's own machine).
+        with each_by(work, jobs, apart=apart) as each:
             begun: dict[int, _Places | None] = {n: _unread(work, n) for n in range(len(machines))}
             unknown = [number for number, known in begun.items() if known is None]
             # A single machine is read here: the processes that prove it are forked later, and have it.
@@ -152,15 +150,6 @@ def prove_machines(
         for number in unknown:
             _keep_whole(work, number, places[number])
     return reports
-
-
-def _hands(work: _Work, jobs: int | None, *, apart: bool) -> AbstractContextManager[Each]:
-    """Who does the work: several processes where there are several cores."""
-    workers = jobs or os.cpu_count() or 1
-    if (workers < 2 and not apart) or "fork" not in multiprocessing.get_all_start_methods():
-        return nullcontext(each_here(work))
-    # Forked processes share the machines' classes, which need not be importable (a test's own machine).
-    return each_in(workers, work)
 
 
 @dataclass

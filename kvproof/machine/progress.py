@@ -162,12 +162,16 @@ class Progress:
 
         What comes after it may rely on it: it is asked where nothing of that is known yet.
         """
-        inside = [self.universe.is_element(k, c) for k, c in self.binders]
-        condition = limplies(land(*inside, *self.path), formula)
+        condition = self._here(formula)
         if condition is not True and self.judged:
             spoken = symbols.union(*self.path_symbols)
             self._goal(name, rule, line, spoken, lambda: condition, of_value=True)
             self._learn_formula(f"{name} at {line}", spoken, condition)
+
+    def _here(self, formula: Formula) -> Formula:
+        """The formula holds on this way through the branches, for the element of `each` at hand."""
+        inside = [self.universe.is_element(k, c) for k, c in self.binders]
+        return limplies(land(*inside, *self.path), formula)
 
     def _learn(self, *facts: Fact) -> None:
         """From here on these are known."""

@@ -54,8 +54,7 @@ class Writes(Progress):
 
     def _learn_scope(self, label: str, symbols: frozenset[str], inside: Formula) -> None:
         """What is written on this path lies within the scope; of each element of `each`, of which there may be none."""
-        domain = [self.universe.is_element(k, c) for k, c in self.binders]
-        self._learn_formula(label, symbols, limplies(land(*domain, *self.path), inside))
+        self._learn_formula(label, symbols, self._here(inside))
         if self.binders and inside is not True:
             written = limplies(land(*self.path), inside)
 

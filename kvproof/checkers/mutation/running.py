@@ -7,12 +7,10 @@ property that speaks of it, or the kit's own text.
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,7 +23,7 @@ from ...machine.scope import Scope, ScopeError
 from ..explore import explore
 from ..heap import heap_at_rest
 from ..obligations import COROLLARIES
-from ..processes import Each, each_here, each_in
+from ..processes import each_by
 from ..proofs import place_digest
 from .equivalence import WHEN_POSSIBLE
 from .judging import Judge
@@ -80,7 +78,7 @@ def judge_mutants(machines: Sequence[type[Machine]], how: How) -> list[Judged]:
     for i, old in found.items():  # it may have moved within its file
         old.line = shown_line(mutants[i].line)
     chunks = _chunks(mutants, [i for i in range(len(mutants)) if i not in found])
-    with heap_at_rest(), _hands(work, len(chunks)) as each:
+    with heap_at_rest(), each_by(work, how.jobs, most=len(chunks)) as each:
         for done in each(_judge_all, chunks):
             found |= done
             record.keep([(keys[i], judged) for i, judged in done.items()])
@@ -114,12 +112,6 @@ def _chunks(mutants: Sequence[Mutant], rest: Sequence[int]) -> list[_Chunk]:
         else:
             found.append((about, [i]))
     return found
-
-
-def _hands(work: _Work, most: int) -> AbstractContextManager[Each]:
-    """Who does the work: several processes where there are several cores, and no more than can be busy."""
-    workers = min(work.how.jobs or os.cpu_count() or 1, most)
-    return nullcontext(each_here(work)) if workers < 2 or not hasattr(os, "fork") else each_in(workers, work)
 
 
 def _judge_all(work: _Work, _about: tuple[str, str], chunk: list[int]) -> dict[int, Judged]:

@@ -1,6 +1,5 @@
 """``kvproof leeway``: what the actions of a machine could do otherwise, and all its promises would still be kept."""
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,16 +61,12 @@ def _look(
     machines: "list[type[Machine]]", size: int, seconds: float, jobs: int | None, advance: Advance
 ) -> "list[tuple[str, LeftOpen]]":
     """What is left open, machine by machine, action by action."""
-    from contextlib import nullcontext
-
-    from ...checkers.processes import each_here, each_in
+    from ...checkers.processes import each_by
     from ...machine import Model
 
     tasks = [(n, action) for n, machine in enumerate(machines) for action in Model.of(machine).actions]
-    workers = min(jobs or os.cpu_count() or 1, len(tasks))
-    work = (machines, size, seconds)
     found: dict[tuple[int, str], list[LeftOpen]] = {}
-    with nullcontext(each_here(work)) if workers < 2 else each_in(workers, work) as each:
+    with each_by((machines, size, seconds), jobs, most=len(tasks)) as each:
         for done, (number, action, of_action) in enumerate(each(_look_at, tasks), 1):
             found[number, action] = of_action
             advance(done, len(tasks), f"{machines[number].__name__}.{action}")
