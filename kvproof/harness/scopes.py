@@ -41,6 +41,9 @@ TIER_PARAMS: dict[str, int | bool] = {
 }
 """What such machines are explored with where nothing else is said: all of it small, so that everything happens."""
 
+NEVER_PINNED = {"pinning": False}
+"""What `PinningOff` assumes of them."""
+
 TIMED_SIZES = {"Link": 2, "Transfer": 3, "Moment": 2}
 """The scope of machines in virtual time; their numbers are as fine as copies divide a link."""
 
@@ -167,6 +170,7 @@ def find_scope(
     from ..spec.hybrid.file_store import FileStore
     from ..spec.hybrid.planner import Planner
     from ..spec.pool import Pool
+    from ..spec.tiers.pinning_off import PinningOff
     from ..spec.timed.links import Links
     from ..spec.tree import PrefixTree
 
@@ -198,7 +202,7 @@ def find_scope(
                 f"{model.name} has parameters of its own ({', '.join(model.params)}); "
                 "give their values with --params FILE"
             )
-        more = _settings(model, TIER_PARAMS, given)
+        more = _settings(model, TIER_PARAMS | NEVER_PINNED if issubclass(machine, PinningOff) else TIER_PARAMS, given)
         null = "window" in more if null is None else null
         tiers = REPORT_SIZES if "Number" in model.sorts else TIER_SIZES
         sizes = (tiers if more else PASS_SIZES if "Pass" in model.sorts else DEFAULT_SIZES) | sizes
