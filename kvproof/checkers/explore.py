@@ -15,7 +15,7 @@ from typing import Literal
 
 import torch
 
-from ..machine import Machine, Model
+from ..machine import Int, Machine, Model
 from ..machine.batched import Batched, Instance
 from ..machine.concrete import Concrete, IllFormed
 from ..machine.scope import Scope, ScopeError
@@ -70,6 +70,10 @@ class ExploreReport:
     violations: list[ErrorTrace] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
     """The `sometimes` properties that are true in no state."""
+    never: list[str] = field(default_factory=list)
+    """The actions that are possible in no state."""
+    numbered: bool = False
+    """Whether any of these is given a number: no negative one is ever tried."""
     seconds: float = 0.0
     peak_bytes: int = 0
     """The most memory that the set of visited states took."""
@@ -182,6 +186,7 @@ class _Search:
         self.report = ExploreReport(model.name, dict(scope.sizes), properties=judged, limit_bytes=room)
         self.found: dict[str, ErrorTrace] = {}
         self.unreached = [p.name for p in model.of_kind("sometimes")] if check else []
+        self.never = dict.fromkeys(model.actions)
 
     def run(self) -> ExploreReport:
         """Explore level by level."""
@@ -204,6 +209,8 @@ class _Search:
             self._judge_promises()
         report.states, report.peak_bytes = seen.count, seen.peak_bytes
         report.violations, report.unreached = [self._shown(f) for f in self.found.values()], self.unreached
+        report.never = list(self.never)
+        report.numbered = any(type(p) is Int for a in self.never for p in self.model.actions[a].params)
         report.complete = not report.stopped and not self.found
         report.seconds = time.perf_counter() - self.started
         return report
@@ -285,6 +292,7 @@ class _Search:
         faults: list[tuple[str, torch.Tensor, Instance]] = []
         for moves in self.batched.moves(words):
             transitions += len(moves.parents)
+            self.never.pop(moves.instance.action, None)
             after.append(moves.words)
             faults += [(name, words[:, moves.parents[rows[0]]], moves.instance) for name, rows in moves.faults]
         return transitions, after, faults

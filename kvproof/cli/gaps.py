@@ -105,7 +105,8 @@ def of_exploration(report: "ExploreReport", label: str) -> Iterator[Gap]:
     if not report.properties:
         yield Gap(label, "the machine has no property to judge", "give it an @invariant or a @step")
     if report.complete and not report.transitions:
-        yield Gap(label, "no action is possible in the first state", "give larger sizes, or other parameters")
+        numbers = "; numbers that an action is given are never negative here" if report.numbered else ""
+        yield Gap(label, f"no action is possible in the first state{numbers}", "give larger sizes, or other parameters")
     elif not report.complete:
         yield _unfinished(report, label)
 

@@ -13,12 +13,14 @@ from typing import assert_never
 from . import operations as op
 from .graph import Graph, Node, Value, high, low
 from .layout import WORD, scaled, too_coarse
-from .mistakes import MachineError
 from .model import Model
 from .scope import NONE, Scope, ScopeError
 from .terms import Real, Term, number_of
 
 __all__ = ["Flaw", "TermRun", "World"]
+
+MOST = 1 << (WORD - 1)
+"""All numbers are less, and more than its negative: room for one sum or difference more of two such."""
 
 MOST_CASES = 1 << 10
 """The most values that a factor or a divisor may have, where another number depends on the state as well."""
@@ -73,7 +75,15 @@ class TermRun:
     # ------------------------------------------------------------------------------------------------ terms
 
     def term(self, t: Term) -> Value:
-        """The value of a term."""
+        """The value of a term, which is not too large to be computed with: torch would wrap around."""
+        value = self._value(t)
+        if isinstance(value, Node) and not -MOST < value.lo <= value.hi < MOST:
+            raise ScopeError(
+                f"{t!r} needs more than {WORD - 1} bits; give Int or Real a smaller size, or compute with less"
+            )
+        return value
+
+    def _value(self, t: Term) -> Value:
         g = self.graph
         match t.operation:
             # What there is most of comes first: every case before it is one more question.
@@ -100,11 +110,13 @@ class TermRun:
             case op.AtMost(left, right):
                 return g.le(self.term(left), self.term(right))
             case op.Add(left, right):
-                return self._fitting(g.add(self.term(left), self.term(right)))
+                return g.add(self.term(left), self.term(right))
             case op.Subtract(left, right):
-                return self._fitting(g.sub(self.term(left), self.term(right)))
+                return g.sub(self.term(left), self.term(right))
             case op.Multiply(left, right):
-                return self._product(left, right) if isinstance(t, Real) else self._multiple(t, left, right)
+                if isinstance(t, Real):
+                    return self._product(left, right)
+                return self._times(self.term(left), self.term(right))
             case op.Divide(dividend, divisor):
                 return self._ratio(dividend, divisor)
             case op.FloorDivide(dividend, divisor):
@@ -112,7 +124,7 @@ class TermRun:
             case op.Modulo(dividend, divisor):
                 return self._whole(dividend, divisor, lambda a, whole, by: g.sub(a, g.mul(whole, by)))
             case op.ToReal(of):
-                return self._fitting(g.mul(self.term(of), self.scope.sizes["Real"]))
+                return g.mul(self.term(of), self.scope.sizes["Real"])
             case op.Within(position, index):
                 place = self.term(position)
                 return g.both(g.ge(place, 0), g.lt(place, self.scope.size(index)))
@@ -128,13 +140,6 @@ class TermRun:
     def _literal(self, t: Term, value: object) -> int:
         number = self.scope.number(type(t), value)
         return scaled(self.scope, Fraction(number), "a number in the text") if isinstance(t, Real) else int(number)
-
-    def _multiple(self, t: Term, a: Term, b: Term) -> Value:
-        """The product of integers."""
-        left, right = self.term(a), self.term(b)
-        if isinstance(left, Node) and isinstance(right, Node):
-            raise MachineError(f"{t!r}: one factor of a product is a number or a parameter without keys")
-        return self.graph.product(left, right)
 
     def _product(self, a: Term, b: Term) -> Value:
         """Of exact numbers. A factor that is an integer is taken as it is, so that nothing needs to be divided."""
@@ -159,9 +164,9 @@ class TermRun:
             )
 
     def _fitting(self, number: Value) -> Value:
-        """The number, if it is not too large to be computed with."""
-        if low(number) < -(1 << WORD) or high(number) >= 1 << WORD:
-            raise ScopeError(f"a number needs more than {WORD} bits; give Int or Real a smaller size")
+        """A number on the way to a value, if it is not too large to be computed with."""
+        if not -MOST < low(number) <= high(number) < MOST:
+            raise ScopeError(f"a number needs more than {WORD - 1} bits; give Int or Real a smaller size")
         return number
 
     def _ratio(self, a: Term, b: Term) -> Value:

@@ -36,6 +36,7 @@ from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Statement, sta
 from .promises import properties_of
 from .recorder import NOW, Recorder, recording, variable
 from .rounds import check_each
+from .tallies import counts_in_all
 from .terms import (
     TRUE,
     Bool,
@@ -350,6 +351,9 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
     for part in walk(formula):
         if isinstance(read := part.operation, op.Read):
             _check_reading(model, name, kind, part, read, line)
+    if is_step and (tally := counts_in_all(model, formula)):
+        text = f"{name} depends on all that the tally {tally} ever counted, which is no part of a state: say how much "
+        raise MachineError(f"{text}a step counts, with before.{tally}, or keep a map or a scalar instead", line)
     doc, derived = inspect.getdoc(function) or "", mark.get("derived", False)
     bound = {n: v for n, v in variables.items() if n in given}
     return Property(name, kind, mark["rule"], doc, binders, formula, line, concerned, bound, derived)

@@ -47,6 +47,9 @@ class Symbolic:
         self.subjects: set[str] = set()
         """The functions that laws are about: counts, and the orders of queues."""
         self._end_functions: dict[str, Function] = {}
+        for name, count in model.counts.items():
+            if not count.reads:  # It never changes: one function for all states.
+                self.params[name] = self._counted(count, Snapshot({}))
 
     # ------------------------------------------------------------------------------------------------ states
 
@@ -80,16 +83,17 @@ class Symbolic:
     def recount(self, state: Snapshot, names: Iterable[str], tag: str = "") -> None:
         """Make counts arbitrary (the counting facts say what is known of them); in a finite universe written out."""
         for name in names:
-            count = self.model.counts[name]
-            if not self.universe.counts_by_law:
-                state.functions[name] = self.written_out(count, state)
-            elif count.reads:
-                state.functions[name] = self.universe.function(name + tag, [type(k) for k in count.keys], count.to)
-            else:  # It never changes: one function for all states.
-                if name not in self.params:
-                    self.params[name] = self.universe.named(name, [type(k) for k in count.keys], count.to)
-                state.functions[name] = self.params[name]
+            state.functions[name] = self.params.get(name) or self._counted(self.model.counts[name], state, tag)
             self.subjects |= state.functions[name].symbols
+
+    def _counted(self, count: CountOf, state: Snapshot, tag: str | None = None) -> Function:
+        """A function for the count; without a tag it keeps the count's own name."""
+        if not self.universe.counts_by_law:
+            return self.written_out(count, state)
+        kinds = [type(k) for k in count.keys]
+        if tag is None:
+            return self.universe.named(count.name, kinds, count.to)
+        return self.universe.function(count.name + tag, kinds, count.to)
 
     def written_out(self, count: CountOf, state: Snapshot) -> Function:
         """A count as a sum over all elements of a finite universe."""

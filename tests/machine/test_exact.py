@@ -436,7 +436,7 @@ def test_nothing_is_rounded(machine: type[Machine]) -> None:
         (Squares, 1000, "a factor may have 9,001 values, too many to tell apart"),
         (Divided, 1000, "a divisor may have 9,001 values, too many to tell apart"),
         (Fills, 1 << 60, "a value of level needs more than 63 bits"),
-        (Totals, 1 << 58, "a number needs more than 63 bits; give Int or Real a smaller size"),
+        (Totals, 1 << 58, "a number needs more than 62 bits; give Int or Real a smaller size"),
     ],
 )
 def test_numbers_that_are_too_many_or_too_large_are_refused(machine: type[Machine], unit: int, message: str) -> None:

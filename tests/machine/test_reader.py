@@ -39,6 +39,7 @@ from kvproof.machine import (
     implies,
     initially,
     invariant,
+    ite,
     optional,
     otherwise,
     sometimes,
@@ -716,6 +717,63 @@ def test_a_property_that_looks_at_a_tally(decorator: Any) -> None:
         return Wrong
 
     assert mistake(make).endswith("counted reads the tally done, of which properties of steps alone can speak")
+
+
+IN_ALL: dict[str, Callable[[Any, Any], Bool]] = {
+    "what there is": lambda now, _: now.done.total <= 2,
+    "what there was": lambda _, before: before.done.total == 0,
+    "a sum": lambda now, before: now.done.total + before.done.total >= 0,
+    "twice": lambda now, before: 2 * now.done.total - before.done.total >= 0,
+    "a rest": lambda now, before: now.done.total % 2 == before.done.total % 2,
+    "a product": lambda now, before: now.done.total * now.x.value == before.done.total * now.x.value,
+    "one of two": lambda now, before: ite(now.x.value == 0, now.done.total, 0) == before.done.total,
+    "other keys": lambda now, before: forall(Block, lambda b: now.by[b] >= before.by[now.last.value]),
+    "a key": lambda now, before: now.pair[now.done.total] == now.pair[before.done.total],
+}
+
+IN_A_STEP: dict[str, Callable[[Any, Any], Bool]] = {
+    "a difference": lambda now, before: now.done.total - before.done.total <= 1,
+    "no more": lambda now, before: now.done.total == before.done.total,
+    "twice the difference": lambda now, before: 2 * now.done.total >= before.done.total * 2,
+    "one and another": lambda now, before: (
+        now.done.total + before.by[now.last.value] >= before.done.total + before.by[now.last.value]
+    ),
+    "either": lambda now, before: ite(now.x.value == 0, now.done.total, now.done.total + 1) >= before.done.total,
+    "of all": lambda now, before: forall(Block, lambda b: now.by[b] - before.by[b] >= 0),
+    "a rest of the difference": lambda now, before: (now.done.total - before.done.total) % 2 == 0,
+}
+
+
+def speaking(said: Callable[[Any, Any], Bool]) -> type[Machine]:
+    """A machine with a property of steps that says this of its tallies."""
+
+    class Counting(Machine):
+        x, last, pair = Scalar(to=Int), Scalar(to=Block, init=lambda m: m.best.value), Map(Place, to=Bool)
+        best = Param(to=Block)
+        done, by = Tally(), Tally(Block)
+
+        @action("X")
+        def put(self, b: Block) -> None:
+            self.done.add(1)
+            self.by.add(1, b)
+            self.last.value = b
+
+        @step("X")  # wrong, if it is
+        def counted(self, before: Machine) -> Bool:
+            return said(self, before)
+
+    return Counting
+
+
+@pytest.mark.parametrize("said", IN_ALL.values(), ids=IN_ALL)
+def test_a_step_that_depends_on_all_that_a_tally_ever_counted(said: Callable[[Any, Any], Bool]) -> None:
+    """The explorer counts each step from 0: it would miss what is broken by the third."""
+    assert "ever counted, which is no part of a state" in mistake(lambda: speaking(said))
+
+
+@pytest.mark.parametrize("said", IN_A_STEP.values(), ids=IN_A_STEP)
+def test_a_step_may_say_what_is_counted_in_it(said: Callable[[Any, Any], Bool]) -> None:
+    assert Model.of(speaking(said)).properties["counted"]
 
 
 def test_a_count_that_looks_at_a_tally() -> None:

@@ -193,6 +193,10 @@ def show(output: Output, reports: "list[ExploreReport]", labels: list[str] | Non
             _show_violations(output, r.machine, way, list(violations))
         if r.unreached and r.complete:
             output.tables.print(f"{r.machine}: not reached in this scope: {', '.join(r.unreached)}", markup=False)
+        if r.never and r.complete:
+            numbers = " (numbers that an action is given are never negative here)" if r.numbered else ""
+            text = f"{r.machine}: never possible in this scope: {', '.join(r.never)}{numbers}"
+            output.tables.print(text, markup=False)
 
 
 def _show_violations(
@@ -248,6 +252,7 @@ def to_json(report: "ExploreReport", label: str) -> schema.Explore:
             for v in report.violations
         ],
         unreached=report.unreached,
+        never=report.never,
         complete=report.complete,
         explored_depth=report.explored_depth,
         stopped=report.stopped,

@@ -121,6 +121,8 @@ class Explore(Report, frozen=True, kw_only=True, tag="explore"):
     """Of each property that fails the first."""
     unreached: list[str]
     """Properties of what must be reachable that are true in no state that was reached."""
+    never: list[str]
+    """Actions that are possible in no state that was reached."""
     complete: bool
     """Whether every reachable state was visited."""
     explored_depth: int

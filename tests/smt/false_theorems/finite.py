@@ -282,6 +282,35 @@ class AssumedForSome(Machine):
         return ~self.lamp[b]
 
 
+@true
+class TwoOfThemAreGood(Machine):
+    """An assumption speaks of a count of parameters."""
+
+    good = Param(Block, to=Bool)
+    are_good = Count(Block, where=lambda m, b: m.good[b])
+    seen = Scalar(to=Int, init=0)
+
+    @assume("X")
+    def two_are(self) -> Bool:
+        return self.are_good.value == 2
+
+    @action("X")
+    def count(self, b: Block) -> None:
+        self.require(self.good[b])
+        self.seen.value = self.are_good.value
+
+    @invariant("X")
+    def two_are_seen(self) -> Bool:
+        return (self.seen.value == 0) | (self.seen.value == 2)
+
+
+@false("three_are")
+class ThreeOfThemAreNot(TwoOfThemAreGood):
+    @corollary("X")
+    def three_are(self) -> Bool:
+        return self.are_good.value == 3
+
+
 @false("as_it_began")
 class InitiallyIsNotAlways(Machine):
     best = Param(to=Block)

@@ -1,0 +1,114 @@
+"""Whether a property of steps speaks of what tallies counted in the step, and not of what they counted in all.
+
+A tally is no part of a state: the explorer counts each step from 0, and a proof knows nothing of what was counted
+before. Both are right only of properties that stay as they are if all tallies begin elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from . import operations as op
+from .model import Model
+from .terms import Term
+from .traversal import parts
+
+__all__ = ["counts_in_all"]
+
+Shift = dict[tuple[Any, ...], Any]
+"""How much a number grows for each unit by which an entry of a tally begins higher: entry, factor; never 0."""
+
+
+def counts_in_all(model: Model, formula: Term) -> str | None:
+    """Return a tally of which the formula says how much it has counted since the first state; None: there is none."""
+    try:
+        Shifts(model).of(formula)
+    except _Absolute as absolute:
+        return str(absolute)
+    return None
+
+
+class _Absolute(Exception):
+    """What a term says depends on where a tally began."""
+
+
+class Shifts:
+    """What terms become if all tallies begin elsewhere, the same entry by the same amount before and after a step."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._known: dict[int, Shift] = {}
+
+    def of(self, term: Term) -> Shift:
+        """Return how the term's value moves.
+
+        Raises:
+            _Absolute: it changes in another way than by an amount that does not depend on the state.
+        """
+        known = self._known.get(id(term))
+        if known is None:
+            known = self._known[id(term)] = self._of(term)
+        return known
+
+    def _of(self, term: Term) -> Shift:
+        match term.operation:
+            case op.Entry(_, name, keys) if self._is_tally(name):
+                self._still(keys)
+                return {(name, *map(_written, keys)): 1}
+            case op.Add(left, right):
+                return self._sum(left, right, 1)
+            case op.Subtract(left, right):
+                return self._sum(left, right, -1)
+            case op.Multiply(left, right):
+                return self._multiple(left, right)
+            case op.Temporary(_, value):
+                return self.of(value)
+            case op.ToReal(of):
+                return self.of(of)
+            case op.Ite(condition, then, otherwise):
+                self._still([condition])
+                return self._same(then, otherwise)
+            case op.Equal(left, right) | op.Less(left, right) | op.AtMost(left, right):
+                self._same(left, right)
+            case _:
+                self._still(parts(term))
+        return {}
+
+    def _is_tally(self, name: str) -> bool:
+        return name in self.model.maps and self.model.maps[name].is_tally
+
+    def _still(self, terms: Iterable[Term]) -> None:
+        for term in terms:
+            for (tally, *_), _ in self.of(term).items():
+                raise _Absolute(tally)
+
+    def _sum(self, left: Term, right: Term, sign: int) -> Shift:
+        total: Shift = defaultdict(int, self.of(left))
+        for entry, factor in self.of(right).items():
+            total[entry] += sign * factor
+        return {entry: factor for entry, factor in total.items() if factor}
+
+    def _multiple(self, left: Term, right: Term) -> Shift:
+        for number, other in ((left, right), (right, left)):
+            if isinstance(said := number.operation, op.Constant):
+                return {entry: factor * said.value for entry, factor in self.of(other).items() if said.value}
+        self._still([left, right])
+        return {}
+
+    def _same(self, left: Term, right: Term) -> Shift:
+        """Both move together: what is said of them beside each other stays as it is."""
+        one, other = self.of(left), self.of(right)
+        for entry in one.keys() | other.keys():
+            if one.get(entry, 0) != other.get(entry, 0):
+                raise _Absolute(entry[0])
+        return one
+
+
+def _written(term: Term) -> tuple[Any, ...]:
+    """The term as plain values, equal where the text is: `==` between terms is a term itself."""
+    values = term.operation.values()
+    return type(term.operation), *(
+        _written(v) if isinstance(v, Term) else tuple(map(_written, v)) if isinstance(v, tuple) else v for v in values
+    )
