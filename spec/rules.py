@@ -144,8 +144,9 @@ _ALL = (
     Rule(
         "P12",
         "Replaying the KV events gives exactly the set of keys for which a lookup succeeds.",
-        "A key is a hash, a group and a medium. A removal is told when the last copy goes. A parent that is named was "
-        "told before; since then only an evict, a reset or a window may have removed it.",
+        "A key is a hash, a group and a medium. A removal is told when the last copy goes. A parent that is named is "
+        "the key of the block before, and was told before it; since then only an evict, a reset or a window may have "
+        "removed that one.",
     ),
     Rule(
         "P13",

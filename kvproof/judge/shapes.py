@@ -19,6 +19,7 @@ DIALECT: dict[str, tuple[str, ...]] = {
     "keep": ("all", "none"),
     "cached": ("held",),
     "reuse": ("ordered",),
+    "copies": ("first",),
 }
 """What a world's notes may say of where engines differ, and in which words; ``drop`` is a number of tokens."""
 

@@ -90,7 +90,8 @@ class BlockManager:
     ``keep``: ``all``: what was computed is found again until its block is handed out to another, evicted or reset
     (P14). ``cached``: ``held``: the cache itself is one holder of each block that is cached (P2, L2). ``take``:
     ``head``: blocks come from the head of the free queue (P7). ``free``: ``append`` or ``split``: where freed blocks go
-    (P10). ``drop``: lookups give up so many tokens. An empty dialect promises nothing."""
+    (P10). ``copies``: ``first``: of several blocks with one key the first registered is found (P5). ``drop``: lookups
+    give up so many tokens. An empty dialect promises nothing."""
 
     isolated: ClassVar[bool] = False
     """True for native code, which may crash: each case runs in a copy of the process (a fork), and a crash is a finding

@@ -119,6 +119,34 @@ class ResetWhileHeld(Pool):
         return True
 
 
+class EvictToHead(Pool):
+    """A free block that loses its key goes to the head of the queue."""
+
+    def forget(self, block: Block) -> None:
+        super().forget(block)
+        if block.number in self.free:
+            self.free.move_to_end(block.number, last=False)
+
+
+class EvictWithoutHolder(Pool):
+    """A block that loses its key is held by one less."""
+
+    def forget(self, block: Block) -> None:
+        super().forget(block)
+        block.ref_cnt = max(0, block.ref_cnt - 1)
+
+
+class RefusalTouches(Pool):
+    """What was found for a request that is refused counts as used."""
+
+    def admit(self, name: str, found: Sequence[int], tokens: int) -> bool:
+        admitted = super().admit(name, found, tokens)
+        for number in found if not admitted else ():
+            if number in self.free:
+                self.free.move_to_end(number)
+        return admitted
+
+
 class WrongParent(Pool):
     """Whatever is stored is told to be below the first block of its prompt."""
 
@@ -213,5 +241,8 @@ FAULTS: dict[type[Pool], str] = {
     ResetWhileHeld: "P11",
     WrongParent: "P12",
     NeverHits: "P14 (nothing less)",
+    EvictToHead: "P11",
+    EvictWithoutHolder: "P11",
+    RefusalTouches: "P7",
 }
 """The rule that names each of them."""

@@ -432,6 +432,20 @@ class _Copies(example.TestPool):
         return self.pool.copies
 
 
+class _FirstCopies(_Copies):
+    """And it finds the first of them."""
+
+    dialect: ClassVar = {**example.TestPool.dialect, "copies": "first"}
+
+
+def test_which_copy_is_found_is_judged_where_the_dialect_says_so() -> None:
+    assert fuzz_manager(_FirstCopies, examples=300, seconds=60).broken == {}
+    last = type("Last", (_FirstCopies,), {"kind": pool_faults.LastCopyPool})
+    found = fuzz_manager(last, seconds=20, findings=1).broken
+    assert [*found] == ["P5"]
+    assert "a later copy is found" in found["P5"][0]
+
+
 def test_a_pool_does_in_every_step_what_machine_p_does() -> None:
     assert_lockstep(_Copies, examples=40, seconds=60)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ...judge.oracles.copies import CopiesOracle
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import TOGETHER, Capabilities, Case, World
@@ -57,9 +58,9 @@ _WEIGHTS = {
 }
 
 
-def more_oracles(_case: Case) -> Callable[[World], list[RequestsOracle | WordsOracle]]:
+def more_oracles(_case: Case) -> Callable[[World], list[RequestsOracle | CopiesOracle | WordsOracle]]:
     """Return what makes the oracles of this level's own for a case."""
-    return lambda world: [RequestsOracle(world), WordsOracle(world)]
+    return lambda world: [RequestsOracle(world), CopiesOracle(world), WordsOracle(world)]
 
 
 def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None) -> dict[str, st.SearchStrategy[Case]]:

@@ -59,7 +59,7 @@ class RequestsOracle:
         elif step.op in _ENDS and self._single:
             yield from self._freed(step, last, state)
         elif step.op == "evict":
-            yield from self._evicted(step, state)
+            yield from self._evicted(step, last, state)
         elif step.op == "reset" and self._host is not None and step.result is True:
             yield from self._emptied(state, self._host)
         yield from self._mirrored(step, ghost, last, state)
@@ -88,6 +88,9 @@ class RequestsOracle:
             elif before.num_free != pool.num_free:
                 text = f"{step.op} is refused, and of {before.num_free} free blocks {pool.num_free} are left ({tier})"
                 yield Violation("P7", "a refused admission takes something", text, (tier,))
+            elif self._reordered(tier, before, pool):
+                text = f"{step.op} is refused, and the free queue becomes {pool.free} ({tier}); it was {before.free}"
+                yield Violation("P7", "a refused admission changes the queue", text, (tier,))
 
     def _parents(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """P12: the parent that an event names is the block before it, in a chain of the manager's own keys."""
@@ -138,13 +141,29 @@ class RequestsOracle:
             text = f"after {step.op} the free queue is {after.free}; in the order that is declared it is {expected}"
             yield Violation("P10", "order of freed blocks", text, (order,))
 
-    def _evicted(self, step: Step, state: State) -> Iterator[Violation]:
-        """P11: what is evicted is not cached any more."""
-        block = step.args.get("block")
-        for k, _, blocks in _shown(state, self._device).cached or ():
+    def _reordered(self, tier: str, before: PoolState, after: PoolState) -> bool:
+        """The free queue is another, where its order is said to decide what is taken."""
+        return tier == self._device and self._dialect.get("take") == "head" and _differ(before.free, after.free)
+
+    def _evicted(self, step: Step, last: State, state: State) -> Iterator[Violation]:
+        """P11: what is evicted is not cached any more, and nothing else is different."""
+        block, before, after = step.args.get("block"), _shown(last, self._device), _shown(state, self._device)
+        if not isinstance(block, int):
+            return
+        about = of_block(self._device, block)
+        for k, _, blocks in after.cached or ():
             if block in blocks:
                 text = f"block {block} is evicted and still cached as key {k}"
-                yield Violation("P11", "evict leaves an entry", text, about=(of_block(self._device, block), of_key(k)))
+                yield Violation("P11", "evict leaves an entry", text, about=(about, of_key(k)))
+        # Where the cache is a holder, an evict ends that.
+        if self._dialect.get("cached") == "held":
+            return
+        if last.tables != state.tables or _differ(before.ref, after.ref) or _differ(before.num_free, after.num_free):
+            text = f"evict of block {block} changes who holds what"
+            yield Violation("P11", "evict removes more than hashes", text, ("holders",), (about,))
+        elif self._reordered(self._device, before, after):
+            text = f"evict of block {block} makes the free queue {after.free}; it was {before.free}"
+            yield Violation("P11", "evict removes more than hashes", text, ("queue",), (about,))
 
     def _emptied(self, state: State, host: str) -> Iterator[Violation]:
         """O10: a reset empties the host too."""
@@ -241,6 +260,11 @@ class RequestsOracle:
 def _shown(state: State, tier: str) -> PoolState:
     """What a state shows of a tier; one that it leaves out shows nothing."""
     return state.pools.get(tier) or PoolState()
+
+
+def _differ(before: object, after: object) -> bool:
+    """Both are shown, and they are not the same."""
+    return None not in (before, after) and before != after
 
 
 def _names(step: Step) -> list[str]:
