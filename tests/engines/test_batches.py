@@ -87,3 +87,31 @@ def test_of_a_place_that_only_a_copy_may_have_written_no_group_is_named() -> Non
     memory = Memory(["device"])
     memory.tear("device", 1)
     assert said(memory.cell("device", 1), 0, 1, 1) == "what a copy may or may not have written"
+
+
+def overwritten(*effects: Effect) -> bool:
+    """Whether a copy out of block 1 is disturbed; a request has four tokens, all of one block."""
+    ghost = Ghost(World([Group("full", 4)], {"device": Tier(9, null=0), "host": Tier(9)}, 2))
+    asks: Effect = ["request", "r0", {"tokens": [0, 1, 2, 3]}]
+    other: Effect = ["request", "r1", {"tokens": [7, 7, 7, 7]}]
+    given: list[Effect] = [["table", r, 0, 0, [1]] for r in ("r0", "r1")]
+    told = [wrong for effect in (asks, other, *given, *effects) for wrong in ghost.apply(effect) or ()]
+    return ("O8", "write under a copy") in {(wrong.rule, wrong.oracle) for wrong in told}
+
+
+STORE: Effect = ["copy", 1, "begin", [["device", 1, "host", 5]]]
+
+
+def test_what_is_written_behind_what_a_copy_brings_does_not_disturb_it() -> None:
+    """A block that was partly filled; what a drafter said behind that is given up."""
+    part: Effect = ["compute", "r0", 0, [0, 1]]
+    draft: Effect = ["compute", "r0", 2, [9]]
+    assert not overwritten(part, STORE, draft, ["compute", "r0", 2, [2, 3]])
+    assert overwritten(part, draft, STORE, ["compute", "r0", 2, [2, 3]]), "it stood there when the copy began"
+    assert overwritten(part, STORE, draft, ["compute", "r1", 0, [7, 7, 7, 7]]), "the block is another's"
+
+
+def test_a_copy_that_begins_before_its_block_is_filled_brings_what_is_filled_in() -> None:
+    whole: Effect = ["compute", "r0", 0, [0, 1, 2, 3]]
+    assert not overwritten(STORE, whole)
+    assert overwritten(STORE, whole, ["compute", "r1", 0, [7, 7, 7, 7]])

@@ -250,3 +250,21 @@ def test_what_was_found_before_a_preemption_is_not_of_the_table_behind_it() -> N
 
     assert told(*hit) == ["what was computed is not found again"]
     assert told(*hit, *anew) == []
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["by states", "by effects"])
+@pytest.mark.parametrize("evicted", [True, False])
+def test_what_is_evicted_under_its_holder_need_not_be_cached_again(evicted: bool, shown: bool) -> None:
+    """A load was bad, say: the block is evicted, and then its last token is computed."""
+    held = State({}, {"r0": [[1, 2]]}) if shown else None
+    grows: list[Effect] = [["append", "r0", TOKENS[3:5]], ["keys", "r0", 1, [1]]]
+    again: list[Effect] = [["table", "r0", 0, 0, [1, 2]], ["compute", "r0", 3, TOKENS[3:4]], ["processed", "r0", 4]]
+    steps = [
+        Step("start", {}, effects=computed("r0", [1, 2], TOKENS[:3]), state=held),
+        Step("evict", {"block": 2}, skipped=not evicted, state=held),
+        Step("step", {}, effects=[*grows, *again], state=held),
+    ]
+    assert (promised(*steps, again=2) == []) == evicted
+    end = Step("finish", {}, effects=[["end", "r0", "finished"]], state=State({}, {}) if shown else None)
+    anew = Step("start", {}, effects=computed("r1", [1, 2], TOKENS[:5]), state=None)
+    assert promised(*steps, end, anew, again=2) != [], "whoever has the block next caches it"

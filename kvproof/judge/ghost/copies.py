@@ -139,17 +139,36 @@ class Copies:
         group = self._world.groups[cell[0]] if 0 <= cell[0] < len(self._world.groups) else None
         return 1 if group is None else max(1, group.slots // self._world.hash_block)
 
-    def written(self, r: str, block: int, old: Sequence[int | None], new: Sequence[int]) -> Iterator[Violation]:
-        """O8: a forward pass of r writes to a block of the device."""
-        here, is_changed = (self._device, block), any(a not in (None, b) for a, b in zip(old, new, strict=True))
-        pairs = [pair for copy in self.under_way.values() for pair in copy.pairs]
+    def written(
+        self, r: str, block: int, at: tuple[int, int], old: Sequence[int | None], new: Sequence[int]
+    ) -> Iterator[Violation]:
+        """O8: a forward pass of r writes to a block of the device, from a slot on; ``at``: its group and that slot."""
+        here, is_changed = (self._device, block), _changes(old, new)
         about = (of_block(self._device, block), of_request(r))
-        if any(pair[2:] == here for pair in pairs):
+        pairs = [(pair, cell) for c in self.under_way.values() for pair, cell in zip(c.pairs, c.begun, strict=True)]
+        if any(pair[2:] == here for pair, _ in pairs):
             text = f"{r} writes to block {block}, which an unfinished copy writes to as well"
             yield Violation("O8", "write under a copy", text, ("load",), about)
-        if is_changed and any(pair[:2] == here for pair in pairs):
+        if is_changed and any(pair[:2] == here and _overwrites(cell, at, new) for pair, cell in pairs):
             text = f"{r} overwrites block {block}, which an unfinished copy still reads"
             yield Violation("O8", "write under a copy", text, ("store",), about)
+
+
+def _changes(old: Sequence[int | None], new: Sequence[int]) -> bool:
+    """Something else is written to a slot that holds something."""
+    return any(a not in (None, b) for a, b in zip(old, new, strict=True))
+
+
+def _overwrites(begun: Cell | None, at: tuple[int, int], new: Sequence[int]) -> bool:
+    """What is written changes what a copy reads.
+
+    Of a block that was partly filled when the copy began, that is what stood there: what was written behind it since, a
+    draft that is given up, is none of what it brings.
+    """
+    (g, slot), (group, slots) = at, begun or (-1, [])
+    if group != g or all(content is None for content in slots):
+        return True
+    return _changes(slots[slot : slot + len(new)], new)
 
 
 def _common(begun: Cell | None, ended: Cell | None) -> Cell | None:

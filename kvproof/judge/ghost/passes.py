@@ -186,7 +186,7 @@ class Passes:
         slots = self._memory.fit(self._device, block, g, size)
         old = slots[slot : slot + len(contents)]
         if self._copies.under_way:
-            yield from self._copies.written(r, block, old, contents)
+            yield from self._copies.written(r, block, (g, slot), old, contents)
         if old != contents:
             slots[slot : slot + len(contents)] = contents
             self._memory.touch(self._device, block)

@@ -35,7 +35,9 @@ class Kept:
     """Follows, for groups of full attention, the full blocks that were computed and must be found again.
 
     A block is kept from the result of the forward pass that filled it until it is handed out again, evicted or reset.
-    Of several blocks with one content the first counts: an engine need not cache a second one.
+    Of several blocks with one content the first counts: an engine need not cache a second one. A block that is evicted
+    while somebody holds it need not be cached again for as long as that lasts: what it lacks may not be all that is
+    wrong with it.
     """
 
     def __init__(self, world: World) -> None:
@@ -47,6 +49,10 @@ class Kept:
         """What was computed or forgotten while calls overlapped: nobody knows in which order, nor where it is cached.
         Nothing is asked of it until all is forgotten."""
         self._tables: dict[str, list[list[int]]] = {}
+        self._shown: Tables = {}
+        """The block tables of the last state."""
+        self._evicted: set[int] = set()
+        """The blocks that were evicted while somebody held them, until they are handed out anew."""
         self._filled: dict[str, list[tuple[int, int, int]]] = {}
         """Per request what forward passes fill whose result is not there: group, entry and block."""
 
@@ -107,14 +113,19 @@ class Kept:
             self._forget([*self._place_at])
             self._doubtful.clear()
         elif step.op == "evict":
-            self._forget(self._evicted(step))
+            evicted = {*self._named(step)}
+            self._forget(evicted)
+            held = {b for tables in (self._tables, self._shown) for each in tables.values() for t in each for b in t}
+            self._evicted |= evicted & held
         if step.state is not None:
             self._forget(self._held_unseen(step.state.tables))
+            self._shown = step.state.tables
 
     def _given(self, taken: Sequence[int], effect: Effect) -> None:
         _, r, g, at, blocks = effect
         tables = self._tables.setdefault(r, [[] for _ in self.world.groups])
-        self._forget(set(taken).difference(tables[g]))
+        self._forget(handed := set(taken).difference(tables[g]))
+        self._evicted -= handed.difference(*self._shown.get(r, ()))
         tables[g][at:] = blocks
 
     def _computed(self, r: str, start: int, end: int) -> None:
@@ -122,7 +133,8 @@ class Kept:
         for g, group in enumerate(self.world.groups if tables else ()):
             assert tables is not None
             for i in range(start // group.block, min(end // group.block, len(tables[g]))):
-                self._filled.setdefault(r, []).append((g, i, tables[g][i]))
+                if tables[g][i] not in self._evicted:
+                    self._filled.setdefault(r, []).append((g, i, tables[g][i]))
 
     def _processed(self, r: str, n: int, ghost: Ghost) -> None:
         line, later = ghost.requests[r].line, []
@@ -151,11 +163,13 @@ class Kept:
             places = [(tier, unit) for _, _, tier, unit in (effect[-1] if isinstance(effect[-1], list) else ())]
         return (unit // split for tier, unit in places if tier == self._device)
 
-    def _evicted(self, step: Step) -> Iterable[int]:
+    def _named(self, step: Step) -> Iterable[int]:
         """The blocks that an evict operation names; all where that cannot be told."""
         named = step.args.get("block", step.result)
         blocks = named if isinstance(named, list) else [named]
-        return blocks if all(isinstance(block, int) for block in blocks) else [*self._place_at]
+        return (
+            blocks if all(isinstance(block, int) for block in blocks) else range(self.world.tiers[self._device].blocks)
+        )
 
     def _held_unseen(self, tables: Tables) -> Iterator[int]:
         """Blocks that stand in an engine's tables before the model worker is told of them, as those of a load."""
