@@ -165,3 +165,20 @@ def test_the_same_case_gives_the_same_answer() -> None:
     case = ({"groups": HYBRID, "events": True, "flight": 2}, add([0, 9], most=3), run(), run(), add([0, 9]), run(1))
     first, second = answer(NEWEST, *case), answer(NEWEST, *case)
     assert (first.world, first.steps) == (second.world, second.steps)
+
+
+@pytest.mark.parametrize("version", ["0.20.2", NEWEST])
+def test_keys_tell_embeddings_apart(version: str) -> None:
+    """What is given as an embedding is another content than a token, and equal embeddings are one content."""
+    told = answer(version, {"groups": [FULL], "spare": 9, "embeds": True}, add([1, 9], embeds=1), add([1, 9]),
+                  add([1, 9], embeds=1), add([2, 9], embeds=1))  # fmt: skip
+    assert [tokens["tokens"][0] for _, tokens in effects(told, "request")] == [101, 1, 101, 102]
+    assert [keys for _, _, keys in effects(told, "keys")] == [[0, 1], [2, 3], [0, 1], [4, 5]]
+
+
+def test_a_prompt_may_be_tokens_and_embeddings_by_turns() -> None:
+    told = answer(NEWEST, {"groups": [FULL], "spare": 9, "embeds": True}, add([1, 9], embeds=2), add([1, 9], embeds=4),
+                  add([1, 9], embeds=2))  # fmt: skip
+    assert effects(told, "request")[0][1]["tokens"] == [101, 101, 1, 1, 101, 101, 1, 1, 101]
+    assert [keys for _, _, keys in effects(told, "keys")] == [[0, 1], [2, 3], [0, 1]]
+    assert fault(NEWEST, {"groups": [FULL], "spare": 9, "embeds": True}, add([1, 9], embeds=2), run(), run()) is None

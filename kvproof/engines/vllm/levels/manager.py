@@ -17,6 +17,9 @@ from .geometry import BLOCKS, Op, Setup, chunk, plain, takes_events, window, win
 
 __all__ = ["profiles", "sound"]
 
+_MIXED = Version("0.25")
+"""The first release whose prompts may be tokens and embeddings by turns."""
+
 _ALL = 99
 """More tokens than any request has."""
 
@@ -25,6 +28,10 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases that a release of vLLM can do, by name."""
     known = Version(release)
     setup = partial(_setup, known)
+    ahead: dict[str, st.SearchStrategy[Any]] = {}
+    if known >= Version("0.33"):
+        ahead = {"ahead": st.sampled_from([0, 0, 1, 2])}
+    embeds = weighted((18, _add_embeds if known >= _MIXED else _add_whole), (40, _run), *_REST)
     found = {
         "plain": _cases(setup(plain())),
         "window": _cases(setup(window())),
@@ -35,6 +42,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "hybrid external": _cases(setup(_hybrid(), flight=st.just(1), events=st.just(False)), _OUTSIDE),
         "flight": _cases(setup(st.one_of(window(), _hybrid(), chunk(BLOCKS)), flight=st.integers(2, 3))),
         "spec": _cases(setup(st.one_of(plain(), window(), _hybrid()), **_DRAFTS)),
+        "embeddings": _cases(setup(st.one_of(plain(), _hybrid()), embeds=st.just(True), **ahead), embeds),
         "events": _cases(setup(st.one_of(plain(), _hybrid()), events=st.just(True)), _KEYED),
         "uncached": _cases(setup(st.one_of(plain(), window(), _hybrid()), caching=st.just(False))),
         "mamba": _cases(setup(_mamba(), flight=st.just(1), budget=st.sampled_from([8, 12]))),
@@ -147,6 +155,18 @@ def _add_named(a: int, b: int, c: int, d: int) -> Op:
     name, args = _add(a, b, 0, d)
     more = {"adapter": c % 3, "salt": c // 3 % 3, "items": [[d // 4 % 6, d // 24]] * (c // 9 % 2)}
     return name, {**args, **more}
+
+
+def _add_embeds(a: int, b: int, c: int, d: int) -> Op:
+    """A request of which some positions, or all, are given as embeddings; half of them are given as tokens."""
+    name, args = _add(a, b, c // 8, d)
+    return name, {**args, "embeds": c % 8 % 5} if c % 8 else args
+
+
+def _add_whole(a: int, b: int, c: int, d: int) -> Op:
+    """As `_add_embeds`, all positions of a request or none."""
+    name, args = _add_embeds(a, b, c, d)
+    return name, {**args, "embeds": 1} if args.get("embeds") else args
 
 
 def _run(a: int, b: int, c: int, _d: int) -> Op:

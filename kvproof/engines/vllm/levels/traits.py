@@ -304,6 +304,7 @@ def of_manager(release: str) -> Traits:
             argument("salt", "add", "salt"),
             argument("adapter", "add", "adapter"),
             argument("multimodal items", "add", "items"),
+            option("prompt embeddings", "embeds", plain=False),
         ),
         lambda case: with_setup(case, sound_manager(known, case.setup)),
         {"spare": (6, 4, 2, 1, 0), "budget": (12, 8, 4), "max_len": (12, 16, 24, 40)},

@@ -10,6 +10,7 @@ import inspect
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import torch
@@ -336,12 +337,14 @@ def make_request(
     arrival: float = 0.0,
     goes_on: bool = False,
     extra: dict | None = None,
+    embeds: Sequence[bool] = (),
 ) -> Request:
     """Return a request as the release's engine core would make it.
 
     ``items``: offset, length and name of each multimodal item, in order and apart; ``block_hasher``: of `hasher`, or
     none where caching is off; ``goes_on``: a session, which waits for more when it is served; ``extra``: the sampling
-    parameters' extra arguments.
+    parameters' extra arguments; ``embeds``: which positions are given as embeddings, of which the token says only what
+    they are.
     """
     sampling = SamplingParams(
         temperature=0.0, max_tokens=max_tokens, min_tokens=min_tokens, ignore_eos=True, extra_args=extra
@@ -354,7 +357,7 @@ def make_request(
         Request,
         {"eos_token_id": None},
         request_id=r,
-        prompt_token_ids=list(tokens),
+        **_prompt(tokens, embeds),
         sampling_params=sampling,
         pooling_params=None,
         arrival_time=arrival,
@@ -365,6 +368,17 @@ def make_request(
         block_hasher=block_hasher,
         **({"resumable": True} if goes_on else {}),
     )
+
+
+def _prompt(tokens: list[int], embeds: Sequence[bool]) -> dict:
+    """The arguments that say what is asked: tokens, embeddings, or (where the release takes that) both by turns."""
+    if not any(embeds):
+        return {"prompt_token_ids": list(tokens)}
+    rows = torch.tensor([[1.0 + t, 2.0] if e else [0.0, 0.0] for t, e in zip(tokens, embeds, strict=True)])
+    if all(embeds):
+        return {"prompt_token_ids": None, "prompt_embeds": rows}
+    mask = [not e for e in embeds]
+    return {"prompt_token_ids": list(tokens), "prompt_embeds": rows, "prompt_is_token_ids": mask}
 
 
 # What is told

@@ -25,7 +25,7 @@ from vllm_common import (
 )
 from vllm_mamba import MambaStates
 from vllm_manager_setup import made_manager, mamba_split, options
-from vllm_played import Pass, Played, items_of, name_of, sampled_tokens
+from vllm_played import EMBEDDED, Pass, Played, embedded, items_of, name_of, sampled_tokens
 
 __all__ = ["ManagerLevel"]
 
@@ -56,7 +56,10 @@ class ManagerLevel(Level):
             "exact": True,
             "notes": {
                 "scheduler_block": self.block,
-                "dialect": hits_dialect(
+                # A token in a prompt with embeddings has another key than one that was sampled, or stands in a text.
+                "dialect": {}
+                if what.embeds
+                else hits_dialect(
                     what.groups, eagle=what.eagle and not what.ahead, ahead=what.drafts or what.ahead, on=what.caching
                 ),
             },
@@ -88,12 +91,15 @@ class ManagerLevel(Level):
 
     def op_add(self, args: dict):
         """A request arrives: its prompt is what is kept of an earlier request's tokens, and runs of equal tokens."""
-        tokens = tokens_of(args, self.history, self.setup.max_len - 1)
+        tokens = [token % EMBEDDED for token in tokens_of(args, self.history, self.setup.max_len - 1)]
         items = items_of(args.get("items", ()), len(tokens))
         who = {"adapter": name_of(args.get("adapter", 0)), "salt": name_of(args.get("salt", 0)), "items": items}
         r = f"r{len(self.history)}"
         most = 1 + args.get("most", 0)
-        x = Played(r, make_request(r, tokens, block_hasher=self.hasher, max_tokens=most, **who), len(self.setup.groups))
+        given = embedded(args.get("embeds", 0) * self.setup.embeds, len(tokens))
+        request = make_request(r, tokens, block_hasher=self.hasher, max_tokens=most, embeds=given, **who)
+        tokens = [token + EMBEDDED * is_given for token, is_given in zip(tokens, given, strict=True)]
+        x = Played(r, request, len(self.setup.groups), tokens)
         self.requests.append(x)
         self.history.append(x.tokens)
         self.tell("request", r, {**who, "tokens": tokens})
@@ -131,7 +137,7 @@ class ManagerLevel(Level):
 
     def _reset(self, x: Played) -> None:
         x.status, x.done, x.epoch = "waiting", 0, x.epoch + 1
-        x.tokens[:] = x.request.all_token_ids
+        x.forget()
         self.mamba.forget(x.r)
 
     def _end(self, x: Played) -> None:

@@ -24,11 +24,13 @@ _DEFAULTS = {
     "ahead": 0,
     "match_unit": None,
     "retention": None,
+    "embeds": False,
 }
 """What a setup may say, and what holds where it does not: `spare` blocks beyond those that the release asks for, the
 longest request, the tokens of a step, how many steps may be in flight, whether output is counted before it is there,
 prefix caching and its events, whether all of a request must fit, drafts a step and slots for them, a drafter with
-layers of its own, hashes that look ahead, the user's own choice of tokens per hash, how sparsely states are kept."""
+layers of its own, hashes that look ahead, the user's own choice of tokens per hash, how sparsely states are kept,
+prompts that are given as embeddings."""
 
 
 def options(setup: dict) -> SimpleNamespace:

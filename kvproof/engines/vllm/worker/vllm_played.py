@@ -3,7 +3,10 @@
 from prompts import VOCABULARY
 from vllm.v1.request import Request
 
-__all__ = ["Pass", "Played", "items_of", "name_of", "sampled_tokens"]
+__all__ = ["EMBEDDED", "Pass", "Played", "embedded", "items_of", "name_of", "sampled_tokens"]
+
+EMBEDDED = 100
+"""What a position's content has on top of its token where it is given as an embedding: it is no token then."""
 
 _NAMES = ("", "a", "b")
 """One alphabet for adapters, salts and items: a key that mixes them up shall be found out."""
@@ -14,10 +17,10 @@ _LENGTHS = {"a": 2, "b": 3}
 class Played:
     """A request: the release's object, and what the model worker knows of it."""
 
-    def __init__(self, r: str, request: Request, groups: int) -> None:
-        self.r, self.request = r, request
+    def __init__(self, r: str, request: Request, groups: int, prompt: list[int]) -> None:
+        self.r, self.request, self.prompt = r, request, prompt
         self.status = "waiting"
-        self.tokens: list[int] = list(request.all_token_ids)
+        self.tokens: list[int] = list(prompt)
         """With what was sampled, though the manager may not have been told yet."""
         self.done = 0
         """Positions whose KV is there for good."""
@@ -25,6 +28,10 @@ class Played:
         self.load = (0, 0)
         self.epoch = 0
         """How often it lost everything: what was scheduled before is stale."""
+
+    def forget(self) -> None:
+        """What was sampled and not told to the manager is lost."""
+        self.tokens[:] = [*self.prompt, *self.request.all_token_ids[len(self.prompt) :]]
 
 
 class Pass:
@@ -45,6 +52,12 @@ def sampled_tokens(first: int, at: int, accepted: int, drafts: int) -> tuple[lis
 def name_of(number: int) -> str | None:
     """Return a name of the alphabet; none for 0."""
     return _NAMES[number % len(_NAMES)] or None
+
+
+def embedded(every: int, length: int) -> list[bool]:
+    """Which positions of a prompt are given as embeddings: none for 0, all for 1, else runs of so many and others by
+    turns."""
+    return [every == 1 or (every > 1 and i // every % 2 == 0) for i in range(length)]
 
 
 def items_of(wanted, length: int) -> list[list]:
