@@ -229,7 +229,11 @@ class Tally(Map[Int]):
     def add(self, amount: Int | int, *keys: Term) -> None:
         """Count ``amount`` more, for these keys."""
         total = recorder().let(Int(op.Entry("now", self.name, _keys(self, self.kinds, keys))))
-        self[keys] = total + amount
+        super().__setitem__(keys, total + amount)
+
+    def __setitem__(self, keys: object, value: object) -> None:
+        """Refused: what a step counts would depend on where the tally began."""
+        raise MachineError(f"{self.name} is a tally, which is added to and never set: {self.name}.add(…), or a map")
 
     @property
     def total(self) -> Int:

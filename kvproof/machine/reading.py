@@ -352,8 +352,10 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
         if isinstance(read := part.operation, op.Read):
             _check_reading(model, name, kind, part, read, line)
     if is_step and (tally := counts_in_all(model, formula)):
-        text = f"{name} depends on all that the tally {tally} ever counted, which is no part of a state: say how much "
-        raise MachineError(f"{text}a step counts, with before.{tally}, or keep a map or a scalar instead", line)
+        text = (
+            f"{name} seems to depend on all that the tally {tally} ever counted, which is no part of a state: speak of "
+        )
+        raise MachineError(f"{text}{tally} less before.{tally}, or keep a map or a scalar instead", line)
     doc, derived = inspect.getdoc(function) or "", mark.get("derived", False)
     bound = {n: v for n, v in variables.items() if n in given}
     return Property(name, kind, mark["rule"], doc, binders, formula, line, concerned, bound, derived)

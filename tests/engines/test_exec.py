@@ -200,6 +200,28 @@ def test_a_refusal_takes_nothing_and_changes_no_table() -> None:
     assert broken(before, other) == {("P15", "a refused admission changes something")}
 
 
+def test_a_reset_waits_for_all_holders() -> None:
+    """A copy is one, which stands in no table."""
+    held = told("start", [2, 3], [0, 1, 0, 0], {}, result=True)
+    assert broken(held, told("reset", [2, 3], [0, 1, 0, 0], {}, result=False)) == set()
+    emptied = Step("reset", {}, result=True, state=State({"device": PoolState([0, 1, 0, 0], [2, 3], 2, [], [])}, {}))
+    assert broken(held, emptied) == {("P11", "reset while blocks are held")}
+    assert broken(held, emptied, cached="held") == set(), "the cache was the holder"
+
+
+def test_an_evict_and_a_refusal_leave_the_queue_as_it_was() -> None:
+    before = told("start", [2, 3], [1, 1, 0, 0], {"r1": [[0, 1]]}, result=True)
+    pool = PoolState([1, 1, 0, 0], [3, 2], 2, [(0, 0, [1])], [(1, [(0, 0)])])
+    turned = State({"device": pool}, {"r1": [[0, 1]]})
+    evict = Step("evict", {"block": 2}, state=turned)
+    assert broken(before, evict) == set(), "nobody says that the order decides anything"
+    assert broken(before, evict, take="head") == {("P11", "evict removes more than hashes")}
+    refused = Step("start", {"request": "r0"}, result=False, state=turned)
+    assert broken(before, refused, take="head") == {("P7", "a refused admission changes the queue")}
+    freed = told("evict", [2, 3, 1], [1, 0, 0, 0], {"r1": [[0]]})
+    assert ("P11", "evict removes more than hashes") in broken(before, Step("evict", {"block": 3}, state=freed.state))
+
+
 Cached = list[tuple[int, int, list[int]]]
 
 

@@ -268,3 +268,20 @@ def test_what_is_evicted_under_its_holder_need_not_be_cached_again(evicted: bool
     end = Step("finish", {}, effects=[["end", "r0", "finished"]], state=State({}, {}) if shown else None)
     anew = Step("start", {}, effects=computed("r1", [1, 2], TOKENS[:5]), state=None)
     assert promised(*steps, end, anew, again=2) != [], "whoever has the block next caches it"
+
+
+@pytest.mark.parametrize("told_first", ["copy", "table"])
+def test_what_is_computed_beside_a_loaded_block_need_not_be_cached_again(told_first: str) -> None:
+    """A pool with one block for each key keeps the loaded one; that is taken, and the other was never cached."""
+    copied: Effect = ["copied", [["host", 1, "device", 1]]]
+    table: Effect = ["table", "r0", 0, 0, [1, 2]]
+    filled = [copied, table] if told_first == "copy" else [table, copied]
+    asks = arrives(TOKENS[:3], "r0")
+    load = [*asks, ["lookup", "r0", 0, 2, 2], *filled, ["compute", "r0", 2, TOKENS[2:3]], ["processed", "r0", 3]]
+    end = Step("finish", {}, effects=[["end", "r0", "finished"]])
+    again = Step("start", {}, effects=[*computed("r1", [3, 4], TOKENS[:3]), ["end", "r1", "finished"]])
+    taken = Step("start", {}, effects=computed("r2", [1, 5], OTHER[:3]))
+    assert promised(Step("start", {}, effects=load), end, again, taken, again=0) == []
+    # Once the loaded block is another's, what is computed is kept as ever.
+    anew = Step("start", {}, effects=computed("r3", [6, 7], TOKENS[:3]))
+    assert promised(Step("start", {}, effects=load), end, taken, anew, again=0) != []

@@ -25,6 +25,7 @@ from kvproof.machine import (
     Map,
     Model,
     Param,
+    Promise,
     Queue,
     Real,
     Scalar,
@@ -34,6 +35,7 @@ from kvproof.machine import (
     assume,
     can,
     corollary,
+    eventually,
     exists,
     forall,
     implies,
@@ -42,8 +44,10 @@ from kvproof.machine import (
     ite,
     optional,
     otherwise,
+    promise,
     sometimes,
     step,
+    steps,
     when,
 )
 from kvproof.machine.classbody import own_text
@@ -763,6 +767,46 @@ def speaking(said: Callable[[Any, Any], Bool]) -> type[Machine]:
             return said(self, before)
 
     return Counting
+
+
+def test_an_action_that_sets_a_tally() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @action("X")
+            def put(self) -> None:
+                self.done[()] = 5  # wrong
+
+        return Wrong
+
+    assert mistake(make).endswith("done is a tally, which is added to and never set: done.add(…), or a map")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda m: promise(goal=m.done.total > 2, fair=[steps(m.put, Block)], measure=[1]),
+        lambda m: promise(goal=m.x.value == 1, fair=[steps(m.put, Block)], measure=[3 - m.done.total]),
+        lambda m: promise(goal=m.x.value == 1, fair=[steps(m.put, Block, where=lambda b: m.by[b] == 0)], measure=[1]),
+    ],
+    ids=["goal", "measure", "steps"],
+)
+def test_a_promise_that_looks_at_a_tally(made: Callable[[Any], Promise]) -> None:
+    def make() -> type[Machine]:
+        class Wrong(Machine):
+            x, done, by = Scalar(to=Int), Tally(), Tally(Block)
+
+            @action("X")
+            def put(self, b: Block) -> None:
+                self.done.add(1)
+                self.by.add(1, b)
+
+            @eventually("X")  # wrong
+            def some_day(self) -> Promise:
+                return made(self)
+
+        return Wrong
+
+    assert "of which properties of steps alone can speak" in mistake(make)
 
 
 @pytest.mark.parametrize("said", IN_ALL.values(), ids=IN_ALL)

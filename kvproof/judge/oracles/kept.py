@@ -53,6 +53,9 @@ class Kept:
         """The block tables of the last state."""
         self._evicted: set[int] = set()
         """The blocks that were evicted while somebody held them, until they are handed out anew."""
+        self._loaded: dict[int, Place | None] = {}
+        """What a copy brought to blocks, until these are handed out anew; None: no table says yet what it is. They may
+        be cached too, and what is computed a second time need not be."""
         self._filled: dict[str, list[tuple[int, int, int]]] = {}
         """Per request what forward passes fill whose result is not there: group, entry and block."""
 
@@ -64,7 +67,7 @@ class Kept:
         """Let an effect happen, of one of the kinds `FOLLOWED`; ``taken``: the blocks that a ``table`` hands out."""
         kind = effect[0]
         if kind == "table":
-            self._given(taken, effect)
+            self._given(taken, effect, ghost)
         elif kind == "compute":
             self._computed(effect[1], effect[2], effect[2] + len(effect[3]))
         elif kind == "processed":
@@ -77,7 +80,9 @@ class Kept:
         elif kind == "cleared":
             self._forget([*self._place_at] if effect[1] == self._device else ())
         else:
-            self._forget(self._overwritten(effect))
+            self._forget(overwritten := [*self._overwritten(effect)])
+            if kind != "zero":
+                self._loaded |= {block: self._place_of(block, ghost) for block in overwritten}
 
     def doubt(self, step: Step, taken: Mapping[int, Sequence[int]], ghost: Ghost) -> None:
         """Let calls overlap, before what they do is followed: what changes hands may have been given up at once.
@@ -112,21 +117,30 @@ class Kept:
         if step.op == "reset" and step.result is not False:
             self._forget([*self._place_at])
             self._doubtful.clear()
+            self._loaded.clear()
         elif step.op == "evict":
             evicted = {*self._named(step)}
             self._forget(evicted)
+            for block in evicted:
+                self._loaded.pop(block, None)
             held = {b for tables in (self._tables, self._shown) for each in tables.values() for t in each for b in t}
             self._evicted |= evicted & held
         if step.state is not None:
             self._forget(self._held_unseen(step.state.tables))
             self._shown = step.state.tables
 
-    def _given(self, taken: Sequence[int], effect: Effect) -> None:
+    def _given(self, taken: Sequence[int], effect: Effect, ghost: Ghost) -> None:
         _, r, g, at, blocks = effect
         tables = self._tables.setdefault(r, [[] for _ in self.world.groups])
         self._forget(handed := set(taken).difference(tables[g]))
-        self._evicted -= handed.difference(*self._shown.get(r, ()))
+        self._evicted -= (anew := handed.difference(*self._shown.get(r, ())))
         tables[g][at:] = blocks
+        for block in anew & self._loaded.keys():
+            # A copy may be told before the table that it fills.
+            if self._loaded[block] is None:
+                self._loaded[block] = self._place_of(block, ghost)
+            else:
+                del self._loaded[block]
 
     def _computed(self, r: str, start: int, end: int) -> None:
         tables = self._tables.get(r)
@@ -142,10 +156,20 @@ class Kept:
             end = (i + 1) * self.world.groups[g].block
             if end > n or end >= len(line):
                 later.append((g, i, block))
-            elif (g, line[end]) not in self._block_of:
+            elif (g, line[end]) not in self._block_of and (g, line[end]) not in self._loaded.values():
                 self._forget([block])
                 self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
         self._filled[r] = later
+
+    def _place_of(self, block: int, ghost: Ghost) -> Place | None:
+        """What the request that has this block in its table has it for, if it is to be full."""
+        for r, tables in self._tables.items():
+            line = ghost.requests[r].line
+            for g, table in enumerate(tables):
+                end = (table.index(block) + 1) * self.world.groups[g].block if block in table else len(line)
+                if end < len(line):
+                    return g, line[end]
+        return None
 
     def _cut(self, r: str, n: int) -> None:
         """What is under way behind a request's first n tokens is computed of tokens that are not its any more."""

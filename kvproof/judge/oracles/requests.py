@@ -110,6 +110,14 @@ class RequestsOracle:
                 text = f"reset answered true, and {r} holds blocks {next(filter(None, tables))}"
                 yield Violation("P11", "reset while blocks are held", text, about=(of_request(r),))
                 return
+        # Where the cache is a holder, a reset ends that.
+        if self._dialect.get("cached") == "held":
+            return
+        null, counts = self.world.tiers[self._device].null, _shown(last, self._device).ref or ()
+        held = next((block for block, count in enumerate(counts) if count > 0 and block != null), None)
+        if held is not None:
+            text = f"reset answered true, and block {held} has {counts[held]} holders, a copy among them perhaps"
+            yield Violation("P11", "reset while blocks are held", text, about=(of_block(self._device, held),))
 
     def _taken(self, last: State, state: State) -> Iterator[Violation]:
         """P7: what is handed out and was not found is the head of the free queue."""

@@ -38,13 +38,15 @@ class TreeAnswersOracle:
         """The slots that were inserted last in this step."""
         self._short: Violation | None = None
         """An eviction of this step that brought too little, unless slots turn out to be lost."""
+        self._has_evicted = False
+        """Something was evicted in this step."""
         self._is_broken = False
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the answers of a step, then with its state."""
         if self._is_broken or step.skipped:
             return
-        self._offered, self._short = (), None
+        self._offered, self._short, self._has_evicted = (), None, False
         found = [*self._answers(step, ghost)]
         if not found and step.error is None and step.state is not None and step.state.tree is not None:
             found += self._state(step, step.state.tree, ghost)
@@ -146,7 +148,9 @@ class TreeAnswersOracle:
         if len(slots) < wanted and left:
             text = f"{said} {len(slots)}, though {left} more are not locked"
             self._short = Violation("R6", "evicts too little", text)
-        if sizes and len(slots) - max(sizes) >= wanted:
+        # What an eviction leaves of a tree may be joined to fewer nodes, and what they are is told behind the step.
+        is_first, self._has_evicted = not self._has_evicted, True
+        if is_first and sizes and len(slots) - max(sizes) >= wanted:
             yield Violation("R6", "evicts too much", f"{said} {len(slots)}: a node less would have done")
 
     def _in_order(self, gone: set[int], said: str) -> Iterator[Violation]:
