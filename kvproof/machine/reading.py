@@ -51,6 +51,7 @@ from .terms import (
     number_of,
 )
 from .traversal import substituted, unseen, walk
+from .unnamed import check_named
 
 __all__ = ["possible_when", "read", "reported", "speaking_of", "with_action"]
 
@@ -101,6 +102,7 @@ def read(machine: type[Machine]) -> Model:
         for act in prop.of:
             if act not in model.actions:
                 raise MachineError(f"{prop.name} speaks of an action {act} that the machine does not have", prop.line)
+    check_named(model)
     _drop_unused_sizes(model, _check_parts(model))
     note_read(machine)
     return model

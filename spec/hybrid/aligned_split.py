@@ -55,9 +55,14 @@ class AlignedSplit(Machine):
     """The blocks that the request has."""
 
     @assume("H1, H7")
-    def sizes_are_positive(self, r: Request) -> Bool:
-        """Of blocks; a request may be empty."""
-        return (self.block.value > 0) & (self.total[r] >= 0)
+    def a_block_has_tokens(self) -> Bool:
+        """One at least."""
+        return self.block.value > 0
+
+    @assume("H1, H7")
+    def a_request_may_be_empty(self, r: Request) -> Bool:
+        """And has no fewer tokens than none."""
+        return self.total[r] >= 0
 
     # -------------------------------------------------------------------------------- words
 

@@ -81,15 +81,19 @@ class Planner(Machine):
     """The least common multiple of the hash block and the units of the mamba groups."""
 
     @assume("H1")
-    def sizes_are_positive(self, g: Group) -> Bool:
-        """All of them; others are refused when the planner is made."""
-        return all_of(self.hash_block.value > 0, self.chunk.value > 0, self.block[g] > 0)
+    def sizes_are_positive(self) -> Bool:
+        """Others are refused when the planner is made."""
+        return (self.hash_block.value > 0) & (self.chunk.value > 0)
 
     @assume("H1")
-    def sizes_are_whole(self, g: Group) -> Bool:
-        """Chunks and blocks consist of hash blocks."""
-        h = self.hash_block.value
-        return (self.chunk.value % h == 0) & (self.block[g] % h == 0)
+    def chunks_are_whole(self) -> Bool:
+        """They consist of hash blocks."""
+        return self.chunk.value % self.hash_block.value == 0
+
+    @assume("H1")
+    def blocks_are_whole(self, g: Group) -> Bool:
+        """So do the blocks of all groups."""
+        return (self.block[g] > 0) & (self.block[g] % self.hash_block.value == 0)
 
     pieces = Param(Group, Chunks, to=Int)
     """How many pieces of a group so many chunks cover completely."""

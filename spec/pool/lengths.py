@@ -25,9 +25,14 @@ class Lengths(Pool):
     """How many tokens a full block has."""
 
     @assume("P14")
+    def blocks_have_tokens(self) -> Bool:
+        """One at least."""
+        return self.block_tokens.value >= 1
+
+    @assume("P14")
     def there_is_a_last_token(self, r: Request) -> Bool:
-        """Blocks have a token at least, and so have requests."""
-        return (self.block_tokens.value >= 1) & (self.tokens[r] >= 1)
+        """So have requests."""
+        return self.tokens[r] >= 1
 
     @assume("P14, O6")
     def the_limit_follows_from_the_length(self, r: Request) -> Bool:

@@ -53,9 +53,14 @@ class Stalls(Links):
     """How many of them a request needs at once."""
 
     @assume("G1")
+    def a_device_may_have_nothing(self) -> Bool:
+        """And has no fewer slots than none."""
+        return self.slots.value >= 0
+
+    @assume("G1")
     def who_runs_needs_something(self, r: Request) -> Bool:
-        """Of a device that may have nothing."""
-        return (self.need[r] >= 1) & (self.slots.value >= 0)
+        """A slot at least."""
+        return self.need[r] >= 1
 
     # -------------------------------------------------------------------------------- state
 

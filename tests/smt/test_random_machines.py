@@ -64,7 +64,7 @@ def _compared(seed: int) -> Outcome:
     return outcome
 
 
-COVERING = (4, 35, 50, 63, 93, 163, 166, 201)
+COVERING = (4, 10, 35, 50, 63, 93, 166, 201)
 """Seeds of machines that are proved and that together use every construct."""
 
 
@@ -97,7 +97,7 @@ NOTICED = {  # found by asking each fault of one seed after the other
     "counts_are_compared_without_condition": 7,
     "loops_leave_one_thing_alone": 92,
     "counts_stay": 89,
-    "one_untouched_is_enough": 24,
+    "one_untouched_is_enough": 110,
     "queues_are_pushed_at_the_other_end": 29,
     "first_values_have_any_type": 33,
     "rounds_need_not_keep_invariants": 41,

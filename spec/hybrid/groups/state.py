@@ -32,9 +32,14 @@ class GroupsState(Machine, abstract=True):
         return implies(self.name[g, r, i] == self.name[x, q, j], (g == x) & (i == j))
 
     @assume("H4")
-    def nothing_is_a_boundary(self, g: Group, t: Tokens, i: Position) -> Bool:
-        """It needs no block: so there is always a common length."""
-        return implies(t == 0, self.is_boundary[t] & ~self.needs[g, t, i])
+    def nothing_is_a_boundary(self, t: Tokens) -> Bool:
+        """So there is always a common length."""
+        return implies(t == 0, self.is_boundary[t])
+
+    @assume("H4")
+    def nothing_needs_no_block(self, g: Group, t: Tokens, i: Position) -> Bool:
+        """In no group."""
+        return implies(t == 0, ~self.needs[g, t, i])
 
     # -------------------------------------------------------------------------------- state
 

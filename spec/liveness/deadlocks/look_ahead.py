@@ -42,8 +42,12 @@ class GrowingRequests(Line):
     @assume("L1")
     def every_request_fits(self, r: Request) -> Bool:
         """Each request alone fits the empty pool, and what is wanted beside it too."""
-        is_number = (self.need[r] >= 1) & (self.extra.value >= 0)
-        return is_number & (self.need[r] + self.extra.value <= self.capacity.value)
+        return (self.need[r] >= 1) & (self.need[r] + self.extra.value <= self.capacity.value)
+
+    @assume("L1")
+    def nothing_less_is_wanted_beside_it(self) -> Bool:
+        """Than nothing."""
+        return self.extra.value >= 0
 
     @action("P7")
     def grow(self, r: Request) -> None:
@@ -100,4 +104,4 @@ class LookAhead(GrowingRequests):
     @assume("L1")
     def every_request_fits(self, r: Request) -> Bool:
         """Each request alone fits the empty pool."""
-        return all_of(self.need[r] >= 1, self.extra.value >= 0, self.need[r] <= self.capacity.value)
+        return (self.need[r] >= 1) & (self.need[r] <= self.capacity.value)

@@ -81,16 +81,24 @@ class ChunksState(Machine, abstract=True):
     # -------------------------------------------------------------------------------- what is known of the parameters
 
     @assume("O12")
-    def a_list_is_a_set_in_order(self, o: Offer, i: Position, j: Position, h: Hash) -> Bool:
+    def a_list_is_a_set(self, o: Offer, h: Hash) -> Bool:
+        """Of the keys that stand in it."""
+        return iff(self.names[o, h], exists(Position, lambda k: (k < self.count[o]) & (self.key[o, k] == h)))
+
+    @assume("O12")
+    def a_list_is_in_order(self, o: Offer, i: Position, j: Position) -> Bool:
         """No key stands twice in it."""
-        is_in = exists(Position, lambda k: (k < self.count[o]) & (self.key[o, k] == h))
-        once = implies((i < j) & (j < self.count[o]), self.key[o, i] != self.key[o, j])
-        return iff(self.names[o, h], is_in) & once
+        return implies((i < j) & (j < self.count[o]), self.key[o, i] != self.key[o, j])
 
     @assume("O12")
     def lists_have_an_end(self, o: Offer) -> Bool:
         """They name something, and no more than there are positions."""
-        return (self.count[o] >= 1) & Position.has(self.count[o] - 1) & (self.capacity.value >= 0)
+        return (self.count[o] >= 1) & Position.has(self.count[o] - 1)
+
+    @assume("O12")
+    def there_may_be_no_room(self) -> Bool:
+        """But not less than none."""
+        return self.capacity.value >= 0
 
     # -------------------------------------------------------------------------------- words
 

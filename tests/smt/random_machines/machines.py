@@ -6,9 +6,12 @@ import copy
 import re
 from dataclasses import dataclass, field
 
+from kvproof.machine import MachineError, Model
+
 from .choices import Draw
 from .declarations import Declarations, draw_types, sorts_text
 from .expressions import LOOK, Signature
+from .loading import load
 from .properties import Done, Properties
 from .statements import ActionWriter, Helper
 from .text import Piece, lines, pieces, replaced_names
@@ -73,9 +76,29 @@ def _with_inside(piece: Piece, inside: list[Piece]) -> Piece:
     return fresh
 
 
+TRIES = 20
+"""As often a machine is drawn for a seed."""
+
+
 def draw_machine(seed: int | str) -> MachineText:
-    """The machine of this seed."""
-    return _Author(Draw(seed), seed).write()
+    """The machine of this seed.
+
+    Another is drawn where a quantifier has a part that does not speak of what it binds (`unnamed.py` refuses that).
+    """
+    text = _Author(Draw(seed), seed).write()
+    for again in range(1, TRIES):
+        if not _is_refused_for_that(text):
+            break
+        text = _Author(Draw(f"{seed}, {again}"), seed).write()
+    return text
+
+
+def _is_refused_for_that(text: MachineText) -> bool:
+    try:
+        Model.of(load(text.source, text.main))
+    except (MachineError, NameError, ZeroDivisionError) as error:
+        return "of which that does not speak" in str(error)
+    return False
 
 
 class _Author:
