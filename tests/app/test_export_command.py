@@ -88,7 +88,7 @@ def test_the_scope_is_that_of_explore(tmp_path: Path, capsys: pytest.CaptureFixt
         (["export", "pool", "--to", "promela", "--json", "-"], "the model and --json - cannot both go to standard out"),
         (["export", "pool", "--to", "smt2", "-o", "x", "--size", "Block=2"], "--to smt2 asks of every size at once"),
         (
-            ["export", "pinning-off", "--to", "promela"],
+            ["export", "pinning-off", "--set", "pinning=1", "--to", "promela"],
             "--to promela: the parameters break an assumption of PinningOff",
         ),
         (["export", "nothing", "--to", "promela"], "nothing is no machine; name one of pool"),
