@@ -170,7 +170,7 @@ def _track_read(model: Model, count: CountOf, part: Term, read: op.Entry | op.Ha
     name = read.name
     if name in model.params:
         return
-    if name in model.maps and model.maps[name].is_tally:
+    if model.is_tally(name):
         raise MachineError(f"count {count.name} reads the tally {name}, which is no part of the state", count.line)
     places = (*read.keys, *read.elements)
     for element in count.elements:

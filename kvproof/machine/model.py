@@ -163,6 +163,10 @@ class Model:
         """The invariants that every action must keep; the other invariants follow from them."""
         return [p for p in self.of_kind("invariant") if not p.derived]
 
+    def is_tally(self, name: str) -> bool:
+        """Whether the name is that of a tally, which is no part of the state."""
+        return name in self.maps and self.maps[name].is_tally
+
     @property
     def params(self) -> dict[str, Map[Any]]:
         """The maps that never change."""

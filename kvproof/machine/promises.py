@@ -40,8 +40,8 @@ from .mistakes import Line, MachineError, caller
 from .model import Model, Promised, Property
 from .recorder import NOW, Recorder, is_kind, recording, variable
 from .source import parameters
+from .tallies import check_reads_none
 from .terms import TRUE, Bool, Int, Term, as_bool, as_int, as_term, has_type, name_of
-from .traversal import walk
 
 __all__ = ["Promise", "Steps", "SuchAs", "eventually", "promise", "properties_of", "steps", "such_as"]
 
@@ -226,17 +226,10 @@ class _Reading:
                     again = self._said("now")
                     kept[act] = params, _are_among(again.fair if some is said.fair else again.only, act, params)
                     rec.check(kept[act][1], line=self.line)
-        self._check_tallies(
-            said.goal, *said.measure, *(where for _, where in (*made.fair.values(), *made.only.values()))
-        )
+        taken = [where for _, where in (*made.fair.values(), *made.only.values())]
+        for term in (said.goal, *said.measure, *taken):
+            check_reads_none(self.model, self.name, term, self.line)
         return made
-
-    def _check_tallies(self, *terms: Term) -> None:
-        """A tally is no part of the states that a promise goes through."""
-        for read in (part.operation for term in terms for part in walk(term)):
-            if isinstance(read, op.Entry) and read.name in self.model.maps and self.model.maps[read.name].is_tally:
-                text = f"{self.name} reads the tally {read.name}, of which properties of steps alone can speak"
-                raise MachineError(text, self.line)
 
     def _variables_of(self, act: str) -> tuple[Term, ...]:
         return tuple(variable(type(p), name_of(p)) for p in self.model.actions[act].params)

@@ -36,7 +36,7 @@ from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Statement, sta
 from .promises import properties_of
 from .recorder import NOW, Recorder, recording, variable
 from .rounds import check_each
-from .tallies import counts_in_all
+from .tallies import check_reads_none, counts_in_all
 from .terms import (
     TRUE,
     Bool,
@@ -353,7 +353,9 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
     for part in walk(formula):
         if isinstance(read := part.operation, op.Read):
             _check_reading(model, name, kind, part, read, line)
-    if is_step and (tally := counts_in_all(model, formula)):
+    if not is_step:
+        check_reads_none(model, name, formula, line)
+    elif tally := counts_in_all(model, formula):
         text = (
             f"{name} seems to depend on all that the tally {tally} ever counted, which is no part of a state: speak of "
         )
@@ -447,5 +449,3 @@ def _parameter_names(machine: type[Machine], action: str) -> list[str] | None:
 def _check_reading(model: Model, name: str, kind: str, part: Term, read: op.Read, line: Line) -> None:
     if kind == "assume" and not is_fixed(model, read):
         raise MachineError(f"assume {name} speaks of {part!r}, which is not a parameter", line)
-    if kind != "step" and read.name in model.maps and model.maps[read.name].is_tally:
-        raise MachineError(f"{name} reads the tally {read.name}, of which properties of steps alone can speak", line)

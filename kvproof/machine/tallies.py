@@ -11,14 +11,27 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import operations as op
+from .mistakes import Line, MachineError
 from .model import Model
 from .terms import Term
-from .traversal import parts
+from .traversal import parts, walk
 
-__all__ = ["counts_in_all"]
+__all__ = ["check_reads_none", "counts_in_all"]
 
 Shift = dict[tuple[Any, ...], Any]
 """How much a number grows for each unit by which an entry of a tally begins higher: entry, factor; never 0."""
+
+
+def check_reads_none(model: Model, name: str, term: Term, line: Line) -> None:
+    """Of what is said of states.
+
+    Raises:
+        MachineError: it looks at a tally, of which there is nothing in a state.
+    """
+    for read in (part.operation for part in walk(term)):
+        if isinstance(read, op.Entry) and model.is_tally(read.name):
+            text = f"{name} reads the tally {read.name}, of which properties of steps alone can speak"
+            raise MachineError(text, line)
 
 
 def counts_in_all(model: Model, formula: Term) -> str | None:
@@ -54,7 +67,7 @@ class Shifts:
 
     def _of(self, term: Term) -> Shift:
         match term.operation:
-            case op.Entry(_, name, keys) if self._is_tally(name):
+            case op.Entry(_, name, keys) if self.model.is_tally(name):
                 self._still(keys)
                 return {(name, *map(_written, keys)): 1}
             case op.Add(left, right):
@@ -75,9 +88,6 @@ class Shifts:
             case _:
                 self._still(parts(term))
         return {}
-
-    def _is_tally(self, name: str) -> bool:
-        return name in self.model.maps and self.model.maps[name].is_tally
 
     def _still(self, terms: Iterable[Term]) -> None:
         for term in terms:

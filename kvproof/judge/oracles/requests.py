@@ -36,6 +36,7 @@ class RequestsOracle:
         self._device, self._host = tiers[0], tiers[1] if len(tiers) > 1 else None
         dialect = world.notes.get("dialect")
         self._dialect: dict[str, str] = dialect if isinstance(dialect, dict) else {}
+        self._cache_holds = self._dialect.get("cached") == "held"
         self._single = len(world.groups) == 1 and world.groups[0].kind == "full"
         self._last: State | None = None
         self._mirror = Recency[int](0 if self._host is None else world.tiers[self._host].blocks)
@@ -111,7 +112,7 @@ class RequestsOracle:
                 yield Violation("P11", "reset while blocks are held", text, about=(of_request(r),))
                 return
         # Where the cache is a holder, a reset ends that.
-        if self._dialect.get("cached") == "held":
+        if self._cache_holds:
             return
         null, counts = self.world.tiers[self._device].null, _shown(last, self._device).ref or ()
         held = next((block for block, count in enumerate(counts) if count > 0 and block != null), None)
@@ -164,7 +165,7 @@ class RequestsOracle:
                 text = f"block {block} is evicted and still cached as key {k}"
                 yield Violation("P11", "evict leaves an entry", text, about=(about, of_key(k)))
         # Where the cache is a holder, an evict ends that.
-        if self._dialect.get("cached") == "held":
+        if self._cache_holds:
             return
         if last.tables != state.tables or _differ(before.ref, after.ref) or _differ(before.num_free, after.num_free):
             text = f"evict of block {block} changes who holds what"
