@@ -137,6 +137,21 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _check_start(concrete: Concrete) -> None:
+    """What is assumed holds of the parameters, and what a machine begins with of its first state."""
+    name = concrete.model.name
+    try:
+        broken = concrete.unassumed()
+    except IllFormed as error:
+        raise ScopeError(f"what {name} assumes has no value for these parameters: {error}") from None
+    try:
+        broken = broken or concrete.violations(concrete.initial(), "initially")
+    except IllFormed as error:
+        raise ScopeError(f"the first state of {name} has no value: {error}") from None
+    if broken:
+        raise ScopeError(f"the parameters break an assumption of {name}: {broken[0]}")
+
+
 @dataclass(frozen=True)
 class _Limits:
     """Where an exploration stops."""
@@ -164,13 +179,7 @@ class _Search:
         self.limits, self.on_progress = limits, on_progress
         concrete = Concrete(model, scope)
         self.confirming = Confirming(concrete)
-        for kind in ("assume", "initially"):
-            try:
-                said = concrete.violations(concrete.initial(), kind)
-            except IllFormed as error:
-                raise ScopeError(f"what {model.name} assumes has no value in its first state: {error}") from None
-            for broken in said:
-                raise ScopeError(f"the parameters break an assumption of {model.name}: {broken}")
+        _check_start(concrete)
         self.batched = Batched(model, scope, device=device, steps=steps)
         self.rows = _ROWS.get(self.batched.device.type, _ROWS["cpu"])
         free = available_bytes(self.batched.device)

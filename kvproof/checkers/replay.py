@@ -70,14 +70,25 @@ def replay(
     scope = scope_of(model, trace) if make_target is None else setting.scope
     _check(model, scope, calls, trace, counts=make_target is not None)
     spec = interpreter(model, scope)
-    if broken := spec.violations(spec.initial(), "assume"):  # What no implementation needs to be made with.
-        return Replay(len(calls), 0, Problem("violation", 0, str(broken[0])))
+    if (problem := _wrong_with_start(spec)) is not None:  # What no implementation needs to be made with.
+        return Replay(len(calls), 0, problem)
     target = None if make_target is None else make_target(setting)
     try:
         return replay_calls(model, scope, calls, target=target, recorded=trace)
     finally:
         if target is not None:
             target.close()
+
+
+def _wrong_with_start(spec: Concrete) -> Problem | None:
+    """The first assumption that the parameters break, or what has no value with them."""
+    try:
+        if broken := spec.unassumed():
+            return Problem("violation", 0, str(broken[0]))
+        spec.initial()
+    except IllFormed as error:
+        return Problem("ill-formed", 0, str(error))
+    return None
 
 
 def _check(model: Model, scope: Scope, calls: Sequence[Call], trace: Trace, *, counts: bool) -> None:

@@ -6,6 +6,7 @@ The concrete interpreter has no part in the encoding: a fault of the encoder can
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -179,6 +180,10 @@ class _Seen:
     """In the state before, every invariant and assumption holds."""
 
 
+_HAS_A_VALUE = re.compile(r"(?:count )?(\S+) has a value")
+"""What `corollaries` asks for of a count or a property."""
+
+
 def _subject(goal: str) -> str:
     """The property, fact or value that a goal is about."""
     return goal.split(": ")[-1].split(" (")[0]
@@ -187,6 +192,8 @@ def _subject(goal: str) -> str:
 def _seen(concrete: Concrete, place: str, args: tuple[int, ...], before: dict[str, Any], goal: str) -> _Seen:
     """Go there, and look."""
     try:
+        if place == INITIALLY:
+            concrete.initial()  # Where this has no value, that is what is wrong.
         state = concrete.state(before)
     except IllFormed as error:
         return _Seen(f"ill-formed: {error}") if place == INITIALLY else _Seen()
@@ -207,6 +214,8 @@ def _seen(concrete: Concrete, place: str, args: tuple[int, ...], before: dict[st
 def _said(concrete: Concrete, place: str, state: State, goal: str) -> _Seen:
     """Look at what is said of one state: of the first one, also by what says how it begins."""
     try:
+        if (unvalued := _HAS_A_VALUE.fullmatch(_subject(goal))) and place == COROLLARIES:
+            concrete.demand_value(state, unvalued[1])
         broken = concrete.violations(state)
         broken += concrete.violations(state, "initially") if place == INITIALLY else []
     except IllFormed as error:

@@ -13,7 +13,7 @@ from typing import assert_never
 from . import operations as op
 from .graph import Graph, Node, Value, high, low
 from .layout import WORD, scaled, too_coarse
-from .model import Model
+from .model import CountOf, Model
 from .scope import NONE, Scope, ScopeError
 from .terms import Real, Term, number_of
 
@@ -374,12 +374,17 @@ class TermRun:
                 entries.append(0)
                 continue
             self.bind(count.keys, numbers)
-            ones = []
-            for elements in itertools.product(*(range(self.scope.size(type(e))) for e in count.elements)):
-                self.bind(count.elements, elements)
-                counts = self.term(count.formula)
-                amount = 1 if count.weight is None or counts == 0 else self.term(count.weight)
-                ones.append(counts if amount == 1 else self.graph.where(counts, amount, 0))
-            entries.append(self._fitting(self.graph.total(ones)))
+            with self.only_if(self.graph.every([self.graph.eq(k, n) for k, n in zip(at, numbers, strict=True)])):
+                entries.append(self._sum_of(count))
         self.now = saved
         return self.entry(entries, sizes, at, 0)
+
+    def _sum_of(self, count: CountOf) -> Value:
+        """What the elements count, at the key that is bound."""
+        ones = []
+        for elements in itertools.product(*(range(self.scope.size(type(e))) for e in count.elements)):
+            self.bind(count.elements, elements)
+            counts = self.term(count.formula)
+            amount = 1 if count.weight is None or counts == 0 else self.term(count.weight)
+            ones.append(counts if amount == 1 else self.graph.where(counts, amount, 0))
+        return self._fitting(self.graph.total(ones))

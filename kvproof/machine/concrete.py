@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -99,7 +100,7 @@ class Concrete:
     def __init__(self, model: Model, scope: Scope, *, strict: bool = False, like: Concrete | None = None) -> None:
         self.model, self.scope = model, scope
         self.changing = tuple([n for n, m in model.maps.items() if not m.is_param] + list(model.queues))
-        self._constants: dict[str, list[int]] = self._constant_counts() if like is None else like._constants
+        self._constants: dict[str, list[int]] = self._constant_counts(strict) if like is None else like._constants
         self._names = space() | {f"K_{n.replace('.', '_')}": v for n, v in self._constants.items()}
         text = Writer(model, scope, self._constants, strict=strict)
         actions, promises = model.actions, model.promises
@@ -131,6 +132,12 @@ class Concrete:
 
     def initial(self) -> State:
         """The first state, with the scope's parameters."""
+        state = self._given()
+        self._initial(state)
+        return state
+
+    def _given(self) -> State:
+        """The scope's parameters, and nothing that depends on them yet."""
         model, scope = self.model, self.scope
         values: dict[str, Any] = {}
         for name, mapping in model.maps.items():
@@ -140,9 +147,7 @@ class Concrete:
                 values[name] = [0] * _volume(scope, mapping.kinds)
         for name, queue in model.queues.items():
             values[name] = [OrderedDict() for _ in range(_volume(scope, queue.kinds))] if queue.kinds else OrderedDict()
-        state = State(**values)
-        self._initial(state)
-        return state
+        return State(**values)
 
     def is_enabled(self, state: State, action: str, args: Args) -> bool:
         """All that the action requires holds."""
@@ -193,6 +198,10 @@ class Concrete:
                 found.append(Violation(prop, broken))
         return found
 
+    def unassumed(self) -> list[Violation]:
+        """The assumptions that the scope's parameters break: where they do, a first state may have no value."""
+        return self.violations(self._given(), "assume")
+
     def step_violations(self, before: State, after: State, action: str, args: Args, result: Result) -> list[Violation]:
         """The properties of steps that this step, with this result, breaks."""
         parameters = [name_of(p) for p in self.model.actions[action].params]
@@ -224,6 +233,24 @@ class Concrete:
             self._allows[promise, action](state, *values, *args)
         )
 
+    def demand_value(self, state: State, name: str) -> None:
+        """Look at what a property says of this state, or at what a count counts, for all elements of the scope.
+
+        Raises:
+            IllFormed: somewhere it has no value.
+        """
+        if name in self.model.counts:
+            count = self.model.counts[name]
+            binders, terms = (*count.elements, *count.keys), (count.formula, count.weight)
+        else:
+            prop = self.model.properties[name]
+            binders, terms = prop.binders, (prop.formula, None)
+        for term in terms:
+            if term is not None:
+                look = self._made(Writer(self.model, self.scope, {}, strict=True).formula(binders, term))
+                for values in itertools.product(*(range(self.scope.size(type(b))) for b in binders)):
+                    look(state, *values)
+
     # ------------------------------------------------------------------------------------------------ looking
 
     def key(self, state: State) -> tuple[Any, ...]:
@@ -247,7 +274,9 @@ class Concrete:
 
     def state(self, described: dict[str, Any]) -> State:
         """The opposite of `describe`; what is left out has its first value."""
-        state = self.initial()
+        state = self._given()
+        if not described.keys() >= set(self.changing):
+            self._initial(state)
         for name, value in described.items():
             if name in self.model.queues:
                 queues = value if self.model.queues[name].kinds else [value]
@@ -257,20 +286,21 @@ class Concrete:
                 state.__dict__[name] = self.scope.flat(name, self.model.maps[name], value)
         return state
 
-    def _constant_counts(self) -> dict[str, list[int]]:
-        """Counts that read parameters only are computed once."""
+    def _constant_counts(self, strict: bool) -> dict[str, list[int]]:
+        """Counts that read parameters only are computed once; one without a value has none wherever it is read."""
         model, scope = self.model, self.scope
         constants: dict[str, list[int]] = {}
         for name, count in model.counts.items():
             if count.reads:
                 continue
-            writer = Writer(model, scope, {})
+            writer = Writer(model, scope, {}, strict=strict)
             body = writer.sum_of(count, "now")
             ranges = [range(scope.size(type(k))) for k in count.keys]
             params = ", ".join(["s", *(writer.var(k) for k in count.keys)])
             state = {n: scope.flat(n, m, scope.params[n]) for n, m in model.maps.items() if m.is_param}
             function = eval(f"lambda {params}: {body}", space())  # our own text, written from the model
-            constants[name] = [function(State(**state), *keys) for keys in itertools.product(*ranges)]
+            with suppress(IllFormed):
+                constants[name] = [function(State(**state), *keys) for keys in itertools.product(*ranges)]
         return constants
 
 

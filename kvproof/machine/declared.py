@@ -160,6 +160,11 @@ def _track(model: Model, count: CountOf) -> None:
                 )
             case op.Entry() | op.Has() as read:
                 _track_read(model, count, part, read)
+            case op.Total():
+                raise MachineError(
+                    f"count {count.name} reads {part!r}; a count may only look at its own element, not at a count",
+                    count.line,
+                )
             case op.Read():
                 raise MachineError(
                     f"count {count.name} reads {part!r}, which one write can change for many elements", count.line

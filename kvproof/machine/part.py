@@ -21,7 +21,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
-from .declarations import Declaration, Event, Map, Queue
+from .declarations import Declaration, Event, Map, Queue, Tally
 from .mistakes import Line, MachineError, caller
 
 if TYPE_CHECKING:
@@ -125,5 +125,6 @@ def _state(machine: type[Machine]) -> dict[str, Declaration]:
 def _form(declared: Declaration) -> str:
     """A declaration without its sorts. A map may be fixed where the other one changes; what events carry may differ."""
     if isinstance(declared, Map | Queue):
-        return f"a {'map' if isinstance(declared, Map) else 'queue'} of {len(declared.kinds)} keys"
+        what = "queue" if isinstance(declared, Queue) else "tally" if isinstance(declared, Tally) else "map"
+        return f"a {what} of {len(declared.kinds)} keys"
     return f"a{'n' if isinstance(declared, Event) else ''} {type(declared).__name__.lower()}"

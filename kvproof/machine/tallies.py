@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 from . import operations as op
@@ -18,8 +19,12 @@ from .traversal import parts, walk
 
 __all__ = ["check_reads_none", "counts_in_all"]
 
-Shift = dict[tuple[Any, ...], Any]
-"""How much a number grows for each unit by which an entry of a tally begins higher: entry, factor; never 0."""
+Entry = tuple[Any, ...]
+Factors = tuple[Any, ...]
+"""Numbers that do not move, as they are written, that are multiplied with each other; in order."""
+
+Shift = dict[tuple[Entry, Factors], Any]
+"""How much a number grows for each unit by which an entry of a tally begins higher, times these; never 0."""
 
 
 def check_reads_none(model: Model, name: str, term: Term, line: Line) -> None:
@@ -69,13 +74,15 @@ class Shifts:
         match term.operation:
             case op.Entry(_, name, keys) if self.model.is_tally(name):
                 self._still(keys)
-                return {(name, *map(_written, keys)): 1}
+                return {((name, *map(_written, keys)), ()): 1}
             case op.Add(left, right):
                 return self._sum(left, right, 1)
             case op.Subtract(left, right):
                 return self._sum(left, right, -1)
             case op.Multiply(left, right):
-                return self._multiple(left, right)
+                return self._product(left, right)
+            case op.Divide(left, right) if isinstance(by := _number(right), Fraction) and by:
+                return {moves: Fraction(factor) / by for moves, factor in self.of(left).items()}
             case op.Temporary(_, value):
                 return self.of(value)
             case op.ToReal(of):
@@ -91,29 +98,42 @@ class Shifts:
 
     def _still(self, terms: Iterable[Term]) -> None:
         for term in terms:
-            for (tally, *_), _ in self.of(term).items():
-                raise _Absolute(tally)
+            for entry, _ in self.of(term):
+                raise _Absolute(entry[0])
 
     def _sum(self, left: Term, right: Term, sign: int) -> Shift:
         total: Shift = defaultdict(int, self.of(left))
-        for entry, factor in self.of(right).items():
-            total[entry] += sign * factor
-        return {entry: factor for entry, factor in total.items() if factor}
+        for moves, factor in self.of(right).items():
+            total[moves] += sign * factor
+        return {moves: factor for moves, factor in total.items() if factor}
 
-    def _multiple(self, left: Term, right: Term) -> Shift:
-        for number, other in ((left, right), (right, left)):
-            if isinstance(said := number.operation, op.Constant):
-                return {entry: factor * said.value for entry, factor in self.of(other).items() if said.value}
-        self._still([left, right])
-        return {}
+    def _product(self, left: Term, right: Term) -> Shift:
+        """A number that moves, multiplied with one that does not."""
+        still, moving = (right, left) if self.of(left) else (left, right)
+        self._still([still])
+        if (number := _number(still)) is not None:
+            return {moves: factor * number for moves, factor in self.of(moving).items() if number}
+        more = _written(still)
+        return {(entry, tuple(sorted((*by, more), key=repr))): f for (entry, by), f in self.of(moving).items()}
 
     def _same(self, left: Term, right: Term) -> Shift:
         """Both move together: what is said of them beside each other stays as it is."""
         one, other = self.of(left), self.of(right)
-        for entry in one.keys() | other.keys():
-            if one.get(entry, 0) != other.get(entry, 0):
-                raise _Absolute(entry[0])
+        for moves in one.keys() | other.keys():
+            if one.get(moves, 0) != other.get(moves, 0):
+                raise _Absolute(moves[0][0])
         return one
+
+
+def _number(term: Term) -> Fraction | None:
+    """The number that the text says, if it is one."""
+    match term.operation:
+        case op.Constant(int() | Fraction() as value):
+            return Fraction(value)
+        case op.ToReal(of) | op.Temporary(_, of):
+            return _number(of)
+        case _:
+            return None
 
 
 def _written(term: Term) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from kvproof.machine import (
     Queue,
     Scalar,
     Sort,
+    Tally,
     action,
     invariant,
 )
@@ -145,6 +146,14 @@ def unequal() -> type[Machine]:
     return Wrong
 
 
+def counting() -> type[Machine]:
+    class Wrong(Shelf):
+        upper_level = Tally(Jug)
+        upper = Part(Shelf)
+
+    return Wrong
+
+
 def constant_of_nothing() -> type[Machine]:
     class Wrong(Shelf):
         upper = Part(Shelf, level=3)
@@ -158,6 +167,7 @@ def constant_of_nothing() -> type[Machine]:
         (missing, "upper is a Shelf and has no upper_level: declare it, or give it a value"),
         (misshapen, "upper_row is a map of 1 keys and stands for Shelf.row, a queue of 0 keys: give it that form"),
         (unequal, "upper_level is a map of 2 keys and stands for Shelf.level, a map of 1 keys: give it that form"),
+        (counting, "upper_level is a tally of 1 keys and stands for Shelf.level, a map of 1 keys: give it that form"),
         (constant_of_nothing, "upper gives level a value, which is no scalar of Shelf"),
     ],
 )

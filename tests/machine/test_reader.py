@@ -729,7 +729,11 @@ IN_ALL: dict[str, Callable[[Any, Any], Bool]] = {
     "a sum": lambda now, before: now.done.total + before.done.total >= 0,
     "twice": lambda now, before: 2 * now.done.total - before.done.total >= 0,
     "a rest": lambda now, before: now.done.total % 2 == before.done.total % 2,
-    "a product": lambda now, before: now.done.total * now.x.value == before.done.total * now.x.value,
+    "a product": lambda now, before: now.done.total * now.x.value == before.done.total * before.x.value,
+    "a square": lambda now, before: now.done.total * now.done.total >= before.done.total * before.done.total,
+    "a half": lambda now, before: now.done.total / 2 >= before.done.total / 3,
+    "a whole half": lambda now, before: now.done.total // 2 >= before.done.total // 2,
+    "a part of another": lambda now, before: now.done.total * now.x.value >= before.by[now.last.value] * now.x.value,
     "one of two": lambda now, before: ite(now.x.value == 0, now.done.total, 0) == before.done.total,
     "other keys": lambda now, before: forall(Block, lambda b: now.by[b] >= before.by[now.last.value]),
     "a key": lambda now, before: now.pair[now.done.total] == now.pair[before.done.total],
@@ -744,6 +748,11 @@ IN_A_STEP: dict[str, Callable[[Any, Any], Bool]] = {
     ),
     "either": lambda now, before: ite(now.x.value == 0, now.done.total, now.done.total + 1) >= before.done.total,
     "of all": lambda now, before: forall(Block, lambda b: now.by[b] - before.by[b] >= 0),
+    "a product": lambda now, before: now.done.total * now.x.value >= now.x.value * before.done.total,
+    "products": lambda now, before: (
+        (now.done.total * now.x.value) * before.x.value >= (before.x.value * before.done.total) * now.x.value
+    ),
+    "a half": lambda now, before: now.done.total / 2 >= before.done.total / 2,
     "a rest of the difference": lambda now, before: (now.done.total - before.done.total) % 2 == 0,
 }
 
@@ -829,6 +838,18 @@ def test_a_count_that_looks_at_a_tally() -> None:
         return Wrong
 
     assert mistake(make).endswith("count some reads the tally by, which is no part of the state")
+
+
+def test_a_count_that_looks_at_another() -> None:
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            worth = Param(Block, to=Int)
+            dear = Count(Block, where=lambda m, b: m.worth[b] > 2)
+            cheap = Count(Block, where=lambda m, b: m.worth[b] < m.dear.value)  # wrong
+
+        return Wrong
+
+    assert mistake(make).endswith("count cheap reads dear; a count may only look at its own element, not at a count")
 
 
 def test_a_count_that_looks_at_two_places() -> None:

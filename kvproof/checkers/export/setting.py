@@ -121,8 +121,9 @@ class Setting:
         """The first value of every map (a flat list) and queue (a list of lists); exact numbers in units."""
         concrete = Concrete(self.model, self.scope)
         try:
+            broken = concrete.unassumed()
             state = concrete.initial()
-            broken = [v for kind in ("assume", "initially") for v in concrete.violations(state, kind)]
+            broken += concrete.violations(state, "initially")
         except IllFormed as error:
             raise ScopeError(f"the first values of {self.model.name}: {error}") from error
         if broken:
