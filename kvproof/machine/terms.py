@@ -368,7 +368,9 @@ def as_bool(value: object, line: Line | None = None) -> Bool:
         return TRUE if value else FALSE
     if isinstance(value, Bool):
         return value
-    raise MachineError(f"a condition is expected here, not {value!r}", line)
+    is_inverted = isinstance(value, int) and value in (-1, -2)  # ~ of a bool is its number's complement
+    instead = "; of what Python itself knows to be true or false write `not`, not ~" if is_inverted else ""
+    raise MachineError(f"a condition is expected here, not {value!r}{instead}", line)
 
 
 def as_int(value: object, line: Line | None = None) -> Int:

@@ -23,6 +23,7 @@ from kvproof.machine import (
     invariant,
     step,
 )
+from kvproof.machine.terms import as_bool
 
 from .mistakes import Base, Block, Request, mistake
 
@@ -187,6 +188,20 @@ def test_a_property_without_return() -> None:
         return Wrong
 
     assert "in invariant holds: a condition is expected here, not None" in mistake(make)
+
+
+def test_a_property_that_inverts_what_python_knows() -> None:
+    known = (1, 2)
+
+    def make() -> type[Machine]:
+        class Wrong(Base):
+            @invariant("P1")
+            def holds(self) -> Bool:
+                return as_bool(~(known[0] > known[1]))  # wrong
+
+        return Wrong
+
+    assert "not -1; of what Python itself knows to be true or false write `not`, not ~" in mistake(make)
 
 
 def test_one_of_two_claims_without_return() -> None:
