@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kvproof.engines.cases import Cases
-from kvproof.engines.catalog import ENGINES
+from kvproof.engines.catalog import ENGINES, levels_of_release
 from kvproof.engines.known import Listed, read_known
 from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
 from kvproof.judge.violation import Violation
 
-from .installed import broken_session
+from .installed import broken_session, session
 
 NEWEST = "0.5.6"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -253,3 +253,20 @@ def test_what_the_release_or_the_adapter_does_not_know_is_refused() -> None:
         told = broken().run(Case(level_of(setup), {**setup, **more}, [])).answer
         assert told.refused is not None
         assert why in told.refused
+
+
+@pytest.mark.parametrize("release", ["0.5.2", "0.5.3", "0.5.4", "0.5.5"])
+def test_of_older_releases_the_memory_of_the_multiprocess_mode_is_not_driven(release: str) -> None:
+    levels = levels_of_release("lmcache", release)
+    assert levels == ("engine", "offload")
+    assert set(levels) == set(session(release, "lmcache").hello.levels)
+
+
+def test_a_chunk_that_is_removed_leaves_no_pin_since_its_removal_lets_go_of_it() -> None:
+    """Before, the pin is its lookup's until that lets go of it, which it cannot: then it is nobody's (finding 81)."""
+    ops: list[Op] = [("store", {"keys": [0]}), ("lookup", {"keys": [0]}), ("remove", {"keys": [0]})]
+    case = close(Case("offload", PLAIN, ops))
+    assert verdict(session(NEWEST, "lmcache"), case)[0] is None
+    found, _ = verdict(session("0.5.5", "lmcache"), case)
+    assert found is not None
+    assert (found.violation.rule, found.violation.key) == ("P2", ("host", "too many"))

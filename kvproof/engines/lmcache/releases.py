@@ -14,8 +14,10 @@ from ..engine import Recipe
 DISTRIBUTIONS: Final = ("lmcache",)
 """The names under which package indexes have releases."""
 
-OLDEST: Final = Version("0.5.6")
-"""The oldest release that the worker was tried with."""
+OLDEST: Final = Version("0.5.2")
+"""The oldest release that the worker knows: 0.5.1 has its allocators elsewhere."""
+
+_STAGED: Final = Version("0.5.6")
 
 TORCH: Final = "torch==2.13.0"
 """The torch that every release imports; its CPU build, where there is one."""
@@ -25,6 +27,12 @@ RUNTIME: Final = Path(__file__).with_name("runtime.txt")
 
 MODULES: Final = ("lmcache.v1.storage_backend.local_cpu_backend", "lmcache.v1.memory_allocators.mixed_memory_allocator")
 """What must import before a release counts as installed."""
+
+
+def stages(version: str) -> bool:
+    """Tell whether a release's `L1Manager` writes a key beside what is there, under a tag: one that writes in the place
+    of what is there is not driven."""
+    return Version(version) >= _STAGED
 
 
 def recipes(version: str) -> tuple[Recipe, ...]:

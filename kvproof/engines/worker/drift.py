@@ -1,8 +1,14 @@
 """What an adapter knows of an engine, held against the engine: releases change."""
 
 import inspect
+import re
 
-__all__ = ["drifted"]
+__all__ = ["drifted", "released"]
+
+
+def released(version):
+    """Return the numbers of a version, of which a candidate or a build under way has those of the release to come."""
+    return tuple(int(number) for number in re.match(r"[\d.]*\d", version)[0].split("."))
 
 
 def drifted(parameters, names=()):

@@ -9,6 +9,7 @@ from ....judge.oracles.chunk_l1 import ChunkL1Oracle
 from ....judge.record import Case, World
 from ...plays import drawn, weighted
 from ...traits import Traits, argument, operation, option
+from ..releases import stages
 
 __all__ = ["more_oracles", "profiles", "traits"]
 
@@ -18,8 +19,10 @@ def more_oracles(_case: Case) -> Callable[[World], list[Any]]:
     return lambda world: [ChunkL1Oracle(world)]
 
 
-def profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
-    """Return the families of cases, by name."""
+def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
+    """Return the families of cases, by name; none of a release whose manager is not driven."""
+    if not stages(release):
+        return {}
     return {"LRU": _cases("LRU"), "ARC": _cases("ARC")}
 
 

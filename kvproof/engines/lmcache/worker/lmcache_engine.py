@@ -2,6 +2,7 @@
 
 import importlib.metadata
 
+from drift import released
 from level import Later, Refused
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
@@ -12,11 +13,16 @@ def version() -> str:
     return importlib.metadata.version("lmcache")
 
 
+_BEFORE_STAGING = released(version()) < (0, 5, 6)
+"""Their `L1Manager` writes in the place of what is there, and is not driven."""
+
 LEVELS = {
     "engine": Later("lmcache_requests", "EngineLevel"),
     "l1": Later("lmcache_l1", "L1Level"),
     "offload": Later("lmcache_offload", "OffloadLevel"),
 }
+if _BEFORE_STAGING:
+    del LEVELS["l1"]
 
 
 def prepare(level: str) -> None:

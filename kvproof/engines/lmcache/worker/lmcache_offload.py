@@ -6,7 +6,7 @@ that they name.
 """
 
 from lmcache_chunks import ChunkLevel
-from lmcache_setup import CHUNK, Options, made, named
+from lmcache_setup import CHUNK, REMOVAL_UNPINS, Options, made, named
 
 __all__ = ["OffloadLevel"]
 
@@ -206,8 +206,9 @@ class OffloadLevel(ChunkLevel):
             self._backend.unpin(part)
 
     def _remove(self, keys: list[int]) -> int:
-        """Remove chunks by force; that lets go of all their pins, as `LocalCPUBackend.remove` says."""
-        gone = {id(obj) for k in keys if (obj := self._backend.hot_cache.get(named(k))) is not None}
+        """Remove chunks by force; that lets go of all their pins, as `LocalCPUBackend.remove` says since 0.5.6."""
+        there = [self._backend.hot_cache.get(named(k)) for k in keys]
+        gone = {id(obj) for obj in there if obj is not None and REMOVAL_UNPINS}
         self._lookups = [
             [(k, part, None if id(obj) in gone else obj) for k, part, obj in lookup] for lookup in self._lookups
         ]

@@ -11,7 +11,7 @@ from itertools import takewhile
 import torch
 from lmcache_chunks import ChunkLevel
 from lmcache_served import Options, made, run
-from lmcache_setup import CHUNK
+from lmcache_setup import CHUNK, REMOVAL_UNPINS
 from prompts import tokens_of
 
 __all__ = ["EngineLevel"]
@@ -160,8 +160,7 @@ class EngineLevel(ChunkLevel):
         chunks = self._chunks(tokens)
         removed = self._engine.clear(tokens)
         hashes = {h for _, _, h in chunks}
-        for request in (*self._waiting, *self._pass):
-            # A removal lets go of all pins, as `LocalCPUBackend.remove` says.
+        for request in (*self._waiting, *self._pass) if REMOVAL_UNPINS else ():
             request.pins = [
                 (part, obj)
                 for part, obj in request.pins

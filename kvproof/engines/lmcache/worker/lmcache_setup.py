@@ -1,9 +1,10 @@
 """The release's `LocalCPUBackend` on memory of its own, and what a release must be like to be driven."""
 
 import functools
+import importlib.metadata
 
 import torch
-from drift import drifted
+from drift import drifted, released
 from level import Refused
 from lmcache.utils import CacheEngineKey
 from lmcache.v1.config import LMCacheEngineConfig
@@ -12,13 +13,16 @@ from lmcache.v1.memory_management import MemoryFormat, TensorMemoryObj
 from lmcache.v1.pin_monitor import PinMonitor
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
-__all__ = ["CHUNK", "POLICIES", "UNIT", "Options", "made", "named", "start_nothing"]
+__all__ = ["CHUNK", "POLICIES", "REMOVAL_UNPINS", "UNIT", "Options", "made", "named", "start_nothing"]
 
 UNIT = 32
 """Bytes that a token takes in a tensor: a key and a value of four numbers each. It is what memory is aligned to."""
 
 CHUNK = 4
 """Tokens of a whole chunk."""
+
+REMOVAL_UNPINS = released(importlib.metadata.version("lmcache")) >= (0, 5, 6)
+"""Whether a removal by force lets go of all pins of what is removed. Before, they stay until a lookup lets go."""
 
 POLICIES = ("LRU", "LFU", "FIFO", "MRU")
 

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 
+from drift import released
 from level import Later, Refused
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
@@ -13,7 +14,7 @@ def version() -> str:
     return importlib.metadata.version("sglang").partition("+")[0]
 
 
-_BEFORE_CHECKPOINTS = tuple(int(part) for part in version().split(".")[:3]) < (0, 5, 22)
+_BEFORE_CHECKPOINTS = released(version()) < (0, 5, 22)
 """Their schedulers are not driven."""
 
 LEVELS = {

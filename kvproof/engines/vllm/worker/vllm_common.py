@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 import torch
+from drift import released
 from level import Level, Refused
 from vllm.distributed.kv_events import AllBlocksCleared, BlockRemoved, BlockStored
 from vllm.lora.request import LoRARequest
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 VERSION = importlib.metadata.version("vllm").partition("+")[0]
-RELEASE = tuple(int(part) for part in VERSION.split(".")[:3] if part.isdigit())
+RELEASE = released(VERSION)
 DIGEST = 32
 """Bytes of a block hash (sha256, the default)."""
 
