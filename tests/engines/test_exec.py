@@ -209,6 +209,17 @@ def test_a_reset_waits_for_all_holders() -> None:
     assert broken(held, emptied, cached="held") == set(), "the cache was the holder"
 
 
+def test_a_reset_may_end_who_runs() -> None:
+    """Transformers' does. What else held their blocks is a holder all the same."""
+    running = told("start", [2, 3], [0, 1, 0, 0], {"r0": [[1]]}, result=True)
+    shared = told("start", [2, 3], [0, 2, 0, 0], {"r0": [[1]]}, result=True)
+    after = State({"device": PoolState([0, 0, 0, 0], [2, 3, 1], 3, [], [])}, {})
+    ending = Step("reset", {}, result=True, state=after, effects=[["end", "r0", "finished"]])
+    assert broken(running, ending) == set()
+    assert broken(shared, ending) == {("P11", "reset while blocks are held")}
+    assert broken(running, Step("reset", {}, result=True, state=after)) == {("P11", "reset while blocks are held")}
+
+
 def test_an_evict_and_a_refusal_leave_the_queue_as_it_was() -> None:
     before = told("start", [2, 3], [1, 1, 0, 0], {"r1": [[0, 1]]}, result=True)
     pool = PoolState([1, 1, 0, 0], [3, 2], 2, [(0, 0, [1])], [(1, [(0, 0)])])

@@ -5,6 +5,7 @@ What is policy is judged only where the world's notes name it: ``{"dialect": {"t
 "host": "mirror"}}``. What a state does not show is not judged.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 
@@ -52,7 +53,7 @@ class RequestsOracle:
             return
         yield from self._parents(step, ghost)
         if step.op == "reset" and step.result is True:
-            yield from self._reset_while_held(last, state)
+            yield from self._reset_while_held(step, last, state)
         if step.op in ADMITS and step.result is False:
             yield from self._refused(step, last, state)
         elif step.op in ADMITS and self._dialect.get("take") == "head" and self._single:
@@ -104,8 +105,8 @@ class RequestsOracle:
                 text = f"key {key} is reported with parent {parent}, and the block before it has key {before[key]}"
                 yield Violation("P12", "parent of a stored block", text, ("another",), (of_key(key),))
 
-    def _reset_while_held(self, last: State, state: State) -> Iterator[Violation]:
-        """P11: who runs all the time has its blocks before a reset and behind it."""
+    def _reset_while_held(self, step: Step, last: State, state: State) -> Iterator[Violation]:
+        """P11: who runs all the time has its blocks before a reset and behind it. A reset may end who runs."""
         for r, tables in state.tables.items():
             if any(tables) and any(last.tables.get(r, ())):
                 text = f"reset answered true, and {r} holds blocks {next(filter(None, tables))}"
@@ -115,8 +116,10 @@ class RequestsOracle:
         if self._cache_holds:
             return
         null, counts = self.world.tiers[self._device].null, _shown(last, self._device).ref or ()
-        held = next((block for block, count in enumerate(counts) if count > 0 and block != null), None)
-        if held is not None:
+        ended = [effect[1] for effect in step.effects if effect[0] == "end"]
+        let_go = Counter(block for r in ended for table in last.tables.get(r, ()) for block in table)
+        left = (block for block, count in enumerate(counts) if count > let_go[block] and block != null)
+        if (held := next(left, None)) is not None:
             text = f"reset answered true, and block {held} has {counts[held]} holders, a copy among them perhaps"
             yield Violation("P11", "reset while blocks are held", text, about=(of_block(self._device, held),))
 
