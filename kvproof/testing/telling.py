@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -174,10 +175,15 @@ def story(kind: Adapter, case: Case, found: Verdict) -> str:
 
 
 def regression_test(kind: Adapter, case: Case, found: Verdict) -> str:
-    """Python text of a test that plays a case, to be pasted beside the manager."""
+    """Python text of a test that plays a case, to be pasted beside the manager.
+
+    Its name ends with a number of what is played: of two tests with one name in a module Python knows the second alone.
+    """
     violation = found.violation
-    name = re.sub(r"\W+", "_", f"{violation.rule} {violation.oracle}".lower())
-    lines = [f"        {op!r}," for op in case.ops[: found.at + 1]]
+    ops = case.ops[: found.at + 1]
+    number = zlib.crc32(msgspec.json.encode((case.setup, ops), order="deterministic")) % 10_000
+    name = re.sub(r"\W+", "_", f"{violation.rule} {violation.oracle} {number:04}".lower())
+    lines = [f"        {op!r}," for op in ops]
     return "\n".join(
         [
             "from kvproof.testing import assert_played",

@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from kvproof.engines.build import StoreError
@@ -412,6 +413,14 @@ def test_a_finding_is_a_test_to_keep() -> None:
         test()
     scope[kind.__name__] = example.TestPool
     test()
+
+
+def test_tests_to_keep_of_two_findings_have_two_names() -> None:
+    kind = driven(pool_faults.MissingTouch)
+    finding = fuzz_manager(kind, seconds=5, findings=1).report.findings[0]
+    more = msgspec.structs.replace(finding.case, setup={**finding.case.setup, "blocks": 16})
+    names = {regression_test(kind, case, finding.verdict).split("\n")[2] for case in (finding.case, more, more)}
+    assert len(names) == 2
 
 
 def test_managers_are_fuzzed_and_played_in_one_line() -> None:

@@ -46,6 +46,11 @@ def test_a_planted_fault_is_found_by_the_rule_that_names_it(fault: type[Radix]) 
     assert time.process_time() - began < 10
 
 
+def test_a_lock_that_is_not_released_is_told_once_and_not_as_an_order_of_eviction_too() -> None:
+    fuzzed = fuzz_manager(driven(tree_faults.UnlocksOneNode), examples=400, seconds=60)
+    assert {*fuzzed.broken} == {"R3"}
+
+
 @pytest.mark.parametrize(
     ("fault", "rule"),
     [(tree_faults.SilentRemoval, "R8"), (tree_faults.ChildrenFirst, "R8"), (tree_faults.LeavesALock, "R7")],

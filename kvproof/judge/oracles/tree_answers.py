@@ -36,8 +36,9 @@ class TreeAnswersOracle:
         """For each page that was there when nodes were shown last, and all the time since, how large its node was."""
         self._offered: Sequence[int] = ()
         """The slots that were inserted last in this step."""
-        self._short: Violation | None = None
-        """An eviction of this step that brought too little, unless slots turn out to be lost."""
+        self._perhaps: dict[str, Violation] = {}
+        """What evictions of this step did wrong by these books, each in one way, unless the state behind the step shows
+        what that comes from: slots that are lost, or a lock that is not released."""
         self._has_evicted = False
         """Something was evicted in this step."""
         self._is_broken = False
@@ -46,12 +47,11 @@ class TreeAnswersOracle:
         """Yield what is wrong with the answers of a step, then with its state."""
         if self._is_broken or step.skipped:
             return
-        self._offered, self._short, self._has_evicted = (), None, False
+        self._offered, self._perhaps, self._has_evicted = (), {}, False
         found = [*self._answers(step, ghost)]
         if not found and step.error is None and step.state is not None and step.state.tree is not None:
             found += self._state(step, step.state.tree, ghost)
-        if not found and self._short is not None:
-            found.append(self._short)
+        found = found or [*self._perhaps.values()]
         self._is_broken = bool(found)
         yield from found
 
@@ -140,20 +140,20 @@ class TreeAnswersOracle:
         if orphan is not None:
             text = f"{said} {[*pages[orphan.above].slots]}, and {[*orphan.slots]} below it stay"
             yield Violation("R6", "evicts what has a child", text)
-        yield from self._in_order(gone, said)
+        self._check_order(gone, said)
         sizes = [self._node_of.get(prefix, len(slots)) for prefix in gone]
         for prefix in gone:
             del pages[prefix]
         left = self._books.unlocked()
         if len(slots) < wanted and left:
             text = f"{said} {len(slots)}, though {left} more are not locked"
-            self._short = Violation("R6", "evicts too little", text)
+            self._perhaps.setdefault("too little", Violation("R6", "evicts too little", text))
         # What an eviction leaves of a tree may be joined to fewer nodes, and what they are is told behind the step.
         is_first, self._has_evicted = not self._has_evicted, True
         if is_first and sizes and len(slots) - max(sizes) >= wanted:
             yield Violation("R6", "evicts too much", f"{said} {len(slots)}: a node less would have done")
 
-    def _in_order(self, gone: set[int], said: str) -> Iterator[Violation]:
+    def _check_order(self, gone: set[int], said: str) -> None:
         """R6 of who promises it: a leaf that stays was used later than what goes."""
         if self._order != "lru" or not gone:
             return
@@ -163,7 +163,7 @@ class TreeAnswersOracle:
             is_leaf = prefix not in parents and prefix not in gone and not page.locks
             if is_leaf and page.used_at < pages[youngest].locked_at:
                 text = f"{said} {[*pages[youngest].slots]}, though {[*page.slots]} were used before them and are a leaf"
-                yield Violation("R6", "order of eviction", text)
+                self._perhaps.setdefault("order", Violation("R6", "order of eviction", text))
                 return
 
     # --------------------------------------------------------------------------------------------------------- events
