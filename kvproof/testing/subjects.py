@@ -18,7 +18,7 @@ from ..judge.oracles.host_hits import HostHitsOracle
 from ..judge.oracles.host_stores import HostStoresOracle
 from ..judge.record import Capabilities, Case, World
 from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
-from . import system, tree_cases, tree_system
+from . import block_cases, system, tree_cases, tree_system
 from .manager import BlockManager
 from .overlap import OverlappingSystem
 from .tree import PrefixTree
@@ -73,7 +73,7 @@ _BLOCKS = Subject(
     ("allocate", "free"),
     lambda kind, setup: (OverlappingSystem if system.overlaps(kind) else system.System)(kind, setup),
     system.capabilities,
-    requests.profiles,
+    block_cases.profiles,
     requests.closing,
     of_requests,
     _oracles_of_blocks,

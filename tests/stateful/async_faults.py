@@ -128,6 +128,36 @@ class KeptAtCancellation(AsyncPool):
         return done
 
 
+class Emptied(AsyncPool):
+    """The pool, whose cache can be emptied."""
+
+    async def evict(self, block: int) -> None:
+        """A block cannot be found any more."""
+        async with self.lock:
+            await self.answer()
+            self.index = {key: other for key, other in self.index.items() if other != block}
+
+    async def reset(self) -> bool:
+        """Nothing can be found any more. Refused while anything is held."""
+        async with self.lock:
+            await self.answer()
+            if any(self.refs):
+                return False
+            self.index.clear()
+            return True
+
+
+class ResetsTooLate(Emptied):
+    """Whether anything is held is asked before an await, and the cache emptied behind it."""
+
+    async def reset(self) -> bool:
+        if any(self.refs):
+            return False
+        await self.answer()
+        self.index.clear()
+        return True
+
+
 FAULTS: dict[type[AsyncPool], set[str]] = {
     CheckedThenTaken: {"P6", "L2"},
     ChosenThenTaken: {"P2", "P3", "P6", "L2"},

@@ -202,8 +202,26 @@ class DropsOnRelease(Mirror):
         super().free(request)
 
 
+class MixesTenants(example.TestOffload):
+    """What the host has of one tenant is found for another."""
+
+    def host_lookup(self, request: Request) -> list[int]:
+        pool = self.pool
+        return self.offload.lookup(pool.keys(request.tokens)[: pool.most(request.tokens)][len(request.found) :])
+
+
+class LoadsAllButOne(example.TestOffload):
+    """Of several blocks that are loaded the last one is not copied."""
+
+    def load(self, request: Request) -> Copies:
+        copies = super().load(request)
+        return copies[:-1] if len(copies) > 1 else copies
+
+
 OF_ADAPTERS: dict[type[example.TestOffload], set[str]] = {
     LoadsInReverse: {"P6"},
+    MixesTenants: {"P6"},
+    LoadsAllButOne: {"P6"},
     FindsTheLastToken: {"P14"},
     MirrorsOnce: {"M2", "M3", "M4"},
     MirrorsHalf: {"M2"},

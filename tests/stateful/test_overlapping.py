@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from kvproof.testing.fuzzing import Fuzzed, fuzz_manager
 from kvproof.testing.session import InProcess
 from kvproof.testing.subjects import subject_of
 
-from .async_faults import FAULTS, ChosenThenTaken, FoundThenEvicted, HeldForNobody
+from .async_faults import FAULTS, ChosenThenTaken, Emptied, FoundThenEvicted, HeldForNobody, ResetsTooLate
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "block-pool"))
 
@@ -65,6 +66,56 @@ def test_and_not_by_one_call_after_the_other(fault: type[AsyncPool]) -> None:
     fuzzed = fuzz_manager(driven(fault, overlaps=False), examples=60, seconds=60)
     assert fuzzed.broken == {}
     assert "together" not in fuzzed.report.coverage
+
+
+class _Emptied(example.TestAsyncPool):
+    """How kvproof drives a pool whose cache can be emptied."""
+
+    kind = Emptied
+    pool: Emptied
+
+    async def evict(self, block: int) -> None:
+        await self.pool.evict(block)
+
+    async def reset(self) -> bool:
+        return await self.pool.reset()
+
+
+class _ResetsTooLate(_Emptied):
+    kind = ResetsTooLate
+
+
+BEFORE_A_RESET: list[tuple[str, dict[str, Any]]] = [
+    ("begin", {"op": "start", "request": "r0", "prompt": [0, 0]}),
+    ("begin", {"op": "reset"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "some"), [(_ResetsTooLate, True), (_Emptied, False)])
+def test_what_is_computed_beside_a_reset_is_found_behind_it(kind: type[BlockManager], some: bool) -> None:
+    """Nothing is held when a reset is done: it comes before who is admitted, and does not forget what he computes."""
+    again: tuple[str, dict[str, Any]] = ("start", {"request": "r1", "prompt": [0, 0, 0]})
+    orders = [[*order] for order in product((0, 1), repeat=7)]
+    rules = {played(kind, [*BEFORE_A_RESET, ("together", {"order": order}), again])[0] for order in orders}
+    assert rules == ({None, "P14"} if some else {None})
+
+
+class _NeverRefuses(Emptied):
+    async def reset(self) -> bool:
+        await self.answer()
+        return True
+
+
+def test_who_holds_blocks_all_the_time_has_them_beside_a_reset() -> None:
+    kind = type("_NeverRefuses", (_Emptied,), {"kind": _NeverRefuses})
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("begin", {"op": "grow", "request": "r0", "tokens": [0]}),
+        ("begin", {"op": "reset"}),
+        ("together", {}),
+    ]
+    assert played(kind, operations)[0] == "P11"
+    assert played(_Emptied, operations)[0] is None
 
 
 class _Spins(AsyncPool):
@@ -195,6 +246,13 @@ class _PartlySynchronous(_Locked):
         self.own.commit(request, tokens)
 
 
+class _ShowsKeys(_Locked):
+    """Its blocks say what they are cached as."""
+
+    def block_keys(self):
+        return self.own.block_keys()
+
+
 class _ToldByEvents(_Locked):
     """It shows no map: what is cached its events say, when no call is under way."""
 
@@ -205,6 +263,8 @@ class _ToldByEvents(_Locked):
     ("kind", "examples"),
     [
         (example.TestAsyncPool, 300),
+        (_Emptied, 300),
+        (_ShowsKeys, 200),
         (_Locked, 200),
         (_WithTimers, 120),
         (_WithThreads, 20),
@@ -219,6 +279,25 @@ def test_a_manager_that_is_right_stays_silent(kind: type[BlockManager], examples
     assert fuzzed.report.examples >= examples
     assert fuzzed.report.coverage["together"] > examples / 4
     assert fuzzed.report.activity.hits
+
+
+class _EvictsByAStaleKey(_ShowsKeys):
+    """What a block is cached as is read before an await and forgotten behind it; it may be something else by then."""
+
+    take_events = BlockManager.take_events
+
+    async def evict(self, block):
+        pool = self.own.pool
+        key = pool.blocks[block].key
+        await self._wait()
+        if key is not None:
+            pool.blocks[block].key = None
+            pool.cached.pop(key, None)
+
+
+@pytest.mark.parametrize(("kind", "rule"), [(_EvictsByAStaleKey, "P5"), (_ResetsTooLate, "P14 (nothing less)")])
+def test_what_empties_the_cache_overlaps_with_what_fills_it(kind: type[BlockManager], rule: str) -> None:
+    assert rule in fuzz_manager(kind, examples=1500, seconds=900, findings=1).broken
 
 
 def test_calls_overlap_and_some_are_cancelled() -> None:
@@ -321,7 +400,7 @@ def test_the_order_decides() -> None:
 
 def test_the_same_seed_finds_the_same() -> None:
     def once() -> Fuzzed:
-        return fuzz_manager(driven(ChosenThenTaken), examples=400, seconds=60, findings=1, seed=3)
+        return fuzz_manager(driven(ChosenThenTaken), examples=1200, seconds=120, findings=1, seed=3)
 
     first, second = once(), once()
     cases = [[finding.case for finding in fuzzed.report.findings] for fuzzed in (first, second)]

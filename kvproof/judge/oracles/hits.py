@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..ghost import Ghost
@@ -17,6 +18,9 @@ Entry = tuple[int, int]
 
 Has = Callable[[int, int], bool]
 """Whether entry i of group g of a request's block table is cached."""
+
+Shows = Callable[[int], set[Entry] | None]
+"""What the prefix map shows that a lookup, by its place among the effects, may have met; None where it is not shown."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,13 @@ class HitsOracle:
         after = self._before if step.state is None else step.state.pools.get(self._device)
         lookups = self._lookups(step)
         taken = takings(step, self.world, bool(lookups)) if lookups or self._kept is not None else {}
-        shown: set[Entry] | None = None
+        shows: Shows = lambda _: None  # noqa: E731
         if lookups and _shows(self._before, after) and not is_upset(step):
             gone = {block for blocks in taken.values() for block in blocks}
             yield from self._by_states(lookups, ghost, _stable(self._before, after, gone))
-            shown = _entries(self._before) | _entries(after) if self._kept is not None else None
+            shows = partial(_shown_to, step, taken, self._before, after)
         if self._kept is not None:
-            yield from self._by_promise(step, lookups, ghost, self._kept, taken, shown)
+            yield from self._by_promise(step, lookups, ghost, self._kept, taken, shows)
         self._before = after
 
     def _lookups(self, step: Step) -> dict[int, _Lookup]:
@@ -102,7 +106,7 @@ class HitsOracle:
         ghost: Ghost,
         kept: Kept,
         taken: dict[int, list[int]],
-        shown: set[Entry] | None,
+        shows: Shows,
     ) -> Iterator[Violation]:
         """Lookups, judged by what the engine promises to keep; the books are brought up to date as it happens.
 
@@ -111,12 +115,12 @@ class HitsOracle:
         if step.op == TOGETHER:
             # Only what was kept before it all, and is not given up in it, was kept when a lookup was answered.
             kept.doubt(step, taken, ghost)
-            for lookup in lookups.values():
-                yield from self._promised(lookup, ghost, kept, shown)
+            for at, lookup in lookups.items():
+                yield from self._promised(lookup, ghost, kept, shows(at))
             lookups = {}
         for at, effect in enumerate(step.effects):
             if at in lookups:
-                yield from self._promised(lookups[at], ghost, kept, shown)
+                yield from self._promised(lookups[at], ghost, kept, shows(at))
             if effect[0] in FOLLOWED:
                 kept.follow(effect, taken.get(at, ()), ghost)
         kept.end(step)
@@ -181,6 +185,17 @@ def _shows(*pools: PoolState | None) -> bool:
 
 def _entries(pool: PoolState | None) -> set[Entry]:
     return {(k, g) for k, g, blocks in (pool.cached if pool is not None else None) or () if blocks}
+
+
+def _shown_to(
+    step: Step, taken: dict[int, list[int]], before: PoolState | None, after: PoolState | None, lookup: int
+) -> set[Entry]:
+    """What a map shows before a step or behind it, but for what was cached behind a lookup: in blocks that its request
+    was handed because of what was not found."""
+    r = step.effects[lookup][1]
+    own = {b for at, blocks in taken.items() if at > lookup and step.effects[at][1] == r for b in blocks}
+    met = {(k, g) for k, g, blocks in (after.cached if after is not None else None) or () if not own.issuperset(blocks)}
+    return _entries(before) | met
 
 
 def _stable(before: PoolState | None, after: PoolState | None, taken: set[int]) -> set[Entry]:

@@ -89,16 +89,32 @@ class Kept:
 
         What is computed meanwhile may have been cached before that or behind it, the one before the other or behind it.
         """
+        computing = self._computing(step)
+        filled = Counter(place for r in computing for place in self._places(r, ghost))
+        if only_empties(step):
+            self._forget_all()
+            behind = {place for r in computing & self._new(step) for place in self._places(r, ghost)}
+            self._doubtful = {place for place, times in filled.items() if times > 1 or place not in behind}
+            return
         gone: set[int] = set()
         for at, blocks in taken.items():
             _, r, g, _, _ = step.effects[at]
             gone.update(set(blocks).difference(self._tables.get(r, [()] * (g + 1))[g]))
         given_up = {self._place_at[block] for block in gone & self._place_at.keys()}
         self._forget(gone)
-        filled = Counter(place for r in self._computing(step) for place in self._places(r, ghost))
         if is_upset(step):
             self._doubtful |= {*self._block_of, *given_up, *filled}
         self._doubtful |= {place for place, times in filled.items() if times > 1 or place in given_up}
+
+    def _new(self, step: Step) -> set[str]:
+        """The requests that are admitted in a step without that anything was found for them, and go on holding.
+
+        A reset that answers true while one of them is admitted was done before that, since nothing was held then. So it
+        does not forget what is cached of it.
+        """
+        empty = {effect[1] for effect in step.effects if effect[0] == "lookup" and not effect[2]}
+        ended = {effect[1] for effect in step.effects if effect[0] in ("end", "preempted")}
+        return empty - ended - self._tables.keys()
 
     def _computing(self, step: Step) -> set[str]:
         """The requests of which something is computed, or was."""
@@ -115,9 +131,7 @@ class Kept:
         if step.skipped:
             return
         if step.op == "reset" and step.result is not False:
-            self._forget([*self._place_at])
-            self._doubtful.clear()
-            self._loaded.clear()
+            self._forget_all()
         elif step.op == "evict":
             evicted = {*self._named(step)}
             self._forget(evicted)
@@ -202,6 +216,11 @@ class Kept:
             for mine, table in zip(known, of_request, strict=False) if known != of_request else ():
                 yield from (block for i, block in enumerate(table) if i >= len(mine) or mine[i] != block)
 
+    def _forget_all(self) -> None:
+        self._forget([*self._place_at])
+        self._doubtful.clear()
+        self._loaded.clear()
+
     def _forget(self, blocks: Iterable[int]) -> None:
         gone = set(blocks)
         if not gone:
@@ -217,6 +236,17 @@ def is_upset(step: Step) -> bool:
     that was cancelled, which may have taken some and given them back."""
     result = step.result if step.op == TOGETHER and not step.skipped else {}
     return not isinstance(result, dict) or not {"evict", "reset"}.isdisjoint(result) or "cancelled" in result.values()
+
+
+def only_empties(step: Step) -> bool:
+    """Whether a reset that was done is all that took blocks out of the cache beside overlapping calls."""
+    result = step.result if step.op == TOGETHER and not step.skipped else {}
+    return (
+        isinstance(result, dict)
+        and result.get("reset") is True
+        and not {"evict"} & {*result}
+        and ("cancelled" not in result.values())
+    )
 
 
 def takings(step: Step, world: World, looked_up: bool) -> dict[int, list[int]]:

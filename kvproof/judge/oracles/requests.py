@@ -7,11 +7,11 @@ What is policy is judged only where the world's notes name it: ``{"dialect": {"t
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from ..ghost import Ghost
 from ..recency import Recency
-from ..record import PoolState, State, Step, World
+from ..record import TOGETHER, PoolState, State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
 from .reloads import ADMITS, Reload, reloads_of
 
@@ -54,6 +54,8 @@ class RequestsOracle:
         yield from self._parents(step, ghost)
         if step.op == "reset" and step.result is True:
             yield from self._reset_while_held(step, last, state)
+        elif step.op == TOGETHER and isinstance(step.result, dict) and step.result.get("reset") is True:
+            yield from self._reset_beside(step, last, state)
         if step.op in ADMITS and step.result is False:
             yield from self._refused(step, last, state)
         elif step.op in ADMITS and self._dialect.get("take") == "head" and self._single:
@@ -107,10 +109,9 @@ class RequestsOracle:
 
     def _reset_while_held(self, step: Step, last: State, state: State) -> Iterator[Violation]:
         """P11: who runs all the time has its blocks before a reset and behind it. A reset may end who runs."""
-        for r, tables in state.tables.items():
-            if any(tables) and any(last.tables.get(r, ())):
-                text = f"reset answered true, and {r} holds blocks {next(filter(None, tables))}"
-                yield Violation("P11", "reset while blocks are held", text, about=(of_request(r),))
+        for r in state.tables:
+            if _holds(r, last) and _holds(r, state):
+                yield _held(r, state)
                 return
         # Where the cache is a holder, a reset ends that.
         if self._cache_holds:
@@ -122,6 +123,16 @@ class RequestsOracle:
         if (held := next(left, None)) is not None:
             text = f"reset answered true, and block {held} has {counts[held]} holders, a copy among them perhaps"
             yield Violation("P11", "reset while blocks are held", text, about=(of_block(self._device, held),))
+
+    @staticmethod
+    def _reset_beside(step: Step, last: State, state: State) -> Iterator[Violation]:
+        """P11 of a reset that overlapped: whenever it was done, who held blocks before it all and behind it held some.
+
+        What is asked of a request among calls that overlap is one thing: who gave up its blocks did not get new ones.
+        """
+        gave_up = {effect[1] for effect in step.effects if effect[0] in ("end", "preempted")}
+        staying = (r for r in state.tables if r not in gave_up and _holds(r, last) and _holds(r, state))
+        yield from (_held(r, state) for r in islice(staying, 1))
 
     def _taken(self, last: State, state: State) -> Iterator[Violation]:
         """P7: what is handed out and was not found is the head of the free queue."""
@@ -267,6 +278,15 @@ class RequestsOracle:
         pool = state.pools.get(self._host)
         entries = [] if pool is None or pool.cached is None else pool.cached
         return next((k for k, _, blocks in entries if unit in blocks), unit)
+
+
+def _holds(r: str, state: State) -> bool:
+    return any(state.tables.get(r, ()))
+
+
+def _held(r: str, state: State) -> Violation:
+    text = f"reset answered true, and {r} holds blocks {next(filter(None, state.tables[r]))}"
+    return Violation("P11", "reset while blocks are held", text, about=(of_request(r),))
 
 
 def _shown(state: State, tier: str) -> PoolState:
