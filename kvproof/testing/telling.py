@@ -155,9 +155,20 @@ _ASKED = ("matched", "inserted", "locked", "unlocked", "evicted", "forgotten", "
 def _asked(steps: list[Step], at: int) -> Iterator[str]:
     """What the last operation asked a prefix tree, in order."""
     calls = [effect for effect in (steps[at].effects if at < len(steps) else ()) if effect[0] in _ASKED]
+    spaces = _namespaces(steps[: at + 1])
     if calls:
         yield "  in the last operation:"
-        yield from (f"    {name} {', '.join(map(short, fields))}".rstrip() for name, *fields in calls)
+    for name, *fields in calls:
+        said = [spaces.get(field, field) if isinstance(field, str) else short(field) for field in fields]
+        yield f"    {name} {', '.join(said)}".rstrip()
+
+
+def _namespaces(steps: list[Step]) -> dict[str, str]:
+    """Requests with their namespaces, where there are several."""
+    arrived = [effect for step in steps for effect in step.effects if effect[0] == "request"]
+    spaces = {r: about.get("salt") for _, r, about in arrived}
+    several = len({*spaces.values()}) > 1
+    return {r: f"{r} of {'no namespace' if salt is None else salt}" for r, salt in spaces.items() if several}
 
 
 def short(value: Any, *, brackets: bool = True) -> str:
@@ -171,7 +182,13 @@ def short(value: Any, *, brackets: bool = True) -> str:
 def story(kind: Adapter, case: Case, found: Verdict) -> str:
     """What is wrong with a manager, what led there, and a test that shows it again."""
     test = "\n".join(f"    {line}".rstrip() for line in regression_test(kind, case, found).splitlines())
-    return "\n".join([*tell(kind.__qualname__, case, found), "  a test to keep:", "", test, ""])
+    return "\n".join([*tell(kind.__qualname__, case, found), *_hints(found), "  a test to keep:", "", test, ""])
+
+
+def _hints(found: Verdict) -> Iterator[str]:
+    """What may be wrong with a manager where it shows elsewhere."""
+    if found.violation.oracle == "write without a block" and found.violation.text.endswith("has no entry"):
+        yield "  allocate() may have answered too few blocks for the tokens that it was asked for"
 
 
 def regression_test(kind: Adapter, case: Case, found: Verdict) -> str:

@@ -415,6 +415,18 @@ def test_a_finding_is_a_test_to_keep() -> None:
     test()
 
 
+class _OneBlockLess(example.TestPool):
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        return None if table is None else table[: max(1, len(table) - 1)]
+
+
+def test_a_write_without_a_block_hints_at_who_gave_too_few() -> None:
+    start: list[tuple[str, dict[str, object]]] = [("start", {"request": "r0", "prompt": [0, 0, 0]})]
+    with pytest.raises(AssertionError, match=r"P6 write without a block(?s:.)*allocate\(\) may have answered too few"):
+        assert_played(_OneBlockLess, {"blocks": 3, "block_tokens": 2}, start)
+
+
 def test_tests_to_keep_of_two_findings_have_two_names() -> None:
     kind = driven(pool_faults.MissingTouch)
     finding = fuzz_manager(kind, seconds=5, findings=1).report.findings[0]

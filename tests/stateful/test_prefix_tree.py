@@ -210,6 +210,16 @@ def test_a_finding_is_a_story_and_a_test_to_keep() -> None:
     test()
 
 
+def test_a_story_says_whose_namespace_it_is_where_there_are_several() -> None:
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0, 0], "salt": "a"}),
+        ("start", {"request": "r1", "prompt": [0, 0, 0]}),
+    ]
+    kind = type("Shares", (_Least,), {"kind": tree_faults.SharesNamespaces, "namespaces": True})
+    with pytest.raises(AssertionError, match=r"matched r1 of no namespace, 2, \[0, 1\]"):
+        assert_played(kind, {"blocks": 9, "block_tokens": 1}, operations)
+
+
 def test_trees_are_fuzzed_and_played_in_one_line() -> None:
     assert_fuzzed(example.TestRadix, examples=10)
     with pytest.raises(AssertionError, match="R4 a match stops short"):
