@@ -29,6 +29,9 @@ _OP = 5
 _SCENES = (3, 6)
 """So many scenes a case has."""
 
+_FOR_ONE = (3, 1)
+"""For so many other cases there is one of scenes in each family, and in the one of calls that overlap."""
+
 _SCENE = 16
 """So many numbers a scene is made of."""
 
@@ -58,7 +61,7 @@ def profiles(capabilities: Capabilities) -> Mapping[str, st.SearchStrategy[Case]
         scenes = st.builds(lambda made, play: _scenes(capabilities, made, play), setups["overlap"].map(_small), plays)
         # Scenes are much alike, and soon bring nothing new: it is their faults that take some of them.
         found["scenes"] = scenes
-        usual = {**usual, "overlap": st.one_of(usual["overlap"], scenes)}
+        usual = {name: st.one_of(*[cases] * _FOR_ONE[name == "overlap"], scenes) for name, cases in usual.items()}
     if capabilities.tenants and "mirror" in setups:
         of_host = st.builds(
             lambda made, play: requests.draw(capabilities, "tenants", made, play, _STORED),
@@ -116,9 +119,16 @@ class _Stage:
         cancelled = {} if cancel % 4 else {"cancel": [cancel // 4 % begun, next(dice) % 6]}
         self.ops.append((TOGETHER, {"order": [*_order(dice)], **cancelled}))
         while self._running:
+            self._read()
             self._finish()
         self.ops.append(("start", self._arriving(next(dice), self._prompt)))
         self._finish()
+
+    def _read(self) -> None:
+        """Let a request that was there before grow once more: it reads all that it has."""
+        request, length = next(iter(self._running.items()))
+        if self._is_busy and length < self._blocks * self._size and "grow" in self._busy:
+            self.ops.append(("grow", {"request": request, "tokens": [0]}))
 
     def _finish(self) -> None:
         request = next(iter(self._running))
@@ -134,7 +144,7 @@ class _Stage:
             not self._is_busy and a // 4 % 3 > 0
         )  # So that all blocks can be found; else who grows needs a block.
         length = min(blocks * self._size + one_more, self._blocks * self._size)
-        self._prompt = [*prompt] or [2 if a & _FRESH else a // 12 % 2] * length
+        self._prompt = [*prompt] or [2 if a & _FRESH else (self._count if self._is_busy else a // 12) % 2] * length
         self._running[request] = len(self._prompt)
         return {"request": request, "prompt": self._prompt}
 
@@ -147,7 +157,8 @@ class _Stage:
             args["request"] = request = [*self._running][number]
             room = min(self._blocks * self._size - self._running[request], self._grows_by)
             if name == "grow" and room:
-                args["tokens"] = [a % 2] * (1 + a // 2 % room)
+                # Two that write to one block are told apart once it is full, by what is cached of it.
+                args["tokens"] = [number % 2] * min(room, self._size if a % 4 else 1)
                 self._running[request] += len(args["tokens"])
             elif name == "grow":
                 name = "finish"
