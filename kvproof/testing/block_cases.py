@@ -140,9 +140,8 @@ class _Stage:
         request = f"r{self._count}"
         self._count += 1
         blocks = 1 + a % 2 if self._is_busy else (1, 2, self._blocks - 1, self._blocks)[a % 4]
-        one_more = (
-            not self._is_busy and a // 4 % 3 > 0
-        )  # So that all blocks can be found; else who grows needs a block.
+        # With a token more than its blocks all of them can be found. But where somebody runs, who grows needs a block.
+        one_more = not self._is_busy and a // 4 % 3 > 0
         length = min(blocks * self._size + one_more, self._blocks * self._size)
         self._prompt = [*prompt] or [2 if a & _FRESH else (self._count if self._is_busy else a // 12) % 2] * length
         self._running[request] = len(self._prompt)

@@ -228,7 +228,7 @@ def test_chunks_without_what_is_known_are_silent(name: str, traits: set[str]) ->
     assert made is not None
     known, families = made(NEWEST), level(name).profiles(NEWEST)
 
-    @settings(max_examples=30, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=150, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(st.one_of(*families.values()))
     def silent(case: Case) -> None:
         case = known.only(case, traits)

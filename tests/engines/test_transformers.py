@@ -15,7 +15,7 @@ from kvproof.judge.record import Answer, Case
 
 from .installed import broken_session
 
-NEWEST = "5.23.0"
+NEWEST = "5.24.0"
 
 Op = tuple[str, dict[str, Any]]
 FULL = {"layers": ["full"], "page": 4, "blocks": 6}
@@ -95,7 +95,7 @@ def test_a_broken_release_is_noticed_and_a_sound_one_is_not(name: str) -> None:
 def test_caches_are_silent(level: str) -> None:
     families = of(level).profiles(NEWEST)
 
-    @settings(max_examples=25, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=200, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(st.one_of(*families.values()))
     def silent(case: Case) -> None:
         assert fault(case)[0] is None

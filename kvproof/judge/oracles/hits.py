@@ -65,7 +65,7 @@ class HitsOracle:
         after = self._before if step.state is None else step.state.pools.get(self._device)
         lookups = self._lookups(step)
         taken = takings(step, self.world, bool(lookups)) if lookups or self._kept is not None else {}
-        shows: Shows = lambda _: None  # noqa: E731
+        shows: Shows = _not_shown
         if lookups and _shows(self._before, after) and not is_upset(step):
             gone = {block for blocks in taken.values() for block in blocks}
             yield from self._by_states(lookups, ghost, _stable(self._before, after, gone))
@@ -185,6 +185,10 @@ def _shows(*pools: PoolState | None) -> bool:
 
 def _entries(pool: PoolState | None) -> set[Entry]:
     return {(k, g) for k, g, blocks in (pool.cached if pool is not None else None) or () if blocks}
+
+
+def _not_shown(_lookup: int) -> None:
+    """Of a map that no state shows, or that is not only what the operations make of it."""
 
 
 def _shown_to(
