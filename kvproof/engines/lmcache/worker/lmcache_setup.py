@@ -2,10 +2,12 @@
 
 import functools
 import importlib.metadata
+import threading
 
 import torch
 from drift import drifted, released
 from level import Refused
+from lmcache import utils
 from lmcache.utils import CacheEngineKey
 from lmcache.v1.config import LMCacheEngineConfig
 from lmcache.v1.memory_allocators.mixed_memory_allocator import MixedMemoryAllocator
@@ -25,6 +27,11 @@ REMOVAL_UNPINS = released(importlib.metadata.version("lmcache")) >= (0, 5, 6)
 """Whether a removal by force lets go of all pins of what is removed. Before, they stay until a lookup lets go."""
 
 POLICIES = ("LRU", "LFU", "FIFO", "MRU")
+
+
+# What is left of the last system may be collected as garbage at any moment, also within a statistic of the release.
+# Its memory is given back then, which counts in a statistic: with the lock that it has it would wait for itself.
+utils._shared_observability_lock = threading.RLock()
 
 
 class Options:
