@@ -27,6 +27,8 @@ class Arrival(NamedTuple):
     """When it was received, in seconds since 1970."""
     batch: Decoded | None = None
     """What is in it, where that was read already."""
+    resumed: bool = False
+    """The listener had been away before it: it is the first of its source that a recording has of a later session."""
     of_all_ranks: bool = False
     """Whether the publisher numbers the events of all its ranks in one row, as Dynamo's workers do."""
 
@@ -38,6 +40,8 @@ class Damage(NamedTuple):
     text: str
     final: bool = False
     """Nothing behind it can be read."""
+    cut: bool = False
+    """There is nothing behind it: the stream ends within it."""
 
 
 checksum = zlib.crc32

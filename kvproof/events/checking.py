@@ -14,6 +14,8 @@ from itertools import chain, repeat
 from operator import length_hint
 from typing import Any
 
+import msgspec
+
 from ..untrusted import limits
 from ..untrusted.text import one_line
 from .arrival import Arrival, Damage
@@ -144,6 +146,8 @@ class Checker:
             if decoder is None:
                 decoder = self._decoders[arrival.source] = Decoder()
             batch = decoder(arrival.payload)
+        if batch.rank is None and batch.malformed:
+            batch.rank = self._likely_rank(arrival)
         number = batch.rank or 0
         self._rank = number
         rank = self._ranks.get((arrival.source, number)) or self._new_rank(arrival.source, number)
@@ -157,12 +161,20 @@ class Checker:
 
     # -------------------------------------------------------------------------------------------- E1, E4: numbers
 
+    def _likely_rank(self, arrival: Arrival) -> int | None:
+        """Whose batch this is that cannot be read: that of the only rank that is expected to send this number."""
+        rows = self._numberings.get((arrival.source, arrival.topic), {})
+        expecting = [rank for rank, row in rows.items() if row.expected == arrival.number]
+        return expecting[0] if len(expecting) == 1 else None
+
     def _in_order(self, arrival: Arrival, batch: Decoded, rank: _Rank) -> bool:
         """Follow the numbers. Return whether the batch is to be applied."""
         rows = self._numberings.get((arrival.source, arrival.topic))
         if rows is None:
             self._check_room(len(self._numberings), _PUBLISHERS, "publishers")
             rows = self._numberings[arrival.source, arrival.topic] = {}
+        if arrival.resumed:
+            self._was_away(arrival.source)
         key = None if arrival.of_all_ranks or batch.rank is None else batch.rank
         row = rows.get(key)
         if row is None or row.expected != arrival.number:
@@ -172,11 +184,17 @@ class Checker:
                 row = other
             elif row is None:
                 row = rows[key] = Numbering(rank=rank.number)
-        order, missing = row.take(arrival.number, arrival.check)
+        order, missing = row.take(arrival.number, arrival.check, batch.made)
         self.tally.replayed += arrival.replayed
         if order is Order.NEXT:
             return True
         return self._odd_order(order, missing, arrival, rank)
+
+    def _was_away(self, source: str) -> None:
+        """Nobody listened to a source for a while: what it sent meanwhile was not lost by the stream."""
+        for (of, _), rows in self._numberings.items():
+            for row in rows.values() if of == source else ():
+                row.away = True
 
     @staticmethod
     def _row_of_another(
@@ -190,6 +208,8 @@ class Checker:
         if number == 0:
             return None
         own = rows.get(key)
+        if own is not None and own.away:
+            return None
         behind_a_gap = own is not None and own.expected is not None and number > own.expected
         if behind_a_gap and not _clears(batch):
             return None
@@ -218,17 +238,24 @@ class Checker:
             self._fault("E1", "gap", f"{missing:,} batches are missing before it: {lost}")
             self._unsure(arrival.source)
             return True
-        if order is Order.RESTART:
-            self.tally.restarts += 1
+        if order in (Order.RESTART, Order.ANEW):
+            self.tally.restarts += order is Order.RESTART
             for other in self._of_source(arrival.source):
                 if arrival.of_all_ranks or other is rank:
                     self._forget(other)
+            if missing:
+                lost = "0" if missing == 1 else f"0 to {missing - 1}"
+                self._fault("E1", "gap", f"the publisher begins anew, and {missing:,} batches are missing: {lost}")
+            rank.complete = number == 0
             return True
+        if order is Order.KNOWN:
+            return False
         if order is Order.AGAIN:
             text = "this number, with the same content, was there before; it is not applied twice"
             self._fault("E1", "applied twice", text)
         else:
-            self._fault("E1", "late", "later numbers were there before it; it is not applied")
+            text = "it is older than what was there before it, or its number was there with another content"
+            self._fault("E1", "late", f"{text}; it is not applied")
             self._unsure(arrival.source)
         return False
 
@@ -470,6 +497,8 @@ def frozen(value: Any, depth: int = 0) -> Any:
         return tuple(frozen(item, depth + 1) for item in value)
     if isinstance(value, dict):
         return tuple(sorted((repr(key), repr(frozen(item, depth + 1))) for key, item in value.items()))
+    if isinstance(value, msgspec.msgpack.Ext):  # It shows the place of its bytes in memory, and not the bytes.
+        return value.code, bytes(value.data)
     return value if isinstance(value, str | bytes | int | None) else repr(value)
 
 

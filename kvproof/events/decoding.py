@@ -34,6 +34,8 @@ class Decoded:
     """Fields that the kit does not know, each as often as it came."""
     malformed: Sequence[str] = ()
     """What could not be read, in a sentence each."""
+    made: float | None = None
+    """When the publisher made it, by its own clock; None where it does not say."""
 
 
 class Decoder:
@@ -66,7 +68,7 @@ class Decoder:
 
 def _plain(batch: Any) -> Decoded:
     rank = batch.data_parallel_rank
-    return Decoded(getattr(batch, "attn_dp_rank", None) if rank is None else rank, batch.events)
+    return Decoded(getattr(batch, "attn_dp_rank", None) if rank is None else rank, batch.events, made=batch.ts)
 
 
 # ------------------------------------------------------------------------------------------------ event by event
@@ -95,7 +97,9 @@ def tolerant(payload: bytes) -> Decoded:
     raw = fields.get("events")
     if not isinstance(raw, list):
         return Decoded(malformed=["no batch: neither an array nor a map with a list of events"])
-    rank = fields.get("data_parallel_rank", fields.get("attn_dp_rank"))
+    rank = fields.get("data_parallel_rank")
+    if rank is None:
+        rank = fields.get("attn_dp_rank")
     if rank is not None and (not isinstance(rank, int) or isinstance(rank, bool)):
         odd.malformed.append(f"a rank that is no number: {one_line(str(rank), _SHOWN)}")
         rank = None
@@ -106,7 +110,8 @@ def tolerant(payload: bytes) -> Decoded:
         except _MALFORMED as error:
             odd.malformed.append(f"event {number} of the batch: {_why(error)}")
     odd.unknown += [_name("batch", name) for name in fields.keys() - {*_BATCH, "attn_dp_rank"}]
-    return Decoded(rank, events, odd.unknown, odd.malformed)
+    made = fields.get("ts")
+    return Decoded(rank, events, odd.unknown, odd.malformed, float(made) if isinstance(made, int | float) else None)
 
 
 def _event(raw: Any, odd: _Oddities) -> Event:

@@ -14,7 +14,7 @@ _KINDS = 500
 ROUTER = {
     "gap": "missing entries for what the lost batches stored, stale entries for what they removed",
     "applied twice": "stale entries for what has been removed since, missing entries for what has been stored since",
-    "late": "it applies what later batches have overtaken: stale and missing entries",
+    "late": "stale and missing entries: it applies what later batches have overtaken",
     "other rank": "stale entries of the rank that is named, missing entries of the rank that it came from",
     "removed without stored": "a missing entry until now: it never knew of the block, or forgot it too early",
     "removed before the last copy": "a missing entry since the first removal: a copy was still cached",
@@ -26,7 +26,7 @@ ROUTER = {
     "clears another rank": "missing entries: what that rank still has cached",
     "malformed": "missing entries for what it would have stored, stale entries for what it would have removed",
     "damaged": "missing entries for what it would have stored, stale entries for what it would have removed",
-    "truncated": "whatever came behind it is missing or stale",
+    "truncated": "missing and stale entries for whatever came behind it",
 }
 """By kind of fault: what a router believes after it that is not so."""
 

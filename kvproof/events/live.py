@@ -86,6 +86,8 @@ class _Row:
     expected: int = 0
     heard: int = -1
     """The last number that came by itself."""
+    check: int = 0
+    """`checksum` of what came with it."""
 
 
 @dataclass
@@ -153,12 +155,14 @@ class Listener:
         row = opened.rows.get(topic)
         if row is None:
             row = opened.rows[topic] = _Row()
-        if number == 0 and row.heard > 0:  # The publisher begins anew.
+        check = checksum(payload)
+        # Messages of one publisher come in order: where they go back, another one begins. Its first may be lost.
+        if number < row.heard or (number == row.heard and check != row.check):
             row.expected, row.heard = 0, -1
         if number > row.expected and opened.endpoint.replay is not None:
             yield from self._replayed(opened.endpoint, topic, row, number)
-        row.heard, row.expected = max(row.heard, number), max(row.expected, number + 1)
-        yield Arrival(address, topic, number, payload, checksum(payload), at=now)
+        row.heard, row.check, row.expected = number, check, max(row.expected, number + 1)
+        yield Arrival(address, topic, number, payload, check, at=now)
 
     def _replayed(self, endpoint: Endpoint, topic: bytes, row: _Row, before: int) -> Iterator[Arrival]:
         """Ask for what is missing before a number. A publisher keeps only so many batches.
@@ -179,7 +183,9 @@ class Listener:
                 if not row.expected <= number < before or (len(parts) > 3 and parts[-3] != topic):
                     continue
                 row.expected = number + 1
-                yield Arrival(endpoint.address, topic, number, payload, checksum(payload), True, time.time())
+                yield Arrival(
+                    endpoint.address, topic, number, payload, checksum(payload), replayed=True, at=time.time()
+                )
             self.unanswered += 1
         finally:
             socket.close(linger=0)

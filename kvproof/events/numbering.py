@@ -24,7 +24,11 @@ class Order(Enum):
     LATE = "late"
     """Later ones were applied before it."""
     RESTART = "restart"
-    """The publisher begins anew."""
+    """The publisher begins anew; what it sent first may be missing."""
+    KNOWN = "known"
+    """It was applied before the listener went away, and came again when it asked for what it had missed."""
+    ANEW = "anew"
+    """The listener comes back, and what was there before it went does not go on."""
 
 
 @dataclass
@@ -36,25 +40,42 @@ class Numbering:
     rank: int | None = None
     """The rank that its batches name."""
     whole: bool = False
-    """Whether it was followed from number 0 on."""
+    """Whether it was followed from its first number on."""
+    away: bool = False
+    """Whether the listener was away: what is missing is then no fault of the stream."""
+    made: float | None = None
+    """When the last batch was made, by the publisher's own clock."""
     _seen: OrderedDict[int, int] = field(default_factory=OrderedDict)
 
-    def take(self, number: int, check: int) -> tuple[Order, int]:
-        """Follow a message. Return what its number says, and how many are missing before it."""
+    def take(self, number: int, check: int, made: float | None = None) -> tuple[Order, int]:
+        """Follow a message, made at that time. Return what its number says, and how many are missing before it."""
         if number == self.expected:
             order, missing = Order.NEXT, 0
         else:
-            order, missing = self._odd(number, check)
-            if order in (Order.AGAIN, Order.LATE):
+            order, missing = self._back(number, check) if self.away else self._odd(number, check, made)
+            if order in (Order.AGAIN, Order.LATE, Order.KNOWN):
                 return order, missing
-        self.expected = number + 1
+        self.expected, self.made, self.away = number + 1, made, False
         seen = self._seen
         seen[number] = check
         if len(seen) > _REMEMBERED:
             seen.popitem(last=False)
         return order, missing
 
-    def _odd(self, number: int, check: int) -> tuple[Order, int]:
+    def _back(self, number: int, check: int) -> tuple[Order, int]:
+        """The first numbers after the listener was away."""
+        if self.expected is None or number > self.expected:
+            return Order.FIRST, 0
+        if self._seen.get(number) == check:
+            return Order.KNOWN, 0
+        self._begin(number == 0)
+        return Order.ANEW, 0
+
+    def _begin(self, whole: bool) -> None:
+        self.whole = whole
+        self._seen.clear()
+
+    def _odd(self, number: int, check: int, made: float | None) -> tuple[Order, int]:
         if self.expected is None:
             self.whole = number == 0
             return (Order.NEXT if self.whole else Order.FIRST), number
@@ -62,8 +83,9 @@ class Numbering:
             return Order.GAP, number - self.expected
         if self._seen.get(number) == check:
             return Order.AGAIN, 0
-        if number == 0:
-            self.whole = True
-            self._seen.clear()
-            return Order.RESTART, 0
+        # What is made later and has an earlier number is another publisher's. Most often nobody hears its first
+        # batches: a listener takes a moment to find it again.
+        if number == 0 or (made is not None and self.made is not None and made > self.made):
+            self._begin(number == 0)
+            return Order.RESTART, number
         return Order.LATE, 0

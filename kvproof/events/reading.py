@@ -34,7 +34,7 @@ def read_stream(path: Path) -> Iterator[Arrival | Damage]:
                 file.seek(0)
                 yield from _of_a_router(path, read_dynamo(file))
             elif first and MAGIC.startswith(first):
-                yield Damage(str(path), "the file ends within its first line", final=True)
+                yield Damage(str(path), "the file ends within its first line", final=True, cut=True)
             elif first:
                 raise UsageError(
                     f"{path} is no recording of events; make one with kvproof events zmq://HOST:PORT --record FILE, "

@@ -12,7 +12,9 @@ A recording begins with ``kvevents1`` and a line end. Records follow; numbers ar
     1  0: as it came; 1: it was asked for again (replay); 2: the payload is the name of a source, and no message
     -  the topic, the payload
 
-What a crash leaves of the last record is cut off before the next one is written. See docs/events.md.
+What a crash leaves of the last record is cut off before the next one is written; a file that is damaged before its end
+is not written to, since that would take what is behind the damage. Who goes on with a recording names its sources anew:
+a name that comes again says that nobody listened in between. See docs/events.md.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ def read_recording(file: BinaryIO) -> Iterator[Arrival | Damage]:
 def _records(file: BinaryIO, at: int) -> Iterator[tuple[Arrival | Damage | None, int]]:
     """Each record (None for the name of a source) and where it ends."""
     names: list[str] = []
+    resumed: set[int] = set()
     size, unpack, read = _HEAD.size, _HEAD.unpack, file.read
     while head := read(size):
         if len(head) < size:
@@ -76,14 +79,20 @@ def _records(file: BinaryIO, at: int) -> Iterator[tuple[Arrival | Damage | None,
         if checksum(payload) != check:
             yield Damage(name, f"the record at byte {start:,} is damaged (number {number})"), at
         elif flag == _SOURCE:
-            names.append(payload.decode(errors="replace")[: limits.NAME_LETTERS])
+            name = payload.decode(errors="replace")[: limits.NAME_LETTERS]
+            if name in names:
+                resumed.add(len(names))
+            names.append(name)
             yield None, at
         else:
-            yield Arrival(name, topic, number, payload, check, flag == _REPLAYED, received), at
+            back = source in resumed
+            yield Arrival(name, topic, number, payload, check, flag == _REPLAYED, received, resumed=back), at
+            resumed.discard(source)
 
 
 def _truncated(at: int, left: int) -> Damage:
-    return Damage("", f"the file ends within a record: {left:,} bytes of it are there, from byte {at:,} on", final=True)
+    text = f"the file ends within a record: {left:,} bytes of it are there, from byte {at:,} on"
+    return Damage("", text, final=True, cut=True)
 
 
 class Recorder:
@@ -94,7 +103,8 @@ class Recorder:
 
         Raises:
             OSError: it cannot be written.
-            RecordingError: it is something else than a recording, or is being written by another process.
+            RecordingError: it is something else than a recording, is damaged before its end, or is being written by
+                another process.
         """
         self.path = path
         self._file = open(path, "a+b", buffering=0)  # noqa: SIM115
@@ -110,7 +120,11 @@ class Recorder:
             raise
 
     def _whole(self) -> int:
-        """Return where the whole records end; what is behind them is cut off."""
+        """Return where the whole records end; what a crash left of the last one is cut off, and nothing else.
+
+        Raises:
+            RecordingError: there may be whole records behind what cannot be read.
+        """
         self._file.seek(0)
         with open(self._file.fileno(), "rb", closefd=False) as file:
             magic = file.read(len(MAGIC))
@@ -123,6 +137,8 @@ class Recorder:
             end = len(MAGIC)
             for arrival, at in _records(file, end):
                 end = at
+                if isinstance(arrival, Damage) and arrival.final and not arrival.cut:
+                    raise RecordingError(f"damaged at byte {at:,}, and what is behind that would be lost")
                 if arrival is None:  # Its number is taken; the source is named anew where it is met again.
                     self._sources[f"\0{len(self._sources)}"] = len(self._sources)
         self._file.truncate(end)

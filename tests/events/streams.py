@@ -35,9 +35,10 @@ class Message:
     events: list[Event] = field(default_factory=list)
     raw: bytes | None = None
     """What is sent in its place."""
+    made: float = 0.5
 
     def payload(self) -> bytes:
-        return msgspec.msgpack.encode([0.5, self.events, self.rank]) if self.raw is None else self.raw
+        return msgspec.msgpack.encode([self.made, self.events, self.rank]) if self.raw is None else self.raw
 
 
 class PublishingEngine:

@@ -281,6 +281,56 @@ def test_a_publisher_that_begins_anew_has_nothing_cached() -> None:
     assert checker.belief.keys == 1
 
 
+def _sent(numbers: range, made: float, *, first: int) -> list[Message]:
+    return [Message("x", n, 0, [block(first + at)], made=made + at) for at, n in enumerate(numbers)]
+
+
+def test_of_a_publisher_that_begins_anew_the_first_batches_may_be_lost() -> None:
+    """A listener takes a moment to find a publisher again: what comes first has an earlier number and a later time."""
+    for beyond in (10, 6000):  # Numbers are remembered for a while only.
+        checker = checked([*_sent(range(beyond), 1.0, first=1), *_sent(range(3, beyond + 5), 1e6, first=10**6)])
+        assert checker.faults.counts == {("E1", "gap"): 1}
+        assert "begins anew, and 3 batches are missing: 0 to 2" in checker.faults.first[0].text
+        assert (checker.tally.restarts, checker.belief.keys) == (1, beyond + 2)
+        late = checked([*_sent(range(beyond), 1.0, first=1), *_sent(range(3, 5), 0.5, first=10**6)])
+        assert late.faults.counts == {("E1", "late"): 2}
+        assert late.belief.keys == beyond
+
+
+def _back(path: Path, *sessions: list[Message]) -> Checker:
+    """What a recording says that was gone on with."""
+    checker = Checker()
+    for session in sessions:
+        record(session, path)
+    for arrival in read_stream(path):
+        checker.take(arrival)
+    return checker
+
+
+def test_what_was_sent_while_nobody_listened_is_no_fault_of_the_stream(tmp_path: Path) -> None:
+    whole = publish([PublishingEngine(3)], 300)
+    gone_on = _back(tmp_path / "gap", whole[:100], whole[150:])
+    assert not gone_on.faults, gone_on.faults.first
+    assert gone_on.tally.unjudged
+    assert not _back(tmp_path / "none", whole[:100], whole[100:]).tally.unjudged
+    replayed = _back(tmp_path / "replay", whole[:100], whole[40:])
+    assert (replayed.faults.total, replayed.tally.batches) == (0, 300)
+    anew = _back(tmp_path / "anew", whole[:100], publish([PublishingEngine(9)], 40)[7:])
+    assert not anew.faults, anew.faults.first
+    assert anew.belief.keys < 64
+    lost = _back(tmp_path / "lost", whole[:100], [*whole[150:200], *whole[201:]])
+    assert lost.faults.counts == {("E1", "gap"): 1}
+
+
+def test_a_batch_that_cannot_be_read_is_of_the_rank_that_was_expected_to_send_it() -> None:
+    for since in (0, 10):
+        messages = [Message("x", since + n, 1, [block(n + 1)]) for n in range(6)]
+        messages[3].raw = b"\xc1"
+        faults = checked(messages).faults
+        assert faults.counts == {("E5", "malformed"): 1}
+        assert faults.first[0].rank == 1
+
+
 def test_ranks_that_share_a_socket_have_rows_of_their_own() -> None:
     """Through a proxy, or an address to which publishers connect; a lost batch is a gap, though numbers are alike."""
     messages = two_ranks()

@@ -54,18 +54,23 @@ class Publisher:
         self.port = self._pub.bind_to_random_port("tcp://127.0.0.1")
         self.replay_port = self._replay.bind_to_random_port("tcp://127.0.0.1")
         self._buffer: deque[tuple[int, bytes]] = deque(maxlen=buffered)
-        self._number = 0
+        self._number, self._made = 0, 0.5
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def publish(self, *, lost: bool = False, **fields: object) -> None:
         event = Stored([self._number], None, (self._number,), 1, medium="GPU")
-        payload = msgspec.msgpack.encode([0.5, [event], 0])
+        payload = msgspec.msgpack.encode([self._made, [event], 0])
         self._buffer.append((self._number, payload))
         if not lost:
             self._pub.send_multipart((b"kv", self._number.to_bytes(8, "big"), payload))
         self._number += 1
+
+    def anew(self) -> None:
+        """What comes next is another publisher's, at the same address."""
+        self._buffer.clear()
+        self._number, self._made = 0, self._made + 1
 
     def send(self, *parts: bytes) -> None:
         self._pub.send_multipart(parts)
@@ -150,6 +155,22 @@ def test_a_gap_that_no_replay_closes_is_told() -> None:
             (fault,) = checker.faults.first
             assert (fault.rule, fault.kind) == ("E1", "gap")
             assert "2 batches are missing" in fault.text
+
+
+def test_where_numbers_go_back_the_replay_is_asked_for_what_another_publisher_sent_first() -> None:
+    with publisher() as sender:
+        endpoint = parse_endpoint(f"zmq://127.0.0.1:{sender.port}?replay={sender.replay_port}")
+        with Listener([endpoint]) as listener:
+            joined(listener, sender)
+            for _ in range(6):
+                sender.publish()
+            checker = heard(listener, Checker(), 6)
+            sender.anew()
+            for lost in (True, True, False, False):
+                sender.publish(lost=lost)
+            heard(listener, checker, 10)
+        assert not checker.faults, checker.faults.first
+        assert (checker.tally.restarts, checker.tally.replayed, checker.belief.keys) == (1, 2, 4)
 
 
 def test_a_replay_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,10 @@ def write(path: Path, *arrivals: Arrival) -> Path:
     return path
 
 
+def whole_ones(path: Path) -> list[Arrival]:
+    return [arrival for arrival in read_stream(path) if isinstance(arrival, Arrival)]
+
+
 SENT = [message(0), message(1, "ipc:///b"), message(2, replayed=True), message(3, "ipc:///b")]
 
 
@@ -35,7 +39,14 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_it_is_gone_on_with(tmp_path: Path) -> None:
     for arrival in SENT:
         write(tmp_path / "r", arrival)
-    assert list(read_stream(tmp_path / "r")) == SENT
+    later = [arrival._replace(resumed=True) for arrival in SENT[2:]]
+    assert list(read_stream(tmp_path / "r")) == [*SENT[:2], *later]
+
+
+def test_of_a_later_session_the_first_message_of_a_source_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "r", message(0))
+    later = [message(5), message(6), message(0, "tcp://new:1")]
+    assert [came.resumed for came in whole_ones(write(tmp_path / "r", *later))] == [False, True, False, False]
 
 
 def test_wherever_it_is_cut_what_is_whole_is_read_and_the_rest_is_cut_off_before_more_is_written(
@@ -52,7 +63,25 @@ def test_wherever_it_is_cut_what_is_whole_is_read_and_the_rest_is_cut_off_before
         assert all(told.final and "ends within" in told.text for told in damage)
         if cut % 7 == 0:
             write(path, SENT[3])
-            assert list(read_stream(path)) == [*kept, SENT[3]]
+            assert [arrival._replace(resumed=False) for arrival in whole_ones(path)] == [*kept, SENT[3]]
+
+
+def test_what_is_behind_a_damage_is_never_cut_off(tmp_path: Path) -> None:
+    whole = write(tmp_path / "r", *SENT).read_bytes()
+    refused = 0
+    for at in range(len(MAGIC), len(whole)):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1
+        path = tmp_path / "f"
+        path.write_bytes(flipped)
+        try:
+            Recorder(path).close()
+        except RecordingError:
+            refused += 1
+        left = path.read_bytes()
+        # What is left of a last record that seems to go on behind the end of the file is what a crash leaves.
+        assert left == flipped or (len(left) > len(whole) - 2**12 and flipped.startswith(left)), at
+    assert refused > 100
 
 
 def test_a_flipped_bit_is_told_and_never_taken_for_a_message(tmp_path: Path) -> None:
