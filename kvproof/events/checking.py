@@ -68,11 +68,16 @@ class Tally:
 class _Lane:
     """A place as events name it, and what the hashes of one size of blocks name there."""
 
-    __slots__ = ("contents", "group", "held", "medium", "place", "size")
+    __slots__ = ("contents", "group", "held", "medium", "owner", "place", "size")
 
     def __init__(self, place: Place[Hash], contents: Contents, event: Stored) -> None:
         self.place, self.held, self.contents = place, place.held, contents
-        self.medium, self.group, self.size = event.medium, event.group_idx, event.block_size
+        self.medium, self.group, self.owner = _named(event)
+        self.size = event.block_size
+
+
+_Named = tuple[str | None, int | None, str | None]
+"""How events name a place: medium, group, and which of several tiers of that medium."""
 
 
 @dataclass
@@ -83,10 +88,10 @@ class _Rank:
     number: int
     complete: bool = True
     """Whether all was heard since nothing was cached."""
-    places: dict[tuple[str | None, int | None], Place[Hash]] = field(default_factory=dict)
-    lanes: dict[tuple[str | None, int | None, int], _Lane] = field(default_factory=dict)
-    copies: dict[Hash, int] = field(default_factory=dict)
-    """Keys that were removed though they had been stored more than once: they may have copies left."""
+    places: dict[_Named, Place[Hash]] = field(default_factory=dict)
+    lanes: dict[tuple[_Named, int], _Lane] = field(default_factory=dict)
+    copies: dict[tuple[Place[Hash], Hash], int] = field(default_factory=dict)
+    """Keys that were removed from a place though they had been stored there more than once: copies may be left."""
 
     @property
     def who(self) -> tuple[str, int]:
@@ -289,15 +294,21 @@ class Checker:
         self._left, self._size = left, len(events)
         lane: _Lane | None = None
         place: Place[Hash] | None = None
-        medium = group = None
+        medium = group = owner = None
         for event in left:
             if isinstance(event, Stored):
                 hashes, parent, size = event.block_hashes, event.parent_block_hash, event.block_size
-                if lane is None or event.medium != lane.medium or event.group_idx != lane.group or size != lane.size:
-                    lane = rank.lanes.get((event.medium, event.group_idx, size)) or self._new_lane(event, rank)
+                if (
+                    lane is None
+                    or event.medium != lane.medium
+                    or event.group_idx != lane.group
+                    or size != lane.size
+                    or event.ownership != lane.owner
+                ):
+                    lane = rank.lanes.get((_named(event), size)) or self._new_lane(event, rank)
                     held, first_told, old = lane.held, lane.contents.young.setdefault, lane.contents.old
                 if parent is not None and parent not in held:
-                    self._parent(event, lane, rank)
+                    self._parent(event, rank)
                 twice = held.keys() & set(hashes) if self._single else None
                 tokens, extra = event.token_ids, event.extra_keys
                 if (
@@ -306,6 +317,8 @@ class Checker:
                     or event.lora_id is not None
                     or event.lora_name
                     or (extra and any(extra))
+                    or event.lookahead_token_ids
+                    or event.cache_salt
                 ):
                     self._stored_otherwise(event, lane)
                 else:  # Of all that is done, this takes longest.
@@ -323,15 +336,15 @@ class Checker:
                 if twice:
                     self._stored_twice(twice, lane)
             elif isinstance(event, Removed):
-                if place is None or event.medium != medium or event.group_idx != group:
-                    medium, group = event.medium, event.group_idx
-                    place = rank.places.get((medium, group)) or self._place(event, rank)
+                if place is None or event.medium != medium or event.group_idx != group or event.ownership != owner:
+                    medium, group, owner = event.medium, event.group_idx, event.ownership
+                    place = rank.places.get((medium, group, owner)) or self._place(event, rank)
                     pop = place.held.pop
                 for key in event.block_hashes:
                     if (copies := pop(key, 0)) != 1 and not place.kept(key, copies):
-                        self._removed_oddly(key, copies, event, rank)
+                        self._removed_oddly(key, copies, place, event, rank)
             else:
-                self._cleared(event.medium, rank)
+                self._cleared(event, rank)
         self.tally.events += len(events)
         self.tally.batches += 1
         self._left = None
@@ -342,11 +355,17 @@ class Checker:
             return self.tally.events
         return self.tally.events + self._size - length_hint(self._left) - 1
 
-    def _cleared(self, medium: str | None, rank: _Rank) -> None:
-        self.belief.cleared(rank.who, medium)
-        rank.copies.clear()
+    def _cleared(self, event: Cleared, rank: _Rank) -> None:
+        cleared = {
+            place
+            for (medium, _, owner), place in rank.places.items()
+            if event.medium in (None, medium or DEVICE) and event.ownership in (None, owner)
+        }
+        for place in cleared:
+            place.held.clear()
+        rank.copies = {name: copies for name, copies in rank.copies.items() if name[0] not in cleared}
         self.tally.clears += 1
-        if medium is None:
+        if event.medium is None and event.ownership is None:
             rank.complete = True
 
     # -------------------------------------------------------------------------------------------- what is wrong
@@ -356,33 +375,32 @@ class Checker:
         for key in keys:
             self._fault("E2", "stored twice", f"{shown(key)} is stored again while it is cached ({medium})")
 
-    def _removed_oddly(self, key: Hash, copies: int, event: Removed, rank: _Rank) -> None:
+    def _removed_oddly(self, key: Hash, copies: int, place: Place[Hash], event: Removed, rank: _Rank) -> None:
         """A removal took away a key that was not there, or one that had been told stored more than once."""
         if not copies:
-            self._without_stored(key, event, rank)
+            self._without_stored(key, place, event, rank)
         elif len(rank.copies) < _COPIES_REMEMBERED and not self._single:
-            rank.copies[key] = copies - 1
+            rank.copies[place, key] = copies - 1
 
-    def _without_stored(self, key: Hash, event: Removed, rank: _Rank) -> None:
-        medium, group = event.medium or DEVICE, event.group_idx
-        copies = rank.copies.get(key, 0)
+    def _without_stored(self, key: Hash, place: Place[Hash], event: Removed, rank: _Rank) -> None:
+        copies = rank.copies.get((place, key), 0)
         if copies:
-            rank.copies[key] = copies - 1
-            text = f"{shown(key)} is removed again ({_at(medium, group)}): it was told stored {copies + 1} times before"
+            rank.copies[place, key] = copies - 1
+            text = f"{shown(key)} is removed again ({_at(event)}): it was told stored {copies + 1} times before"
             self._fault("P12", "removed before the last copy", text)
         elif rank.complete:
-            text = f"{shown(key)} is removed and was not stored ({_at(medium, group)})"
+            text = f"{shown(key)} is removed and was not stored ({_at(event)})"
             self._fault("E2", "removed without stored", text)
         else:
             self.tally.unjudged["removals of blocks that may have been stored before"] += 1
 
-    def _parent(self, event: Stored, lane: _Lane, rank: _Rank) -> None:
+    def _parent(self, event: Stored, rank: _Rank) -> None:
         parent = event.parent_block_hash
         assert parent is not None
         if self.belief.holds(rank.who, parent):
             return
         of = f"{shown(event.block_hashes[0])} is " if event.block_hashes else "no block is "
-        of += f"stored ({_at(lane.medium or DEVICE, event.group_idx)}) below {shown(parent)}"
+        of += f"stored ({_at(event)}) below {shown(parent)}"
         if any(parent in other.contents for other in rank.lanes.values()):
             if self._held_parents and not windowed(event.kv_cache_spec_kind):
                 self._fault("E3", "parent removed", f"{of}, which was removed before")
@@ -431,17 +449,17 @@ class Checker:
 
     def _place(self, event: Stored | Removed, rank: _Rank) -> Place[Hash]:
         self._check_room(len(self.belief.places), limits.EVENT_PLACES, "places")
-        place = self.belief.at(rank.who, event.medium or DEVICE, event.group_idx)
-        rank.places[event.medium, event.group_idx] = place
+        place = self.belief.at(rank.who, _medium(event), event.group_idx)
+        rank.places[_named(event)] = place
         return place
 
     def _new_lane(self, event: Stored, rank: _Rank) -> _Lane:
         self._check_room(sum(len(other.lanes) for other in self._ranks.values()), limits.EVENT_PLACES, "places")
         place, size = self._place(event, rank), event.block_size
         # The device is one place, whether an event names it or not.
-        known = (lane.contents for (_, _, of), lane in rank.lanes.items() if lane.place is place and of == size)
+        known = (lane.contents for (_, of), lane in rank.lanes.items() if lane.place is place and of == size)
         lane = _Lane(place, next(known, None) or self._memory.place(), event)
-        rank.lanes[event.medium, event.group_idx, size] = lane
+        rank.lanes[_named(event), size] = lane
         return lane
 
     def _of_source(self, source: str) -> Iterator[_Rank]:
@@ -479,9 +497,12 @@ class Checker:
 
 def _further_keys(event: Stored) -> Iterator[Any]:
     """Block by block and without end, what a hash depends on beside parent and tokens; None where that is nothing."""
-    adapter, keys = event.lora_name or event.lora_id, event.extra_keys
-    further = (frozen(more) or None for more in chain(keys or (), repeat(None)))
-    return further if adapter is None else ((adapter, more) for more in further)
+    adapter, salt = event.lora_name or event.lora_id, event.cache_salt or None
+    further = (frozen(more) or None for more in chain(event.extra_keys or (), repeat(None)))
+    if event.lookahead_token_ids:
+        behind = map(frozen, chain(event.lookahead_token_ids, repeat(None)))
+        further = ((tokens, more) if tokens else more for tokens, more in zip(behind, further, strict=False))
+    return further if adapter is salt is None else ((adapter, salt, more) for more in further)
 
 
 def shown(key: Hash) -> str:
@@ -506,8 +527,19 @@ def _clears(batch: Decoded) -> bool:
     return any(isinstance(event, Cleared) for event in batch.events)
 
 
-def _at(medium: str, group: int | None) -> str:
-    return one_line(medium) if group is None else f"{one_line(medium)}, group {group}"
+def _named(event: Stored | Removed) -> _Named:
+    return event.medium, event.group_idx, event.ownership
+
+
+def _medium(event: Stored | Removed) -> str:
+    """The medium as a map has it: a tier that is named is another place than the medium's first."""
+    medium = event.medium or DEVICE
+    return f"{medium} of {event.ownership}" if event.ownership else medium
+
+
+def _at(event: Stored | Removed) -> str:
+    medium, group = one_line(_medium(event)), event.group_idx
+    return medium if group is None else f"{medium}, group {group}"
 
 
 def _blocks(count: int) -> str:

@@ -133,8 +133,9 @@ def _event(raw: Any, odd: _Oddities) -> Event:
     fields = _fields_of(_without_older_fields(kind, given), _NAMES[kind], str(tag), odd)
     odd.unknown += [_name(str(tag), name) for name in fields.keys() - set(_NAMES[kind])]
     known = {name: value for name, value in fields.items() if name in _NAMES[kind]}
-    if isinstance(known.get("token_ids"), list):
-        known["token_ids"] = _single(known["token_ids"])
+    if (successors := _successors(known.get("token_ids"), known.get("block_size"))) is not None:
+        known["lookahead_token_ids"] = known.get("lookahead_token_ids") or successors
+        known["token_ids"] = [token[0] for token in known["token_ids"]]
     if isinstance(known.get("block_hashes"), list):
         known["block_hashes"] = [_hash(h) for h in known["block_hashes"]]
     if "parent_block_hash" in known:
@@ -160,11 +161,14 @@ def _without_older_fields(kind: type[Event], given: Any) -> Any:
     return given
 
 
-def _single(tokens: list[Any]) -> list[Any]:
-    """Tokens as numbers: with speculative decoding by EAGLE, SGLang writes each with its successor."""
-    if tokens and all(isinstance(token, list) and len(token) == 2 for token in tokens):
-        return [token[0] for token in tokens]
-    return tokens
+def _successors(tokens: Any, size: Any) -> list[list[Any]] | None:
+    """What stands behind the last token of each block where each is written with its successor, as SGLang does with
+    speculative decoding by EAGLE; None where they are written as numbers."""
+    if not isinstance(tokens, list) or not tokens:
+        return None
+    if not all(isinstance(token, list) and len(token) == 2 for token in tokens):
+        return None
+    return [[token[1]] for token in tokens[size - 1 :: size]] if isinstance(size, int) and size > 0 else []
 
 
 def _hash(key: Any) -> Any:

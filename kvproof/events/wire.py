@@ -51,8 +51,11 @@ class Stored(Struct, tag="BlockStored", gc=False, forbid_unknown_fields=True):
     kv_cache_spec_sliding_window: int | None = None
     locality: Name | None = None
     ownership: Name | None = None
+    """Which of several tiers of one medium it is; nothing for the first."""
     session_id: str | None = None
     lookahead_token_ids: list[Any] | None = None
+    """Per block the tokens behind it that its hash depends on."""
+    cache_salt: str | None = None
 
 
 class Removed(Struct, tag="BlockRemoved", gc=False, forbid_unknown_fields=True):

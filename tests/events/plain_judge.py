@@ -31,7 +31,7 @@ class _Source:
     complete: bool = True
     held: dict[Where, Counter[Hash]] = field(default_factory=dict)
     contents: dict[tuple[Where, int], dict[Hash, Any]] = field(default_factory=dict)
-    left: dict[Hash, int] = field(default_factory=dict)
+    left: dict[tuple[Where, Hash], int] = field(default_factory=dict)
     """Copies that may be left of what was removed."""
 
 
@@ -82,14 +82,14 @@ def _judge(source: _Source, event: Event, dialect: Dialect) -> Iterator[tuple[st
             yield from [("E2", "stored twice") for key in set(event.block_hashes) if held[key]]
         held.update(event.block_hashes)
     elif isinstance(event, Removed):
-        held = source.held.setdefault((event.medium or "GPU", event.group_idx), Counter())
+        where = (event.medium or "GPU", event.group_idx)
         for key in event.block_hashes:
-            yield from _removal(source, key, held, dialect)
+            yield from _removal(source, key, where, dialect)
     else:
         for (medium, _), held in source.held.items():
             if event.medium in (None, medium):
                 held.clear()
-        source.left.clear()
+        source.left = {of: n for of, n in source.left.items() if event.medium not in (None, of[0][0])}
         source.complete |= event.medium is None
 
 
@@ -119,14 +119,15 @@ def _content(source: _Source, event: Stored, where: Where) -> Iterator[tuple[str
                 yield "E3", "two contents"
 
 
-def _removal(source: _Source, key: Hash, held: Counter[Hash], dialect: Dialect) -> Iterator[tuple[str, str]]:
+def _removal(source: _Source, key: Hash, where: Where, dialect: Dialect) -> Iterator[tuple[str, str]]:
+    held = source.held.setdefault(where, Counter())
     copies = held.pop(key, 0)
     if copies > 1 and dialect.copies == "counted":
         held[key] = copies - 1
     elif copies > 1 and dialect.copies == "last":
-        source.left[key] = copies - 1
-    elif not copies and source.left.get(key):
-        source.left[key] -= 1
+        source.left[where, key] = copies - 1
+    elif not copies and source.left.get((where, key)):
+        source.left[where, key] -= 1
         yield "P12", "removed before the last copy"
     elif not copies and source.complete:
         yield "E2", "removed without stored"

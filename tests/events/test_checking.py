@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -245,6 +246,44 @@ def test_a_clear_takes_all_media_of_its_rank_or_the_one_that_it_names() -> None:
     assert one([block(1), host, Cleared(), *removals]) == [("E2", "removed without stored")]
     assert one([block(1), host, Cleared("CPU"), removals[0]]) == []
     assert one([block(1), host, Cleared("CPU"), removals[1]]) == [("E2", "removed without stored")]
+
+
+def test_two_tiers_of_one_medium_are_two_places() -> None:
+    def at(owner: str | None) -> tuple[Event, Event]:
+        return Stored([1], None, (1, 1), 2, medium="CPU", ownership=owner), Removed([1], "CPU", ownership=owner)
+
+    first, second, none = at("kvcr"), at("other"), at(None)
+    assert one([first[0], second[0], none[0], none[1], first[1], second[1]]) == []
+    assert one([first[0], second[1]]) == [("E2", "removed without stored")]
+    assert one([first[0], none[1]]) == [("E2", "removed without stored")]
+    both = [first[0], second[0]]
+    assert one([*both, Cleared("CPU", "other"), first[1]]) == []
+    assert one([*both, Cleared("CPU", "other"), second[1]]) == [("E2", "removed without stored")]
+    assert one([*both, Cleared("CPU"), first[1]]) == [("E2", "removed without stored")]
+
+
+def test_copies_are_counted_where_they_are() -> None:
+    twice: list[Event] = [block(1), block(1), Removed([1], "GPU")]
+    assert one([*twice, Removed([1], "GPU")]) == [("P12", "removed before the last copy")]
+    assert one([*twice, Removed([1], "CPU")]) == [("E2", "removed without stored")]
+    assert one([*twice, Removed([1], "GPU", 1)]) == [("E2", "removed without stored")]
+    assert one([*twice, Cleared("CPU"), Removed([1], "GPU")]) == [("P12", "removed before the last copy")]
+
+
+def test_what_a_hash_depends_on_beside_its_tokens_is_its_content() -> None:
+    def told(**fields: Any) -> Event:
+        return Stored([1], None, (1, 1), 2, medium="GPU", **fields)
+
+    for name, some, other in (
+        ("lookahead_token_ids", [[5]], [[6]]),
+        ("cache_salt", "mine", "yours"),
+        ("lora_name", "a", "b"),
+        ("extra_keys", [["image"]], [["another"]]),
+    ):
+        assert one([told(**{name: some})] * 2) == []
+        for changed in (other, None):
+            assert one([told(**{name: some}), told(**{name: changed})]) == [("E3", "two contents")]
+    assert one([told(), told(lookahead_token_ids=[[]]), told(cache_salt=""), told(lora_name="")]) == []
 
 
 def test_a_block_that_has_no_further_keys_has_none_however_that_is_written() -> None:
