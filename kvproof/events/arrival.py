@@ -29,8 +29,8 @@ class Arrival(NamedTuple):
     """What is in it, where that was read already."""
     resumed: bool = False
     """The listener had been away before it: it is the first of its source that a recording has of a later session."""
-    of_all_ranks: bool = False
-    """Whether the publisher numbers the events of all its ranks in one row, as Dynamo's workers do."""
+    of_worker: bool = False
+    """Whether it is of a worker of Dynamo's, which numbers events as `WorkerNumbering` says."""
 
 
 class Damage(NamedTuple):

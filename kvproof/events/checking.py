@@ -23,7 +23,7 @@ from .decoding import Decoded, Decoder
 from .faults import ROUTER, Fault, Faults
 from .fold import Belief, Place
 from .memory import Contents, Memory
-from .numbering import Numbering, Order
+from .numbering import Numbering, Order, WorkerNumbering
 from .wire import DEVICE, Cleared, Event, Hash, Removed, Stored, windowed
 
 __all__ = ["Checker", "Dialect", "Tally", "TooMuchError", "shown"]
@@ -118,6 +118,7 @@ class Checker:
         self._found = found
         self._ranks: dict[tuple[str, int], _Rank] = {}
         self._numberings: dict[tuple[str, bytes], dict[int | None, Numbering]] = {}
+        self._workers: dict[str, WorkerNumbering] = {}
         self._decoders: dict[str, Decoder] = {}
         self._at: Arrival | None = None
         self._rank: int | None = None
@@ -174,13 +175,15 @@ class Checker:
 
     def _in_order(self, arrival: Arrival, batch: Decoded, rank: _Rank) -> bool:
         """Follow the numbers. Return whether the batch is to be applied."""
+        if arrival.of_worker:
+            return self._of_worker(arrival, rank)
         rows = self._numberings.get((arrival.source, arrival.topic))
         if rows is None:
             self._check_room(len(self._numberings), _PUBLISHERS, "publishers")
             rows = self._numberings[arrival.source, arrival.topic] = {}
         if arrival.resumed:
             self._was_away(arrival.source)
-        key = None if arrival.of_all_ranks or batch.rank is None else batch.rank
+        key = batch.rank
         row = rows.get(key)
         if row is None or row.expected != arrival.number:
             other = self._row_of_another(rows, key, arrival.number, batch)
@@ -194,6 +197,15 @@ class Checker:
         if order is Order.NEXT:
             return True
         return self._odd_order(order, missing, arrival, rank)
+
+    def _of_worker(self, arrival: Arrival, rank: _Rank) -> bool:
+        """Follow the numbers of a worker of Dynamo's."""
+        worker = self._workers.get(arrival.source)
+        if worker is None:
+            self._check_room(len(self._workers), _PUBLISHERS, "workers")
+            worker = self._workers[arrival.source] = WorkerNumbering()
+        order, missing = worker.take(rank.number, arrival.number, arrival.check)
+        return order is Order.NEXT or self._odd_order(order, missing, arrival, rank, of_all=not worker.by_rank)
 
     def _was_away(self, source: str) -> None:
         """Nobody listened to a source for a while: what it sent meanwhile was not lost by the stream."""
@@ -233,7 +245,8 @@ class Checker:
             self._fault("E1", "other rank", said)
         self._unsure(rank.source)
 
-    def _odd_order(self, order: Order, missing: int, arrival: Arrival, rank: _Rank) -> bool:
+    def _odd_order(self, order: Order, missing: int, arrival: Arrival, rank: _Rank, *, of_all: bool = False) -> bool:
+        """What is odd about a number; ``of_all``: it is one of all ranks of the source. Return whether to apply it."""
         number = arrival.number
         if order is Order.FIRST:
             rank.complete = False
@@ -246,12 +259,12 @@ class Checker:
         if order in (Order.RESTART, Order.ANEW):
             self.tally.restarts += order is Order.RESTART
             for other in self._of_source(arrival.source):
-                if arrival.of_all_ranks or other is rank:
+                if of_all or other is rank:
                     self._forget(other)
             if missing:
                 lost = "0" if missing == 1 else f"0 to {missing - 1}"
                 self._fault("E1", "gap", f"the publisher begins anew, and {missing:,} batches are missing: {lost}")
-            rank.complete = number == 0
+            rank.complete = not missing and (order is Order.RESTART or number == 0)
             return True
         if order is Order.KNOWN:
             return False

@@ -65,7 +65,7 @@ def _arrival(line: bytes) -> Arrival:
     event = _event(told["data"], _TIERS.get(tier, tier), unknown)
     batch = Decoded(msgspec.convert(told.get("dp_rank", 0), int), (event,), unknown)
     source = f"worker {msgspec.convert(worker, int)}"
-    return Arrival(source, b"", number, line, checksum(line), at=at, batch=batch, of_all_ranks=True)
+    return Arrival(source, b"", number, line, checksum(line), at=at, batch=batch, of_worker=True)
 
 
 def _event(data: Any, medium: str, unknown: list[str]) -> Event:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["Numbering", "Order"]
+__all__ = ["Numbering", "Order", "WorkerNumbering"]
 
 _REMEMBERED = 4096
 """Messages whose content is remembered, to tell one that is sent again from one that is late."""
@@ -39,6 +39,8 @@ class Numbering:
     """The next number; None before the first message."""
     rank: int | None = None
     """The rank that its batches name."""
+    first: int = 0
+    """The highest number that a publisher may begin with: Dynamo's workers have 1, the earlier ones 0."""
     whole: bool = False
     """Whether it was followed from its first number on."""
     away: bool = False
@@ -68,7 +70,7 @@ class Numbering:
             return Order.FIRST, 0
         if self._seen.get(number) == check:
             return Order.KNOWN, 0
-        self._begin(number == 0)
+        self._begin(number <= self.first)
         return Order.ANEW, 0
 
     def _begin(self, whole: bool) -> None:
@@ -77,7 +79,7 @@ class Numbering:
 
     def _odd(self, number: int, check: int, made: float | None) -> tuple[Order, int]:
         if self.expected is None:
-            self.whole = number == 0
+            self.whole = number <= self.first
             return (Order.NEXT if self.whole else Order.FIRST), number
         if number > self.expected:
             return Order.GAP, number - self.expected
@@ -85,7 +87,34 @@ class Numbering:
             return Order.AGAIN, 0
         # What is made later and has an earlier number is another publisher's. Most often nobody hears its first
         # batches: a listener takes a moment to find it again.
-        if number == 0 or (made is not None and self.made is not None and made > self.made):
-            self._begin(number == 0)
-            return Order.RESTART, number
+        begins = number <= self.first
+        if begins or (made is not None and self.made is not None and made > self.made):
+            self._begin(begins)
+            return Order.RESTART, 0 if begins else number
         return Order.LATE, 0
+
+
+class WorkerNumbering:
+    """The numbers of a worker of Dynamo's: one row for all its ranks, or one for each.
+
+    A worker with one publisher has the one, a worker with a publisher for each rank has the other, and nothing in the
+    record says which. It shows with the first number that goes on with the one row and not with the other; until then a
+    number that goes on with either will do, and what is heard first of a rank is no gap.
+    """
+
+    def __init__(self) -> None:
+        self._all = Numbering(first=1)
+        self._own: dict[int, Numbering] = {}
+        self.by_rank: bool | None = None
+        """Whether each rank has numbers of its own; None as long as that is not known."""
+
+    def take(self, rank: int, number: int, check: int) -> tuple[Order, int]:
+        """Follow an event of a rank, as `Numbering.take`."""
+        goes_on, own = number == self._all.expected, self._own.get(rank)
+        if own is None:
+            own = self._own[rank] = Numbering(first=1)
+        elif self.by_rank is None and goes_on != (number == own.expected):
+            self.by_rank = not goes_on
+        by_own = self.by_rank or (self.by_rank is None and own.expected is None and not goes_on)
+        of_all, of_own = self._all.take(number, check), own.take(number, check)
+        return of_own if by_own else of_all

@@ -66,3 +66,33 @@ def test_lines_that_are_none_are_told_and_the_rest_is_judged(tmp_path: Path) -> 
     assert checker.faults.counts == {("E5", "damaged"): len(bad)}
     assert checker.tally.events == 2
     assert checker.tally.unknown == {"router event.colour": 1}
+
+
+def _ranks(*numbered: tuple[int, int]) -> list[str]:
+    """Events of one worker, by rank and number, each of a block of its own."""
+    return [line(number, stored(at + 1), rank=rank) for at, (rank, number) in enumerate(numbered)]
+
+
+def test_or_each_rank_has_a_row_of_its_own_where_each_has_a_publisher(tmp_path: Path) -> None:
+    """Numbers begin with 1 there. Whatever order the ranks are heard in, nothing is wrong; and a gap is one."""
+    for since in (0, 1, 500):
+        for order in ((0, 1) * 5, (0,) * 5 + (1,) * 5, (0, 0, 1, 1, 1, 0, 0, 1, 1, 0)):
+            numbers = {0: since, 1: since + (3 if since > 1 else 0)}
+            told = []
+            for rank in order:
+                told.append((rank, numbers[rank]))
+                numbers[rank] += 1
+            checker = checked(tmp_path / "r", *_ranks(*told))
+            assert not checker.faults, (since, order, checker.faults.first)
+            assert (checker.tally.events, checker.belief.keys) == (10, 10)
+            del told[-3]
+            assert ("E1", "gap") in checked(tmp_path / "r", *_ranks(*told), *_ranks((0, numbers[0]))).faults.counts
+
+
+def test_a_record_that_begins_with_number_1_is_whole_and_number_1_begins_anew(tmp_path: Path) -> None:
+    counts = checked(tmp_path / "r", line(1, stored(1)), line(2, removed(5))).faults.counts
+    assert list(counts) == [("E2", "removed without stored")]
+    assert not checked(tmp_path / "r", line(2, stored(1)), line(3, removed(5))).faults
+    anew = checked(tmp_path / "r", *_ranks((0, 1), (0, 2), (0, 3)), line(1, stored(9)))
+    assert not anew.faults
+    assert (anew.tally.restarts, anew.belief.keys) == (1, 1)
