@@ -26,6 +26,10 @@ __all__ = ["Endpoint", "Listener", "is_live", "parse_endpoint"]
 _END = (2**64 - 1).to_bytes(8, "big")
 _QUEUED = 100_000
 """Messages that wait here before the publisher drops some, which then shows as a gap."""
+_AT_ONCE = 1000
+"""Messages that are taken of one publisher before it is the next one's turn."""
+_LONGEST_WAIT = 60.0
+"""Seconds that are waited at once: more than some weeks are no number of milliseconds for ZeroMQ."""
 _ANSWER_SECONDS = 3.0
 """How long a replay may keep silent."""
 
@@ -131,14 +135,16 @@ class Listener:
         """The messages that come within this time, in the order in which they are to be applied."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            ready = dict(self._poller.poll(left * 1000))
+            ready = dict(self._poller.poll(min(left, _LONGEST_WAIT) * 1000))
             for opened in self._open:
                 if opened.socket in ready:
                     yield from self._drain(opened, until)
 
     def _drain(self, opened: _Open, until: float) -> Iterator[Arrival | Damage]:
-        """All that waits at a socket, but no longer than this."""
-        while time.monotonic() < until:
+        """What waits at a socket, but no longer than this, and no more than is taken at once."""
+        for _ in range(_AT_ONCE):
+            if time.monotonic() >= until:
+                return
             try:
                 parts = opened.socket.recv_multipart(self._zmq.NOBLOCK)
             except self._zmq.Again:
@@ -169,12 +175,12 @@ class Listener:
 
         It answers with later ones too; those come by themselves, and in order.
         """
-        socket = self._context.socket(self._zmq.DEALER)
-        socket.setsockopt(self._zmq.MAXMSGSIZE, limits.EVENT_BATCH_BYTES)
+        assert endpoint.replay is not None
+        socket = self._socket(self._zmq.DEALER, endpoint.replay)
         try:
             socket.connect(endpoint.replay)
             socket.send_multipart((b"", row.expected.to_bytes(8, "big")))
-            while socket.poll(_ANSWER_SECONDS * 1000):
+            while socket.poll(int(_ANSWER_SECONDS * 1000)):
                 parts = socket.recv_multipart()
                 if len(parts) < 3 or len(parts[-2]) != 8 or parts[-2] == _END:
                     self.unanswered += parts[-2] != _END if len(parts) > 1 else 1
@@ -191,14 +197,21 @@ class Listener:
             socket.close(linger=0)
 
     def _subscribe(self, endpoint: Endpoint) -> zmq.Socket[bytes]:
-        socket: zmq.Socket[bytes] = self._context.socket(self._zmq.SUB)
+        socket = self._socket(self._zmq.SUB, endpoint.address)
         socket.setsockopt(self._zmq.RCVHWM, _QUEUED)
-        socket.setsockopt(self._zmq.MAXMSGSIZE, limits.EVENT_BATCH_BYTES)
         socket.setsockopt(self._zmq.SUBSCRIBE, endpoint.topic)
         if endpoint.bind:
             socket.bind(endpoint.address)
         else:
             socket.connect(endpoint.address)
+        return socket
+
+    def _socket(self, kind: int, address: str) -> zmq.Socket[bytes]:
+        """A socket for an address, not connected yet."""
+        socket: zmq.Socket[bytes] = self._context.socket(kind)
+        socket.setsockopt(self._zmq.MAXMSGSIZE, limits.EVENT_BATCH_BYTES)
+        if "[" in address:  # Without it, ZeroMQ finds nobody there, and does not say so.
+            socket.setsockopt(self._zmq.IPV6, 1)
         return socket
 
 

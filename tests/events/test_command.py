@@ -107,6 +107,27 @@ def test_what_is_neither_a_stream_nor_a_map_is_not_compared(tmp_path: Path, caps
     assert "cut is no stream and no map: the file ends" in refused(capsys, "diff", cut, whole)
 
 
+def test_of_a_stream_with_faults_that_is_said_and_where_it_is_cut_its_end_is_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = stream(tmp_path / "s"), tmp_path / "cut"
+    cut.write_bytes(whole.read_bytes()[:-3])
+    assert cli.run(["events", "diff", str(cut), str(cut)]) == 3
+    said = capsys.readouterr()
+    assert f"{cut} has 1 faults (E5 truncated)" in said.err
+    assert f"not judged: the end of {cut}: the file ends within a record" in said.out
+    assert cli.run(["events", "diff", str(whole), str(whole)]) == 0
+    assert "faults" not in capsys.readouterr().err
+    monkeypatch.setattr("kvproof.untrusted.limits.EVENT_BLOCKS", 20)
+    assert "names more than 20 cached blocks" in refused(capsys, "diff", whole, whole)
+
+
+@pytest.mark.parametrize("every", ["inf", "1e12"])
+def test_however_long_nothing_is_said_it_ends_when_it_should(every: str) -> None:
+    pytest.importorskip("zmq")
+    assert cli.run(["events", "zmq://127.0.0.1:9", "--for", "0.1", "--every", every]) == 3
+
+
 def test_a_map_may_say_less_than_a_stream(tmp_path: Path) -> None:
     """Without groups, and with numbers in place of text."""
     engine = PublishingEngine(3, digests=False)

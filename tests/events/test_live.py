@@ -199,6 +199,48 @@ def test_publishers_connect_where_the_host_is_a_star() -> None:
     context.destroy(linger=0)
 
 
+@pytest.mark.parametrize("seconds", [float("inf"), 1e12])
+def test_a_listener_waits_for_any_time(seconds: float) -> None:
+    with publisher() as sender, Listener([parse_endpoint(f"zmq://127.0.0.1:{sender.port}")]) as listener:
+        joined(listener, sender)
+        sender.publish()
+        assert isinstance(next(listener.arrivals(seconds)), Arrival)
+
+
+def test_an_address_of_the_sixth_version_is_heard() -> None:
+    context = zmq.Context()
+    sender = context.socket(zmq.PUB)
+    sender.setsockopt(zmq.IPV6, 1)
+    try:
+        port = sender.bind_to_random_port("tcp://[::1]")
+    except zmq.ZMQError:
+        pytest.skip("there is no such address here")
+    came: list[Arrival | Damage] = []
+    with Listener([parse_endpoint(f"zmq://[::1]:{port}")]) as listener:
+        until = time.monotonic() + 10
+        while not came and time.monotonic() < until:
+            sender.send_multipart((b"", bytes(8), msgspec.msgpack.encode([0.5, [], 0])))
+            came = list(listener.arrivals(0.05))
+    context.destroy(linger=0)
+    assert came
+
+
+def test_one_publisher_does_not_keep_the_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_AT_ONCE", 5)
+    with publisher() as busy, publisher() as other:
+        endpoints = [parse_endpoint(f"zmq://127.0.0.1:{sender.port}") for sender in (busy, other)]
+        with Listener(endpoints) as listener:
+            for sender in (busy, other):
+                joined(listener, sender)
+            for _ in range(100):
+                busy.publish()
+            other.publish()
+            time.sleep(0.2)
+            came = [arrival.source for arrival in listener.arrivals(0.3) if isinstance(arrival, Arrival)]
+    assert len(came) == 101
+    assert came.index(f"tcp://127.0.0.1:{other.port}") < 50
+
+
 @pytest.mark.parametrize(
     "text",
     ["zmq://", "zmq://host", "zmq://host:port", "zmq://host:1?what=2", "zmq://host:1?replay=x", "zmq://h:1/path",

@@ -191,14 +191,14 @@ def diff(
     from ...events.maps import differences
 
     dialect = Dialect(copies)
-    one, other = (_map_of(path, dialect) for path in (first, second))
+    gaps: list[Gap] = []
+    one, other = (_map_of(output, path, dialect, gaps) for path in (first, second))
     found = list(differences(one, other))
     for difference in found:
         _show_difference(output, difference, first, second)
     blocks = [sum(len(row.hashes) for row in cache.blocks) for cache in (one, other)]
     if not found:
         output.line(f"the same {blocks[0]:,} blocks are cached")
-    gaps = []
     if not any(blocks):
         gaps.append(Gap("the comparison", "neither says that anything is cached", "give streams of a busy engine"))
     output.report(
@@ -217,19 +217,34 @@ _SHOWN = 5
 """Hashes that are shown of a difference."""
 
 
-def _map_of(path: Path, dialect: Dialect) -> CacheMap:
-    """What is cached at the end of a stream, or by a map."""
-    from ...events.checking import Checker
+def _map_of(output: Output, path: Path, dialect: Dialect, gaps: list[Gap]) -> CacheMap:
+    """What is cached at the end of a stream, or by a map; where the end cannot be read, that is a gap.
+
+    Raises:
+        UsageError: it is none, or holds more than is followed.
+    """
+    from ...events.checking import Checker, TooMuchError
     from ...events.maps import final_map, is_map, read_map
     from ...events.reading import read_stream
 
     if is_map(path):
         return read_map(path)
     checker = Checker(dialect)
-    for arrival in read_stream(path):
-        checker.take(arrival)
-    if checker.faults and not checker.tally.events:
-        raise UsageError(f"{path} is no stream and no map: {checker.faults.first[0].text}; name a recording or a map")
+    try:
+        for arrival in read_stream(path):
+            checker.take(arrival)
+    except TooMuchError as error:
+        raise UsageError(f"{path}: {error}; compare streams of fewer publishers") from error
+    faults = checker.faults
+    if faults and not checker.tally.events:
+        raise UsageError(f"{path} is no stream and no map: {faults.first[0].text}; name a recording or a map")
+    for fault in faults.first:
+        if fault.kind == "truncated":
+            gaps.append(Gap(f"the end of {path}", fault.text, "name a whole recording"))
+    if faults:
+        kinds = ", ".join(f"{rule} {kind}" for rule, kind in sorted(faults.counts))
+        text = f"{path} has {faults.total:,} faults ({kinds}): see kvproof events {path}"
+        output.notes.print(alarm(one_line(text)), soft_wrap=True)
     return final_map(checker)
 
 
