@@ -23,15 +23,15 @@ def replay_chunks(output: Output, name: str, recorded: Trace) -> int:
     incident = chunk_incident_of(recorded, name)
     outcome, found = judged_chunks(incident)
     if found is None:
-        output.line(nothing_wrong(name, recorded, len(incident.calls)))
-        if incident.first is None:
-            output.line("  it holds no state that its calls begin in, so none of them could be judged")
+        lacks = "" if incident.first is not None else "state that its calls begin in"
+        for line in nothing_wrong(name, recorded, len(incident.calls), incident, lacks):
+            output.line(line)
     else:
         for line in _told(recorded, incident, *found):
             output.line(line)
     if outcome == "other":
         output.line(other_fault(incident))
-    return report(output, name, recorded, outcome, found, [])
+    return report(output, name, recorded, outcome, found, [], whole=incident.first is not None)
 
 
 def _told(recorded: Trace, incident: ChunkIncident, at: int, verdict: Verdict) -> Iterator[str]:

@@ -37,14 +37,14 @@ def replay_incident(output: Output, name: str, recorded: Trace, target: str | No
     for line in _told(name, recorded, incident, judgement):
         output.line(line)
     unseen = [text for _, text in judgement.unseen]
-    return report(output, name, recorded, judgement.outcome, judgement.verdict, unseen)
+    whole = incident.last is not None
+    return report(output, name, recorded, judgement.outcome, judgement.verdict, unseen, whole=whole)
 
 
 def _told(name: str, recorded: Trace, incident: Incident, judgement: Judgement) -> Iterator[str]:
     if judgement.verdict is None:
-        yield nothing_wrong(name, recorded, len(incident.calls))
-        if incident.last is None:
-            yield "  it holds no state of the pool, so no state could be judged"
+        lacks = "" if incident.last is not None else "state of the pool, which may have more blocks than are kept"
+        yield from nothing_wrong(name, recorded, len(incident.calls), incident, lacks)
         return
     at, verdict = judgement.verdict
     yield from fault(recorded, at, verdict, len(incident.calls), "block pool")

@@ -24,9 +24,14 @@ SHOWN = 12
 C = TypeVar("C", Call, ChunkCall)
 
 
-def nothing_wrong(name: str, recorded: Trace, calls: int) -> str:
-    """No rule is broken."""
-    return f"{name}: {calls} calls of {recorded.subject}: nothing is wrong with what was seen"
+def nothing_wrong(
+    name: str, recorded: Trace, calls: int, written_for: Incident | ChunkIncident, lacks: str
+) -> Iterator[str]:
+    """No rule is broken; ``lacks``: what the incident does not hold, so that it could not be judged."""
+    yield f"{name}: {calls} calls of {recorded.subject}: nothing is wrong with what was seen"
+    if lacks:
+        yield f"  not judged: it holds no {lacks}"
+        yield f"  the incident was written for: {written_for.rule} {written_for.kind}: {written_for.text}"
 
 
 def fault(recorded: Trace, at: int, verdict: Verdict, calls: int, of: str) -> Iterator[str]:
@@ -55,9 +60,19 @@ def other_fault(incident: Incident | ChunkIncident) -> str:
 
 
 def report(
-    output: Output, name: str, recorded: Trace, outcome: Outcome, found: Found | None, unseen: list[str]
+    output: Output,
+    name: str,
+    recorded: Trace,
+    outcome: Outcome,
+    found: Found | None,
+    unseen: list[str],
+    *,
+    whole: bool,
 ) -> ExitStatus:
-    """Report what came of an incident, and return the exit status; ``unseen`` changed between its calls."""
+    """Report what came of an incident, and return the exit status.
+
+    ``unseen`` changed between its calls; where it is not ``whole``, what it was written for may be in what it lacks.
+    """
     problem = None
     if found is not None:
         at, verdict = found
@@ -74,4 +89,6 @@ def report(
             unseen=unseen,
         )
     )
-    return ExitStatus.HOLDS if found is None else ExitStatus.REFUTED
+    if found is not None:
+        return ExitStatus.REFUTED
+    return ExitStatus.HOLDS if whole else ExitStatus.UNDECIDED

@@ -16,7 +16,10 @@ from kvproof.checkers.trace import Operation, Trace, TraceError, read_trace, wri
 from kvproof.cli import main as cli
 from kvproof.engines.session import WORKER
 from kvproof.engines.vllm.engine import WORKER as ADAPTER
-from kvproof.engines.vllm.sanitizer.judging import AT_BOTH, IN_MAP, Call, judge_call, judge_state
+from kvproof.engines.vllm.sanitizer.incident import filed
+from kvproof.engines.vllm.sanitizer.judging import AT_BOTH, IN_MAP, Call, Verdict, judge_call, judge_state
+from kvproof.engines.vllm.sanitizer.ring import Ring
+from kvproof.engines.vllm.sanitizer.settings import Settings
 from kvproof.spec.rules import RULES
 from kvproof.testing.incidents import incident_of, judged, shrunk
 
@@ -278,6 +281,55 @@ def test_each_part_of_a_state_counts() -> None:
     assert "P4" in rules([], free=[3, 0], num_free=2)
     assert "P4" in rules([], hashes=[*pool["hashes"], [0, [[1, 0]]]], cached=[*pool["cached"], [1, 0, [0]]])
     assert rules([], hashes=[]) == {"P5"} == rules([], cached=[])
+
+
+# ------------------------------------------------------------------------------------------- incidents themselves
+
+
+def test_a_ring_is_full_when_it_holds_what_it_may_however_few_calls_that_are() -> None:
+    """Calls of tens of thousands of blocks: an incident of 64 of them is more than the kit reads."""
+    ring = Ring(lambda fields: 5 * len(fields[2]))
+    small, large = ("free", 0, (1,), (1,), 3), ("free", 0, tuple(range(80_000)), (1,) * 80_000, 3)
+    assert not any(ring.add(small) for _ in range(1000))
+    assert [ring.add(large) for _ in range(2)] == [True, True]
+    kept = list(ring.calls())
+    assert (len(kept), kept[0], kept[-1]) == (1002, small, large)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_an_incident_takes_the_place_of_none(tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Process numbers come again: those of containers always do."""
+
+    def none(*_names: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    if not links:
+        monkeypatch.setattr(os, "link", none)
+    settings = Settings(stop=False, every=1, folder=tmp_path / "new" / "folder", kit="")
+    for number in range(3):
+        assert "The incident: " in filed(settings, Verdict("P2", "leak", "?"), "it", "0", [{"number": number}])
+    paths = sorted(settings.folder.iterdir())
+    assert sorted(json.loads(path.read_text())["number"] for path in paths) == [0, 1, 2]
+    assert all(path.suffix == ".jsonl" and path.stat().st_nlink == 1 for path in paths)
+
+
+def test_where_the_state_is_not_kept_nothing_is_said_to_be_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pool of more blocks than are kept, a fault of the state is in no call."""
+    seen = {"step": 0, "blocks": [1], "before": [1], "after": [0], "was": [False], "queued": [True], "free": [1, 2]}
+    violation = {"rule": "P3", "oracle": "free and in the queue", "text": "block 7 is wrong", "at": 0, "blocks": [3]}
+    dialect = {"sanitizer": 1, "violation": violation, "pool": {"null": 0, "exact": False}}
+    path = tmp_path / "incident.jsonl"
+    write_trace(path, Trace("vllm==0.33.0", "sanitizer", [Operation("free", seen)], {"blocks": 4}, dialect))
+    assert cli.run(["replay", str(path)]) == 3
+    said = capsys.readouterr().out
+    assert "not judged: it holds no state of the pool" in said
+    assert "written for: P3 free and in the queue: block 7 is wrong" in said
+    pool = {"ref": [1, 0, 1, 0], "free": [3, 1], "num_free": 2, "cached": [], "hashes": []}
+    state = Operation("state", {}, snapshot={"pool": pool, "tables": {}, "holds": []})
+    write_trace(path, Trace("vllm==0.33.0", "sanitizer", [Operation("free", seen), state], {"blocks": 4}, dialect))
+    assert cli.run(["replay", str(path)]) == 0
 
 
 # ------------------------------------------------------------------------------------------------- hostile files

@@ -141,7 +141,7 @@ def filed(settings: Settings, verdict: Verdict, whose: str, suffix: str, lines: 
     path = settings.folder / f"{stem}-{os.getpid()}-{suffix}.jsonl"
     try:
         settings.folder.mkdir(parents=True, exist_ok=True)
-        _write(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+        path = _write(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
     except OSError as error:
         return f"{what} The incident cannot be written to {settings.folder}: {error.strerror or error}."
     return f"{what} The incident: {path}; see kvproof replay {path}"
@@ -197,7 +197,11 @@ def _short(path: str) -> str:
     return os.path.basename(path)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> Path:
+    """Write a new file, whole or not at all, and return its name: this one, or one beside it where it is taken.
+
+    Containers have the same few process numbers again and again, and may share the folder.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -205,7 +209,23 @@ def _write(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
+        name, number = path, 1
+        while not _put(temporary, name):
+            number += 1
+            name = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        return name
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
+
+
+def _put(temporary: str, name: Path) -> bool:
+    """Give a file its name, if no other has it."""
+    try:
+        os.link(temporary, name)
+    except FileExistsError:
+        return False
+    except OSError:  # A file system without links.
+        if name.exists():
+            return False
+        os.replace(temporary, name)
+    return True

@@ -31,11 +31,10 @@ class Ring:
     def add(self, fields: tuple[Any, ...]) -> bool:
         """Keep a call; return whether it holds what it may, and is to begin anew."""
         self._fresh.append(fields)
-        if len(self._fresh) < PACKED_AT_ONCE:
-            return False
-        self._weight += sum(map(self._weigh, self._fresh))
-        self._packed.append(dumps(self._fresh))
-        self._fresh = []
+        self._weight += self._weigh(fields)
+        if len(self._fresh) >= PACKED_AT_ONCE:
+            self._packed.append(dumps(self._fresh))
+            self._fresh = []
         return self._weight > MOST_WEIGHT
 
     def calls(self) -> Iterator[tuple[Any, ...]]:
