@@ -11,10 +11,12 @@ from typing import Literal
 import pytest
 
 from kvproof.cli import main as cli
-from kvproof.cli.behaviour import parting
+from kvproof.cli.behaviour import Behaviour, parting
 from kvproof.cli.changes import Change, Changes, Fate, Side, _once
+from kvproof.cli.commands.check_change import _show_behaviour
 from kvproof.cli.engine_replay import Outcome
 from kvproof.cli.hunting import Plan
+from kvproof.cli.output import Output
 from kvproof.engines.driver.command import Driver
 from kvproof.engines.report import Finding, HuntReport
 from kvproof.judge.record import Answer, Case, PoolState, State, Step
@@ -127,6 +129,13 @@ def test_sides_that_cannot_be_compared_are_told_so(capsys: pytest.CaptureFixture
     assert "name one of requests" in error_of(capsys, *two, "--level", "pool")
     assert "names no engine" in error_of(capsys, "check-change", "--base", driver, "--head", "refimpl")
     assert "--traces" in error_of(capsys, *two, "--traces", "/dev/null/x")
+    assert "--time inf is no time that ends" in error_of(capsys, *two, "--time", "inf")
+
+
+def test_where_no_behaviour_was_compared_nothing_is_said_to_be_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    for behaviour, said in ((Behaviour("requests"), "not compared"), (Behaviour("requests", 3), "0 of 3 cases")):
+        _show_behaviour(Output(None), behaviour)
+        assert said in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """``kvproof check-change``: what a change to a block manager breaks, and what it mends."""
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...errors import UsageError
 from .. import gaps
 from ..options import JsonOption
 from ..output import Output
@@ -53,6 +55,8 @@ def check_change(
     """Let both sides of a change do the same, and say what the change breaks and what it mends."""
     output = Output(json)
     check_folder("--traces", traces)
+    if not isfinite(time):
+        raise UsageError("--time inf is no time that ends, and base comes before head; give a number of seconds")
     from dataclasses import replace
 
     from ..changes import check_sides, common_levels
@@ -126,6 +130,11 @@ def _show_behaviour(output: Output, behaviour: "Behaviour") -> None:
     """Say what both sides do differently at a level, and of each kind the shortest case that shows it."""
     from ..findings import played, short
 
+    if not behaviour.cases:
+        output.line(
+            f"different and no fault, level {behaviour.level}: not compared: no case went right on both sides in time"
+        )
+        return
     different = behaviour.kinds.total()
     what = f"different and no fault, level {behaviour.level}: {different:,} of {behaviour.cases:,} cases in which "
     output.line(f"{what}nothing is wrong on either side")
