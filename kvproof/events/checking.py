@@ -92,6 +92,27 @@ class _Rank:
     lanes: dict[tuple[_Named, int], _Lane] = field(default_factory=dict)
     copies: dict[tuple[Place[Hash], Hash], int] = field(default_factory=dict)
     """Keys that were removed from a place though they had been stored there more than once: copies may be left."""
+    lost: bool = False
+    """Whether batches were lost since nothing was cached: what was heard before them need not be so any more."""
+    gone: set[Hash] = field(default_factory=set)
+    """Where batches were lost: what was removed since."""
+    doubted: dict[Place[Hash], set[Hash]] = field(default_factory=dict)
+    """What was cached when batches were lost, and not stored since: their removal may be among what was lost."""
+
+    def lose(self, single: bool) -> None:
+        """Batches were lost, or could not be read; ``single``: whether what is stored twice is a fault."""
+        self.complete = False
+        self.lost = bool(self.lanes)
+        self.gone.clear()
+        self.copies.clear()
+        self.doubted = {place: set(place.held) for place in self.places.values()} if single else {}
+
+    def begin(self, complete: bool = True) -> None:
+        """Nothing is cached; ``complete``: all that comes from here on is heard."""
+        self.complete, self.lost = complete, False
+        self.gone.clear()
+        self.copies.clear()
+        self.doubted.clear()
 
     @property
     def who(self) -> tuple[str, int]:
@@ -100,6 +121,7 @@ class _Rank:
 
 
 _COPIES_REMEMBERED = 100_000
+_GONE_REMEMBERED = 1_000_000
 _PUBLISHERS = 10_000
 _BETWEEN_BOUNDS = 16
 """Batches after which the bounds of memory are looked at."""
@@ -249,7 +271,7 @@ class Checker:
         """What is odd about a number; ``of_all``: it is one of all ranks of the source. Return whether to apply it."""
         number = arrival.number
         if order is Order.FIRST:
-            rank.complete = False
+            rank.lose(self._single)
             return True
         if order is Order.GAP:
             lost = f"{number - missing}" if missing == 1 else f"{number - missing} to {number - 1}"
@@ -264,7 +286,7 @@ class Checker:
             if missing:
                 lost = "0" if missing == 1 else f"0 to {missing - 1}"
                 self._fault("E1", "gap", f"the publisher begins anew, and {missing:,} batches are missing: {lost}")
-            rank.complete = not missing and (order is Order.RESTART or number == 0)
+            rank.begin(complete=not missing and (order is Order.RESTART or number == 0))
             return True
         if order is Order.KNOWN:
             return False
@@ -286,7 +308,7 @@ class Checker:
         for text in batch.malformed:
             self._fault("E5", "malformed", text)
         if batch.malformed:
-            rank.complete = False
+            rank.lose(self._single)
 
     def _damaged(self, damage: Damage) -> None:
         kind = "truncated" if damage.final else "damaged"
@@ -322,7 +344,7 @@ class Checker:
                     held, first_told, old = lane.held, lane.contents.young.setdefault, lane.contents.old
                 if parent is not None and parent not in held:
                     self._parent(event, rank)
-                twice = held.keys() & set(hashes) if self._single else None
+                twice = self._twice(lane, hashes, rank) if self._single else None
                 tokens, extra = event.token_ids, event.extra_keys
                 if (
                     not tokens
@@ -356,6 +378,8 @@ class Checker:
                 for key in event.block_hashes:
                     if (copies := pop(key, 0)) != 1 and not place.kept(key, copies):
                         self._removed_oddly(key, copies, place, event, rank)
+                if rank.lost:
+                    self._gone(event, rank)
             else:
                 self._cleared(event, rank)
         self.tally.events += len(events)
@@ -379,9 +403,24 @@ class Checker:
         rank.copies = {name: copies for name, copies in rank.copies.items() if name[0] not in cleared}
         self.tally.clears += 1
         if event.medium is None and event.ownership is None:
-            rank.complete = True
+            rank.begin()
 
     # -------------------------------------------------------------------------------------------- what is wrong
+
+    def _twice(self, lane: _Lane, hashes: Sequence[Hash], rank: _Rank) -> set[Hash]:
+        """What of this is cached already, and certainly."""
+        told, doubted = set(hashes), rank.doubted.get(lane.place)
+        if not doubted:
+            return lane.held.keys() & told
+        twice = (lane.held.keys() & told) - doubted
+        doubted -= told
+        return twice
+
+    @staticmethod
+    def _gone(event: Removed, rank: _Rank) -> None:
+        if len(rank.gone) > _GONE_REMEMBERED:
+            rank.gone.clear()
+        rank.gone.update(event.block_hashes)
 
     def _stored_twice(self, keys: set[Hash], lane: _Lane) -> None:
         medium = lane.medium or DEVICE
@@ -415,8 +454,12 @@ class Checker:
         of = f"{shown(event.block_hashes[0])} is " if event.block_hashes else "no block is "
         of += f"stored ({_at(event)}) below {shown(parent)}"
         if any(parent in other.contents for other in rank.lanes.values()):
-            if self._held_parents and not windowed(event.kv_cache_spec_kind):
+            if not self._held_parents or windowed(event.kv_cache_spec_kind):
+                return
+            if not rank.lost or parent in rank.gone:
                 self._fault("E3", "parent removed", f"{of}, which was removed before")
+            else:
+                self.tally.unjudged["parents that may have been stored again in what was lost"] += 1
         elif rank.complete and not self._memory.forgot:
             self._fault("E3", "parent never stored", f"{of}, which was never stored")
         else:
@@ -481,13 +524,12 @@ class Checker:
     def _unsure(self, source: str) -> None:
         """Batches of a source were lost: what was stored before is not known any more."""
         for rank in self._of_source(source):
-            rank.complete = False
+            rank.lose(self._single)
 
     def _forget(self, rank: _Rank) -> None:
         """The publisher of a rank begins anew, with nothing cached."""
         self.belief.cleared(rank.who)
-        rank.copies.clear()
-        rank.complete = True
+        rank.begin()
 
     def _bound(self) -> None:
         self._memory.grow_old()

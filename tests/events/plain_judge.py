@@ -33,6 +33,20 @@ class _Source:
     contents: dict[tuple[Where, int], dict[Hash, Any]] = field(default_factory=dict)
     left: dict[tuple[Where, Hash], int] = field(default_factory=dict)
     """Copies that may be left of what was removed."""
+    lost: bool = False
+    """Whether anything was lost since nothing was cached."""
+    gone: set[Hash] = field(default_factory=set)
+    """What was removed since then."""
+    doubted: set[tuple[Where, Hash]] = field(default_factory=set)
+    """What was cached then, and not stored since."""
+
+    def lose(self) -> None:
+        self.complete, self.lost = False, True
+        self.left, self.gone = {}, set()
+        self.doubted = {(where, key) for where, held in self.held.items() for key in held if held[key]}
+
+    def begin(self) -> None:
+        self.complete, self.lost, self.left, self.gone, self.doubted = True, False, {}, set(), set()
 
 
 def judge(messages: Sequence[Message], dialect: Dialect) -> Iterator[Told]:
@@ -58,15 +72,16 @@ def _number(source: _Source, message: Message) -> Iterator[str]:
     if expected is None:
         source.complete = number == 0
     elif number > expected:
-        source.complete = False
+        source.lose()
         yield "gap"
     elif number < expected and source.applied.get(number) == message.payload():
         yield "applied twice"
         return
     elif number < expected and number == 0:
-        source.applied, source.held, source.left, source.complete = {}, {}, {}, True
+        source.applied, source.held = {}, {}
+        source.begin()
     elif number < expected:
-        source.complete = False
+        source.lose()
         yield "late"
         return
     source.expected, source.applied[number] = number + 1, b""
@@ -79,18 +94,22 @@ def _judge(source: _Source, event: Event, dialect: Dialect) -> Iterator[tuple[st
         yield from _content(source, event, where)
         held = source.held.setdefault(where, Counter())
         if dialect.copies == "single":
-            yield from [("E2", "stored twice") for key in set(event.block_hashes) if held[key]]
+            known = {key for key in event.block_hashes if held[key] and (where, key) not in source.doubted}
+            yield from [("E2", "stored twice") for _ in known]
+        source.doubted -= {(where, key) for key in event.block_hashes}
         held.update(event.block_hashes)
     elif isinstance(event, Removed):
         where = (event.medium or "GPU", event.group_idx)
         for key in event.block_hashes:
             yield from _removal(source, key, where, dialect)
+            source.gone.add(key)
     else:
         for (medium, _), held in source.held.items():
             if event.medium in (None, medium):
                 held.clear()
         source.left = {of: n for of, n in source.left.items() if event.medium not in (None, of[0][0])}
-        source.complete |= event.medium is None
+        if event.medium is None:
+            source.begin()
 
 
 def _parent(source: _Source, event: Stored, dialect: Dialect) -> Iterator[tuple[str, str]]:
@@ -98,7 +117,8 @@ def _parent(source: _Source, event: Stored, dialect: Dialect) -> Iterator[tuple[
     if parent is None or any(held[parent] for held in source.held.values()):
         return
     if any(parent in known for known in source.contents.values()):
-        if dialect.parents == "held" and not windowed(event.kv_cache_spec_kind):
+        sure = not source.lost or parent in source.gone
+        if sure and dialect.parents == "held" and not windowed(event.kv_cache_spec_kind):
             yield "E3", "parent removed"
     elif source.complete:
         yield "E3", "parent never stored"

@@ -361,6 +361,31 @@ def test_what_was_sent_while_nobody_listened_is_no_fault_of_the_stream(tmp_path:
     assert lost.faults.counts == {("E1", "gap"): 1}
 
 
+@pytest.mark.parametrize("how", ["lost", "malformed", "away"])
+def test_what_may_have_been_in_what_was_lost_is_no_fault_and_what_was_not_is_one(tmp_path: Path, how: str) -> None:
+    def rules(before: list[Event], after: list[Event], dialect: Dialect | None = None) -> list[tuple[str, str]]:
+        checker, path = Checker(dialect), tmp_path / "stream"
+        first, second = [Message("x", 0, 0, before)], [Message("x", 2, 0, after)]
+        if how == "malformed":
+            second.insert(0, Message("x", 1, 0, raw=msgspec.msgpack.encode([0.5, [{"type": "what"}], 0])))
+        for session in (first, second) if how == "away" else (first + second,):
+            record(session, path)
+        for arrival in read_stream(path):
+            checker.take(arrival)
+        path.unlink()
+        return [kind for kind in checker.faults.counts if kind not in (("E1", "gap"), ("E5", "malformed"))]
+
+    gone = Removed([1], "GPU")
+    assert rules([block(1), gone], [block(2, 1)]) == []
+    assert rules([block(1)], [gone, block(2, 1)]) == [("E3", "parent removed")]
+    assert rules([block(1), gone], [Cleared(), block(2, 1)]) == [("E3", "parent removed")]
+    assert rules([block(1), block(1), gone], [gone]) == []
+    assert rules([], [block(1), block(1), gone, gone]) == [("P12", "removed before the last copy")]
+    single = Dialect("single")
+    assert rules([block(1)], [block(1)], single) == []
+    assert rules([block(1)], [block(1), block(1)], single) == [("E2", "stored twice")]
+
+
 def test_a_batch_that_cannot_be_read_is_of_the_rank_that_was_expected_to_send_it() -> None:
     for since in (0, 10):
         messages = [Message("x", since + n, 1, [block(n + 1)]) for n in range(6)]
