@@ -226,6 +226,8 @@ class Checker:
         if worker is None:
             self._check_room(len(self._workers), _PUBLISHERS, "workers")
             worker = self._workers[arrival.source] = WorkerNumbering()
+        if arrival.resumed:
+            worker.was_away()
         order, missing = worker.take(rank.number, arrival.number, arrival.check)
         return order is Order.NEXT or self._odd_order(order, missing, arrival, rank, of_all=not worker.by_rank)
 

@@ -21,7 +21,7 @@ from .arrival import Arrival, Damage, checksum
 if TYPE_CHECKING:
     import zmq
 
-__all__ = ["Endpoint", "Listener", "is_live", "parse_endpoint"]
+__all__ = ["Endpoint", "Listener", "check_each_once", "is_live", "parse_endpoint"]
 
 _END = (2**64 - 1).to_bytes(8, "big")
 _QUEUED = 100_000
@@ -71,6 +71,21 @@ def parse_endpoint(text: str) -> Endpoint:
     address = f"ipc://{parts.netloc}{parts.path}" if parts.scheme == "ipc" else f"tcp://{host}:{parts.port}"
     topic = asked.get("topic", [""])[0].encode()
     return Endpoint(address, parts.hostname == "*", topic, _replay(asked.get("replay", [None])[0], host, wrong))
+
+
+def check_each_once(endpoints: Sequence[Endpoint]) -> None:
+    """Refuse a publisher that is named twice: each of its messages would come twice.
+
+    Raises:
+        UsageError: one is.
+    """
+    for at, one in enumerate(endpoints):
+        for other in endpoints[:at]:
+            topics = sorted((one.topic, other.topic), key=len)
+            if one.address == other.address and topics[1].startswith(topics[0]):
+                raise UsageError(
+                    f"{one.address} is named twice; name each publisher once, or topics of which none begins another"
+                )
 
 
 def _replay(asked: str | None, host: str | None, wrong: str) -> str | None:

@@ -108,6 +108,11 @@ class WorkerNumbering:
         self.by_rank: bool | None = None
         """Whether each rank has numbers of its own; None as long as that is not known."""
 
+    def was_away(self) -> None:
+        """The listener was away, as `Numbering.away`."""
+        for row in (self._all, *self._own.values()):
+            row.away = True
+
     def take(self, rank: int, number: int, check: int) -> tuple[Order, int]:
         """Follow an event of a rank, as `Numbering.take`."""
         goes_on, own = number == self._all.expected, self._own.get(rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..errors import UsageError
@@ -10,13 +10,33 @@ from .arrival import Arrival, Damage
 from .dynamo import read_dynamo
 from .recording import MAGIC, read_recording
 
-__all__ = ["read_stream"]
+__all__ = ["read_stream", "read_streams"]
 
 _BUFFER = 2**16
 """Bytes that are read at once: few enough to leave the processor's cache to what is believed."""
 
 _DAMAGED = 1000
 """With so many lines before the first event, a file is no record of a router."""
+
+
+def read_streams(paths: Sequence[Path]) -> Iterator[Arrival | Damage]:
+    """Read the messages of several files, one after the other: between two of them nobody listened.
+
+    Raises:
+        UsageError: one cannot be read, or is named twice.
+    """
+    before: set[str] = set()
+    for at, path in enumerate(paths):
+        if path.resolve() in {other.resolve() for other in paths[:at]}:
+            raise UsageError(f"{path} is named twice; name each recording once, the earlier ones first")
+        here: set[str] = set()
+        for arrival in read_stream(path):
+            if isinstance(arrival, Arrival) and arrival.source not in here:
+                here.add(arrival.source)
+                yield arrival._replace(resumed=arrival.resumed or arrival.source in before)
+            else:
+                yield arrival
+        before |= here
 
 
 def read_stream(path: Path) -> Iterator[Arrival | Damage]:

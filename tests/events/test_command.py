@@ -99,6 +99,31 @@ def test_two_streams_and_maps_are_compared(tmp_path: Path, capsys: pytest.Captur
     assert "is no map of cached blocks" in refused(capsys, "diff", one, tmp_path / "bad")
 
 
+def test_between_two_recordings_nobody_listened_and_each_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = publish([PublishingEngine(3)], 100)
+    one, other = record(whole[:40], tmp_path / "one"), record(whole[60:], tmp_path / "other")
+    assert cli.run(["events", str(one), str(other)]) == 0
+    assert "blocks held" in capsys.readouterr().out
+    assert "one is named twice" in refused(capsys, one, other, tmp_path / "." / "one")
+    lost = record([*whole[60:70], *whole[71:]], tmp_path / "lost")
+    assert cli.run(["events", str(one), str(lost)]) == 1
+    router = [tmp_path / "r1", tmp_path / "r2"]
+    for path, numbers in zip(router, ((1, 2), (5, 6)), strict=True):
+        events = [{"event_id": n, "data": {"removed": {"block_hashes": []}}} for n in numbers]
+        path.write_text("\n".join(json.dumps({"worker_id": 1, "event": event}) for event in events))
+    assert cli.run(["events", *map(str, router)]) == 0
+
+
+def test_a_publisher_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("zmq")
+    address = "zmq://127.0.0.1:9"
+    for twice in ([address, address], [address, f"{address}?topic=a"], [f"{address}?topic=ab", f"{address}?topic=a"]):
+        assert "tcp://127.0.0.1:9 is named twice" in refused(capsys, *twice)
+    assert cli.run(["events", f"{address}?topic=a", f"{address}?topic=b", "--for", "0"]) == 3
+
+
 def test_what_is_neither_a_stream_nor_a_map_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut, whole = tmp_path / "cut", stream(tmp_path / "s")
     cut.write_text('{"event": {"stor')

@@ -117,23 +117,23 @@ def check(
 
 
 def _read(output: Output, checker: Checker, paths: Sequence[Path]) -> None:
-    from ...events.reading import read_stream
+    from ...events.reading import read_streams
 
     with output.progress("reading") as advance:
-        for path in paths:
-            for arrival in read_stream(path):
-                checker.take(arrival)
-                if not checker.tally.batches % 1024:
-                    advance(checker.tally.events, None)
+        for arrival in read_streams(paths):
+            checker.take(arrival)
+            if not checker.tally.batches % 1024:
+                advance(checker.tally.events, None)
 
 
 def _follow(
     output: Output, checker: Checker, streams: Sequence[str], record: Path | None, seconds: float | None, every: float
 ) -> None:
     """Listen until the time is over, or until an interruption: that is how a follower ends."""
-    from ...events.live import Listener, parse_endpoint
+    from ...events.live import Listener, check_each_once, parse_endpoint
 
     endpoints = [parse_endpoint(stream) for stream in streams]
+    check_each_once(endpoints)
     until = None if seconds is None else time.monotonic() + seconds
     with ExitStack() as stack:
         recorder = None if record is None else stack.enter_context(_recorder(record))
@@ -146,6 +146,9 @@ def _follow(
                 output.notes.print(_held(checker), markup=False, highlight=False, soft_wrap=True)
         except KeyboardInterrupt:
             pass
+        if listener.unanswered:
+            text = f"{listener.unanswered:,} times a replay was asked for, and not answered to its end"
+            output.notes.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _listen(listener: Listener, seconds: float, checker: Checker, recorder: Recorder | None) -> Recorder | None:
