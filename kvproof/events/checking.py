@@ -122,6 +122,8 @@ class _Rank:
 
 _COPIES_REMEMBERED = 100_000
 _GONE_REMEMBERED = 1_000_000
+_SILENT = 8
+"""Batches of a new rank that continue the numbers of another, after which that one would have been heard."""
 _PUBLISHERS = 10_000
 _BETWEEN_BOUNDS = 16
 """Batches after which the bounds of memory are looked at."""
@@ -141,6 +143,9 @@ class Checker:
         self._ranks: dict[tuple[str, int], _Rank] = {}
         self._numberings: dict[tuple[str, bytes], dict[int | None, Numbering]] = {}
         self._workers: dict[str, WorkerNumbering] = {}
+        self._claims: dict[tuple[str, bytes, int | None], tuple[int | None, Fault]] = {}
+        """Numbers of a rank that were first heard in the name of a rank that was new: which, and what is wrong if the
+        number was not its own. Ranks that step together have the same numbers."""
         self._decoders: dict[str, Decoder] = {}
         self._at: Arrival | None = None
         self._rank: int | None = None
@@ -207,13 +212,21 @@ class Checker:
             self._was_away(arrival.source)
         key = batch.rank
         row = rows.get(key)
+        if self._claims:
+            self._settle(arrival, rows, key)
         if row is None or row.expected != arrival.number:
             other = self._row_of_another(rows, key, arrival.number, batch)
-            if other is not None:
-                self._of_another_rank(other, batch, rank)
+            of_another = other is not None and other.rank != rank.number
+            if other is not None and (row is not None or not of_another):
+                if of_another:
+                    self._tell_of(self._of_another_rank(other, batch, rank))
                 row = other
             elif row is None:
                 row = rows[key] = Numbering(rank=rank.number)
+                if other is not None:
+                    whose = next(named for named, known in rows.items() if known is other)
+                    claimed = (arrival.source, arrival.topic, whose)
+                    self._claims[claimed] = (key, self._of_another_rank(other, batch, rank))
         order, missing = row.take(arrival.number, arrival.check, batch.made)
         self.tally.replayed += arrival.replayed
         if order is Order.NEXT:
@@ -257,17 +270,36 @@ class Checker:
         others = (row for other, row in rows.items() if other != key and row.expected == number)
         return next((row for row in others if own is not None or row.whole), None)
 
-    def _of_another_rank(self, row: Numbering, batch: Decoded, rank: _Rank) -> None:
-        if row.rank == rank.number:  # The same rank, which earlier batches did not name.
-            return
+    def _settle(self, arrival: Arrival, rows: dict[int | None, Numbering], key: int | None) -> None:
+        """Say whether the first batch that was heard of a rank was another's: it is, where the other's next number is
+        the one behind it, or where that one is silent while the numbers go on."""
+        for claimed, (claimant, fault) in [*self._claims.items()]:
+            source, topic, whose = claimed
+            if (source, topic) != (arrival.source, arrival.topic) or key not in (whose, claimant):
+                continue
+            assert fault.number is not None
+            ahead = arrival.number - fault.number
+            if key == whose and ahead == 1:
+                rows[whose].expected = arrival.number
+                self._tell_of(fault)
+            elif key == claimant and ahead >= _SILENT:
+                self._tell_of(fault)
+            elif key == claimant:
+                continue
+            del self._claims[claimed]
+
+    def _of_another_rank(self, row: Numbering, batch: Decoded, rank: _Rank) -> Fault:
+        """What is wrong with a batch that continues the numbers of another rank."""
         said = f"the batch continues the numbers of rank {row.rank} and names rank {rank.number}"
         if _clears(batch):
             held = sum(len(place.held) for place in self.belief.of(rank.who))
             text = f"{said}: AllBlocksCleared takes {_blocks(held)} of rank {rank.number}, and may clear its own only"
-            self._fault("E4", "clears another rank", text)
-        else:
-            self._fault("E1", "other rank", said)
-        self._unsure(rank.source)
+            return self._fault_of("E4", "clears another rank", text)
+        return self._fault_of("E1", "other rank", said)
+
+    def _tell_of(self, fault: Fault) -> None:
+        self._tell(fault)
+        self._unsure(fault.source)
 
     def _odd_order(self, order: Order, missing: int, arrival: Arrival, rank: _Rank, *, of_all: bool = False) -> bool:
         """What is odd about a number; ``of_all``: it is one of all ranks of the source. Return whether to apply it."""
@@ -543,9 +575,12 @@ class Checker:
             raise TooMuchError(f"the stream names more than {most:,} {what}, the most that are followed")
 
     def _fault(self, rule: str, kind: str, text: str) -> None:
+        self._tell(self._fault_of(rule, kind, text))
+
+    def _fault_of(self, rule: str, kind: str, text: str) -> Fault:
         assert self._at is not None
         at = self._at
-        self._tell(Fault(rule, kind, text, self._event_number(), at.number, self._rank, at.source, ROUTER[kind]))
+        return Fault(rule, kind, text, self._event_number(), at.number, self._rank, at.source, ROUTER[kind])
 
     def _tell(self, fault: Fault) -> None:
         if self.faults.add(fault) and self._found is not None:

@@ -408,6 +408,26 @@ def test_ranks_that_share_a_socket_have_rows_of_their_own() -> None:
     assert not checked(late_comer).faults
 
 
+def _of_ranks(*numbered: tuple[int, int]) -> list[Message]:
+    return [Message("proxy", number, rank, [block(at + 1)]) for at, (rank, number) in enumerate(numbered)]
+
+
+def test_ranks_that_step_together_have_the_same_numbers_also_where_the_first_of_one_are_lost() -> None:
+    for order in ((0, 1), (1, 0)):
+        both = [(rank, n) for n in range(5, 30) for rank in order]
+        checker = checked(_of_ranks(*((0, n) for n in range(5)), *both))
+        assert not checker.faults, checker.faults.first
+        assert checker.tally.batches == 55
+
+
+def test_a_new_rank_that_goes_on_with_the_numbers_of_another_is_told_once() -> None:
+    known = [(0, n) for n in range(5)]
+    for told in ([(1, 5), (0, 6), (0, 7)], [(1, n) for n in range(5, 20)], [(1, 5), (0, 6), (1, 6), (0, 7)]):
+        faults = checked(_of_ranks(*known, *told)).faults
+        assert faults.counts == {("E1", "other rank"): 1}
+        assert (faults.first[0].number, faults.first[0].rank) == (5, 1)
+
+
 def test_what_is_remembered_is_bounded() -> None:
     messages = publish([PublishingEngine(5)], 1500)
     checker = checked(messages, Dialect(remembered=400))
