@@ -24,6 +24,7 @@ from kvproof.engines.report import HuntReport
 from kvproof.engines.session import Limits, Session, WorkerError
 from kvproof.engines.verdicts import verdict
 from kvproof.judge.ghost import Ghost
+from kvproof.judge.oracles.removals import RemovalsOracle
 from kvproof.judge.oracles.requests import RequestsOracle
 from kvproof.judge.record import Capabilities, Case, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.violation import Violation
@@ -183,9 +184,9 @@ def told(op: str, free: list[int], ref: list[int], tables: dict[str, list[list[i
 
 def broken(first: Step, second: Step, **dialect: str) -> set[tuple[str, str]]:
     world = World([Group("full", 2)], {"device": Tier(4)}, 2, notes={"dialect": dialect})
-    oracle, ghost = RequestsOracle(world), Ghost(world)
-    assert list(oracle.step(first, ghost)) == []
-    return {(violation.rule, violation.oracle) for violation in oracle.step(second, ghost)}
+    oracles, ghost = (RequestsOracle(world), RemovalsOracle(world)), Ghost(world)
+    assert [violation for oracle in oracles for violation in oracle.step(first, ghost)] == []
+    return {(found.rule, found.oracle) for oracle in oracles for found in oracle.step(second, ghost)}
 
 
 def test_a_refusal_takes_nothing_and_changes_no_table() -> None:

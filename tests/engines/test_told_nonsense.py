@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof.judge.judging import faults
+from kvproof.judge.oracles.removals import RemovalsOracle
 from kvproof.judge.oracles.requests import RequestsOracle
 from kvproof.judge.oracles.words import WordsOracle
 from kvproof.judge.record import (
@@ -172,7 +173,7 @@ def answers(draw: st.DrawFn) -> Answer:
 def test_the_judge_never_fails(answer: Answer) -> None:
     """Nor that of drivers."""
     list(faults(answer))
-    list(faults(answer, lambda world: [RequestsOracle(world), WordsOracle(world)]))
+    list(faults(answer, lambda world: [RequestsOracle(world), RemovalsOracle(world), WordsOracle(world)]))
 
 
 def test_what_speaks_of_tokens_that_were_not_told_is_named() -> None:

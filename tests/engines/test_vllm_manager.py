@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kvproof.engines.known import Listed, read_known
 from kvproof.engines.verdicts import close, verdict
-from kvproof.engines.vllm.levels.manager import profiles
-from kvproof.judge.record import Answer, Case
+from kvproof.engines.vllm.levels.manager import more_oracles, profiles
+from kvproof.judge.judging import faults
+from kvproof.judge.record import Answer, Case, State
 
 from .installed import session
 
@@ -90,6 +92,30 @@ def test_tokens_from_outside_are_cached_when_their_load_is_done() -> None:
     assert after is not None
     assert (before.pools["device"].cached, len(after.pools["device"].cached or ())) == ([], 2)
     assert effects(told, "compute") == [["r0", 8, [1, 1]]]
+
+
+def test_what_is_evicted_is_gone_and_nothing_else_is() -> None:
+    """The answers of a sound release, and the same with a state behind the evict as a broken one would have it."""
+    setup = {"groups": [FULL], "spare": 4, "budget": 12}
+    case = Case("manager", setup, [add([1, 9], most=3), run(), ("evict", {"blocks": [0]}), ("reset", {})])
+    told = session(NEWEST).run(case).answer
+    run_, evict = told.steps[1], told.steps[2]
+    assert evict.result == [1]
+    assert run_.state is not None
+    assert evict.state is not None
+
+    def broken(behind: State) -> list[tuple[int, str]]:
+        steps = [*told.steps[:2], structs.replace(evict, state=behind, digest=None), *told.steps[3:]]
+        found = faults(structs.replace(told, steps=steps), more_oracles(case))
+        return [(at, violation.oracle) for at, violations in found for violation in violations]
+
+    assert broken(evict.state) == []
+    assert (2, "evict leaves an entry") in broken(run_.state)
+    pool = evict.state.pools["device"]
+    freed = structs.replace(pool, ref=[0 if n == 1 else count for n, count in enumerate(pool.ref or ())])
+    assert (2, "evict removes more than hashes") in broken(
+        structs.replace(evict.state, pools={**evict.state.pools, "device": freed})
+    )
 
 
 def test_a_setup_that_a_release_does_not_have_is_refused() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ...judge.judging import Oracle
 from ...judge.oracles.copies import CopiesOracle
+from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import TOGETHER, Capabilities, Case, World
@@ -58,9 +60,9 @@ _WEIGHTS = {
 }
 
 
-def more_oracles(_case: Case) -> Callable[[World], list[RequestsOracle | CopiesOracle | WordsOracle]]:
+def more_oracles(_case: Case) -> Callable[[World], list[Oracle]]:
     """Return what makes the oracles of this level's own for a case."""
-    return lambda world: [RequestsOracle(world), CopiesOracle(world), WordsOracle(world)]
+    return lambda world: [make(world) for make in (RemovalsOracle, RequestsOracle, CopiesOracle, WordsOracle)]
 
 
 def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None) -> dict[str, st.SearchStrategy[Case]]:

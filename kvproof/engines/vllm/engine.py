@@ -40,6 +40,6 @@ def cases(level: str) -> Cases | None:
 
     return {
         "scheduler": Cases(scheduler.profiles, traits=traits.of_scheduler),
-        "manager": Cases(manager.profiles, traits=traits.of_manager),
+        "manager": Cases(manager.profiles, manager.more_oracles, traits.of_manager),
         "offload": Cases(offload.profiles, offload.more_oracles, traits.of_offload),
     }.get(level)

@@ -1,18 +1,17 @@
-"""Whole requests: refusals (P7, P15), order (P7, P10), evict and reset (P11, O10), a mirrored host (M1 to M6), and what
-events say of parents (P12).
+"""Whole requests: refusals (P7, P15), order (P7, P10), a mirrored host (M1 to M6), what events say of parents (P12).
 
 What is policy is judged only where the world's notes name it: ``{"dialect": {"take": "head", "free": "append",
 "host": "mirror"}}``. What a state does not show is not judged.
 """
 
-from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from ..ghost import Ghost
 from ..recency import Recency
-from ..record import TOGETHER, PoolState, State, Step, World
-from ..violation import Violation, of_block, of_key, of_request
+from ..record import PoolState, State, Step, World
+from ..violation import Violation, of_key, of_request
+from .pools import differ, entries, shown
 from .reloads import ADMITS, Reload, reloads_of
 
 __all__ = ["RequestsOracle", "queue_after"]
@@ -37,7 +36,6 @@ class RequestsOracle:
         self._device, self._host = tiers[0], tiers[1] if len(tiers) > 1 else None
         dialect = world.notes.get("dialect")
         self._dialect: dict[str, str] = dialect if isinstance(dialect, dict) else {}
-        self._cache_holds = self._dialect.get("cached") == "held"
         self._single = len(world.groups) == 1 and world.groups[0].kind == "full"
         self._last: State | None = None
         self._mirror = Recency[int](0 if self._host is None else world.tiers[self._host].blocks)
@@ -52,20 +50,12 @@ class RequestsOracle:
                 yield from self._mirrored(step, ghost, State({}), state)
             return
         yield from self._parents(step, ghost)
-        if step.op == "reset" and step.result is True:
-            yield from self._reset_while_held(step, last, state)
-        elif step.op == TOGETHER and isinstance(step.result, dict) and step.result.get("reset") is True:
-            yield from self._reset_beside(step, last, state)
         if step.op in ADMITS and step.result is False:
             yield from self._refused(step, last, state)
         elif step.op in ADMITS and self._dialect.get("take") == "head" and self._single:
             yield from self._taken(last, state)
         elif step.op in _ENDS and self._single:
             yield from self._freed(step, last, state)
-        elif step.op == "evict":
-            yield from self._evicted(step, last, state)
-        elif step.op == "reset" and self._host is not None and step.result is True:
-            yield from self._emptied(state, self._host)
         yield from self._mirrored(step, ghost, last, state)
 
     # --------------------------------------------------------------------------------------------- blocks and requests
@@ -83,7 +73,7 @@ class RequestsOracle:
             before = last.pools.get(tier)
             if before is None:
                 continue
-            if _entries(before) != _entries(pool):
+            if entries(before) != entries(pool):
                 text = f"{step.op} is refused, and the prefix map changes ({tier})"
                 yield Violation("P15", "a refused admission changes something", text, (tier,))
             if before.ref != pool.ref:
@@ -107,36 +97,9 @@ class RequestsOracle:
                 text = f"key {key} is reported with parent {parent}, and the block before it has key {before[key]}"
                 yield Violation("P12", "parent of a stored block", text, ("another",), (of_key(key),))
 
-    def _reset_while_held(self, step: Step, last: State, state: State) -> Iterator[Violation]:
-        """P11: who runs all the time has its blocks before a reset and behind it. A reset may end who runs."""
-        for r in state.tables:
-            if _holds(r, last) and _holds(r, state):
-                yield _held(r, state)
-                return
-        # Where the cache is a holder, a reset ends that.
-        if self._cache_holds:
-            return
-        null, counts = self.world.tiers[self._device].null, _shown(last, self._device).ref or ()
-        ended = [effect[1] for effect in step.effects if effect[0] == "end"]
-        let_go = Counter(block for r in ended for table in last.tables.get(r, ()) for block in table)
-        left = (block for block, count in enumerate(counts) if count > let_go[block] and block != null)
-        if (held := next(left, None)) is not None:
-            text = f"reset answered true, and block {held} has {counts[held]} holders, a copy among them perhaps"
-            yield Violation("P11", "reset while blocks are held", text, about=(of_block(self._device, held),))
-
-    @staticmethod
-    def _reset_beside(step: Step, last: State, state: State) -> Iterator[Violation]:
-        """P11 of a reset that overlapped: whenever it was done, who held blocks before it all and behind it held some.
-
-        What is asked of a request among calls that overlap is one thing: who gave up its blocks did not get new ones.
-        """
-        gave_up = {effect[1] for effect in step.effects if effect[0] in ("end", "preempted")}
-        staying = (r for r in state.tables if r not in gave_up and _holds(r, last) and _holds(r, state))
-        yield from (_held(r, state) for r in islice(staying, 1))
-
     def _taken(self, last: State, state: State) -> Iterator[Violation]:
         """P7: what is handed out and was not found is the head of the free queue."""
-        before, after = _shown(last, self._device), _shown(state, self._device)
+        before, after = shown(last, self._device), shown(state, self._device)
         if before.free is None or after.free is None or before.cached is None or after.cached is None:
             return
         gone = set(before.free) - set(after.free)
@@ -150,7 +113,7 @@ class RequestsOracle:
 
     def _freed(self, step: Step, last: State, state: State) -> Iterator[Violation]:
         """P10: where freed blocks go, in the order of the dialect."""
-        order, before, after = self._dialect.get("free"), _shown(last, self._device), _shown(state, self._device)
+        order, before, after = self._dialect.get("free"), shown(last, self._device), shown(state, self._device)
         if order not in ("append", "split") or before.free is None or after.free is None:
             return
         if order == "split" and after.hashes is None:
@@ -166,34 +129,7 @@ class RequestsOracle:
 
     def _reordered(self, tier: str, before: PoolState, after: PoolState) -> bool:
         """The free queue is another, where its order is said to decide what is taken."""
-        return tier == self._device and self._dialect.get("take") == "head" and _differ(before.free, after.free)
-
-    def _evicted(self, step: Step, last: State, state: State) -> Iterator[Violation]:
-        """P11: what is evicted is not cached any more, and nothing else is different."""
-        block, before, after = step.args.get("block"), _shown(last, self._device), _shown(state, self._device)
-        if not isinstance(block, int):
-            return
-        about = of_block(self._device, block)
-        for k, _, blocks in after.cached or ():
-            if block in blocks:
-                text = f"block {block} is evicted and still cached as key {k}"
-                yield Violation("P11", "evict leaves an entry", text, about=(about, of_key(k)))
-        # Where the cache is a holder, an evict ends that.
-        if self._cache_holds:
-            return
-        if last.tables != state.tables or _differ(before.ref, after.ref) or _differ(before.num_free, after.num_free):
-            text = f"evict of block {block} changes who holds what"
-            yield Violation("P11", "evict removes more than hashes", text, ("holders",), (about,))
-        elif self._reordered(self._device, before, after):
-            text = f"evict of block {block} makes the free queue {after.free}; it was {before.free}"
-            yield Violation("P11", "evict removes more than hashes", text, ("queue",), (about,))
-
-    def _emptied(self, state: State, host: str) -> Iterator[Violation]:
-        """O10: a reset empties the host too."""
-        pool = state.pools.get(host)
-        if pool is not None and _entries(pool):
-            text = f"reset answered true, and entries are still cached ({host})"
-            yield Violation("O10", "reset leaves entries", text, (host,))
+        return tier == self._device and self._dialect.get("take") == "head" and differ(before.free, after.free)
 
     # --------------------------------------------------------------------------------------------- a mirrored host
 
@@ -260,7 +196,7 @@ class RequestsOracle:
         for unit, _ in self._brought_back(step):
             self._mirror.use(self._key_at(last, unit))
         if step.op == "mirror":
-            keys, named = _keys_of(_shown(state, self._device)), ghost.requests.named
+            keys, named = _keys_of(shown(state, self._device)), ghost.requests.named
             for r in _names(step):
                 for block in (last.tables.get(r) or [[]])[0]:
                     whole = [k for k in keys.get(block, ()) if k in named and self._whole(named[k][1])]
@@ -280,33 +216,10 @@ class RequestsOracle:
         return next((k for k, _, blocks in entries if unit in blocks), unit)
 
 
-def _holds(r: str, state: State) -> bool:
-    return any(state.tables.get(r, ()))
-
-
-def _held(r: str, state: State) -> Violation:
-    text = f"reset answered true, and {r} holds blocks {next(filter(None, state.tables[r]))}"
-    return Violation("P11", "reset while blocks are held", text, about=(of_request(r),))
-
-
-def _shown(state: State, tier: str) -> PoolState:
-    """What a state shows of a tier; one that it leaves out shows nothing."""
-    return state.pools.get(tier) or PoolState()
-
-
-def _differ(before: object, after: object) -> bool:
-    """Both are shown, and they are not the same."""
-    return None not in (before, after) and before != after
-
-
 def _names(step: Step) -> list[str]:
     """The requests that a mirror operation names."""
     names = step.args.get("requests")
     return [r for r in names if isinstance(r, str)] if isinstance(names, list) else []
-
-
-def _entries(pool: PoolState) -> dict[tuple[int, int], set[int]]:
-    return {(k, g): set(blocks) for k, g, blocks in pool.cached or () if blocks}
 
 
 def _keys_of(pool: PoolState) -> dict[int, set[int]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ....judge.oracles.removals import RemovalsOracle
 from ....judge.oracles.requests import RequestsOracle
 from ....judge.record import Case, World
 from ...cases import Op, Setup
@@ -27,10 +28,10 @@ def pool_profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
 
 
 def more_oracles(_case: Case) -> Any:
-    """Refusals change nothing (P7, P15)."""
+    """Refusals change nothing (P7, P15), and a reset leaves nothing held (P11)."""
 
     def oracles(world: World) -> list[Any]:
-        return [RequestsOracle(world)]
+        return [RemovalsOracle(world), RequestsOracle(world)]
 
     return oracles
 

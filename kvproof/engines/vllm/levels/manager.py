@@ -5,23 +5,30 @@ itself asks for, steps that are scheduled before the last is processed. Prompts 
 of earlier requests, so that prefixes are shared.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ....judge.record import Case
+from ....judge.oracles.removals import RemovalsOracle
+from ....judge.record import Case, World
 from ...plays import Play, drawn, weighted
 from .geometry import BLOCKS, Op, Setup, chunk, plain, takes_events, window, windowed
 
-__all__ = ["profiles", "sound"]
+__all__ = ["more_oracles", "profiles", "sound"]
 
 _MIXED = Version("0.25")
 """The first release whose prompts may be tokens and embeddings by turns."""
 
 _ALL = 99
 """More tokens than any request has."""
+
+
+def more_oracles(_case: Case) -> Callable[[World], list[RemovalsOracle]]:
+    """Return what makes the oracles of this level's own: an evict and a reset take hashes away, and nothing else."""
+    return lambda world: [RemovalsOracle(world)]
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
