@@ -5,6 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+LONGEST = 10_800_000.0
+"""Seconds, four months: a time without an end is no time that could be divided."""
+
 JsonOption = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON too; - for standard output.")
 ]

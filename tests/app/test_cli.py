@@ -148,3 +148,24 @@ def test_sizes_and_capacities() -> None:
     for wrong in ("Block", "Block=", "Block=0", "Block=-1", "=3", "Block=5,Block=6", "Block=5,", "Block=٣"):
         with pytest.raises(UsageError, match="--size"):
             parse_sizes(wrong)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fuzz", "refimpl", "--time"],
+        ["hunt", "vllm==0.33.0", "--hours"],
+        ["hunt", "vllm==0.33.0", "--minutes"],
+        ["compare", "vllm==0.33.0", "--time"],
+        ["check-change", "--base", "refimpl", "--head", "refimpl", "--time"],
+        ["prove", "pool", "--timeout"],
+    ],
+    ids=lambda arguments: " ".join((arguments[0], arguments[-1])),
+)
+@pytest.mark.parametrize("seconds", ["inf", "nan"])
+def test_a_time_that_does_not_end_is_refused(
+    arguments: list[str], seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be divided among rounds, or given to a solver."""
+    assert cli.run([*arguments, seconds]) == 2
+    assert f"invalid value for '{arguments[-1]}'" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import JsonOption
+from ..options import LONGEST, JsonOption
 from ..output import Output
 from ..written import check_folder, writing
 
@@ -37,7 +37,9 @@ def compare(
     ] = None,
     seed: Annotated[int, typer.Option(help="Chooses the cases.")] = 0,
     examples: Annotated[int | None, typer.Option(min=1, help="How many cases.")] = None,
-    time: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Begin no more cases after so long.")] = 60.0,
+    time: Annotated[
+        float, typer.Option(min=0.1, max=LONGEST, metavar="SECONDS", help="Begin no more cases after so long.")
+    ] = 60.0,
     traces: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the case of each disagreement there.")
     ] = None,

@@ -9,7 +9,7 @@ import typer
 
 from ...errors import UsageError
 from .. import gaps
-from ..options import JsonOption
+from ..options import LONGEST, JsonOption
 from ..output import Output
 from ..refimpl_fuzzing import run, show, to_json, trace_names
 from ..schema import runs as schema
@@ -48,7 +48,9 @@ def fuzz(
     steps: Annotated[int, typer.Option(min=1, help="The most steps of a run of refimpl, or of level pool.")] = 50,
     time: Annotated[
         float | None,
-        typer.Option(min=0.1, metavar="SECONDS", help="Begin no more runs after so long; for an engine: 120."),
+        typer.Option(
+            min=0.1, max=LONGEST, metavar="SECONDS", help="Begin no more runs after so long; for an engine: 120."
+        ),
     ] = None,
     known: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A known.toml: findings in it are told apart as no news.")

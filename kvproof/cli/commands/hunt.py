@@ -7,7 +7,7 @@ import typer
 
 from ...errors import UsageError
 from ..gaps import Gap, conclude
-from ..options import JsonOption
+from ..options import LONGEST, JsonOption
 from ..output import Output
 
 __all__ = ["hunt"]
@@ -19,9 +19,11 @@ def hunt(
         typer.Argument(metavar="TARGET...", help="What is hunted: releases, environments or drivers, as of fuzz."),
     ] = None,
     hours: Annotated[
-        float | None, typer.Option(min=0, metavar="H", help="How long, all interruptions left out.")
+        float | None, typer.Option(min=0, max=LONGEST / 3600, metavar="H", help="How long, all interruptions left out.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(min=0, metavar="M", help="The same in minutes; both add up.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, max=LONGEST / 60, metavar="M", help="The same in minutes; both add up.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes that hunt at once; 0: one for each processor.")] = 0,
     ray: Annotated[
         str | None,

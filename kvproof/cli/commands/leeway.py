@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import ExitStatus
-from ..options import JsonOption
+from ..options import LONGEST, JsonOption
 from ..output import Advance, Output
 from ..schema.machines import Leeway, Open
 
@@ -21,7 +21,7 @@ def leeway(
     ] = None,
     size: Annotated[int, typer.Option(min=1, max=4, metavar="N", help="Elements of each sort.")] = 2,
     timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="SECONDS", help="For one map or queue of one action.")
+        float, typer.Option(min=0.001, max=LONGEST, metavar="SECONDS", help="For one map or queue of one action.")
     ] = 3.0,
     allow: Annotated[
         list[str] | None,

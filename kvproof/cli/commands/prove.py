@@ -10,7 +10,7 @@ import typer
 
 from ...errors import UsageError
 from .. import gaps
-from ..options import JsonOption
+from ..options import LONGEST, JsonOption
 from ..output import Output
 from ..schema import machines as schema
 from ..written import check_folder, writing
@@ -33,7 +33,9 @@ def prove(
         typer.Argument(metavar="[MACHINE]...", help="Machines by name, or FILE.py:CLASS; all if none is named."),
     ] = None,
     solver: Annotated[Literal["z3", "cvc5"], typer.Option(help="Who decides the obligations.")] = "z3",
-    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="For one obligation.")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, max=LONGEST, metavar="SECONDS", help="For one obligation.")
+    ] = 10.0,
     smt2: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write every obligation there, as SMT-LIB, a folder for each machine."),
