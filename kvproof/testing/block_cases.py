@@ -1,4 +1,4 @@
-"""Cases for a `BlockManager`: those of whole requests on any engine, scenes of calls that overlap, tenants of a host.
+"""Cases for a `BlockManager`: those of whole requests on any engine, and scenes of calls that overlap.
 
 What overlapping calls break, they break where much is cached and little is held, and somebody does all of something
 while another one waits: a manager that believes behind an ``await`` what it saw before it is wrong then. Operations
@@ -18,13 +18,6 @@ from ..engines.driver import requests
 from ..judge.record import TOGETHER, Capabilities, Case
 
 __all__ = ["profiles"]
-
-_STORED = {"start": 34, "mirror": 24, "finish": 24, "evict": 6}
-"""How often operations are drawn where tenants share a host tier: what is stored of one is looked up there for another
-only where the device has no more of it."""
-
-_OP = 5
-"""So many numbers an operation is made of that is drawn by itself."""
 
 _SCENES = (3, 6)
 """So many scenes a case has."""
@@ -55,20 +48,14 @@ _OTHER = (0, 0, 0, 1)
 def profiles(capabilities: Capabilities) -> Mapping[str, st.SearchStrategy[Case]]:
     """Return the families of cases that a manager can do, by name."""
     found: dict[str, st.SearchStrategy[Case]] = {}
-    usual, setups = requests.profiles(capabilities), requests.setups(capabilities)
+    usual = requests.profiles(capabilities)
     if TOGETHER in capabilities.operations:
+        setups = requests.setups(capabilities)
         plays = st.binary(min_size=_SCENES[0] * _SCENE, max_size=_SCENES[1] * _SCENE)
         scenes = st.builds(lambda made, play: _scenes(capabilities, made, play), setups["overlap"].map(_small), plays)
         # Scenes are much alike, and soon bring nothing new: it is their faults that take some of them.
         found["scenes"] = scenes
         usual = {name: st.one_of(*[cases] * _FOR_ONE[name == "overlap"], scenes) for name, cases in usual.items()}
-    if capabilities.tenants and "mirror" in setups:
-        of_host = st.builds(
-            lambda made, play: requests.draw(capabilities, "tenants", made, play, _STORED),
-            setups["mirror"],
-            st.binary(min_size=_OP * 6, max_size=_OP * 40),
-        )
-        usual = {**usual, "tenants": st.one_of(usual["tenants"], of_host)}
     return found | usual
 
 

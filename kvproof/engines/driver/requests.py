@@ -59,6 +59,10 @@ _WEIGHTS = {
     "again": _USUAL | {"start": 40, "finish": 24, "grow": 6, "abort": 1, "preempt": 2, "evict": 0, "reset": 0},
 }
 
+_STORED = {"start": 34, "mirror": 24, "finish": 24, "evict": 6}
+"""How often operations are drawn where tenants share a host tier: what is stored of one is looked up there for another
+only where the device has no more of it."""
+
 
 def more_oracles(_case: Case) -> Callable[[World], list[Oracle]]:
     """Return what makes the oracles of this level's own for a case."""
@@ -67,7 +71,12 @@ def more_oracles(_case: Case) -> Callable[[World], list[Oracle]]:
 
 def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases that a driver can do, by name; ``often``: how often operations are drawn in all."""
-    return {name: _cases(capabilities, name, setup, often) for name, setup in setups(capabilities).items()}
+    of = setups(capabilities)
+    found = {name: _cases(capabilities, name, setup, often) for name, setup in of.items()}
+    if "tenants" in of and "mirror" in of:
+        of_host = _cases(capabilities, "tenants", of["mirror"], {**_STORED, **(often or {})})
+        found["tenants"] = st.one_of(found["tenants"], of_host)
+    return found
 
 
 def closing(capabilities: Capabilities) -> list[Op]:
