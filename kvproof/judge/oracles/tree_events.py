@@ -25,9 +25,15 @@ class TreeEventsOracle:
         self._belief = Belief[int, int]()
         self._children: dict[int, set[int]] = {}
         """By its key: the pages that were reported behind a page."""
+        self._is_tree = False
+        """Whether the engine has shown a tree: it does so from its first state on, or has none."""
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
         """Hear the events of a step; they are judged where the engine has a tree."""
+        shows_tree = step.state is not None and step.state.tree is not None
+        self._is_tree = self._is_tree or shows_tree
+        if not self._is_tree:
+            return
         found: list[Violation] = []
         for effect in step.effects:
             if effect[0] == "stored":
@@ -36,7 +42,7 @@ class TreeEventsOracle:
                 found += self._removed(*effect[1:])
             elif effect[0] == "cleared":
                 self._belief.cleared(_ENGINE, effect[1])
-        if step.state is not None and step.state.tree is not None:
+        if shows_tree:
             yield from found
 
     def _stored(self, tier: str, g: int | None, keys: Sequence[int], parent: int | None = None) -> Iterator[Violation]:
