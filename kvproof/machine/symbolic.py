@@ -20,7 +20,7 @@ from .model import Clause, CountOf, Model, Property
 from .reads import reads_of
 from .terms import Bool, Int, Term, number_of
 from .traversal import clauses, numbers
-from .universe import Finite, Unbounded
+from .universe import Finite, Unbounded, marked
 
 __all__ = ["Snapshot", "Symbolic"]
 
@@ -41,7 +41,9 @@ class Symbolic:
 
     def __init__(self, model: Model, universe: Unbounded) -> None:
         self.model, self.universe = model, universe
-        self.params: dict[str, Function] = {n: universe.named(n, m.kinds, m.to) for n, m in model.params.items()}
+        self.params: dict[str, Function] = {
+            n: universe.named(marked(n), m.kinds, m.to) for n, m in model.params.items()
+        }
         self.ends: dict[str, Callable[[], Formula]] = {}
         """By the name of the function that gives the head or tail of a queue in some state: what is known of it."""
         self.subjects: set[str] = set()
@@ -87,12 +89,12 @@ class Symbolic:
             self.subjects |= state.functions[name].symbols
 
     def _counted(self, count: CountOf, state: Snapshot, tag: str | None = None) -> Function:
-        """A function for the count; without a tag it keeps the count's own name."""
+        """A function for the count; without a tag it is one for all states."""
         if not self.universe.counts_by_law:
             return self.written_out(count, state)
         kinds = [type(k) for k in count.keys]
         if tag is None:
-            return self.universe.named(count.name, kinds, count.to)
+            return self.universe.named(marked(count.name), kinds, count.to)
         return self.universe.function(count.name + tag, kinds, count.to)
 
     def written_out(self, count: CountOf, state: Snapshot) -> Function:

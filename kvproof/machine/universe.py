@@ -18,7 +18,16 @@ from .model import Model
 from .scope import NONE
 from .terms import Bool, Index, Int, Real, Sort, Term
 
-__all__ = ["Finite", "Unbounded"]
+__all__ = ["Finite", "Unbounded", "marked"]
+
+
+def marked(word: str) -> str:
+    """A name that is no word of SMT-LIB, whatever a machine's text calls the thing.
+
+    There a parameter `mod` would look like the rest of a division, and a sort `String` like text: two formulas would
+    have one text, by which the store of proofs and cvc5 take the one for the other.
+    """
+    return f"{word}!"
 
 
 class Unbounded:
@@ -69,7 +78,7 @@ class Unbounded:
 
     def _sort(self, kind: type[Term]) -> z3.SortRef:
         if issubclass(kind, Sort):
-            return z3.DeclareSort(kind.base.__name__)
+            return z3.DeclareSort(marked(kind.base.__name__))
         return z3.IntSort() if issubclass(kind, Int) else z3.RealSort() if issubclass(kind, Real) else z3.BoolSort()
 
     def literal(self, kind: type[Term], value: object) -> Formula:

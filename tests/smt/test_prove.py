@@ -622,6 +622,42 @@ def test_a_second_solver_does_not_prove_what_is_broken() -> None:
     ]
 
 
+class String(Sort):
+    """Text, where SMT-LIB names it so."""
+
+
+class Words(Machine):
+    """What it has goes by words of SMT-LIB."""
+
+    abs = Param(String, to=Int)
+    select = Map(String, to=Int)
+    let = Count(String, where=lambda m, s: m.abs[s] > 0)
+
+    @action("T")
+    def store(self, s: String) -> None:
+        self.require(self.abs[s] > 0)
+        self.select[s] = self.abs[s] + self.let.value
+
+    @invariant("T")
+    def natural(self, s: String) -> Bool:
+        return self.select[s] >= 0
+
+
+class WordsAreNone(Words):
+    @invariant("T")
+    def natural(self, s: String) -> Bool:
+        return self.select[s] == 0
+
+
+def test_a_second_solver_takes_no_name_for_its_own() -> None:
+    pytest.importorskip("cvc5")
+    assert prove(Words, solver="cvc5", jobs=1).holds
+    verdicts = {
+        (o.action, o.goal): o.verdict for o in prove(WordsAreNone, solver="cvc5", timeout=2, jobs=1).obligations
+    }
+    assert verdicts["store", "natural"] == "refuted"
+
+
 def said_by_z3(file: Path) -> str:
     solver = z3.Solver()
     solver.set("timeout", 5000)

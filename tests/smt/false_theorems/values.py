@@ -689,3 +689,45 @@ class TwoAreTwo(Base):
     @step("X", of="move")
     def two_are_two(self, before: TwoAreTwo, a: Block, b: Block) -> Bool:
         return (self.n[a] == 1) & (self.n[b] == 2)
+
+
+@false("what_it_says")
+class NamedAsTheRest(Machine):
+    """What a parameter of the name `mod` says is not what a division leaves, though solvers write both in one way."""
+
+    mod = Param(Place, Place, to=Int)
+    lamp = Scalar(to=Bool)
+
+    @action("X")
+    def light(self) -> None:
+        self.lamp.value = True
+
+    @action("X")
+    def dim(self) -> None:
+        self.lamp.value = False
+
+    @step("X", of="light")
+    def what_is_left(self, before: NamedAsTheRest, i: Place, j: Place) -> Bool:
+        return implies(j > 0, (i % j < j) | (self.mod[i, j] == before.mod[i, j] + 1000))
+
+    @step("X", of="dim")
+    def what_it_says(self, before: NamedAsTheRest, i: Place, j: Place) -> Bool:
+        return implies(j > 0, (self.mod[i, j] < j) | (i % j == i % j + 1000))
+
+
+@true
+class NamedAsTheRestAndMeansIt(Machine):
+    mod = Param(Place, Place, to=Int)
+    lamp = Scalar(to=Bool)
+
+    @assume("X")
+    def it_is_the_rest(self, i: Place, j: Place) -> Bool:
+        return implies(j > 0, self.mod[i, j] == i % j)
+
+    @action("X")
+    def light(self) -> None:
+        self.lamp.value = True
+
+    @step("X", of="light")
+    def what_it_says(self, before: NamedAsTheRestAndMeansIt, i: Place, j: Place) -> Bool:
+        return implies(j > 0, self.mod[i, j] < j)
