@@ -187,11 +187,14 @@ class LinkedPool(Pool):
     # -------------------------------------------------------------------------------- the links spell out the queue
 
     @initially("P3")
-    def the_constructor_links_all_blocks(self, a: Node, b: Block, c: Block) -> Bool:
+    def the_constructor_links_all_nodes(self, a: Node) -> Bool:
         """The first links lead from each node to the one behind it, and back."""
+        return self.links_lead_to_the_next(a) & self.links_lead_back(a)
+
+    @initially("P3")
+    def the_constructor_links_all_blocks(self, b: Block, c: Block) -> Bool:
+        """Nobody is left out, or stands beside a link."""
         return all_of(
-            self.links_lead_to_the_next(a),
-            self.links_lead_back(a),
             self.nobody_stands_before_the_first(b),
             self.nobody_stands_between(b, c),
             self.a_block_looks_linked_exactly_when_it_is_free(b),

@@ -46,7 +46,7 @@ class Place(Index):
 class Lamp(Machine):
     """A lamp, and blocks that may be good."""
 
-    lit, good, far = Scalar(to=Bool), Map(Block, to=Bool), Map(Place, to=Bool)
+    lit, good, far, known = Scalar(to=Bool), Map(Block, to=Bool), Map(Place, to=Bool), Map(Node, to=Bool)
     bound = Param(to=Int)
 
 
@@ -99,6 +99,7 @@ SAID: dict[str, Callable[[Any], Bool]] = {
     "a part": lambda m: forall(Block, lambda b: m.good[b] & m.lit.value),
     "under a condition": lambda m: forall(Block, lambda b: implies(m.lit.value, m.good[b] & ~m.lit.value)),
     "of a place alone": lambda m: forall(Block, lambda b: forall(Place, lambda i: m.far[i])),
+    "of a node, which need not be a block": lambda m: forall(Block, lambda b: forall(Node, lambda n: m.known[n])),
 }
 
 FINE: dict[str, Callable[[Any], Bool]] = {
@@ -107,6 +108,7 @@ FINE: dict[str, Callable[[Any], Bool]] = {
     "in a choice": lambda m: forall(Block, lambda b: ite(m.lit.value, m.good[b], ~m.good[b])),
     "a place: there is one": lambda m: forall(Place, lambda i: m.lit.value),
     "a node: there is one": lambda m: forall(Node, lambda n: m.lit.value),
+    "a block: it is a node": lambda m: forall(Node, lambda n: forall(Block, lambda b: m.good[b])),
     "two of a sort": lambda m: forall(Block, lambda b: forall(Block, lambda c: m.good[c])),
 }
 
