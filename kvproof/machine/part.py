@@ -12,25 +12,28 @@
 
 What the other machine's text calls ``free`` is ``host_free`` here, where the state has a part of that name; what is
 given a value, as ``null``, is that; all else (parameters, what both share) is this machine's own. Sorts may differ, the
-form may not: a queue stands for a queue, a map of one key for a map of one key.
+form may not: a queue stands for a queue, a map of one key for a map of one key. Parts of the other machine, and counts
+of what is this machine's own here, are declared in the same way: `host_waiting = Part(…)`, `host_used = Count(…)`.
 """
 
 from __future__ import annotations
 
 import inspect
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .declarations import Declaration, Event, Map, Queue, Tally
 from .mistakes import Line, MachineError, caller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
     from .language import Machine
     from .terms import Bool, Term
 
 __all__ = ["Part", "check_part"]
+
+T = TypeVar("T")
 
 
 class Part:
@@ -42,6 +45,8 @@ class Part:
         """What has a fixed value in this part: a scalar of the other machine by its name."""
         self.name = "?"
         self.line: Line = caller()
+        self.mixed: dict[type[Machine], dict[str, str]] = {}
+        """By machine in which it stands: the counts that would count what is not of the part, and what they read."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -66,6 +71,13 @@ class Seen:
     def __getattr__(self, name: str) -> Any:
         if name in self._part.constants:
             return _Fixed(f"{self._part.name}.{name}", self._part.constants[name])
+        mixed = self._part.mixed.get(type(self._machine), {})
+        if name in mixed:
+            part, counted = self._part.name, mixed[name]
+            raise MachineError(
+                f"{part}.{name} would count what stands in {counted}, and that is {part}_{counted} here: declare "
+                f"{part}_{name}"
+            )
         own = getattr(type(self._machine), f"{self._part.name}_{name}", None)
         if own is not None:
             return getattr(self._machine, f"{self._part.name}_{name}")
@@ -89,18 +101,21 @@ class _Fixed:
         raise MachineError(f"{self._name} has a fixed value here, and is written: declare it, as what it is elsewhere")
 
 
-def check_part(machine: type[Machine], part: Part) -> None:
+def check_part(machine: type[Machine], part: Part, counted: Mapping[str, Collection[str]]) -> None:
     """What stands for something of the part's machine has its form; constants stand for scalars, and name some.
+
+    ``counted``: what each count of the part's machine reads.
 
     Raises:
         MachineError: the part's text would mean something else here.
     """
-    named, meant = part.machine.__name__, _state(part.machine)
+    part.mixed[machine] = {}
+    named, meant = part.machine.__name__, _named(part.machine, Declaration)
     for name in part.constants:
         scalar = meant.get(name)
         if not isinstance(scalar, Map) or scalar.kinds:
             raise MachineError(f"{part.name} gives {name} a value, which is no scalar of {named}", part.line)
-    own = _state(machine)
+    own = _named(machine, Declaration)
     for name, declared in meant.items():
         here = own.get(f"{part.name}_{name}")
         if here is None and name not in part.constants and name not in own:
@@ -113,12 +128,24 @@ def check_part(machine: type[Machine], part: Part) -> None:
                 "give it that form",
                 here.line,
             )
+    for name in _named(part.machine, Part):
+        if f"{part.name}_{name}" not in _named(machine, Part):
+            raise MachineError(
+                f"{part.name} is a {named}, of which {name} is a part, and has no {part.name}_{name}: declare it, as "
+                "another part",
+                part.line,
+            )
+    for count, read in counted.items():
+        others = [name for name in read if f"{part.name}_{name}" in own or name in part.constants]
+        if others and f"{part.name}_{count}" not in own:
+            part.mixed[machine][count] = others[0]
 
 
-def _state(machine: type[Machine]) -> dict[str, Declaration]:
-    found: dict[str, Declaration] = {}
+def _named(machine: type[Machine], kind: type[T]) -> dict[str, T]:
+    """What the bodies of the machine and of its bases declare of this kind."""
+    found: dict[str, T] = {}
     for base in reversed(machine.__mro__):
-        found |= {name: value for name, value in vars(base).items() if isinstance(value, Declaration)}
+        found |= {name: value for name, value in vars(base).items() if isinstance(value, kind)}
     return found
 
 

@@ -25,12 +25,12 @@ from .classbody import (
     what_is_returned,
 )
 from .connectives import all_of
-from .declarations import Map
+from .declarations import Count, Map
 from .declared import check_sorts, declare, is_fixed
 from .language import Machine
 from .members import members_of
 from .mistakes import Line, MachineError
-from .model import RESULT, Action, Model, Promised, Property, written
+from .model import RESULT, Action, CountOf, Model, Promised, Property, written
 from .part import Part, check_part
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Statement, statements, terms
 from .promises import properties_of
@@ -64,19 +64,7 @@ def read(machine: type[Machine]) -> Model:
     """
     if is_abstract(machine):
         raise MachineError(f"{machine.__name__} is a part of a machine (abstract=True): name one that extends it")
-    model = Model(
-        name=machine.__name__,
-        doc=inspect.getdoc(machine) or "",
-        machine=machine,
-        sorts={},
-        maps={},
-        queues={},
-        counts={},
-        events={},
-        inits={},
-        actions={},
-        properties={},
-    )
+    model = _empty(machine)
     check_loose(machine)
     members = members_of(machine)
     declare(model, members)
@@ -86,7 +74,7 @@ def read(machine: type[Machine]) -> Model:
                 raise MachineError(
                     f"{member.name} is a part of the machine {member.machine!r}: it is none", member.line
                 )
-            check_part(machine, member)
+            check_part(machine, member, _counted(member.machine))
     for name, member in members.items():
         check_override(machine, name, member)
     marked = {n: (m, mark) for n, m in members.items() if callable(m) and (mark := mark_of(machine, n, m))}
@@ -106,6 +94,35 @@ def read(machine: type[Machine]) -> Model:
     _drop_unused_sizes(model, _check_parts(model))
     note_read(machine)
     return model
+
+
+def _empty(machine: type[Machine]) -> Model:
+    """Nothing of the machine is taken down yet."""
+    return Model(
+        name=machine.__name__,
+        doc=inspect.getdoc(machine) or "",
+        machine=machine,
+        sorts={},
+        maps={},
+        queues={},
+        counts={},
+        events={},
+        inits={},
+        actions={},
+        properties={},
+    )
+
+
+def _counted(machine: type[Machine]) -> dict[str, frozenset[str]]:
+    """For each count that the machine declares: the state and the parameters that it reads."""
+    model, members = _empty(machine), members_of(machine)
+    declare(model, members)
+    return {name: _read_by(model.counts[name]) for name, member in members.items() if isinstance(member, Count)}
+
+
+def _read_by(count: CountOf) -> frozenset[str]:
+    operations = (part.operation for part in walk(count.formula))
+    return frozenset(read.name for read in operations if isinstance(read, op.Read))
 
 
 def with_action(model: Model, action: Action) -> Model:

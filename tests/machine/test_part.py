@@ -9,6 +9,7 @@ import pytest
 from kvproof.checkers.prove import prove
 from kvproof.machine import (
     Bool,
+    Count,
     Int,
     Machine,
     MachineError,
@@ -122,6 +123,87 @@ def test_a_mistake_in_its_text_is_one_in_the_part() -> None:
     assert verdicts["fill_jug", "no_jug_flows_over"] == "refuted"
 
 
+class Pantry(Machine):
+    """A shelf is a part of it, and a count is kept of what stands there."""
+
+    most = Param(to=Int)
+    low_row = Queue(Cup, init=True)
+    low_level = Map(Cup, to=Int)
+    low = Part(Shelf, limit=3)
+    full = Count(Cup, where=lambda m, c: m.low_level[c] >= 3)
+
+    @action("X3")
+    def pour(self, c: Cup) -> None:
+        self.require(self.low_row.has(c))
+        self.low._pour(c)
+
+    def nothing_is_full(self) -> Bool:
+        return self.full.value == 0
+
+
+class House(Machine):
+    """A pantry is a part of it, with its shelf and its count; and it has a shelf of its own, which nobody fills."""
+
+    most = Param(to=Int)
+    cold_low_row = Queue(Jug, init=True)
+    cold_low_level = Map(Jug, to=Int)
+    cold_low = Part(Shelf, limit=3)
+    cold_full = Count(Jug, where=lambda m, j: m.cold_low_level[j] >= 3)
+    cold = Part(Pantry)
+    low_row = Queue(Cup, init=True)
+    low_level = Map(Cup, to=Int)
+    low = Part(Shelf, limit=3)
+    full = Count(Cup, where=lambda m, c: m.low_level[c] >= 3)
+
+    @action("X3")
+    def pour(self, j: Jug) -> None:
+        self.require(self.cold.low.row.has(j))
+        self.cold.low._pour(j)
+
+    @invariant("X3")
+    def nothing_is_poured_elsewhere(self, c: Cup) -> Bool:
+        return self.low_level[c] == 0
+
+
+def test_a_part_has_parts_and_counts_of_its_own() -> None:
+    class Empty(House):
+        @invariant("X3")
+        def nothing_is_full(self) -> Bool:
+            return self.cold.keeps(Pantry.nothing_is_full)
+
+    assert prove(House).holds
+    report = prove(Empty, jobs=1)
+    assert {(o.action, o.goal) for o in report.obligations if o.verdict == "refuted"} == {("pour", "nothing_is_full")}
+
+
+def part_of_the_whole() -> type[Machine]:
+    """What is said of the pantry's shelf would be said of the other one."""
+
+    class Wrong(Machine):
+        most = Param(to=Int)
+        cold_low_row, low_row = Queue(Cup, init=True), Queue(Cup, init=True)
+        cold_low_level, low_level = Map(Cup, to=Int), Map(Cup, to=Int)
+        low = Part(Shelf, limit=3)
+        cold_full = Count(Cup, where=lambda m, c: m.cold_low_level[c] >= 3)
+        cold = Part(Pantry)
+
+    return Wrong
+
+
+def count_of_the_whole() -> type[Machine]:
+    class Wrong(Pantry):
+        cold_low_row = Queue(Cup, init=True)
+        cold_low_level = Map(Cup, to=Int)
+        cold_low = Part(Shelf, limit=3)
+        cold = Part(Pantry)
+
+        @invariant("X3")
+        def nothing_is_full(self) -> Bool:
+            return self.cold.keeps(Pantry.nothing_is_full)
+
+    return Wrong
+
+
 def missing() -> type[Machine]:
     class Wrong(Machine):
         upper_row = Queue(Jug, init=True)
@@ -169,6 +251,11 @@ def constant_of_nothing() -> type[Machine]:
         (unequal, "upper_level is a map of 2 keys and stands for Shelf.level, a map of 1 keys: give it that form"),
         (counting, "upper_level is a tally of 1 keys and stands for Shelf.level, a map of 1 keys: give it that form"),
         (constant_of_nothing, "upper gives level a value, which is no scalar of Shelf"),
+        (part_of_the_whole, "cold is a Pantry, of which low is a part, and has no cold_low: declare it"),
+        (
+            count_of_the_whole,
+            "cold.full would count what stands in low_level, and that is cold_low_level here: declare",
+        ),
     ],
 )
 def test_what_does_not_fit_is_a_mistake(make: Callable[[], type[Machine]], sentence: str) -> None:
