@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from kvproof.machine import (
     Bool,
+    Count,
+    Index,
     Int,
     Machine,
     Map,
     Promise,
+    Scalar,
     Sort,
     action,
     eventually,
     exists,
     forall,
+    iff,
     implies,
     invariant,
     otherwise,
@@ -160,3 +164,49 @@ class Unordered(Jobs):
     def every_job_ends(self, j: Job) -> Promise:
         some = [steps(self.work, j, such_as(1))]
         return promise(goal=~self.busy[j], fair=some, measure=[self.tries[j], self.left[j]])
+
+
+class Hook(Index):
+    pass
+
+
+class Hooks(Machine):
+    """On each hook something hangs some day: until then the next one is no hook behind the last."""
+
+    next = Scalar(to=Hook)
+    hung = Map(Hook, to=Bool)
+    bare = Count(Hook, where=lambda m, i: ~m.hung[i])
+    done = Scalar(to=Bool)
+
+    @action("L2")
+    def hang(self, n: Int) -> None:
+        self.require(n >= 1)
+        self.hung[self.next.value + n - 1] = n == 1
+        with when(n == 1):
+            self.next.value = self.next.value + 1
+
+    @invariant("L2")
+    def up_to_the_next(self, i: Hook) -> Bool:
+        return iff(i < self.next.value, self.hung[i])
+
+    @eventually("L2")
+    def every_hook_is_used(self, i: Hook) -> Promise:
+        return promise(
+            goal=self.hung[i],
+            fair=[steps(self.hang, such_as(1))],
+            only=[steps(self.hang, such_as(1), where=lambda n: n == 1)],
+            measure=[i - self.next.value],
+        )
+
+
+class OutOfHooks(Hooks):
+    """Where all are used the next step leaves what is spoken of: it leads nowhere."""
+
+    @eventually("L2")
+    def every_hook_is_used(self, i: Hook) -> Promise:
+        return promise(
+            goal=self.done.value,
+            fair=[steps(self.hang, such_as(1))],
+            only=[steps(self.hang, such_as(1), where=lambda n: n == 1)],
+            measure=[self.bare.value],
+        )

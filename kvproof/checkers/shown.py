@@ -5,6 +5,7 @@ The concrete interpreter has no part in the encoding: a fault of the encoder can
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from ..machine.scope import Scope, ScopeError
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Term, name_of
 from ..machine.universe import Finite
+from ..machine.writes import SCOPE
 from .obligations import COROLLARIES, INITIALLY, Problems
 from .states import names_of, side_by_side
 from .trace import Operation, Trace
@@ -111,9 +113,7 @@ def read_state(symbolic: Symbolic, snapshot: Snapshot, found: z3.ModelRef) -> tu
             return int(value) if value.denominator == 1 else str(value)
         return None if is_optional and value == -1 and not isinstance(value, bool) else value
 
-    def order(name: str, kinds: tuple[type[Term], ...], of: type[Term], keys: tuple[Formula, ...] = ()) -> Any:
-        if len(keys) < len(kinds):
-            return [order(name, kinds, of, (*keys, e)) for e in universe.elements(kinds[len(keys)])]
+    def order(name: str, of: type[Term], keys: tuple[Formula, ...]) -> list[Any]:
         has, rank = snapshot.functions[f"{name}.has"], snapshot.functions[f"{name}.rank"]
         members = [e for e in universe.elements(of) if _number(found, has(*keys, e))]
         return [_number(found, e) for e in sorted(members, key=lambda e: _number(found, rank(*keys, e)))]
@@ -124,7 +124,9 @@ def read_state(symbolic: Symbolic, snapshot: Snapshot, found: z3.ModelRef) -> tu
         for n, m in model.maps.items()
         if not m.is_param and not m.scratch
     }
-    state |= {n: order(n, q.kinds, q.of) for n, q in model.queues.items()}
+    for n, q in model.queues.items():  # one after the other, by however many keys
+        orders = [order(n, q.of, keys) for keys in itertools.product(*map(universe.elements, q.kinds))]
+        state[n] = orders if q.kinds else orders[0]
     return params, state
 
 
@@ -242,6 +244,8 @@ def _step(concrete: Concrete, state: State, place: str, args: tuple[int, ...], g
         except IllFormed as error:
             return _Seen(f"ill-formed: {error}", after=after)
         except ScopeError:
+            if SCOPE in goal:
+                return _Seen(goal)
             continue
         where = "" if stop is None else f", after {stop[1]} rounds of its loop"
         named = [v for v in broken if v.prop.name == name]

@@ -143,7 +143,8 @@ class Contents:
     def of_place(self, place: str) -> list[Content]:
         """Everything on which the obligations of one action depend, of the first state, or of every state."""
         concerned = [self._properties[p.name] for p in self._model.properties.values() if self._concerns(place, p)]
-        return [self._declared, *concerned, _content(place, self._model.actions.get(place))]
+        promised = [_content(p) for p in self._model.promises.values() if place in p.fair]
+        return [self._declared, *concerned, *promised, _content(place, self._model.actions.get(place))]
 
     def _concerns(self, place: str, prop: Property) -> bool:
         if place not in self._model.actions or prop.kind in ("assume", "initially"):

@@ -96,6 +96,8 @@ class Promised:
     fair: dict[str, tuple[tuple[Term, ...], Bool]]
     only: dict[str, tuple[tuple[Term, ...], Bool]]
     line: Line
+    sure: dict[str, tuple[tuple[Term, ...], Bool]] = field(default_factory=dict)
+    """As ``fair``, with the numbers alone that are named as possible ones: these steps are what is relied on."""
 
 
 Clause = tuple[tuple[Term, ...], Term]

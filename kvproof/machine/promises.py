@@ -15,6 +15,7 @@ to the ``fair`` steps together: never is one of them possible at every moment fr
 Then the goal is reached from every state, for all values of the method's parameters, if
 
 - ``NAME_possible``: as long as it is not reached, some fair step is possible that may be taken;
+- what such a step writes lies within the scope: of one that leaves it nothing is said, so it would be no help;
 - ``NAME_bounded``: until then no part of the measure is negative;
 - ``NAME_lowered_by_ACTION``: a fair step lowers the measure, in the order of dictionaries, or reaches the goal; the
   action's other steps do not raise it;
@@ -226,6 +227,10 @@ class _Reading:
                     again = self._said("now")
                     kept[act] = params, _are_among(again.fair if some is said.fair else again.only, act, params)
                     rec.check(kept[act][1], line=self.line)
+        for act, (params, _) in made.fair.items():
+            with self._recording(*params) as rec:
+                made.sure[act] = params, _are_among(self._said("now").fair, act, params, surely=True)
+                rec.check(made.sure[act][1], line=self.line)
         taken = [where for _, where in (*made.fair.values(), *made.only.values())]
         for term in (said.goal, *said.measure, *taken):
             check_reads_none(self.model, self.name, term, self.line)
@@ -290,17 +295,18 @@ def _named(some: Sequence[Steps]) -> list[str]:
     return list(dict.fromkeys(one.action for one in some))
 
 
-def _are_among(some: Sequence[Steps], act: str, args: Sequence[Term]) -> Bool:
-    """The step of this action with these arguments is one of those."""
-    return any_of(*[_is_one(step, args) for step in some if step.action == act])
+def _are_among(some: Sequence[Steps], act: str, args: Sequence[Term], *, surely: bool = False) -> Bool:
+    """The step of this action with these arguments is one of those; ``surely``: with the numbers that are named."""
+    return any_of(*[_is_one(step, args, surely=surely) for step in some if step.action == act])
 
 
 def _may_be_taken(only: Sequence[Steps], act: str, args: Sequence[Term]) -> Bool:
     return _are_among(only, act, args) if act in _named(only) else TRUE
 
 
-def _is_one(step: Steps, args: Sequence[Term]) -> Bool:
-    named = [x == a for x, a in zip(args, step.args, strict=True) if isinstance(a, Term)]
+def _is_one(step: Steps, args: Sequence[Term], *, surely: bool = False) -> Bool:
+    said = [a.number if surely and isinstance(a, SuchAs) else a for a in step.args]
+    named = [x == a for x, a in zip(args, said, strict=True) if isinstance(a, Term)]
     return all_of(*named, *([] if step.where is None else [as_bool(step.where(*args), step.line)]))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 
 import z3
 
@@ -11,12 +12,15 @@ from .formulas import Formula, Function, add, integer, land, leq, less, lif, lim
 from .mistakes import Line
 from .model import CountOf
 from .program import Assign, Push, Remove
-from .progress import Progress
+from .progress import Progress, constant
 from .symbolic import Snapshot
-from .terms import Index, Int, Term
+from .terms import FALSE, TRUE, Index, Int, Term, name_of, number_of
 from .wellformed import is_key
 
-__all__ = ["Writes"]
+__all__ = ["SCOPE", "Writes"]
+
+SCOPE = "is written within the scope, for"
+"""What is asked of a step, by the promise that relies on it."""
 
 
 class Writes(Progress):
@@ -50,7 +54,44 @@ class Writes(Progress):
                 )
                 if issubclass(kind, Index):
                     inside = self.universe.is_element(kind, key)
+                    self._demand_scope(name, symbols, line, inside)
                     self._learn_scope(f"scope of {name} at {line}", symbols.union(*self.path_symbols), inside)
+
+    def _demand_scope(self, name: str, symbols: frozenset[str], line: Line, inside: Formula) -> None:
+        """A step that a promise relies on stays within the scope: where it leaves, nothing comes of it."""
+        written = self._here(inside)
+        for promise, relied, spoken in self._relied:
+            said, about = (
+                f"{name} {SCOPE} {promise}",
+                symbols.union(spoken, *self.path_symbols),
+            )
+            self._goal(said, "", line, about, lambda relied=relied: limplies(relied(), written))  # type: ignore[misc]
+
+    @cached_property
+    def _relied(self) -> list[tuple[str, Callable[[], Formula], frozenset[str]]]:
+        """The promises, what says that they rely on this step, and what that speaks of."""
+        found: list[tuple[str, Callable[[], Formula], frozenset[str]]] = []
+        given = dict(zip(map(name_of, self.action.params), self.args, strict=True))
+        for promised in self.model.promises.values():
+            params, serves = promised.sure.get(self.action.name, ((), FALSE))
+            others, allows = promised.only.get(self.action.name, ((), TRUE))
+            env = {number_of(p): given[name_of(p)] for p in (*params, *others)}
+            terms = [~promised.goal, serves, allows]
+            spoken = {number: constant(value) for number, value in env.items()}
+            symbols = [self.symbolic.symbols(term, self.before, env=spoken) for term in terms]
+            if self.action.name in promised.sure:
+                build = partial(self._is_relied_on, promised.binders, terms, env)
+                found.append((promised.name, build, frozenset[str]().union(*symbols)))
+        return found
+
+    def _is_relied_on(self, binders: Sequence[Term], terms: Sequence[Term], env: dict[int, Formula]) -> Formula:
+        """For some values of a promise's parameters all of this holds of the state before, and of the arguments."""
+
+        def all_of_them(*values: Formula) -> Formula:
+            here = env | {number_of(b): v for b, v in zip(binders, values, strict=True)}
+            return land(*[self.symbolic.value(term, self.before, here) for term in terms])
+
+        return self.universe.quantify("exists", [type(b) for b in binders], all_of_them)
 
     def _learn_scope(self, label: str, symbols: frozenset[str], inside: Formula) -> None:
         """What is written on this path lies within the scope; of each element of `each`, of which there may be none."""

@@ -8,8 +8,20 @@ puts the end off.
 
 from __future__ import annotations
 
-from ...machine import Bool, Count, Promise, all_of, eventually, none, promise, steps
-from ..hybrid.connectors import Connectors, Job
+from ...machine import (
+    Bool,
+    Count,
+    Promise,
+    all_of,
+    eventually,
+    exists,
+    implies,
+    invariant,
+    none,
+    promise,
+    steps,
+)
+from ..hybrid.connectors import Connector, Connectors, Job
 from ..offload import HostBlock, Offload, Worker
 from ..pool import Block, Position, Request, Slot
 
@@ -68,6 +80,11 @@ class TransfersEnd(Offload):
 
 class LoadsEnd(Connectors):
     """Several connectors, of which each reports the loads that it has begun."""
+
+    @invariant("O8")
+    def who_loads_is_a_connector(self, r: Request) -> Bool:
+        """A load that is under way has been begun by one of them, who can report it."""
+        return implies(self.loading[r], exists(Connector, lambda c: self.chosen[r] == c))
 
     @eventually("L2, O8")
     def every_load_ends(self, r: Request) -> Promise:

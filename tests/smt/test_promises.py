@@ -50,6 +50,14 @@ def test_what_is_no_reason_is_refuted(machine: type[Machine], wrong: str) -> Non
     assert not report.holds
 
 
+def test_a_step_that_leaves_the_scope_is_no_help() -> None:
+    assert prove(promises.Hooks).holds
+    wrong = [o for o in prove(promises.OutOfHooks, jobs=1).obligations if o.verdict != "proved"]
+    assert [(o.action, o.goal, o.verdict) for o in wrong] == [
+        ("hang", "hung is written within the scope, for every_hook_is_used", "refuted")
+    ]
+
+
 def _refused(text: str, **said: object) -> None:
     class Wrong(Jobs):
         time = Map(Job, to=Real)

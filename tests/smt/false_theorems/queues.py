@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from kvproof.machine import Bool, Int, Machine, Map, Queue, Scalar, Sort, action, corollary, implies, invariant, step
+from kvproof.machine import (
+    Bool,
+    Int,
+    Machine,
+    Map,
+    Queue,
+    Scalar,
+    Sort,
+    action,
+    corollary,
+    iff,
+    implies,
+    invariant,
+    step,
+)
 
 from .corpus import false, true
 
@@ -209,3 +223,32 @@ class DescendingAtFirst(Machine):
     @step("X", of="skip")
     def sorted_at_first(self, before: DescendingAtFirst, b: Block) -> Bool:
         return self.q.has(b) == before.q.has(b)
+
+
+@false("the_first_goes_last")
+class TwoKeys(Machine):
+    """A queue for each two elements; of one member the first is the last."""
+
+    line = Queue(Block, by=(Request, Bool), init=lambda m, r, f, b: f)
+
+    @action("X")
+    def turn(self, r: Request, f: Bool) -> None:
+        self.require(~self.line[r, f].is_empty())
+        first = self.line[r, f].head()
+        self.line[r, f].remove(first)
+        self.line[r, f].push_back(first)
+
+    @step("X", of="turn")
+    def the_first_goes_last(self, before: TwoKeys, r: Request, f: Bool) -> Bool:
+        return ~self.line[r, f].is_first(before.line[r, f].head())
+
+
+@true
+class TwoKeysApart(TwoKeys):
+    @step("X", of="turn")
+    def the_first_goes_last(self, before: TwoKeys, r: Request, f: Bool) -> Bool:
+        return self.line[r, f].tail() == before.line[r, f].head()
+
+    @step("X", of="turn")
+    def no_other_line_moves(self, before: TwoKeys, r: Request, f: Bool, q: Request, g: Bool, b: Block) -> Bool:
+        return implies((q != r) | (g != f), iff(self.line[q, g].is_first(b), before.line[q, g].is_first(b)))
