@@ -74,6 +74,8 @@ class ExploreReport:
     """The actions that are possible in no state."""
     numbered: bool = False
     """Whether any of these is given a number: no negative one is ever tried."""
+    given_numbers: bool = False
+    """Whether any action of the machine is."""
     seconds: float = 0.0
     peak_bytes: int = 0
     """The most memory that the set of visited states took."""
@@ -219,6 +221,7 @@ class _Search:
         report.states, report.peak_bytes = seen.count, seen.peak_bytes
         report.violations, report.unreached = [self._shown(f) for f in self.found.values()], self.unreached
         report.never = list(self.never)
+        report.given_numbers = any(type(p) is Int for act in self.model.actions.values() for p in act.params)
         report.numbered = any(type(p) is Int for a in self.never for p in self.model.actions[a].params)
         report.complete = not report.stopped and not self.found
         report.seconds = time.perf_counter() - self.started

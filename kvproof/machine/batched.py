@@ -279,6 +279,7 @@ class Batched:
             before = run.before = self._world()
             run.bind(act.params, instance.args)
             run.body([s for s in act.body if not isinstance(s, Require)])
+            self._demand_rest(run, before)
             given: dict[str, Value] = dict(zip(map(name_of, act.params), instance.args, strict=True))
             told = self.model.steps_for(act.name) if self.steps else []
             if act.result is not None and any(RESULT in prop.given for prop in told):
@@ -296,6 +297,14 @@ class Batched:
         judged = {what: value for what, value in (ill_formed | broken | misfits).items() if value != 0}
         program = compiled([*changes.values(), self._graph.some(judged.values()), *judged.values()])
         return _Effect(program, tuple(changes), tuple(judged), frozenset(misfits))
+
+    def _demand_rest(self, run: StatementRun, before: World) -> None:
+        """Scratch is left as it was found: it is no part of a state, and the next step begins with its first values."""
+        g = self._graph
+        for name, mapping in self.model.maps.items():
+            if mapping.scratch:
+                away = [g.negate(g.eq(a, b)) for a, b in zip(run.now[name], before[name], strict=True)]
+                run.flaw(f"{name} is not back at its first value", g.some(away))
 
     def _changes(self, before: World, after: World) -> tuple[dict[int, Value], dict[str, Value]]:
         """By how much each word changes, and when a new value would not fit into its field."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from .concrete_space import IllFormed, space
 from .concrete_text import Writer
-from .model import RESULT, Model, Promised, Property
+from .model import RESULT, Model, Promised, Property, written
 from .scope import Scope
 from .terms import Term, name_of
 
@@ -120,6 +120,7 @@ class Concrete:
         self._serves = _Functions(lambda of: self._made(text.formula(*_of_steps(promises[of[0]], "fair", of[1]))))
         self._allows = _Functions(lambda of: self._made(text.formula(*_of_steps(promises[of[0]], "only", of[1]))))
         self._initial = self._made(text.initial())
+        self._scratch: dict[str, list[tuple[str, Any]]] = {}
 
     def _made(self, text: str) -> Callable[..., Any]:
         """A function from its text."""
@@ -176,7 +177,21 @@ class Concrete:
         state there (in a strict interpreter).
         """
         events, result, *facts = self._apply[action](state, *args, stop)
+        if stop is None:
+            for name, first in self._scratch_of(action):
+                if state.__dict__[name] != first:
+                    raise IllFormed(f"{name} is not back at its first value")
         return Outcome(tuple(events), result, *map(tuple, facts))
+
+    def _scratch_of(self, action: str) -> list[tuple[str, Any]]:
+        """The scratch maps that an action writes, each with the values that it has to leave there."""
+        known = self._scratch.get(action)
+        if known is None:
+            maps = self.model.maps
+            scratch = [n for n in sorted(written(self.model.actions[action].body)) if n in maps and maps[n].scratch]
+            first = self.initial().__dict__ if scratch else {}
+            known = self._scratch[action] = [(n, first[n]) for n in scratch]
+        return known
 
     def after(self, state: State, action: str, args: Args) -> tuple[State, Outcome]:
         """The state after the action; the state given stays as it is."""

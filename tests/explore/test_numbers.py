@@ -7,6 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from kvproof.checkers.explore import explore
+from kvproof.checkers.prove import prove
+from kvproof.cli.commands.explore import show
+from kvproof.cli.output import Output
 from kvproof.machine import Bool, Int, Machine, Model, Scalar, Sort, action, invariant, ite
 from kvproof.machine.scope import Scope, ScopeError
 
@@ -74,3 +77,59 @@ def test_what_is_never_possible_is_told() -> None:
 
     report = explore(Below, Scope(Model.of(Below), {"Int": 8}))
     assert (report.complete, report.never, report.numbered) == (True, ["go_below"], True)
+
+
+def test_which_numbers_actions_are_given_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A negative one breaks what all that are tried keep: a proof finds it."""
+
+    class Takes(Machine):
+        below = Scalar(to=Bool)
+
+        @action("X")
+        def take(self, n: Int) -> None:
+            self.below.value = n < 0
+
+        @invariant("X")
+        def never_below(self) -> Bool:
+            return ~self.below.value
+
+    report = explore(Takes, Scope(Model.of(Takes), {"Int": 3}))
+    assert report.complete
+    assert not report.violations
+    assert report.given_numbers
+    assert not explore(Two, Scope(Model.of(Two), {"Int": 8})).given_numbers
+    show(Output(None), [report])
+    assert "Takes: numbers that an action is given are 0 to 3 here, and never negative" in capsys.readouterr().out
+    assert {o.goal for o in prove(Takes, jobs=1).obligations if o.verdict == "refuted"} == {"never_below"}
+
+
+def test_scratch_that_is_left_is_found() -> None:
+    """It is no part of a state, so that the next step would begin as if nothing had happened."""
+
+    class Leaves(Machine):
+        work = Scalar(to=Int, scratch=True)
+        seen = Scalar(to=Int)
+
+        @action("X")
+        def leave(self) -> None:
+            self.work.value = 1
+
+        @action("X")
+        def look(self) -> None:
+            self.seen.value = self.work.value
+
+        @invariant("X")
+        def nothing_is_seen(self) -> Bool:
+            return self.seen.value == 0
+
+    class Rests(Leaves):
+        @action("X")
+        def leave(self) -> None:
+            self.work.value = 1
+            self.seen.value = self.work.value - 1
+            self.work.value = 0
+
+    (found,) = explore(Leaves, Scope(Model.of(Leaves), {"Int": 3})).violations
+    assert (found.kind, found.name) == ("ill-formed", "work is not back at its first value")
+    assert found.path == [("leave", ())]
+    assert explore(Rests, Scope(Model.of(Rests), {"Int": 3})).complete

@@ -197,6 +197,9 @@ def show(output: Output, reports: "list[ExploreReport]", labels: list[str] | Non
             numbers = " (numbers that an action is given are never negative here)" if r.numbered else ""
             text = f"{r.machine}: never possible in this scope: {', '.join(r.never)}{numbers}"
             output.tables.print(text, markup=False)
+        elif r.given_numbers and r.complete:
+            text = f"{r.machine}: numbers that an action is given are 0 to {r.sizes['Int']} here, and never negative"
+            output.tables.print(text, markup=False)
 
 
 def _show_violations(
