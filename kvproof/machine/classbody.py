@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from .declarations import Declaration
+from .fitting import is_within
 from .mistakes import Line, MachineError, caller
 from .part import Part
 from .recorder import is_kind
@@ -377,7 +378,7 @@ def check_returned(function: Callable[..., Any], name: str, returned: type[Term]
     if not isinstance(said, type) or not issubclass(said, (Term, NoneType)):
         return
     # What is returned may be of a narrower type than is said, and of no wider one.
-    if not issubclass(NoneType if returned is None else returned, said):
+    if not is_within(NoneType if returned is None else returned, said):
         promised, found = what_is_returned(said), what_is_returned(returned)
         raise MachineError(f"{name} says that it returns {promised}, and returns {found}", line)
 

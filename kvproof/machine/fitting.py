@@ -5,7 +5,17 @@ from __future__ import annotations
 from . import operations as op
 from .terms import RESULT, Index, Int, Sort, Term, is_natural
 
-__all__ = ["fits", "is_surely", "may_be_none", "may_misfit"]
+__all__ = ["fits", "is_surely", "is_within", "may_be_none", "may_misfit"]
+
+
+def is_within(kind: type, other: type) -> bool:
+    """Each value of the one type is one of the other.
+
+    What Python calls a subclass of a sort is the wider one where it names elements of its own.
+    """
+    if issubclass(kind, Sort) and issubclass(other, Sort) and Sort not in (kind, other):
+        return kind.base is other.base and set(kind.extra) <= set(other.extra)
+    return issubclass(kind, other)
 
 
 def fits(term: Term, kind: type[Term]) -> bool:

@@ -27,6 +27,7 @@ from .classbody import (
 from .connectives import all_of
 from .declarations import Count, Map
 from .declared import check_sorts, declare, is_fixed
+from .fitting import is_within
 from .language import Machine
 from .members import members_of
 from .mistakes import Line, MachineError
@@ -419,7 +420,7 @@ def _given(model: Model, name: str, kinds: dict[str, type[Term]], of: Iterable[s
         for act in actions:
             returned = None if act.result is None else type(act.result)
             # What is returned may be of a narrower type than the property speaks of, and of no wider one.
-            if returned is None or not issubclass(returned, kinds[RESULT]):
+            if returned is None or not is_within(returned, kinds[RESULT]):
                 raise MachineError(f"{wanted}: {act.name} returns {what_is_returned(returned)}", line)
         given.add(RESULT)
     return given

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from . import operations as op
+from .fitting import is_within
 from .mistakes import Line, MachineError
 from .model import Model
 from .program import Loop, statements, terms
@@ -85,14 +86,6 @@ def _check(where: str, binders: Sequence[Term], formula: Term, line: Line) -> No
         named, bound = numbers(part), (*binders, *more)
         kinds = {type(b) for b in bound if number_of(b) in named}
         for b in bound:
-            if isinstance(b, Sort) and not type(b).extra and not any(_is_within(kind, type(b)) for kind in kinds):
+            if isinstance(b, Sort) and not type(b).extra and not any(is_within(kind, type(b)) for kind in kinds):
                 text = f"{where} says `{part!r}` for every {name_of(b)}, of which that does not speak: there may be no "
                 raise MachineError(f"{text}{type(b).__name__}; say it by itself", line)
-
-
-def _is_within(kind: type[Term], sort: type[Sort]) -> bool:
-    """Each element of the one is an element of the other, so where there is one of the first there is one of the other.
-
-    What Python calls a subclass is the wider sort where it names elements of its own: these are there by themselves.
-    """
-    return issubclass(kind, Sort) and kind.base is sort.base and set(kind.extra) <= set(sort.extra)

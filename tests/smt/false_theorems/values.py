@@ -32,7 +32,7 @@ from kvproof.machine import (
     when,
 )
 
-from .corpus import false, true
+from .corpus import false, refused, true
 
 
 class Block(Sort):
@@ -731,3 +731,55 @@ class NamedAsTheRestAndMeansIt(Machine):
     @step("X", of="light")
     def what_it_says(self, before: NamedAsTheRestAndMeansIt, i: Place, j: Place) -> Bool:
         return implies(j > 0, self.mod[i, j] < j)
+
+
+class Last(Machine):
+    last = Scalar(to=Node, init=Node.named("ROOT"))
+    n = Map(Block, to=Int)
+
+    @action("X")
+    def look(self) -> Node:
+        return self.last.value
+
+    @action("X")
+    def use(self, b: Node) -> None:
+        self.last.value = b
+
+
+@refused("look returns a Node")
+def result_of_a_wider_sort() -> type[Machine]:
+    """The root has no number; that a node is no block is not seen by Python, where the wider sort is the subclass."""
+
+    class Wider(Last):
+        @step("X", of="look")
+        def the_same_number(self, before: Last, result: Block) -> Bool:
+            return self.n[result] == before.n[result]
+
+    return Wider
+
+
+@refused("look says that it returns a Block, and returns a Node")
+def returns_a_wider_sort_than_it_says() -> type[Machine]:
+    class Wider(Machine):
+        last = Scalar(to=Node, init=Node.named("ROOT"))
+
+        @action("X")
+        def look(self) -> Block:
+            return self.last.value
+
+    return Wider
+
+
+@true
+class ResultOfANarrowerSort(Last):
+    @action("X")
+    def first(self, b: Block) -> Node:
+        return b  # type: ignore[return-value]
+
+    @step("X", of=("look", "first"))
+    def what_is_returned_is_a_node(self, before: ResultOfANarrowerSort, result: Node) -> Bool:
+        return (result == Node.named("ROOT")) | exists(Block, lambda b: b == result)
+
+    @step("X", of="first")
+    def it_has_a_number(self, before: ResultOfANarrowerSort, result: Block) -> Bool:
+        return self.n[result] == before.n[result]
