@@ -37,6 +37,11 @@ class Decoded:
     made: float | None = None
     """When the publisher made it, by its own clock; None where it does not say."""
 
+    @property
+    def clears(self) -> bool:
+        """Whether one of its events is a clear."""
+        return any(isinstance(event, Cleared) for event in self.events)
+
 
 class Decoder:
     """Reads the batches of one publisher. What form they are written in is learnt from the first."""
