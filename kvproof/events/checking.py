@@ -113,7 +113,7 @@ class Checker:
             if decoder is None:
                 decoder = self._decoders[arrival.source] = Decoder()
             batch = decoder(arrival.payload)
-        if batch.rank is None and batch.malformed:
+        if batch.nameless:
             batch.rank = self._rows.likely_rank(arrival)
         number = self._rank = batch.rank or 0
         rank = self._known.at(arrival.source, number)
@@ -157,8 +157,9 @@ class Checker:
     def _odd_order(self, step: Step, arrival: Arrival, rank: Rank) -> bool:
         """Say what is odd about a number that is not the next one. Return whether the batch is to be applied."""
         order, missing, number = step.order, step.missing, arrival.number
+        meant = self._known.of(arrival.source) if step.of_all else [rank]
         if order is Order.FIRST:
-            self._known.lose([rank])
+            self._known.lose(meant)
             return True
         if order is Order.GAP:
             lost = f"{number - missing}" if missing == 1 else f"{number - missing} to {number - 1}"
@@ -167,11 +168,10 @@ class Checker:
             return True
         if order in (Order.RESTART, Order.ANEW):
             self.tally.restarts += order is Order.RESTART
-            self._known.begin(self._known.of(arrival.source) if step.of_all else [rank], True)
+            self._known.begin(meant, complete=not missing and (order is Order.RESTART or number == 0))
             if missing:
                 lost = "0" if missing == 1 else f"0 to {missing - 1}"
                 self._fault("E1", "gap", f"the publisher begins anew, and {missing:,} batches are missing: {lost}")
-            rank.begin(complete=not missing and (order is Order.RESTART or number == 0))
             return True
         if order is Order.KNOWN:
             return False
@@ -251,7 +251,7 @@ class Checker:
                         end = start + size
                         content = hash((parent, tokens[start:end]))
                         if first_told(key, old.get(key, content) if old else content) != content:
-                            self._two_contents(key, parent)
+                            self._two_contents(key, parent, content, lane.contents)
                         if key in held:
                             held[key] += 1
                         else:
@@ -328,11 +328,14 @@ class Checker:
 
     def _stored_otherwise(self, event: Stored, lane: Lane) -> None:
         """Hear of blocks whose tokens are not told, or too many or too few; or of hashes that depend on more."""
-        if event.token_ids:
-            if len(event.token_ids) != event.block_size * len(event.block_hashes):
+        tokens, contents = event.token_ids, lane.contents
+        if tokens and len(tokens) == event.block_size * len(event.block_hashes):
+            self._contents_with_keys(event, contents)
+        else:
+            if tokens:
                 self._tokens(event)
-            else:
-                self._contents_with_keys(event, lane.contents)
+            for key in event.block_hashes:  # That they were stored is remembered: a child may name them.
+                contents.young.setdefault(key, contents.old.get(key))
         lane.place.stored(event.block_hashes)
 
     def _tokens(self, event: Stored) -> None:
@@ -350,10 +353,14 @@ class Checker:
             if more := next(further):
                 content = hash((content, more))
             if contents.young.setdefault(key, contents.old.get(key, content)) != content:
-                self._two_contents(key, parent)
+                self._two_contents(key, parent, content, contents)
             parent, start = key, end
 
-    def _two_contents(self, key: Hash, parent: Hash | None) -> None:
+    def _two_contents(self, key: Hash, parent: Hash | None, content: int, contents: Contents) -> None:
+        """A key does not name what is remembered: it names something else, or was told without tokens before."""
+        if contents.young[key] is None:
+            contents.young[key] = content
+            return
         below = "at the start of a prompt" if parent is None else f"below {shown(parent)}"
         self._fault("E3", "two contents", f"{shown(key)} {below} names other tokens, parent or keys than before")
 

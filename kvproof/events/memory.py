@@ -8,7 +8,8 @@ __all__ = ["Contents", "Memory"]
 
 
 class Contents:
-    """What the hashes of one place and one size of blocks were first told to name, as a fingerprint each.
+    """What the hashes of one place and one size of blocks were first told to name, as a fingerprint each; None where
+    nothing was told but that they were stored.
 
     Whoever finds a hash in the old generation only puts it into the young one.
     """
@@ -16,8 +17,8 @@ class Contents:
     __slots__ = ("old", "young")
 
     def __init__(self) -> None:
-        self.young: dict[Hashable, int] = {}
-        self.old: dict[Hashable, int] = {}
+        self.young: dict[Hashable, int | None] = {}
+        self.old: dict[Hashable, int | None] = {}
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self.young or key in self.old

@@ -86,15 +86,16 @@ class Rank:
 
     def clear(self, event: Cleared) -> None:
         """What the event names is not cached any more: all of the rank, a medium of it, or a tier."""
+        of, tier = event.medium or None, event.ownership or None
         cleared = {
             place
             for (medium, _, owner), place in self.places.items()
-            if event.medium in (None, medium or DEVICE) and event.ownership in (None, owner)
+            if of in (None, medium or DEVICE) and tier in (None, owner or None)
         }
         for place in cleared:
             place.held.clear()
         self._copies = {name: copies for name, copies in self._copies.items() if name[0] not in cleared}
-        if event.medium is None and event.ownership is None:
+        if of is None and tier is None:
             self.begin()
 
     def twice(self, lane: Lane, hashes: Sequence[Hash]) -> set[Hash]:

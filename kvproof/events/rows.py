@@ -92,7 +92,7 @@ class _Publisher:
         Ranks that step together have numbers that are alike: a batch behind a gap of its own rank's may continue
         another's by chance, and so may the first that is heard of a rank.
         """
-        if number == 0:
+        if number == 0 or batch.nameless:
             return None
         own = self.rows.get(key)
         if own is not None and own.away:
@@ -119,7 +119,9 @@ class _Publisher:
             del self.claims[claim.of]
 
     def was_away(self) -> None:
-        """Nobody listened for a while: what was sent meanwhile was not lost by the stream, nor sent by another."""
+        """Nobody listened for a while: what was sent meanwhile was not lost by the stream, and a number that is claimed
+        may have been sent by its rank too."""
+        self.claims.clear()
         for row in self.rows.values():
             row.away = True
 

@@ -127,15 +127,19 @@ def _parent(source: _Source, event: Stored, dialect: Dialect) -> Iterator[tuple[
 def _content(source: _Source, event: Stored, where: Where) -> Iterator[tuple[str, str]]:
     size, keys = event.block_size, event.block_hashes
     known = source.contents.setdefault((where, size), {})
-    if event.token_ids and len(event.token_ids) != size * len(keys):
-        yield "E3", "tokens"
-    elif event.token_ids:
+    if len(event.token_ids) != size * len(keys) or not event.token_ids:
+        for key in keys:
+            known.setdefault(key, None)
+        if event.token_ids:
+            yield "E3", "tokens"
+    else:
         for at, key in enumerate(keys):
             parent = keys[at - 1] if at else event.parent_block_hash
             further = event.extra_keys[at] if event.extra_keys and at < len(event.extra_keys) else None
             adapter = event.lora_name or event.lora_id
             content = (parent, event.token_ids[at * size : (at + 1) * size], adapter, frozen(further) or None)
-            if known.setdefault(key, content) != content:
+            known[key] = content if known.get(key) is None else known[key]
+            if known[key] != content:
                 yield "E3", "two contents"
 
 

@@ -236,6 +236,16 @@ def test_a_parent_may_be_gone_where_the_group_has_a_window_or_the_engine_evicts(
     assert one([*told[:2], block(2, 1, kv_cache_spec_kind="full_attention")]) == [("E3", "parent removed")]
 
 
+def test_a_parent_that_was_told_without_tokens_was_told() -> None:
+    told: list[Event] = [Stored([1], None, (), 2, medium="GPU"), Removed([1], "GPU"), block(2, 1)]
+    assert one(told) == [("E3", "parent removed")]
+    assert one(told, Dialect(parents="told")) == []
+    assert one([*told[:2], block(2, 1, kv_cache_spec_kind="sliding_window")]) == []
+    other = Stored([1], None, (3, 4), 2, medium="GPU")
+    assert one([told[0], block(1), told[0], block(1)]) == []
+    assert one([told[0], block(1), told[0], other]) == [("E3", "two contents")]
+
+
 def test_a_parent_in_another_group_or_on_another_medium_will_do() -> None:
     assert one([Stored([1], None, (1, 1), 2, medium="CPU", group_idx=3), block(2, 1)]) == []
 
@@ -246,6 +256,11 @@ def test_a_clear_takes_all_media_of_its_rank_or_the_one_that_it_names() -> None:
     assert one([block(1), host, Cleared(), *removals]) == [("E2", "removed without stored")]
     assert one([block(1), host, Cleared("CPU"), removals[0]]) == []
     assert one([block(1), host, Cleared("CPU"), removals[1]]) == [("E2", "removed without stored")]
+
+
+def test_a_clear_names_nothing_by_an_empty_name() -> None:
+    told: list[Event] = [block(1), Cleared("", ""), Removed([1], "GPU")]
+    assert one(told) == [("E2", "removed without stored")]
 
 
 def test_two_tiers_of_one_medium_are_two_places() -> None:
@@ -395,6 +410,16 @@ def test_a_batch_that_cannot_be_read_is_of_the_rank_that_was_expected_to_send_it
         assert faults.first[0].rank == 1
 
 
+def test_nobody_is_blamed_for_the_name_in_a_batch_that_cannot_be_read() -> None:
+    """Of two ranks that step together, either may have sent it: the other's number is its own."""
+    messages = _of_ranks(*((rank, n) for n in range(8) for rank in (1, 2)))
+    for at in (10, 11):  # The batches with number 5.
+        unread = deepcopy(messages)
+        unread[at].raw, unread[at].rank = b"\xc1", None
+        faults = checked(unread).faults.counts
+        assert faults == {("E5", "malformed"): 1, **({("E1", "gap"): 1} if at == 10 else {})}
+
+
 def test_ranks_that_share_a_socket_have_rows_of_their_own() -> None:
     """Through a proxy, or an address to which publishers connect; a lost batch is a gap, though numbers are alike."""
     messages = two_ranks()
@@ -418,6 +443,16 @@ def test_ranks_that_step_together_have_the_same_numbers_also_where_the_first_of_
         checker = checked(_of_ranks(*((0, n) for n in range(5)), *both))
         assert not checker.faults, checker.faults.first
         assert checker.tally.batches == 55
+
+
+def test_a_number_that_was_sent_while_nobody_listened_is_no_other_rank_s() -> None:
+    before = _of_ranks(*((0, n) for n in range(5)), (1, 5), (1, 6))
+    checker = Checker()
+    for arrival in arrivals(before):
+        checker.take(arrival)
+    for arrival in arrivals(_of_ranks((0, 6), (0, 7), (1, 7))):
+        checker.take(arrival._replace(resumed=arrival.number == 6))
+    assert not checker.faults, checker.faults.first
 
 
 def test_a_new_rank_that_goes_on_with_the_numbers_of_another_is_told_once() -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from kvproof.events.arrival import Arrival
 from kvproof.events.checking import Checker
 from kvproof.events.reading import read_stream
 
@@ -96,3 +97,19 @@ def test_a_record_that_begins_with_number_1_is_whole_and_number_1_begins_anew(tm
     anew = checked(tmp_path / "r", *_ranks((0, 1), (0, 2), (0, 3)), line(1, stored(9)))
     assert not anew.faults
     assert (anew.tally.restarts, anew.belief.keys) == (1, 1)
+
+
+def test_what_a_worker_sent_while_nobody_listened_may_be_of_any_of_its_ranks(tmp_path: Path) -> None:
+    """One row for all: what is missing before a rank's event may be another rank's."""
+    path, earlier = tmp_path / "r", _ranks(*((n % 2, n) for n in range(1, 20)))
+    for back in (30, 9):  # Farther on, or begun anew.
+        path.write_text("\n".join(earlier) + "\n")
+        checker = Checker()
+        for arrival in read_stream(path):
+            checker.take(arrival)
+        path.write_text("\n".join([line(back, stored(99), rank=0), line(back + 1, removed(77), rank=1)]) + "\n")
+        for at, arrival in enumerate(read_stream(path)):
+            assert isinstance(arrival, Arrival)
+            checker.take(arrival._replace(resumed=at == 0))
+        assert not checker.faults, checker.faults.first
+        assert checker.tally.unjudged.total() == 1
