@@ -27,7 +27,7 @@ from .numbering import Order
 from .ranks import Lane, Rank, Ranks, medium_of, named
 from .room import TooMuchError
 from .rows import USUAL, Rows, Step
-from .wire import DEVICE, Event, Hash, Removed, Stored, windowed
+from .wire import Event, Hash, Removed, Stored, windowed
 
 __all__ = ["Checker", "Dialect", "Tally", "TooMuchError", "shown"]
 
@@ -113,10 +113,10 @@ class Checker:
             if decoder is None:
                 decoder = self._decoders[arrival.source] = Decoder()
             batch = decoder(arrival.payload)
-        if batch.nameless:
+        if batch.rank is None and batch.malformed:
             batch.rank = self._rows.likely_rank(arrival)
         number = self._rank = batch.rank or 0
-        rank = self._known.at(arrival.source, number)
+        rank = self._known.all.get((arrival.source, number)) or self._known.new_rank(arrival.source, number)
         step = self._rows.follow(arrival, batch, number)
         self.tally.replayed += arrival.replayed
         if step is not USUAL and not self._odd(step, arrival, batch, rank):
@@ -212,35 +212,38 @@ class Checker:
         """Judge a batch in one loop: the cheap question first, and a call only where the answer may be a fault.
 
         A call for each event, and one for each block, would take a twelfth of the time. Events of a batch are of one
-        place, most often: to ask whether this one is of the last one's takes less time than to look for its place.
+        place, most often: to ask whether this one is of the last one's takes less time than to look for its place. By
+        identity, where that is None or a small number most often; of two that are equal the place is looked for anew.
         """
         left = iter(events)
         self._left, self._size = left, len(events)
-        lane: Lane | None = None
+        single, lost = self._single, rank.lost
+        size_before: int | None = None
         place: Place[Hash] | None = None
-        medium = group = owner = None
+        medium = group = owner = stored_on = stored_in = stored_of = None
         for event in left:
             if isinstance(event, Stored):
                 hashes, parent, size = event.block_hashes, event.parent_block_hash, event.block_size
                 if (
-                    lane is None
-                    or event.medium != lane.medium
-                    or event.group_idx != lane.group
-                    or size != lane.size
-                    or event.ownership != lane.owner
+                    size != size_before
+                    or event.medium != stored_on
+                    or event.group_idx is not stored_in
+                    or event.ownership is not stored_of
                 ):
-                    lane = rank.lanes.get((named(event), size)) or self._known.new_lane(event, rank)
+                    size_before = size
+                    stored_on, stored_in, stored_of = where = named(event)
+                    lane = rank.lanes.get((where, size)) or self._known.new_lane(event, rank)
                     held, first_told, old = lane.held, lane.contents.young.setdefault, lane.contents.old
                 if parent is not None and parent not in held:
                     self._parent(event, rank)
-                twice = rank.twice(lane, hashes) if self._single else None
+                twice = rank.twice(lane, hashes) if single else None
                 tokens, extra = event.token_ids, event.extra_keys
                 if (
                     not tokens
                     or len(tokens) != size * len(hashes)
                     or event.lora_id is not None
                     or event.lora_name
-                    or (extra and any(extra))
+                    or (extra is not None and any(extra))
                     or event.lookahead_token_ids
                     or event.cache_salt
                 ):
@@ -258,19 +261,25 @@ class Checker:
                             held[key] = 1
                         parent, start = key, end
                 if twice:
-                    self._stored_twice(twice, lane)
+                    self._stored_twice(twice, event)
             elif isinstance(event, Removed):
-                if place is None or event.medium != medium or event.group_idx != group or event.ownership != owner:
+                if (
+                    place is None
+                    or event.medium != medium
+                    or event.group_idx is not group
+                    or event.ownership is not owner
+                ):
                     medium, group, owner = event.medium, event.group_idx, event.ownership
                     place = rank.places.get((medium, group, owner)) or self._known.new_place(event, rank)
                     pop = place.held.pop
                 for key in event.block_hashes:
                     if (copies := pop(key, 0)) != 1 and not place.kept(key, copies):
                         self._removed_oddly(key, copies, place, event, rank)
-                if rank.lost:
+                if lost:
                     rank.note_gone(event.block_hashes)
             else:
                 rank.clear(event)
+                lost = rank.lost
                 self.tally.clears += 1
         self.tally.events += len(events)
         self.tally.batches += 1
@@ -284,10 +293,9 @@ class Checker:
 
     # -------------------------------------------------------------------------------------------- what is wrong
 
-    def _stored_twice(self, keys: set[Hash], lane: Lane) -> None:
-        medium = lane.medium or DEVICE
+    def _stored_twice(self, keys: set[Hash], event: Stored) -> None:
         for key in keys:
-            self._fault("E2", "stored twice", f"{shown(key)} is stored again while it is cached ({medium})")
+            self._fault("E2", "stored twice", f"{shown(key)} is stored again while it is cached ({_at(event)})")
 
     def _removed_oddly(self, key: Hash, copies: int, place: Place[Hash], event: Removed, rank: Rank) -> None:
         """A removal took away a key that was not there, or one that had been told stored more than once."""

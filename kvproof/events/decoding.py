@@ -38,11 +38,6 @@ class Decoded:
     """When the publisher made it, by its own clock; None where it does not say."""
 
     @property
-    def nameless(self) -> bool:
-        """Whether nothing can be said of whose it is: its rank may be in what could not be read."""
-        return self.rank is None and bool(self.malformed)
-
-    @property
     def clears(self) -> bool:
         """Whether one of its events is a clear."""
         return any(isinstance(event, Cleared) for event in self.events)

@@ -35,14 +35,12 @@ def medium_of(event: Stored | Removed) -> str:
 
 
 class Lane:
-    """A place as events name it, and what the hashes of one size of blocks name there."""
+    """A place, and what the hashes of one size of blocks name there."""
 
-    __slots__ = ("contents", "group", "held", "medium", "owner", "place", "size")
+    __slots__ = ("contents", "held", "place")
 
-    def __init__(self, place: Place[Hash], contents: Contents, event: Stored) -> None:
+    def __init__(self, place: Place[Hash], contents: Contents) -> None:
         self.place, self.held, self.contents = place, place.held, contents
-        self.medium, self.group, self.owner = named(event)
-        self.size = event.block_size
 
 
 @dataclass
@@ -55,6 +53,7 @@ class Rank:
     """Whether all was heard since nothing was cached."""
     places: dict[Named, Place[Hash]] = field(default_factory=dict)
     lanes: dict[tuple[Named, int], Lane] = field(default_factory=dict)
+    """By place and size of blocks, as events name them."""
     lost: bool = False
     """Whether batches were lost since nothing was cached: what was heard before them need not be so any more."""
     _copies: dict[tuple[Place[Hash], Hash], int] = field(default_factory=dict)
@@ -149,12 +148,10 @@ class Ranks:
         self.memory = Memory(remembered)
         self._single = single
 
-    def at(self, source: str, number: int) -> Rank:
-        """The rank; a new one, where nothing was heard of it yet."""
-        rank = self.all.get((source, number))
-        if rank is None:
-            check_room(len(self.all), limits.EVENT_PLACES, "ranks")
-            rank = self.all[source, number] = Rank(source, number)
+    def new_rank(self, source: str, number: int) -> Rank:
+        """A rank of which nothing was heard yet."""
+        check_room(len(self.all), limits.EVENT_PLACES, "ranks")
+        rank = self.all[source, number] = Rank(source, number)
         return rank
 
     def of(self, source: str) -> list[Rank]:
@@ -189,7 +186,7 @@ class Ranks:
         place, size = self.new_place(event, rank), event.block_size
         # The device is one place, whether an event names it or not.
         known = (lane.contents for (_, of), lane in rank.lanes.items() if lane.place is place and of == size)
-        lane = Lane(place, next(known, None) or self.memory.place(), event)
+        lane = Lane(place, next(known, None) or self.memory.place())
         rank.lanes[named(event), size] = lane
         return lane
 

@@ -69,7 +69,7 @@ class _Publisher:
     def follow(self, arrival: Arrival, batch: Decoded, rank: int) -> Step:
         """Follow a batch of this rank."""
         key, number = batch.rank, arrival.number
-        settled = [*self._settle(key, number)] if self.claims else []
+        settled = [*self._settle(key, number)] if self.claims else ()
         row, another, claim = self.rows.get(key), None, None
         if row is None or row.expected != number:
             whose, other = self._row_of_another(key, number, batch) or (None, None)
@@ -81,7 +81,7 @@ class _Publisher:
                 row = self.rows[key] = Numbering(rank=rank)
                 claim = None if other is None else Claim(key, whose, number)
         order, missing = row.take(number, arrival.check, batch.made)
-        if order is Order.NEXT and another is None and not settled:
+        if order is USUAL.order and another is None and not settled:
             return USUAL
         return Step(order, missing, another=another, claim=claim, settled=settled)
 
@@ -92,7 +92,7 @@ class _Publisher:
         Ranks that step together have numbers that are alike: a batch behind a gap of its own rank's may continue
         another's by chance, and so may the first that is heard of a rank.
         """
-        if number == 0 or batch.nameless:
+        if number == 0 or (batch.rank is None and batch.malformed):  # Its name may be in what could not be read.
             return None
         own = self.rows.get(key)
         if own is not None and own.away:
