@@ -6,7 +6,7 @@ knows the sorts of what it combines, so the operations here call Z3's C interfac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cache
 from typing import Any
 
@@ -220,11 +220,73 @@ class Function:
 
 
 def replaced(formula: Formula, pairs: Sequence[tuple[Formula, Formula]]) -> Formula:
-    """The formula with parts replaced; what becomes plain is a plain truth."""
+    """The formula with parts replaced; what becomes plain is a plain truth.
+
+    Z3 itself does not go by the names of bound variables, and its text does: where one is named as something that comes
+    to stand inside of it, it gets another name. Else two formulas would have one text, by which the store of proofs and
+    cvc5 take the one for the other.
+    """
     if not pairs or not isinstance(formula, z3.ExprRef):
         return formula
-    result = z3.substitute(formula, *[(a, z3.BoolVal(b) if isinstance(b, bool) else b) for a, b in pairs])
+    new = [z3.BoolVal(b) if isinstance(b, bool) else b for _, b in pairs]
+    entering = {name for part in new for name in _constants(part)}
+    if entering and not entering.isdisjoint(_bound(formula)):
+        formula = _bound_apart(formula, entering.union(_constants(formula)))
+    result = z3.substitute(formula, *[(a, b) for (a, _), b in zip(pairs, new, strict=True)])
     return True if z3.is_true(result) else False if z3.is_false(result) else result
+
+
+def _constants(formula: Formula) -> Iterator[str]:
+    """The names of the constants in the formula, and so of what quantifiers around it may bind."""
+    return (p.decl().name() for p in _parts(formula) if z3.is_const(p) and p.decl().kind() == z3.Z3_OP_UNINTERPRETED)
+
+
+def _bound(formula: Formula) -> Iterator[str]:
+    """The names of what quantifiers in the formula bind."""
+    return (p.var_name(i) for p in _parts(formula) if isinstance(p, z3.QuantifierRef) for i in range(p.num_vars()))
+
+
+def _bound_apart(formula: z3.ExprRef, taken: Set[str]) -> z3.ExprRef:
+    """The same formula, in which no quantifier binds one of these names, nor one that is bound around it."""
+    renamed = [(q, _renamed(q, taken)) for q in _outermost(formula)]
+    return z3.substitute(formula, *renamed) if renamed else formula
+
+
+def _renamed(quantifier: z3.QuantifierRef, taken: Set[str]) -> z3.ExprRef:
+    own: list[z3.ExprRef] = []
+    for i in range(quantifier.num_vars()):
+        name = quantifier.var_name(i)
+        while name in taken:
+            name += "!"
+        taken = taken | {name}
+        own.append(z3.Const(name, quantifier.var_sort(i)))
+
+    def freed(part: z3.ExprRef) -> z3.ExprRef:
+        return z3.substitute_vars(part, *reversed(own))
+
+    patterns = [quantifier.pattern(i).children() for i in range(quantifier.num_patterns())]
+    return (z3.ForAll if quantifier.is_forall() else z3.Exists)(
+        own,
+        _bound_apart(freed(quantifier.body()), taken),
+        patterns=[z3.MultiPattern(*[freed(term) for term in terms]) for terms in patterns],
+    )
+
+
+def _outermost(formula: z3.ExprRef) -> list[z3.QuantifierRef]:
+    """The quantifiers that stand in no other one."""
+    found: list[z3.QuantifierRef] = []
+    seen: set[int] = set()
+    rest = [formula]
+    while rest:
+        part = rest.pop()
+        if part.get_id() in seen:
+            continue
+        seen.add(part.get_id())
+        if isinstance(part, z3.QuantifierRef):
+            found.append(part)
+        else:
+            rest += part.children()
+    return found
 
 
 def occurs(part: Formula, formula: Formula) -> bool:

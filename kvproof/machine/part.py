@@ -11,15 +11,15 @@
     self.host.keeps(Pool.free_exactly_when_unreferenced, c)  # what Pool promises, said of the host
 
 What the other machine's text calls ``free`` is ``host_free`` here, where the state has a part of that name; what is
-given a value, as ``null``, is that; all else (parameters, what both share) is this machine's own. Sorts may differ, the
-form may not: a queue stands for a queue, a map of one key for a map of one key. Parts of the other machine, and counts
-of what is this machine's own here, are declared in the same way: `host_waiting = Part(…)`, `host_used = Count(…)`.
+given a value, as ``null``, is that; all other state (parameters, what both share) is this machine's own. Methods,
+properties and plain values are the other machine's, whatever this one has of these names. Sorts may differ, the form
+may not: a queue stands for a queue, a map of one key for a map of one key. Parts of the other machine, and counts of
+what is this machine's own here, are declared in the same way: `host_waiting = Part(…)`, `host_used = Count(…)`.
 """
 
 from __future__ import annotations
 
 import inspect
-import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .declarations import Declaration, Event, Map, Queue, Tally
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Part", "check_part"]
 
 T = TypeVar("T")
+
+_ABSENT = object()
 
 
 class Part:
@@ -78,11 +80,16 @@ class Seen:
                 f"{part}.{name} would count what stands in {counted}, and that is {part}_{counted} here: declare "
                 f"{part}_{name}"
             )
-        own = getattr(type(self._machine), f"{self._part.name}_{name}", None)
-        if own is not None:
-            return getattr(self._machine, f"{self._part.name}_{name}")
-        text = inspect.getattr_static(self._part.machine, name, None)
-        return types.MethodType(text, self) if inspect.isfunction(text) else getattr(self._machine, name)
+        own = f"{self._part.name}_{name}"
+        # A method of that name is this machine's: the part's text does not know of it.
+        if isinstance(inspect.getattr_static(type(self._machine), own, None), Declaration | Part):
+            return getattr(self._machine, own)
+        text = inspect.getattr_static(self._part.machine, name, _ABSENT)
+        if text is _ABSENT or isinstance(text, Declaration | Part):
+            return getattr(self._machine, name)
+        # Methods, properties and plain values are the text of its machine, and say of the part what they say there.
+        bind = getattr(type(text), "__get__", None)
+        return text if bind is None else bind(text, self, self._part.machine)
 
 
 class _Fixed:

@@ -276,6 +276,9 @@ class Sort(Term):
                 raise MachineError(f"{name!r} cannot be an extra element of {cls.__name__}: name it by a plain word")
         if len({*extra, *([] if is_root else parent.extra)}) < len(extra) + (0 if is_root else len(parent.extra)):
             raise MachineError(f"two extra elements of {cls.__name__} have one name: {', '.join(extra)}")
+        if any(issubclass(other, Sort) and not issubclass(parent, other) for other in cls.__bases__):
+            others = " and ".join(other.__name__ for other in cls.__bases__)
+            raise MachineError(f"{cls.__name__} extends {others}: a sort extends one other, whose elements it has too")
         cls.base = cls if is_root else parent.base
         cls.extra = (() if is_root else parent.extra) + extra
 

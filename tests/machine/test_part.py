@@ -277,3 +277,65 @@ def test_a_part_stands_once_and_is_not_replaced() -> None:
 
     with pytest.raises(MachineError, match="has no upper that could be written"):
         Model.of(Replaces)
+
+
+class Tidy(Machine):
+    """What it promises is said by a property, by a value of the class, and by another promise."""
+
+    MOST = 0
+    level = Scalar(to=Int)
+
+    @property
+    def is_dry(self) -> Bool:
+        return self.level.value == 0
+
+    @invariant("X1")
+    def dry(self) -> Bool:
+        return self.is_dry
+
+    @invariant("X1")
+    def low(self) -> Bool:
+        return self.level.value <= self.MOST
+
+    @invariant("X1")
+    def both(self) -> Bool:
+        return self.dry() & self.low()
+
+
+class Spilled(Tidy):
+    """What is said of the basin is no more true than what the same words say of the level is false."""
+
+    MOST = 5
+    basin_level = Scalar(to=Int)
+    basin = Part(Tidy)
+
+    @action("X2")
+    def spill(self) -> None:
+        self.require(self.basin_level.value < self.MOST)
+        self.basin_level.value = self.basin_level.value + 1
+
+    @invariant("X2")
+    def within(self) -> Bool:
+        return self.basin_level.value <= self.MOST
+
+    @invariant("X2")
+    def basin_dry(self) -> Bool:
+        return self.dry()
+
+    @invariant("X2")
+    def of_a_property(self) -> Bool:
+        return self.basin.keeps(Tidy.dry)
+
+    @invariant("X2")
+    def of_a_value(self) -> Bool:
+        return self.basin.keeps(Tidy.low)
+
+    @invariant("X2")
+    def of_another_promise(self) -> Bool:
+        return self.basin.keeps(Tidy.both)
+
+
+def test_properties_values_and_methods_are_those_of_the_parts_machine() -> None:
+    refuted = {o.goal for o in prove(Spilled).obligations if o.verdict == "refuted" and o.action == "spill"}
+    assert {"of_a_property", "of_a_value"} <= refuted
+    assert any(goal.startswith("of_another_promise") for goal in refuted)

@@ -36,8 +36,11 @@ from kvproof.machine import (
     action,
     assume,
     corollary,
+    exists,
+    iff,
     implies,
     invariant,
+    step,
 )
 from kvproof.machine.execution import Goal, Run
 from kvproof.machine.formulas import add
@@ -656,6 +659,36 @@ def test_a_second_solver_takes_no_name_for_its_own() -> None:
         (o.action, o.goal): o.verdict for o in prove(WordsAreNone, solver="cvc5", timeout=2, jobs=1).obligations
     }
     assert verdicts["store", "natural"] == "refuted"
+
+
+class Cell(Sort):
+    """What is linked."""
+
+
+class Linked(Machine):
+    """What each round stores is said by a quantifier."""
+
+    link = Map(Cell, Cell, to=Bool)
+    ends = Map(Cell, to=Bool)
+
+    @action("T")
+    def join(self, a: Cell, b: Cell) -> None:
+        self.link[a, b] = True
+
+    @action("T")
+    def mark(self) -> None:
+        with self.each(Cell) as b:
+            self.ends[b] = exists(Cell, lambda c: self.link[b, c])
+
+    @step("T", of="mark")
+    def to_itself(self, before: Linked, b: Cell) -> Bool:
+        return iff(self.ends[b], exists(Cell, lambda c: self.link[c, c]))
+
+
+def test_a_second_solver_tells_what_quantifiers_bind_apart() -> None:
+    pytest.importorskip("cvc5")
+    verdicts = {o.goal: o.verdict for o in prove(Linked, solver="cvc5", timeout=2, jobs=1).obligations}
+    assert verdicts["to_itself"] == "refuted"
 
 
 def said_by_z3(file: Path) -> str:

@@ -496,3 +496,47 @@ def making_room_in_each() -> type[Machine]:
                 self.line[r].push_before(b, c)
 
     return Room
+
+
+class Ends(Machine):
+    """Each round stores what a quantifier says, of which the property says the same behind a quantifier of its own."""
+
+    link = Map(Block, Block, to=Bool)
+    ends = Map(Block, to=Bool)
+
+    @action("X")
+    def join(self, a: Block, b: Block) -> None:
+        self.link[a, b] = True
+
+    @action("X")
+    def act(self) -> None:
+        with self.each(Block) as b:
+            self.ends[b] = exists(Block, lambda c: self.link[b, c])
+
+    @step("X", of="act")
+    def of_these(self, before: Ends, b: Block) -> Bool:
+        return self.ends[b] == exists(Block, lambda c: self.link[b, c])
+
+
+true(Ends)
+
+
+@false("of_those")
+class EndsOfOthers(Ends):
+    """The text of what a round stores named two elements alike, so that it said the same of both ends of a link."""
+
+    @action("X")
+    def turn(self) -> None:
+        with self.each(Block) as b:
+            self.ends[b] = exists(Block, lambda c: self.link[c, b])
+
+    @step("X", of="turn")
+    def of_those(self, before: EndsOfOthers, b: Block) -> Bool:
+        return self.ends[b] == exists(Block, lambda c: self.link[b, c])
+
+
+@false("to_itself")
+class EndsAtItself(Ends):
+    @step("X", of="act")
+    def to_itself(self, before: EndsAtItself, b: Block) -> Bool:
+        return self.ends[b] == exists(Block, lambda c: self.link[c, c])

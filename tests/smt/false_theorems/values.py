@@ -783,3 +783,19 @@ class ResultOfANarrowerSort(Last):
     @step("X", of="first")
     def it_has_a_number(self, before: ResultOfANarrowerSort, result: Block) -> Bool:
         return self.n[result] == before.n[result]
+
+
+@refused("a sort extends one other")
+def a_sort_that_extends_two() -> type[Machine]:
+    """It had the extra elements of the first one only, and those of the second one were taken for them in runs."""
+
+    class Leaf(Block, extra=("LEAF",)):
+        pass
+
+    class Either(Node, Leaf):
+        pass
+
+    class TwoRoots(Machine):
+        some = Scalar(to=Either, init=Either.named("ROOT"))
+
+    return TwoRoots
