@@ -71,7 +71,8 @@ class Content:
             said = [(name, value) for name, value in vars(thing).items() if name not in ("init", "heard", "line")]
             self._write_all(kind.__name__, said)
         elif isinstance(thing, dict):
-            self._write_all("dict", thing.items())
+            # Some keys are any text, as the names of a loop's facts are: what they say must not look like content.
+            self._write_all("dict", ((repr(name), value) for name, value in thing.items()))
         elif isinstance(thing, list | tuple):
             self._write_all("list", enumerate(thing))
         elif is_dataclass(thing):

@@ -264,11 +264,12 @@ def _renamed(quantifier: z3.QuantifierRef, taken: Set[str]) -> z3.ExprRef:
     def freed(part: z3.ExprRef) -> z3.ExprRef:
         return z3.substitute_vars(part, *reversed(own))
 
-    patterns = [quantifier.pattern(i).children() for i in range(quantifier.num_patterns())]
+    # Z3 does not keep the terms of a pattern alive: they stand here until it has made the quantifier.
+    patterns = [[*map(freed, quantifier.pattern(i).children())] for i in range(quantifier.num_patterns())]
     return (z3.ForAll if quantifier.is_forall() else z3.Exists)(
         own,
         _bound_apart(freed(quantifier.body()), taken),
-        patterns=[z3.MultiPattern(*[freed(term) for term in terms]) for terms in patterns],
+        patterns=[z3.MultiPattern(*terms) for terms in patterns],
     )
 
 

@@ -36,6 +36,7 @@ from typing import Any, TypeVar
 from . import operations as op
 from .classbody import mark, mark_of, parameters_of
 from .connectives import all_of, any_of, implies, ite
+from .declared import check_sorts
 from .language import Machine, can, exists
 from .mistakes import Line, MachineError, caller
 from .model import Model, Promised, Property
@@ -176,6 +177,7 @@ class _Reading:
         kinds = parameters_of(function, name, line, skip=1)
         if Int in kinds.values():
             raise MachineError(f"{name} promises something for every integer: declare an index of your own", line)
+        check_sorts(model, kinds.values(), line)
         self.binders = tuple(variable(kind, n) for n, kind in kinds.items())
         self.texts: set[str] = set()
         """What the method says, whatever state it looks at: one text."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from kvproof.checkers.prove import prove
-from kvproof.machine import Machine, MachineError, Map, Model, Promise, Real, action, eventually, promise, steps
+from kvproof.machine import Machine, MachineError, Map, Model, Promise, Real, Sort, action, eventually, promise, steps
 from tests import promises
 from tests.promises import Job, Jobs
 
@@ -48,6 +48,21 @@ def test_what_is_no_reason_is_refuted(machine: type[Machine], wrong: str) -> Non
     named = f"{PROMISE}{wrong}" if wrong.startswith(" ") else f"{PROMISE}_{wrong}"
     assert named in {o.goal.split(" (")[0] for o in refuted}
     assert not report.holds
+
+
+class Witness(Sort):
+    """Of whom a promise says nothing."""
+
+
+class Seen(Jobs):
+    @eventually("X")
+    def every_job_ends(self, j: Job, w: Witness) -> Promise:  # type: ignore[override]
+        return Jobs.every_job_ends(self, j)
+
+
+def test_a_promise_for_all_of_a_sort_of_which_nothing_is_said() -> None:
+    assert "Witness" in Model.of(Seen).sorts
+    assert prove(Seen).holds
 
 
 def test_a_step_that_leaves_the_scope_is_no_help() -> None:

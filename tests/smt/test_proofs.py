@@ -43,7 +43,7 @@ from kvproof.machine import (
     invariant,
     step,
 )
-from kvproof.machine.canonical import Contents
+from kvproof.machine.canonical import Content, Contents
 from kvproof.machine.universe import Unbounded
 from kvproof.spec.pool.statistics import Statistics
 
@@ -332,6 +332,13 @@ def test_parts_of_machines_with_different_contents_have_different_digests() -> N
         contents = Contents(Model.of(shelf(**parts)))
         other = {place: place_digest(contents.of_place(place)) for place in PLACES}
         assert {place for place in PLACES if other[place] != usual[place]} == concerned
+
+
+def test_the_name_of_a_fact_does_not_look_like_another_fact() -> None:
+    two, one = Content(), Content()
+    two.write({"a": 1, "b": 2})
+    one.write({"a: 1 b": 2})
+    assert two.digest != one.digest
 
 
 # ------------------------------------------------------------------------------------------------ places in files
