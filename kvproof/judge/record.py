@@ -118,6 +118,12 @@ class World(msgspec.Struct):
     """Whether `holds` and `tables` of the states are all holders there are."""
     notes: dict[str, Any] = {}
 
+    @property
+    def dialect(self) -> dict[str, Any]:
+        """What the notes name of the engine's policies and promises; nothing where that is no map."""
+        said = self.notes.get("dialect")
+        return said if isinstance(said, dict) else {}
+
 
 class PoolState(msgspec.Struct, gc=False):
     """The state of one tier's block pool, as the engine's own objects have it; None is what it does not show."""

@@ -221,6 +221,15 @@ def test_a_reset_may_end_who_runs() -> None:
     assert broken(running, Step("reset", {}, result=True, state=after)) == {("P11", "reset while blocks are held")}
 
 
+def test_what_an_evict_answers_names_blocks_in_a_list_alone() -> None:
+    """A number says how many they were, as in Transformers."""
+    before = told("start", [2, 3], [1, 1, 0, 0], {"r1": [[0, 1]]}, result=True)
+    assert before.state is not None
+    assert broken(before, Step("evict", {}, result=1, state=before.state)) == set()
+    assert broken(before, Step("evict", {}, result=[1], state=before.state)) == {("P11", "evict leaves an entry")}
+    assert broken(before, Step("evict", {"block": 1}, state=before.state)) == {("P11", "evict leaves an entry")}
+
+
 def test_an_evict_and_a_refusal_leave_the_queue_as_it_was() -> None:
     before = told("start", [2, 3], [1, 1, 0, 0], {"r1": [[0, 1]]}, result=True)
     pool = PoolState([1, 1, 0, 0], [3, 2], 2, [(0, 0, [1])], [(1, [(0, 0)])])

@@ -95,7 +95,13 @@ def test_a_broken_release_is_noticed_and_a_sound_one_is_not(name: str) -> None:
 def test_caches_are_silent(level: str) -> None:
     families = of(level).profiles(NEWEST)
 
-    @settings(max_examples=200, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=400,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(st.one_of(*families.values()))
     def silent(case: Case) -> None:
         assert fault(case)[0] is None

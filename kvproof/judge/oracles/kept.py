@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..ghost import Ghost
 from ..record import TOGETHER, Effect, Step, World
+from .pools import evicted_by
 
 __all__ = ["Kept", "is_upset", "takings"]
 
@@ -133,7 +134,8 @@ class Kept:
         if step.op == "reset" and step.result is not False:
             self._forget_all()
         elif step.op == "evict":
-            evicted = {*self._named(step)}
+            named = evicted_by(step)
+            evicted = {*(range(self.world.tiers[self._device].blocks) if named is None else named)}
             self._forget(evicted)
             for block in evicted:
                 self._loaded.pop(block, None)
@@ -200,14 +202,6 @@ class Kept:
         else:
             places = [(tier, unit) for _, _, tier, unit in (effect[-1] if isinstance(effect[-1], list) else ())]
         return (unit // split for tier, unit in places if tier == self._device)
-
-    def _named(self, step: Step) -> Iterable[int]:
-        """The blocks that an evict operation names; all where that cannot be told."""
-        named = step.args.get("block", step.result)
-        blocks = named if isinstance(named, list) else [named]
-        return (
-            blocks if all(isinstance(block, int) for block in blocks) else range(self.world.tiers[self._device].blocks)
-        )
 
     def _held_unseen(self, tables: Tables) -> Iterator[int]:
         """Blocks that stand in an engine's tables before the model worker is told of them, as those of a load."""

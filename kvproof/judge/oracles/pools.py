@@ -1,8 +1,8 @@
-"""What a state shows of a pool."""
+"""What a state shows of a pool, and what an operation names of it."""
 
-from ..record import PoolState, State
+from ..record import PoolState, State, Step
 
-__all__ = ["differ", "entries", "shown"]
+__all__ = ["differ", "entries", "evicted_by", "shown"]
 
 
 def shown(state: State, tier: str) -> PoolState:
@@ -18,3 +18,10 @@ def differ(before: object, after: object) -> bool:
 def entries(pool: PoolState) -> dict[tuple[int, int], set[int]]:
     """The blocks that are cached under each key of each group."""
     return {(k, g): set(blocks) for k, g, blocks in pool.cached or () if blocks}
+
+
+def evicted_by(step: Step) -> list[int] | None:
+    """The blocks that an evict names, by its ``block`` or by a list that it answers; None where it names none: a number
+    that is answered says how many they were."""
+    named = [step.args["block"]] if "block" in step.args else step.result
+    return named if isinstance(named, list) and all(isinstance(block, int) for block in named) else None

@@ -6,13 +6,13 @@ state does not show is not judged.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from ..ghost import Ghost
 from ..record import TOGETHER, State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
-from .pools import differ, entries, shown
+from .pools import differ, entries, evicted_by, shown
 
 __all__ = ["RemovalsOracle"]
 
@@ -28,9 +28,8 @@ class RemovalsOracle:
         self.world = world
         tiers = list(world.tiers)
         self._device, self._host = tiers[0], tiers[1] if len(tiers) > 1 else None
-        dialect = world.notes.get("dialect")
-        dialect = dialect if isinstance(dialect, dict) else {}
-        self._cache_holds, self._is_ordered = dialect.get("cached") == "held", dialect.get("take") == "head"
+        self._cache_holds = world.dialect.get("cached") == "held"
+        self._is_ordered = world.dialect.get("take") == "head"
         self._last: State | None = None
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
@@ -40,9 +39,10 @@ class RemovalsOracle:
         if state is None or last is None or step.skipped or step.error is not None:
             return
         if step.op == "evict":
-            yield from self._left([*_named(step)], state)
+            named = evicted_by(step) or []
+            yield from self._left(named, state)
             if _GOES_ON.isdisjoint(effect[0] for effect in step.effects):
-                yield from self._changed([*_named(step)], last, state)
+                yield from self._changed(named, last, state)
         elif step.op == "reset" and step.result is True:
             yield from self._reset(step, last, state)
         elif step.op == TOGETHER and isinstance(step.result, dict) and step.result.get("reset") is True:
@@ -102,12 +102,6 @@ def _reset_beside(step: Step, last: State, state: State) -> Iterator[Violation]:
     gave_up = {effect[1] for effect in step.effects if effect[0] in ("end", "preempted")}
     staying = (r for r in state.tables if r not in gave_up and _holds(r, last) and _holds(r, state))
     yield from (_held(r, state) for r in islice(staying, 1))
-
-
-def _named(step: Step) -> Iterable[int]:
-    """The blocks that an evict names."""
-    named = step.args.get("block", step.result)
-    return [block for block in (named if isinstance(named, list) else [named]) if type(block) is int]
 
 
 def _evict_of(named: list[int]) -> str:
