@@ -253,15 +253,7 @@ def _step(concrete: Concrete, state: State, place: str, args: tuple[int, ...], g
             return _broken(after, named, where)
         if name in outcome.broken_facts:
             return _Seen(f"{name}: this does not hold{where}", after=after)
-        if stop is None and goal.endswith("is back at its first value") and not _rests(concrete, after, name):
-            return _Seen(goal, after=after)
     return _Seen()
-
-
-def _rests(concrete: Concrete, state: State, goal: str) -> bool:
-    """The scratch map of which the goal speaks has its first values."""
-    name = goal.split(" ")[0]
-    return bool(state.__dict__[name] == concrete.initial().__dict__[name])
 
 
 def _stops(model: Model, place: str, goal: str) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..engines.report import HuntReport
 
 __all__ = [
+    "NO_NEGATIVE",
     "Gap",
     "about",
     "conclude",
@@ -25,6 +26,9 @@ __all__ = [
     "of_proof",
     "of_replay",
 ]
+
+NO_NEGATIVE = "numbers that an action is given are never negative here"
+"""What an exploration does not try."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ def of_exploration(report: "ExploreReport", label: str) -> Iterator[Gap]:
     if not report.properties:
         yield Gap(label, "the machine has no property to judge", "give it an @invariant or a @step")
     if report.complete and not report.transitions:
-        numbers = "; numbers that an action is given are never negative here" if report.numbered else ""
+        numbers = f"; {NO_NEGATIVE}" if report.numbered else ""
         yield Gap(label, f"no action is possible in the first state{numbers}", "give larger sizes, or other parameters")
     elif not report.complete:
         yield _unfinished(report, label)

@@ -73,8 +73,7 @@ class _Case:
         self._usable = tier.blocks - (tier.null is not None)
         self._hash_block = world.hash_block
         self._block = max(group.block for group in world.groups)
-        dialect = world.notes.get("dialect")
-        self._caches = not (isinstance(dialect, dict) and dialect.get("keep") == "none")
+        self._caches = world.dialect.get("keep") != "none"
         self._keys: dict[str, list[int]] = {}
         self._computed: set[int] = set()
         """Keys of first blocks that were computed."""

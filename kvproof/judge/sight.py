@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from .activity import Activity
 from .record import Answer, Effect, Step, World
@@ -123,10 +122,8 @@ class Sight:
             yield "host"
         if any(tier.null is not None for tier in world.tiers.values()):
             yield "null"
-        dialect = world.notes.get("dialect")
-        told: dict[str, Any] = dialect if isinstance(dialect, dict) else {}
-        yield from (f"dialect {name}" for name, value in told.items() if value in DIALECT.get(name, ()))
-        if told.get("keep") == "all":
+        yield from (f"dialect {name}" for name, value in world.dialect.items() if value in DIALECT.get(name, ()))
+        if world.dialect.get("keep") == "all":
             yield "kept"
         if world.notes.get("keys") != "tokens":
             yield "own keys"

@@ -14,7 +14,7 @@ from .model import CountOf
 from .program import Assign, Push, Remove
 from .progress import Progress, constant
 from .symbolic import Snapshot
-from .terms import FALSE, TRUE, Index, Int, Term, name_of, number_of
+from .terms import TRUE, Index, Int, Term, name_of, number_of
 from .wellformed import is_key
 
 __all__ = ["SCOPE", "Writes"]
@@ -61,11 +61,8 @@ class Writes(Progress):
         """A step that a promise relies on stays within the scope: where it leaves, nothing comes of it."""
         written = self._here(inside)
         for promise, relied, spoken in self._relied:
-            said, about = (
-                f"{name} {SCOPE} {promise}",
-                symbols.union(spoken, *self.path_symbols),
-            )
-            self._goal(said, "", line, about, lambda relied=relied: limplies(relied(), written))  # type: ignore[misc]
+            about = symbols.union(spoken, *self.path_symbols)
+            self._goal(f"{name} {SCOPE} {promise}", "", line, about, partial(_if_relied_on, relied, written))
 
     @cached_property
     def _relied(self) -> list[tuple[str, Callable[[], Formula], frozenset[str]]]:
@@ -73,15 +70,16 @@ class Writes(Progress):
         found: list[tuple[str, Callable[[], Formula], frozenset[str]]] = []
         given = dict(zip(map(name_of, self.action.params), self.args, strict=True))
         for promised in self.model.promises.values():
-            params, serves = promised.sure.get(self.action.name, ((), FALSE))
+            if self.action.name not in promised.sure:
+                continue
+            params, serves = promised.sure[self.action.name]
             others, allows = promised.only.get(self.action.name, ((), TRUE))
             env = {number_of(p): given[name_of(p)] for p in (*params, *others)}
             terms = [~promised.goal, serves, allows]
             spoken = {number: constant(value) for number, value in env.items()}
             symbols = [self.symbolic.symbols(term, self.before, env=spoken) for term in terms]
-            if self.action.name in promised.sure:
-                build = partial(self._is_relied_on, promised.binders, terms, env)
-                found.append((promised.name, build, frozenset[str]().union(*symbols)))
+            build = partial(self._is_relied_on, promised.binders, terms, env)
+            found.append((promised.name, build, frozenset[str]().union(*symbols)))
         return found
 
     def _is_relied_on(self, binders: Sequence[Term], terms: Sequence[Term], env: dict[int, Formula]) -> Formula:
@@ -231,3 +229,7 @@ def _places(count: CountOf, name: str) -> list[int]:
     """For each element that is counted: the place among the keys of this map or queue at which it stands."""
     keys = count.reads[name][0]
     return [next(i for i, key in enumerate(keys) if key is e) for e in count.elements]
+
+
+def _if_relied_on(relied: Callable[[], Formula], written: Formula) -> Formula:
+    return limplies(relied(), written)

@@ -36,11 +36,8 @@ from kvproof.machine import (
     action,
     assume,
     corollary,
-    exists,
-    iff,
     implies,
     invariant,
-    step,
 )
 from kvproof.machine.execution import Goal, Run
 from kvproof.machine.formulas import add
@@ -51,6 +48,7 @@ from kvproof.spec.pool.linked_list import LinkedPool
 
 from ..proofs import of_this_run
 from . import broken_pools
+from .false_theorems import rounds
 from .test_tiers import step_that_breaks
 
 
@@ -661,33 +659,9 @@ def test_a_second_solver_takes_no_name_for_its_own() -> None:
     assert verdicts["store", "natural"] == "refuted"
 
 
-class Cell(Sort):
-    """What is linked."""
-
-
-class Linked(Machine):
-    """What each round stores is said by a quantifier."""
-
-    link = Map(Cell, Cell, to=Bool)
-    ends = Map(Cell, to=Bool)
-
-    @action("T")
-    def join(self, a: Cell, b: Cell) -> None:
-        self.link[a, b] = True
-
-    @action("T")
-    def mark(self) -> None:
-        with self.each(Cell) as b:
-            self.ends[b] = exists(Cell, lambda c: self.link[b, c])
-
-    @step("T", of="mark")
-    def to_itself(self, before: Linked, b: Cell) -> Bool:
-        return iff(self.ends[b], exists(Cell, lambda c: self.link[c, c]))
-
-
 def test_a_second_solver_tells_what_quantifiers_bind_apart() -> None:
     pytest.importorskip("cvc5")
-    verdicts = {o.goal: o.verdict for o in prove(Linked, solver="cvc5", timeout=2, jobs=1).obligations}
+    verdicts = {o.goal: o.verdict for o in prove(rounds.EndsAtItself, solver="cvc5", timeout=2, jobs=1).obligations}
     assert verdicts["to_itself"] == "refuted"
 
 

@@ -195,16 +195,7 @@ class _From:
             return f"ill-formed: {error}"
         except ScopeError:
             return None
-        if broken:
-            return broken[0].prop.name
-        return None if stop is not None else self._not_at_rest(concrete, after)
-
-    def _not_at_rest(self, concrete: Concrete, after: State) -> str | None:
-        """A scratch map that the step does not leave as it must be found."""
-        scratch = [name for name, mapping in self.model.maps.items() if mapping.scratch]
-        first = concrete.initial().__dict__ if scratch else {}
-        away = next((name for name in scratch if after.__dict__[name] != first[name]), None)
-        return None if away is None else f"{away} is back at its first value"
+        return broken[0].prop.name if broken else None
 
 
 # ------------------------------------------------------------------------------------------------ looking

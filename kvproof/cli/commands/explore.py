@@ -194,7 +194,7 @@ def show(output: Output, reports: "list[ExploreReport]", labels: list[str] | Non
         if r.unreached and r.complete:
             output.tables.print(f"{r.machine}: not reached in this scope: {', '.join(r.unreached)}", markup=False)
         if r.never and r.complete:
-            numbers = " (numbers that an action is given are never negative here)" if r.numbered else ""
+            numbers = f" ({gaps.NO_NEGATIVE})" if r.numbered else ""
             text = f"{r.machine}: never possible in this scope: {', '.join(r.never)}{numbers}"
             output.tables.print(text, markup=False)
         elif r.given_numbers and r.complete:

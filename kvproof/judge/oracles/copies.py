@@ -23,8 +23,7 @@ class CopiesOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
-        dialect = world.notes.get("dialect")
-        self._judged = isinstance(dialect, dict) and dialect.get("copies") == "first"
+        self._judged = world.dialect.get("copies") == "first"
         self._ranks: dict[Entry, list[set[int]]] = {}
         """By entry of the prefix map its blocks, the earliest first."""
         self._tables: dict[str, dict[int, list[int]]] = {}

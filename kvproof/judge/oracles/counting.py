@@ -52,8 +52,7 @@ class CountingOracle:
 
 def held_by_cache(world: World, tier: str, pool: PoolState) -> set[int]:
     """The blocks of which the prefix map itself is a holder: none, but where the device's dialect says so."""
-    dialect = world.notes.get("dialect")
-    if tier != next(iter(world.tiers)) or not isinstance(dialect, dict) or dialect.get("cached") != "held":
+    if tier != next(iter(world.tiers)) or world.dialect.get("cached") != "held":
         return set()
     return {block for _, _, blocks in pool.cached or () for block in blocks}
 

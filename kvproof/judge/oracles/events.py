@@ -26,8 +26,7 @@ class EventsOracle:
         self._ever: set[int] = set()
         self._device = next(iter(world.tiers))
         self._block = world.hash_block
-        dialect = world.notes.get("dialect")
-        self._drops = bool(isinstance(dialect, dict) and dialect.get("drop"))
+        self._drops = bool(world.dialect.get("drop"))
         self._keys_are_tokens = world.notes.get("keys") == "tokens"
         self._one_group = [(group.kind, group.block) for group in world.groups] == [("full", world.hash_block)]
         self._at_boundary = False

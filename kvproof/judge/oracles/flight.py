@@ -15,8 +15,7 @@ class FlightOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
-        dialect = world.notes.get("dialect")
-        self._ordered = isinstance(dialect, dict) and dialect.get("reuse") == "ordered"
+        self._ordered = world.dialect.get("reuse") == "ordered"
         """Whoever writes to a freed block does so behind all that was scheduled before: what is read stays right."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ..ghost import Ghost
 from ..record import TOGETHER, Group, PoolState, Step, World
@@ -48,14 +47,12 @@ class HitsOracle:
         self.world = world
         self._device = next(iter(world.tiers))
         self._unit = math.lcm(*(group.block for group in world.groups))
-        dialect = world.notes.get("dialect")
-        told: dict[str, Any] = dialect if isinstance(dialect, dict) else {}
-        drop = told.get("drop")
+        drop = world.dialect.get("drop")
         self._drop = drop if isinstance(drop, int) and drop > 0 else 0
         kinds = sorted({group.kind for group in world.groups})
         self._kinds = ("drop", *kinds) if self._drop else (*kinds,)
         full = all(group.kind == "full" for group in world.groups)
-        self._kept = Kept(world) if told.get("keep") == "all" and full else None
+        self._kept = Kept(world) if world.dialect.get("keep") == "all" and full else None
         self._before: PoolState | None = None
         self._tokens: dict[str, int] = {}
         self._keyed: dict[str, int] = {}

@@ -16,8 +16,7 @@ class HostHitsOracle:
 
     def __init__(self, world: World) -> None:
         self._size = world.hash_block
-        dialect = world.notes.get("dialect")
-        is_mirror = isinstance(dialect, dict) and dialect.get("host") == "mirror"
+        is_mirror = world.dialect.get("host") == "mirror"
         self._rule = "M4" if is_mirror else "O6"
         self._before: dict[int, list[int]] = {}
 

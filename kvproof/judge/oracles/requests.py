@@ -34,8 +34,7 @@ class RequestsOracle:
         self.world = world
         tiers = list(world.tiers)
         self._device, self._host = tiers[0], tiers[1] if len(tiers) > 1 else None
-        dialect = world.notes.get("dialect")
-        self._dialect: dict[str, str] = dialect if isinstance(dialect, dict) else {}
+        self._dialect = world.dialect
         self._single = len(world.groups) == 1 and world.groups[0].kind == "full"
         self._last: State | None = None
         self._mirror = Recency[int](0 if self._host is None else world.tiers[self._host].blocks)

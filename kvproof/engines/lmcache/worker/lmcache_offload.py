@@ -207,8 +207,8 @@ class OffloadLevel(ChunkLevel):
 
     def _remove(self, keys: list[int]) -> int:
         """Remove chunks by force; that lets go of all their pins, as `LocalCPUBackend.remove` says since 0.5.6."""
-        there = [self._backend.hot_cache.get(named(k)) for k in keys]
-        gone = {id(obj) for obj in there if obj is not None and REMOVAL_UNPINS}
+        there = [self._backend.hot_cache.get(named(k)) for k in keys] if REMOVAL_UNPINS else []
+        gone = {id(obj) for obj in there if obj is not None}
         self._lookups = [
             [(k, part, None if id(obj) in gone else obj) for k, part, obj in lookup] for lookup in self._lookups
         ]
