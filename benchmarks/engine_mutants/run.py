@@ -1,0 +1,245 @@
+"""Which mistakes in an engine's own code does the kit tell? Mutants of a released module, driven by the same cases.
+
+    kvproof engines install vllm==0.33.0                                    # once
+    python -m benchmarks.engine_mutants.run vllm==0.33.0 manager vllm/v1/core/block_pool.py OUT
+
+A mutant has one thing wrong: a statement dropped, a condition turned, a number one too large. Cases are drawn once,
+from all families of the level, and judged as a hunt judges them. A mutant is *told* by the first case that breaks a
+rule in a way in which the release as it is breaks none in any of the cases. Of the others, one answers all cases as the
+release does: *same* (it changes nothing, or nothing that these cases reach). What is left is *missed*: it answers
+otherwise and nothing is said. Some of these are legal (another order, another policy); each is worth a look.
+
+OUT (JSON lines) keeps what was found of each mutant; those that are in it are not run again.
+"""
+
+import argparse
+import hashlib
+import multiprocessing
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+from hypothesis import given, seed, settings
+from msgspec.structs import replace as replaced
+
+from benchmarks.engine_mutants.mutating import Mutant, mutants, traced
+from kvproof.engines.build import Build
+from kvproof.engines.cases import Cases
+from kvproof.engines.catalog import ENGINES
+from kvproof.engines.drawing import DRAWING
+from kvproof.engines.session import Limits, Session, WorkerError
+from kvproof.engines.store import resolve
+from kvproof.engines.verdicts import close, verdict
+from kvproof.judge.record import Answer, Case
+from kvproof.judge.violation import Verdict, Violation
+
+LIMITS = Limits(start=120, operation=5, answer=20)
+
+Signature = tuple[str, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a mutant."""
+
+    module: str
+    level: str
+    line: int
+    column: int
+    function: str
+    what: str
+    came: str
+    """``told``, ``start`` (the worker does not start), ``same`` or ``missed``."""
+    seconds: float
+    cases: int
+    by: list[str] = []
+    """The signature of what told it."""
+    text: str = ""
+    first: int = -1
+    """The number of the first case that it answers otherwise."""
+
+
+@dataclass
+class Cell:
+    """A copy of the release, of which one module is written anew for each mutant."""
+
+    build: Build
+    module: Path
+
+    @classmethod
+    def of(cls, build: Build, module: str, folder: Path) -> "Cell":
+        """Copy a release of the store."""
+        copied = folder / build.path[0].name
+        shutil.copytree(build.path[0], copied, symlinks=True)
+        return cls(replace(build, path=(copied, *build.path[1:])), copied / module)
+
+    def write(self, source: str) -> None:
+        """Let the module be this text; nothing compiled of another one stays."""
+        for compiled in (self.module.parent / "__pycache__").glob(f"{self.module.stem}.*.pyc"):
+            compiled.unlink()
+        self.module.write_text(source)
+
+    def session(self, level: str) -> Session:
+        """A worker around the copy."""
+        return Session.of(self.build, LIMITS, [level])
+
+
+def main() -> None:
+    """Run the mutants that are not in the results yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target")
+    parser.add_argument("level")
+    parser.add_argument("module", help="its path below the release's folder")
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of cases for a mutant; default: 8")
+    parser.add_argument("--share", type=float, default=1.0, help="the part of the mutants that is run, by chance")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--within", help="only functions whose name has this")
+    parser.add_argument("--seed", type=int, default=0)
+    told = parser.parse_args()
+    build = resolve(told.target)
+    of = ENGINES[build.name].cases(told.level)
+    assert of is not None, f"{build.name} has no level {told.level}"
+    with tempfile.TemporaryDirectory() as folder:
+        ran = Bench(build, told.level, of, told.module, Path(folder), told.seconds, told.seed)
+        done = {(o.line, o.column, o.what) for o in _of(told.results, told.module, told.level)}
+        left = [m for m in ran.mutants() if (m.line, m.column, m.what) not in done]
+        chosen = [m for m in left if not told.within or told.within in m.function]
+        chosen = random.Random(told.seed).sample(chosen, round(told.share * len(chosen)))
+        print(f"{len(ran.cases)} cases, {len(ran.known)} known symptoms, {len(chosen)} mutants", flush=True)
+        forked = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(told.jobs, forked, _begin, (ran, build, told.module, Path(folder))) as pool:
+            for outcome in pool.map(_outcome, chosen):
+                with told.results.open("ab") as sink:
+                    sink.write(msgspec.json.encode(outcome) + b"\n")
+                where = f"{outcome.line:4} {outcome.function}"
+                print(f"{outcome.came:6} {where}: {outcome.what}  {outcome.text[:90]}", flush=True)
+    print(dict(Counter(outcome.came for outcome in _of(told.results, told.module, told.level))))
+
+
+def _begin(ran: "Bench", build: Build, module: str, folder: Path) -> None:
+    """Begin as one of the processes that run mutants: each has a copy of the release."""
+    global _RAN
+    _RAN = ran, Cell.of(build, module, folder / str(os.getpid()))
+
+
+_RAN: tuple["Bench", Cell]
+
+
+def _outcome(mutant: Mutant) -> Outcome:
+    ran, cell = _RAN
+    return ran.outcome(mutant, cell)
+
+
+def outcomes(path: Path) -> list[Outcome]:
+    """What was found so far."""
+    if not path.exists():
+        return []
+    return [msgspec.json.decode(line, type=Outcome) for line in path.read_bytes().splitlines()]
+
+
+def _of(path: Path, module: str, level: str) -> list[Outcome]:
+    return [outcome for outcome in outcomes(path) if (outcome.module, outcome.level) == (module, level)]
+
+
+class Bench:
+    """The cases, and what the release as it is answers."""
+
+    def __init__(
+        self, build: Build, level: str, of: Cases, module: str, folder: Path, seconds: float, number: int
+    ) -> None:
+        """Draw cases and run them against the release, twice: what it answers differently by itself says nothing."""
+        self.level, self.of, self.module, self.seconds = level, of, module, seconds
+        self.cases: list[Case] = []
+        self.known: set[Signature] = set()
+        """The symptoms of the release as it is."""
+        self.lines: set[int] = set()
+        """The lines of the module that the cases reach."""
+        cell, sink = Cell.of(build, module, folder / "as it is"), folder / "lines"
+        self._source = cell.module.read_text()
+        with cell.session(level) as session:
+            first = [*self._answered(session, _drawn(of, build.version, number), keep=True)]
+        cell.write(traced(self._source, str(sink)))
+        with cell.session(level) as session:
+            again = [*self._answered(session, iter(self.cases))]
+        self._digests = [one if one == other else "" for one, other in zip(first, again, strict=True)]
+        self.lines = {int(line) for line in sink.read_text().split()}
+
+    def _answered(self, session: Session, cases: Iterator[Case], *, keep: bool = False) -> Iterator[str]:
+        assert session.hello.levels
+        until = time.monotonic() + self.seconds * 1.5
+        for case in cases:
+            found, answer = verdict(session, case, self.of.more_oracles)
+            if keep:
+                self.cases.append(case)
+            self.known |= _signatures(found)
+            yield _digest(answer)
+            if keep and time.monotonic() > until:
+                return
+
+    def mutants(self) -> list[Mutant]:
+        """The mutants of what the cases reach."""
+        return [*mutants(self._source, self.lines)]
+
+    def outcome(self, mutant: Mutant, cell: Cell) -> Outcome:
+        """Drive a mutant by the cases until one tells it, or the time is over."""
+        cell.write(mutant.source)
+        outcome = Outcome(
+            self.module, self.level, mutant.line, mutant.column, mutant.function, mutant.what, "start", 0.0, 0
+        )  # fmt: skip
+        with cell.session(self.level) as session:
+            try:
+                assert session.hello.levels
+                return self._driven(session, outcome)
+            except WorkerError as error:
+                return replaced(outcome, text=str(error))
+
+    def _driven(self, session: Session, outcome: Outcome) -> Outcome:
+        began, first, cases = time.monotonic(), -1, 0
+        for case, digest in zip(self.cases, self._digests, strict=True):
+            found, answer = verdict(session, case, self.of.more_oracles)
+            seconds, cases = round(time.monotonic() - began, 2), cases + 1
+            new = [violation for violation in _all(found) if violation.signature not in self.known]
+            if new:
+                said, by = f"{new[0].rule}: {new[0].text}", [*new[0].signature]
+                return replaced(outcome, came="told", seconds=seconds, cases=cases, by=by, text=said)
+            if first < 0 and digest not in ("", _digest(answer)):
+                first = cases - 1
+            if seconds > self.seconds:
+                break
+        came = "same" if first < 0 else "missed"
+        return replaced(outcome, came=came, seconds=seconds, cases=cases, first=first)
+
+
+def _drawn(of: Cases, release: str, number: int) -> Iterator[Case]:
+    """Cases of all families in turn, without end."""
+    profiles = list(of.profiles(release).values())
+    for turn in range(1_000_000):
+        batch: list[Case] = []
+        seed(number * 1_000_003 + turn)(
+            settings(DRAWING, max_examples=6)(given(profiles[turn % len(profiles)])(batch.append))
+        )()
+        yield from (close(case) for case in batch)
+
+
+def _all(found: Verdict | None) -> list[Violation]:
+    return [] if found is None else [found.violation, *found.also, *(violation for _, violation in found.later)]
+
+
+def _signatures(found: Verdict | None) -> set[Signature]:
+    return {violation.signature for violation in _all(found)}
+
+
+def _digest(answer: Answer) -> str:
+    return hashlib.blake2b(msgspec.json.encode([answer.steps, answer.refused]), digest_size=8).hexdigest()
+
+
+if __name__ == "__main__":
+    main()
