@@ -5,9 +5,10 @@
 
 A mutant has one thing wrong: a statement dropped, a condition turned, a number one too large. Cases are drawn once,
 from all families of the level, and judged as a hunt judges them. A mutant is *told* by the first case that breaks a
-rule in a way in which the release as it is breaks none in any of the cases. Of the others, one answers all cases as the
-release does: *same* (it changes nothing, or nothing that these cases reach). What is left is *missed*: it answers
-otherwise and nothing is said. Some of these are legal (another order, another policy); each is worth a look.
+rule in a way in which the release as it is breaks none, or none without something that this case has not. Of the
+others, one answers all cases as the release does: *same* (it changes nothing, or nothing that these cases reach). What
+is left is *missed*: it answers otherwise and nothing is said. Some of these are legal (another order, another policy);
+each is worth a look.
 
 OUT (JSON lines) keeps what was found of each mutant; those that are in it are not run again.
 """
@@ -28,6 +29,7 @@ from pathlib import Path
 
 import msgspec
 from hypothesis import given, seed, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
 from benchmarks.engine_mutants.mutating import Mutant, mutants, traced
@@ -37,6 +39,7 @@ from kvproof.engines.catalog import ENGINES
 from kvproof.engines.drawing import DRAWING
 from kvproof.engines.session import Limits, Session, WorkerError
 from kvproof.engines.store import resolve
+from kvproof.engines.traits import Traits
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
 from kvproof.judge.violation import Verdict, Violation
@@ -158,8 +161,9 @@ class Bench:
         """Draw cases and run them against the release, twice: what it answers differently by itself says nothing."""
         self.level, self.of, self.module, self.seconds = level, of, module, seconds
         self.cases: list[Case] = []
-        self.known: set[Signature] = set()
-        """The symptoms of the release as it is."""
+        self.traits = of.traits(build.version) if of.traits else Traits(())
+        self.known: dict[Signature, frozenset[str]] = {}
+        """The symptoms of the release as it is, each with what all cases have that show it."""
         self.lines: set[int] = set()
         """The lines of the module that the cases reach."""
         cell, sink = Cell.of(build, module, folder / "as it is"), folder / "lines"
@@ -179,7 +183,8 @@ class Bench:
             found, answer = verdict(session, case, self.of.more_oracles)
             if keep:
                 self.cases.append(case)
-            self.known |= _signatures(found)
+            for signature in {violation.signature for violation in _all(found)}:
+                self.known[signature] = self.traits.of(case) & self.known.get(signature, self.traits.of(case))
             yield _digest(answer)
             if keep and time.monotonic() > until:
                 return
@@ -201,12 +206,17 @@ class Bench:
             except WorkerError as error:
                 return replaced(outcome, text=str(error))
 
+    def _is_news(self, case: Case, violation: Violation) -> bool:
+        """Whether the release as it is does not show this, or not without something that the case has not."""
+        needed = self.known.get(violation.signature)
+        return needed is None or not needed <= self.traits.of(case)
+
     def _driven(self, session: Session, outcome: Outcome) -> Outcome:
         began, first, cases = time.monotonic(), -1, 0
         for case, digest in zip(self.cases, self._digests, strict=True):
             found, answer = verdict(session, case, self.of.more_oracles)
             seconds, cases = round(time.monotonic() - began, 2), cases + 1
-            new = [violation for violation in _all(found) if violation.signature not in self.known]
+            new = [violation for violation in _all(found) if self._is_news(case, violation)]
             if new:
                 said, by = f"{new[0].rule}: {new[0].text}", [*new[0].signature]
                 return replaced(outcome, came="told", seconds=seconds, cases=cases, by=by, text=said)
@@ -220,21 +230,23 @@ class Bench:
 
 def _drawn(of: Cases, release: str, number: int) -> Iterator[Case]:
     """Cases of all families in turn, without end."""
-    profiles = list(of.profiles(release).values())
+    profiles = [*of.profiles(release).values()]
     for turn in range(1_000_000):
-        batch: list[Case] = []
-        seed(number * 1_000_003 + turn)(
-            settings(DRAWING, max_examples=6)(given(profiles[turn % len(profiles)])(batch.append))
-        )()
-        yield from (close(case) for case in batch)
+        yield from _a_few(profiles[turn % len(profiles)], number * 1_000_003 + turn)
+
+
+def _a_few(family: st.SearchStrategy[Case], number: int) -> list[Case]:
+    cases: list[Case] = []
+
+    def keep(case: Case) -> None:
+        cases.append(close(case))
+
+    seed(number)(settings(DRAWING, max_examples=6)(given(family)(keep)))()
+    return cases
 
 
 def _all(found: Verdict | None) -> list[Violation]:
     return [] if found is None else [found.violation, *found.also, *(violation for _, violation in found.later)]
-
-
-def _signatures(found: Verdict | None) -> set[Signature]:
-    return {violation.signature for violation in _all(found)}
 
 
 def _digest(answer: Answer) -> str:

@@ -13,6 +13,7 @@ from .oracles.events import EventsOracle
 from .oracles.flight import FlightOracle
 from .oracles.hits import HitsOracle
 from .oracles.stored import StoredOracle
+from .oracles.told_blocks import ToldBlocksOracle
 from .oracles.tree import TreeOracle
 from .oracles.tree_events import TreeEventsOracle
 from .oracles.words import garbage
@@ -36,6 +37,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     ContentOracle,
     HitsOracle,  # Before events: a lookup that stops short disagrees with these too.
     EventsOracle,
+    ToldBlocksOracle,
     TreeEventsOracle,
     FlightOracle,
     StoredOracle,

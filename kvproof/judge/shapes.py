@@ -246,7 +246,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "copied": ("pairs",),
     "computed_outside": ("request", "group", "outside"),
     "zero": ("tier", "counts"),
-    "stored": ("tier", "group?", "counts", "count?"),
+    "stored": ("tier", "group?", "counts", "count?", "counts?", "count?"),
     "removed": ("tier", "group?", "counts"),
     "cleared": ("tier",),
     "boundary": ("tier",),

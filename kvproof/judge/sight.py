@@ -24,6 +24,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "P14": ("lookup",),
     "P14 (nothing less)": ("lookup", "again", "kept"),
     "P15": ("refusal", "tables", "device.cached"),
+    "E3": ("stored", "event tokens", "keys"),
     "H8": ("tables",),
     "L1": ("drain",),
     "L2": ("drain", "device.ref"),
@@ -72,6 +73,7 @@ _OF_TREE_NOTES = ("order", "locks", "checks_in")
 _WORDS = {
     "tenants": "no request was of a tenant",
     "null": "there is no null block",
+    "event tokens": "no event stored told tokens",
     "tables": "no state shows block tables",
     "refusal": "nothing was refused",
     "dialect take": "the world's notes name no order of taking",
@@ -106,6 +108,8 @@ class Sight:
         self.told.update(self._of_world(world))
         for step in answer.steps:
             self.told.update(effect[0] for effect in step.effects if effect and isinstance(effect[0], str))
+            if "event tokens" not in self.told and any(map(_tells_tokens, step.effects)):
+                self.told.add("event tokens")
             if "tenants" not in self.told and any(_names_tenant(effect) for effect in step.effects):
                 self.told.add("tenants")
             if "reload" not in self.told and any(_reloads(effect, tiers) for effect in step.effects):
@@ -151,6 +155,11 @@ class Sight:
         if self.rules is not None:
             return self.rules
         return {**_NEEDS, **(self.of_hosts if "host" in self.told else {})}
+
+
+def _tells_tokens(effect: Effect) -> bool:
+    """Whether it is an event that tells the tokens of what is stored."""
+    return effect[:1] == ["stored"] and len(effect) > 6 and None not in effect[5:7]
 
 
 def _names_tenant(effect: Effect) -> bool:

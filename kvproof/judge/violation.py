@@ -46,7 +46,7 @@ def unnumbered(key: Iterable[str]) -> tuple[str, ...]:
     return tuple(_NUMBERED.sub(r"\1", part) for part in key)
 
 
-HARMLESS = frozenset({"D7", "O3", "P12", "P14", "P15"})
+HARMLESS = frozenset({"D7", "E3", "O3", "P12", "P14", "P15"})
 """Rules whose breach leaves the engine's blocks as they are: what is broken behind it is no consequence of it."""
 
 

@@ -237,7 +237,7 @@ class BlockManager:
         raise NotImplementedError
 
     def take_events(self) -> Told[Iterable[tuple[Any, ...]]]:
-        """Return the KV events since the last call, oldest first: ``("stored", key)`` or ``("stored", key, parent)``,
-        ``("removed", key)``, ``("cleared",)``; keys as in `keys`. Unlocks P12: of what lookups find, and with `cached`
-        of all that is cached."""
+        """Return the KV events since the last call, oldest first: ``("stored", key)``, ``("stored", key, parent)`` or
+        ``("stored", key, parent, tokens)``, ``("removed", key)``, ``("cleared",)``; keys as in `keys`, the tokens those
+        of the block. Unlocks P12: of what lookups find, and with `cached` of all that is cached; with tokens E3."""
         raise NotImplementedError

@@ -291,9 +291,10 @@ class System(Scheduler):
     def _tell_events(self) -> None:
         for event in self._ask("take_events"):
             kind, *rest = event
-            if kind == "stored" and len(rest) in (1, 2):
+            if kind == "stored" and len(rest) in (1, 2, 3):
                 parent = None if len(rest) == 1 or rest[1] is None else self._number(rest[1])
-                self._tell("stored", "device", 0, [self._number(rest[0])], parent)
+                tokens = [numbers(rest[2]), self._size] if len(rest) == 3 else []
+                self._tell("stored", "device", 0, [self._number(rest[0])], parent, *tokens)
             elif kind == "removed" and len(rest) == 1:
                 self._tell("removed", "device", 0, [self._number(rest[0])])
             elif kind == "cleared" and not rest:

@@ -13,6 +13,7 @@ from kvproof.judge.judging import Judge
 from kvproof.judge.oracles.content import ContentOracle
 from kvproof.judge.oracles.events import EventsOracle
 from kvproof.judge.oracles.flight import FlightOracle
+from kvproof.judge.oracles.told_blocks import ToldBlocksOracle
 from kvproof.judge.record import Case, Effect, Error, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.shapes import problem_of_dialect, problem_of_world
 from kvproof.spec.rules import RULES
@@ -275,3 +276,46 @@ def test_a_window_and_a_chunk_that_are_given_up_too_early_show_alike() -> None:
 
     # One count is to blame, whatever it counts for.
     assert shown_by("window") == shown_by("chunk") == [("D7", "freed under a scheduled step")]
+
+
+def test_a_block_that_is_cached_and_was_never_told_is_no_removal_that_was_told_too_early() -> None:
+    """One fault of a release is the second; who took the first for it would hear of no lost event any more."""
+    listener, ghost = EventsOracle(ENGINE), Ghost(ENGINE)
+    (violation,) = listener.step(heard(1, told=[]), ghost)
+    assert violation.key == ("device", "stored, not reported")
+    both = listener.step(heard(1, 2, told=[["removed", "device", 0, [1]]]), ghost)
+    assert [violation.key[1] for violation in both] == ["cached, not reported", "stored, not reported"]
+    assert not [*listener.step(heard(1, 2, 3, told=[["stored", "device", 0, [3]]]), ghost)]
+    told = [["removed", "device", 0, [1, 2, 3]], ["stored", "device", 0, [4]], ["removed", "device", 0, [4]]]
+    (violation,) = listener.step(heard(4, told=told), ghost)
+    assert violation.key == ("device", "cached, not reported")
+
+
+PROMPT: list[Effect] = [["request", "r", {"tokens": [5, 6, 7, 8, 9]}], ["keys", "r", 0, [0, 1]]]
+"""Blocks of two tokens: key 0 names the first of them, key 1 both."""
+
+
+@pytest.mark.parametrize(
+    ("event", "wrong"),
+    [
+        ([[0, 1], None, [5, 6, 7, 8], 2], None),
+        ([[1], 0, [7, 8], 2], None),
+        ([[1], None, [5, 6, 7, 8], 4], None),
+        ([[1], 0], None),
+        ([[1], 3, None, 2], None),
+        ([[1], 0, [5, 6, 7, 8], 2], ("E3", "how many")),
+        ([[], 0, [7, 8], 2], ("E3", "how many")),
+        ([[1], 0, [5, 6], 2], ("E3", "which")),
+        ([[0, 1], None, [5, 6, 8, 7], 2], ("E3", "which")),
+        ([[1], None, [7, 8], 2], ("P12", "another")),
+        ([[0], 1, [5, 6], 2], ("P12", "another")),
+        ([[1], 1, [7, 8], 2], ("P12", "another")),
+        ([[7], 1, [1, 2], 2], None),
+    ],
+)
+def test_an_event_says_of_its_blocks_what_they_are(event: list[Any], wrong: tuple[str, str] | None) -> None:
+    told: list[Effect] = [*PROMPT, ["stored", "device", 0, *event]]
+    ghost = Ghost(ENGINE)
+    assert not [violation for effect in told for violation in ghost.apply(effect) or ()]
+    found = [*ToldBlocksOracle(ENGINE).step(Step("step", {}, effects=told), ghost)]
+    assert [(violation.rule, violation.key[-1]) for violation in found] == ([wrong] if wrong else [])

@@ -18,15 +18,16 @@ class Contents:
     def __init__(self) -> None:
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._parents: list[int] = []
+        self._tokens: list[int] = []
 
     def root(self, adapter: str | None, salt: str | None) -> int:
         """The empty prefix of a tenant."""
-        return self._number((None, "adapter", adapter, "salt", salt), _NONE)
+        return self._number((None, "adapter", adapter, "salt", salt), _NONE, _NONE)
 
     def after(self, prefix: int, token: int, item: tuple[str, int] | None = None) -> int:
         """The prefix that is one token longer; ``item`` is the multimodal item that covers the token, and where in
         it."""
-        return self._number((prefix, token, item), prefix)
+        return self._number((prefix, token, item), prefix, token)
 
     def positions(self, prefix: int, count: int) -> list[int]:
         """The contents of the last ``count`` positions of a prefix, oldest first."""
@@ -36,9 +37,14 @@ class Contents:
             prefix = self._parents[prefix]
         return found[::-1]
 
-    def _number(self, key: tuple[Any, ...], parent: int) -> int:
+    def tokens(self, prefix: int, count: int) -> list[int]:
+        """The last ``count`` tokens of a prefix, which has so many."""
+        return [self._tokens[position] for position in self.positions(prefix, count)]
+
+    def _number(self, key: tuple[Any, ...], parent: int, token: int) -> int:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._parents)
             self._parents.append(parent)
+            self._tokens.append(token)
         return number

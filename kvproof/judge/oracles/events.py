@@ -24,6 +24,10 @@ class EventsOracle:
     def __init__(self, world: World) -> None:
         self._belief = Belief[int, int]()
         self._ever: set[int] = set()
+        self._cached: dict[str, set[Key]] = {}
+        """Per tier, what was cached when the listener's map was compared last."""
+        self._news: dict[str, set[Key]] = {}
+        """Per tier, what was told stored since then."""
         self._device = next(iter(world.tiers))
         self._block = world.hash_block
         self._drops = bool(world.dialect.get("drop"))
@@ -61,10 +65,16 @@ class EventsOracle:
             by_key_alone = any(g is None for _, g in told)
             believed = {(k, None) for k, _ in told} if by_key_alone else told
             cached = {(k, None if by_key_alone else g) for k, g, blocks in entries if blocks}
-            if missing := cached - believed:
-                k, g = min(missing, key=str)
-                text = f"key {k} of group {g} is cached ({tier}), but the events do not say so"
-                yield Violation("P12", "events and map", text, (tier, "cached, not reported"), (of_key(k),))
+            heard = self._cached.get(tier, set()) | self._news.pop(tier, set())
+            self._cached[tier] = {(k, g) for k, g, blocks in entries if blocks}
+            known = {(k, None) for k, _ in heard} if by_key_alone else heard
+            missing = cached - believed
+            # What was told stored and is taken for removed, and what was never told, have causes of their own.
+            for some, why in ((missing & known, "cached, not reported"), (missing - known, "stored, not reported")):
+                if some:
+                    k, g = min(some, key=str)
+                    text = f"key {k} of group {g} is cached ({tier}), but the events do not say so"
+                    yield Violation("P12", "events and map", text, (tier, why), (of_key(k),))
             if wrong := believed - cached:
                 k, g = min(wrong, key=str)
                 text = f"key {k} of group {g} is not cached ({tier}), but the events say so"
@@ -91,11 +101,14 @@ class EventsOracle:
             about = (of_key(request.keys[found]), of_request(r))
             yield Violation("P12", "events and lookups", text, (self._device, "reported, not found"), about)
 
-    def _stored(self, tier: str, g: int | None, keys: list[int], parent: int | None = None) -> Iterator[Violation]:
+    def _stored(
+        self, tier: str, g: int | None, keys: list[int], parent: int | None = None, *_: object
+    ) -> Iterator[Violation]:
         if keys and parent is not None and parent not in self._ever:
             text = f"key {keys[0]} ({tier}) is reported with parent {parent}, which was never reported"
             yield Violation("P12", "parent of a stored block", text, (tier,), (of_key(parent), of_key(keys[0])))
         self._ever.update(keys)
+        self._news.setdefault(tier, set()).update((k, g) for k in keys)
         self._belief.at(_ENGINE, tier, g).stored(keys)
 
     def _removed(self, tier: str, g: int | None, keys: list[int]) -> None:

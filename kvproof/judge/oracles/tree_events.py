@@ -45,7 +45,9 @@ class TreeEventsOracle:
         if shows_tree:
             yield from found
 
-    def _stored(self, tier: str, g: int | None, keys: Sequence[int], parent: int | None = None) -> Iterator[Violation]:
+    def _stored(
+        self, tier: str, g: int | None, keys: Sequence[int], parent: int | None = None, *_: object
+    ) -> Iterator[Violation]:
         if keys and parent is not None and not self._belief.holds(_ENGINE, parent):
             text = f"page {keys[0]} is reported ({tier}) behind page {parent}, of which no tier has anything then"
             yield Violation("R8", "a page behind none", text, (tier,), (of_key(parent), of_key(keys[0])))

@@ -124,7 +124,8 @@ def told_of(events, keys: Keys, group: int | None, tiers=("device",)):
         if isinstance(event, BlockStored):
             parent = event.parent_block_hash
             stored = [keys.number(key) for key in event.block_hashes]
-            yield "stored", _tier(event), group, stored, None if parent is None else keys.number(parent)
+            before = None if parent is None else keys.number(parent)
+            yield "stored", _tier(event), group, stored, before, list(event.token_ids) or None, event.block_size
         elif isinstance(event, BlockRemoved):
             yield "removed", _tier(event), group, [keys.number(key) for key in event.block_hashes]
         elif isinstance(event, AllBlocksCleared):

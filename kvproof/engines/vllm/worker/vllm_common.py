@@ -390,8 +390,9 @@ def pool_state(pool, keys: Keys) -> dict:
     return told(raw_state(pool), keys.grouped)
 
 
-def event_effects(level: Level, keys: Keys, events, tier: str = "device") -> None:
-    """Tell KV events. ``tier``: where an event says nothing of its medium."""
+def event_effects(level: Level, keys: Keys, events, tier: str = "device", tokens: bool = True) -> None:
+    """Tell KV events. ``tier``: where an event says nothing of its medium; ``tokens``: whether those that an event
+    tells are the requests' (in place of embeddings it tells zeros)."""
     for event in events or ():
         medium = getattr(event, "medium", None)
         place = tier if medium is None else _TIERS.get(medium.upper(), medium.lower())
@@ -402,7 +403,9 @@ def event_effects(level: Level, keys: Keys, events, tier: str = "device") -> Non
         group = getattr(event, "group_idx", None)
         if isinstance(event, BlockStored):
             parent = event.parent_block_hash
-            level.tell("stored", place, group, numbers, None if parent is None else keys.external(parent))
+            before = None if parent is None else keys.external(parent)
+            told = (list(event.token_ids) or None, event.block_size) if tokens else ()
+            level.tell("stored", place, group, numbers, before, *told)
         elif isinstance(event, BlockRemoved):
             level.tell("removed", place, group, numbers)
         else:

@@ -71,7 +71,7 @@ class ManagerLevel(Level):
             self._close()
         result = super().do(op, args)
         if self.setup.events and result is not SKIPPED:
-            event_effects(self, self.keys, self.manager.take_events())
+            event_effects(self, self.keys, self.manager.take_events(), tokens=not self.setup.embeds)
             self.tell("boundary", "device")
         return result
 
