@@ -104,7 +104,7 @@ def test_nothing_is_found_in_the_right_example() -> None:
     assert set(report.coverage) == set(requests.OPERATIONS)
     assert report.sight is not None
     assert {"P2", "P6", "P15", "P6 (host)", "M1", "M2", "M3", "M4", "M5", "M6", "L1"} <= set(report.sight.judged)
-    assert set(report.sight.unjudged) == {"P4", "P12", "O1 (host counts)", "O8"}
+    assert set(report.sight.unjudged) == {"P4", "P12", "E3", "O1 (host counts)", "O8"}
 
 
 SOON: dict[str, Any] = {"double-free": pytest.mark.slow, "no-salt": (), "refusal-evicts": pytest.mark.slow}
@@ -328,6 +328,12 @@ def test_nothing_is_found_in_a_right_driver_with_a_null_block() -> None:
     assert report.findings == []
     assert report.sight is not None
     assert report.sight.unjudged == {}
+
+
+@pytest.mark.parametrize(("fault", "rule"), [("later tokens", "E3"), ("block before last", "P12")])
+def test_what_events_say_of_blocks_is_held_against_what_the_keys_name(fault: str, rule: str) -> None:
+    report = hunted((*FAKE, "--engine-fault", fault), 100)
+    assert {finding.violation.rule for finding in report.findings} == {rule}
 
 
 def test_what_is_not_told_is_not_judged_and_is_named() -> None:

@@ -86,13 +86,15 @@ def test_what_is_retracted_keeps_what_it_checked_in_and_comes_back() -> None:
 def test_an_event_is_told_by_the_releases_own_hash_which_tells_salts_apart() -> None:
     told = answer("tree", {**SETUP, "events": True}, add([1, 5]), add([1, 5], salt=1), PROCESS)
     assert effects(told, "keys")[:2] == [["r0", 0, [0, 1]], ["r1", 0, [2, 3]]]
-    assert effects(told, "stored") == [["device", 0, [0, 1], None], ["device", 0, [2, 3], None]]
+    assert [event[:4] for event in effects(told, "stored")] == [
+        ["device", 0, [0, 1], None], ["device", 0, [2, 3], None]
+    ]  # fmt: skip
 
 
 def test_two_labels_have_one_event_hash_and_the_removal_of_one_speaks_for_both() -> None:
     ops = [add([1, 5]), add([1, 5], label=1), PROCESS, ("finish", {"i": 0}), ("evict", {"tokens": 6})]
     told = answer("tree", {**SETUP, "events": True}, *ops)
-    assert effects(told, "stored")[:2] == [["device", 0, [0, 1], None], ["device", 0, [0, 1], None]]
+    assert [event[:4] for event in effects(told, "stored")[:2]] == [["device", 0, [0, 1], None]] * 2
     assert {0, 1} < {key for _, _, keys in effects(told, "removed") for key in keys}
     state = told.steps[-1].state
     assert state is not None

@@ -97,8 +97,9 @@ def _events(effects: list[Effect]) -> list[tuple[Any, ...]]:
     told: list[tuple[Any, ...]] = []
     for effect in effects:
         if effect[0] == "stored":
-            _, tier, _, keys, parent = effect
-            told += [("stored", tier, key, above) for key, above in zip(keys, [parent, *keys], strict=False)]
+            _, tier, _, keys, parent, tokens, size = effect
+            for i, (key, above) in enumerate(zip(keys, [parent, *keys], strict=False)):
+                told.append(("stored", tier, key, above, (tokens or ())[i * size : (i + 1) * size]))
         elif effect[0] == "removed":
             told += [("removed", effect[1], key) for key in effect[3]]
     return told

@@ -51,8 +51,8 @@ class HitsOracle:
         self._drop = drop if isinstance(drop, int) and drop > 0 else 0
         kinds = sorted({group.kind for group in world.groups})
         self._kinds = ("drop", *kinds) if self._drop else (*kinds,)
-        full = all(group.kind == "full" for group in world.groups)
-        self._kept = Kept(world) if world.dialect.get("keep") == "all" and full else None
+        followed = all(group.kind in ("full", "window") for group in world.groups)
+        self._kept = Kept(world) if world.dialect.get("keep") == "all" and followed else None
         self._before: PoolState | None = None
         self._tokens: dict[str, int] = {}
         self._keyed: dict[str, int] = {}

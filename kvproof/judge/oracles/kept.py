@@ -33,7 +33,7 @@ Tables = Mapping[str, Sequence[Sequence[int]]]
 
 
 class Kept:
-    """Follows, for groups of full attention, the full blocks that were computed and must be found again.
+    """Follows, for groups of full attention and of windows, the full blocks that were computed and must be found again.
 
     A block is kept from the result of the forward pass that filled it until it is handed out again, evicted or reset.
     Of several blocks with one content the first counts: an engine need not cache a second one. A block that is evicted
@@ -148,7 +148,9 @@ class Kept:
     def _given(self, taken: Sequence[int], effect: Effect, ghost: Ghost) -> None:
         _, r, g, at, blocks = effect
         tables = self._tables.setdefault(r, [[] for _ in self.world.groups])
-        self._forget(handed := set(taken).difference(tables[g]))
+        # A block that a window gave up may come back to its request, at another place.
+        again = {block for block, had in zip(blocks, tables[g][at:], strict=False) if block == had}
+        self._forget(handed := set(taken) - again)
         self._evicted -= (anew := handed.difference(*self._shown.get(r, ())))
         tables[g][at:] = blocks
         for block in anew & self._loaded.keys():

@@ -153,12 +153,16 @@ class System:
         self.tell("processed", r, until)
         q["done"] = until
         if self.caching and FAULT not in ("caches nothing", "says it caches nothing"):
-            for key, block in zip(self.names(q)[: until // self.size], q["table"], strict=False):
+            names = self.names(q)[: until // self.size]
+            for i, (key, block) in enumerate(zip(names, q["table"], strict=False)):
                 if block not in self.of_block:
                     self.of_block[block] = key
                     self.cached.setdefault(key, []).append(block)
                     if len(self.cached[key]) == 1 and self.events:
-                        self.tell("stored", "device", 0, [key], None)
+                        before = i * self.size + (ENGINE_FAULT == "later tokens" and i > 0)
+                        parent = names[i - 1 - (ENGINE_FAULT == "block before last" and i > 1)] if i else None
+                        tokens = q["tokens"][before : (i + 1) * self.size]
+                        self.tell("stored", "device", 0, [key], parent, tokens, self.size)
         return True
 
     def forget(self, block):

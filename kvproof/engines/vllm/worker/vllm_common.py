@@ -180,20 +180,29 @@ def world_groups(groups: list[dict]) -> list[dict]:
     return [{name: group[name] for name in ("kind", "block", "window") if name in group} for group in groups]
 
 
-def hits_dialect(groups: list[dict], *, on: bool, eagle: bool, ahead: int, unseen: bool = False) -> dict:
+def hits_dialect(
+    groups: list[dict], *, on: bool, eagle: bool, ahead: int, unseen: bool = False, sparse: bool = False
+) -> dict:
     """Return what lookups of a configuration promise, as the world's dialect has it.
 
     ``on``: prefix caching; ``eagle``: a drafter's layers want the end of a hit computed again; ``ahead``: tokens that
-    are not sure yet, which delay registration; ``unseen``: blocks may be taken and given back within one step.
+    are not sure yet, which delay registration; ``unseen``: blocks may be taken and given back within one step;
+    ``sparse``: of windows not all are kept that a hit in whole blocks needs (a retention interval).
     """
     dialect: dict = {}
     if on and eagle:
         dialect["drop"] = math.lcm(*(group["block"] for group in groups))
     if not on:
         dialect["keep"] = "none"
-    elif not ahead and not unseen and all(group["kind"] == "full" for group in groups):
+    elif not ahead and not unseen and _all_is_kept({group["kind"] for group in groups}, eagle or sparse):
         dialect["keep"] = "all"
     return dialect
+
+
+def _all_is_kept(kinds: set[str], in_part: bool) -> bool:
+    """Whether what layers of these kinds computed is found again. States of mamba layers are kept now and then, chunks
+    where nothing reads them are not; of windows those that end with whole blocks of all groups."""
+    return kinds == {"full"} or (kinds <= {"full", "window"} and not in_part)
 
 
 def block_sizes(

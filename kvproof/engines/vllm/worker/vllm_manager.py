@@ -60,7 +60,11 @@ class ManagerLevel(Level):
                 "dialect": {}
                 if what.embeds
                 else hits_dialect(
-                    what.groups, eagle=what.eagle and not what.ahead, ahead=what.drafts or what.ahead, on=what.caching
+                    what.groups,
+                    eagle=what.eagle and not what.ahead,
+                    ahead=what.drafts or what.ahead,
+                    on=what.caching,
+                    sparse=what.retention is not None,
                 ),
             },
         }

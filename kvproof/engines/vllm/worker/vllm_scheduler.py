@@ -83,6 +83,7 @@ class SchedulerLevel(Level):
                     ahead=options.spec,
                     # A request that was scheduled may be preempted in the same step; a connector's loads take blocks.
                     unseen=options.priority or self._connector is not None,
+                    sparse=_keeps_windows_in_part(self._scheduler),
                 ),
                 **(self._connector.notes if self._connector is not None else {}),
             },
@@ -391,6 +392,11 @@ def _with_items(tokens: list[int], items: list[list]) -> list[int]:
 def _drops(scheduler) -> bool:
     """Return whether lookups give up the end of what they find; before there was an option, with each such drafter."""
     return bool(getattr(scheduler, "use_eagle_block_drop", scheduler.use_eagle))
+
+
+def _keeps_windows_in_part(scheduler) -> bool:
+    """Return whether a retention interval says which windows are kept; releases that have none keep all."""
+    return getattr(scheduler.kv_cache_config, "prefix_cache_retention_interval", None) is not None
 
 
 @functools.cache
