@@ -11,7 +11,7 @@ from typing import Literal
 from .formulas import Formula, land, limplies, num
 from .knowledge import Context, Fact, background, counting, invariants, of_parameters, rested, typing
 from .mistakes import Line
-from .model import Action, Property
+from .model import Action, CountOf, Property
 from .reads import reads_of
 from .symbolic import Snapshot, Symbolic
 from .terms import Term, name_of, number_of
@@ -238,9 +238,20 @@ class Progress:
     def _asked(self, term: Term, line: Line) -> None:
         """The term has a value: a read where it is made, a division where it is used."""
         if self.judged:
-            demands = WellFormed(self.symbolic, self.now, self.views, self.temps).demands(term, self.env)
+            asks = WellFormed(self.symbolic, self.now, self.views, self.temps, self._is_sure)
+            demands = asks.demands(term, self.env)
             if demands is not True:
-                self._on_this_path(f"{term!r} has a value", "", line, self._symbols(term), demands)
+                self._on_this_path(f"{term!r} has a value", "", line, self._spoken(term), demands)
+
+    def _is_sure(self, count: CountOf) -> bool:
+        """Nothing that is counted was written since the invariants were known, and with them that it has a value."""
+        read = [name for name in count.reads if name not in self.model.params]
+        return all(self._is_untouched(f) for name in read for f in self.symbolic.functions_of(name))
+
+    def _spoken(self, term: Term) -> frozenset[str]:
+        """What is spoken of where it is asked for the term's value: what a count counts, too."""
+        counts = [self.model.counts[name] for name in reads_of(term).names if name in self.model.counts]
+        return self._symbols(term).union(*(self.symbolic.symbols(c.formula, self.now) for c in counts))
 
     @contextmanager
     def _on_path(self, condition: Formula, symbols: frozenset[str]) -> Iterator[None]:

@@ -16,6 +16,7 @@ import z3
 from . import operations as op
 from .fitting import fits
 from .formulas import Formula, integer, land, leq, less, limplies, lnot, num
+from .model import CountOf
 from .symbolic import Snapshot, Symbolic
 from .terms import RESULT, Bool, Index, Int, Term, number_of
 from .traversal import parts
@@ -37,6 +38,9 @@ class WellFormed:
     now: Snapshot
     views: dict[str, Snapshot]
     temps: dict[int, Formula]
+    is_sure: Callable[[CountOf], bool] = lambda _: True
+    """Whether a count is known to have a value in the state at hand. Where the invariants hold it has one, as is asked
+    of every state; between two writes of an action it need not."""
 
     def demands(self, term: Term, env: dict[int, Formula]) -> Formula:
         """The condition under which the term has a value."""
@@ -65,6 +69,8 @@ class WellFormed:
             case op.Head() | op.Tail() as read:
                 is_filled = lnot(self._value(Bool(op.Empty(read.view, read.name, read.keys)), env))
                 return land(self._below(term, env), self._keys(read, env), is_filled)
+            case op.Total(view, name, keys) as read if view == "now" and not self.is_sure(self._count(name)):
+                return land(self._below(term, env), self._keys(read, env), self._counted(self._count(name), keys, env))
             case (op.Entry() | op.Total() | op.Size() | op.Empty() | op.Has() | op.First() | op.Before()) as read:
                 return land(self._below(term, env), self._keys(read, env))
             case (
@@ -81,6 +87,15 @@ class WellFormed:
                 return self._below(term, env)
             case unknown:
                 assert_never(unknown)
+
+    def _count(self, name: str) -> CountOf:
+        return self.symbolic.model.counts[name]
+
+    def _counted(self, count: CountOf, keys: Sequence[Term], env: dict[int, Formula]) -> Formula:
+        """What is asked of each element to count it has a value."""
+        at = {number_of(k): num(self._value(key, env)) for k, key in zip(count.keys, keys, strict=True)}
+        asked = [count.formula, *([] if count.weight is None else [count.weight])]
+        return have_values(self.symbolic, asked, count.elements, self.now, env=at)
 
     def _where(self, condition: Term, term: Term, env: dict[int, Formula], *, is_so: bool = True) -> Formula:
         """The term has a value where the condition is true, or false."""

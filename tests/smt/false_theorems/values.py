@@ -39,6 +39,10 @@ class Block(Sort):
     pass
 
 
+class Request(Sort):
+    pass
+
+
 class Node(Block, extra=("ROOT",)):
     pass
 
@@ -799,3 +803,63 @@ def a_sort_that_extends_two() -> type[Machine]:
         some = Scalar(to=Either, init=Either.named("ROOT"))
 
     return TwoRoots
+
+
+@false("(look)")
+class CountedBetweenTwoWrites(Machine):
+    """Wherever the invariants hold a share is a number; between the two writes it is none."""
+
+    parts = Map(Block, to=Int, init=1)
+    large = Count(Block, where=lambda m, b: 6 // m.parts[b] > 1)
+    seen = Scalar(to=Int)
+
+    @action("X")
+    def look(self, b: Block) -> None:
+        self.parts[b] = 0
+        self.seen.value = self.large.value
+        self.parts[b] = 1
+
+    @invariant("X")
+    def there_is_a_part(self, b: Block) -> Bool:
+        return self.parts[b] > 0
+
+
+@false("(look)")
+class SummedInALoop(Machine):
+    """So it is in a round of a loop, and for each key."""
+
+    parts = Map(Block, Request, to=Int, init=1)
+    shares = Sum(Block, of=lambda m, b, r: 6 // m.parts[b, r], by=Request, to=Int)
+    seen = Scalar(to=Int)
+
+    @action("X")
+    def look(self, b: Block, r: Request, other: Request) -> None:
+        with self.loop(2):
+            self.parts[b, other] = 0
+            self.seen.value = self.shares[r]
+            self.parts[b, other] = 1
+
+    @invariant("X")
+    def there_is_a_part(self, b: Block, r: Request) -> Bool:
+        return self.parts[b, r] > 0
+
+
+@true
+class CountedBesideTheWrite(Machine):
+    """Of another key, and after what makes it a number again."""
+
+    parts = Map(Block, Request, to=Int, init=1)
+    shares = Sum(Block, of=lambda m, b, r: 6 // m.parts[b, r], by=Request, to=Int)
+    seen = Scalar(to=Int)
+
+    @action("X")
+    def look(self, b: Block, r: Request, other: Request) -> None:
+        self.require(r != other)
+        self.parts[b, other] = 0
+        self.seen.value = self.shares[r]
+        self.parts[b, other] = 2
+        self.seen.value = self.shares[other] + self.seen.value
+
+    @invariant("X")
+    def there_is_a_part(self, b: Block, r: Request) -> Bool:
+        return self.parts[b, r] > 0
