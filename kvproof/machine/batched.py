@@ -350,14 +350,17 @@ class Batched:
 
         And when that cannot be told, because the scope has not the numbers for it.
         """
-        values = []
+        g, values = self._graph, []
         for numbers in itertools.product(*(range(self.scope.size(type(b))) for b in prop.binders)):
             run.bind(prop.binders, numbers)
+            looked = len(run.flaws)
             value = run.term(prop.formula)
-            values.append(value if prop.kind == "sometimes" else self._graph.negate(value))
-        flawed = [f.when for f in run.flaws if not f.is_scope] if prop.kind != "sometimes" else []
-        coarse = self._graph.some(f.when for f in run.flaws if f.is_scope)
-        return self._graph.some([*values, *flawed]), coarse
+            flawed = g.some(f.when for f in run.flaws[looked:] if not f.is_scope)
+            # What has no value breaks a property, and is no witness.
+            is_witness = prop.kind == "sometimes"
+            values.append(g.both(value, g.negate(flawed)) if is_witness else g.either(g.negate(value), flawed))
+        coarse = g.some(f.when for f in run.flaws if f.is_scope)
+        return g.some(values), coarse
 
     def _judges(self, props: Iterable[Property]) -> _Judges:
         pairs = {p.name: self._broken(self._run(), p) for p in props}

@@ -289,9 +289,14 @@ class Writer:
         for binder in prop.binders:
             self.put(f"for {self.var(binder)} in range({self.scope.size(type(binder))}):")
             self.indent += 1
-        test = "if" if prop.kind == "sometimes" else "if not"
         values = ", ".join(f"{name_of(b)!r}: {self.var(b)}" for b in prop.binders)
-        self.put(f"{test} {self.term(prop.formula)}: return {{{values}}}")
+        if prop.kind == "sometimes":
+            # What has no value is no witness, and others are still looked at.
+            self.put("try:")
+            self.put(f"    if {self.term(prop.formula)}: return {{{values}}}")
+            self.put("except IllFormed: pass")
+        else:
+            self.put(f"if not {self.term(prop.formula)}: return {{{values}}}")
         self.indent -= len(prop.binders)
         self.put("return None")
         return self._taken()

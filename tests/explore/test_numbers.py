@@ -10,7 +10,8 @@ from kvproof.checkers.explore import explore
 from kvproof.checkers.prove import prove
 from kvproof.cli.commands.explore import show
 from kvproof.cli.output import Output
-from kvproof.machine import Bool, Int, Machine, Model, Scalar, Sort, action, invariant, ite
+from kvproof.machine import Bool, Int, Machine, Model, Queue, Scalar, Sort, action, invariant, ite, sometimes
+from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope, ScopeError
 
 
@@ -133,3 +134,38 @@ def test_scratch_that_is_left_is_found() -> None:
     assert (found.kind, found.name) == ("ill-formed", "work is not back at its first value")
     assert found.path == [("leave", ())]
     assert explore(Rests, Scope(Model.of(Rests), {"Int": 3})).complete
+
+
+def test_what_has_no_value_is_no_witness() -> None:
+    """The head of an empty queue was some element, and a number divided by 0 was 0: so both were reached."""
+
+    class Waits(Machine):
+        queue = Queue(Block)
+        by = Scalar(to=Int)
+        turns = Scalar(to=Int)
+
+        @action("X")
+        def turn(self) -> None:
+            self.require(self.turns.value < 2)
+            self.turns.value = self.turns.value + 1
+
+        @sometimes("X")
+        def someone_is_first(self, b: Block) -> Bool:
+            return self.queue.head() == b
+
+        @sometimes("X")
+        def a_share_is_nothing(self) -> Bool:
+            return 5 // self.by.value == 0
+
+        @sometimes("X")
+        def it_turns_for_some(self, b: Block, ready: Bool) -> Bool:
+            """Not for all values is there one, and it is reached all the same."""
+            return (5 // ite(ready, self.turns.value, 0)) == 2
+
+    scope = Scope(Model.of(Waits), {"Block": 2, "Int": 5})
+    assert explore(Waits, scope).unreached == ["someone_is_first", "a_share_is_nothing"]
+    spec, state = Concrete(Model.of(Waits), scope), Concrete(Model.of(Waits), scope).initial()
+    for _ in range(2):
+        spec.apply(state, "turn", ())
+    reached = [p.name for p in spec.model.of_kind("sometimes") if spec.holds_somewhere(state, p.name)]
+    assert reached == ["it_turns_for_some"]
