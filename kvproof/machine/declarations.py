@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from . import operations as op
-from .mistakes import Line, MachineError, caller, is_tool
+from .mistakes import Line, MachineError, caller, is_asked_by_a_text, is_tool
 from .program import Assign, Emit, Push, Remove
 from .recorder import Recorder, is_kind, recorder
 from .source import parameters
@@ -75,6 +75,11 @@ class Declaration:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Declaration):
             raise MachineError(f"{self.name} is no value that could equal {other!r}; read self.{self._entry()}")
+        if is_asked_by_a_text():
+            raise MachineError(
+                f"Python would compare {self.name} and {other.name} as what they are, and not what they hold: compare "
+                "their entries, as in forall"
+            )
         return self is other
 
     __hash__ = object.__hash__

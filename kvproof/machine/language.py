@@ -31,7 +31,7 @@ from .classbody import MachineType, mark, mark_of, parameters_of
 from .connectives import all_of
 from .declarations import Count, Declaration, Event, Map, Param, Queue, Scalar, Sum, Tally, element_kinds
 from .fitting import is_surely
-from .mistakes import MachineError, caller, is_tool
+from .mistakes import MachineError, caller, is_asked_by_a_text, is_tool
 from .program import Each, Let, Loop, Require, When
 from .recorder import GOING, NOW, Recorder, fresh, recorder, recording, variable
 from .source import parameters
@@ -204,6 +204,18 @@ class Machine(metaclass=MachineType):
             raise MissingPartError(f"{type(self).__name__} has no {name} that could be written; declare it")
         super().__setattr__(name, value)
 
+    def __eq__(self, other: object) -> bool:
+        if is_asked_by_a_text():
+            raise MachineError("Python cannot compare two states: compare what they hold, as in forall")
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        if is_asked_by_a_text():
+            raise MachineError("a state is neither true nor false: ask for something that it holds")
+        return True
+
     def require(self, condition: Bool) -> None:
         """The action is possible only where the condition holds. All requirements come before the first write."""
         rec = recorder()
@@ -297,6 +309,13 @@ class LoopHandle:
 
     index: Index
     rounds: Int
+
+    def __eq__(self, other: object) -> bool:
+        if is_asked_by_a_text():
+            raise MachineError("a loop is no number: compare its `index`, or its `rounds`")
+        return self is other
+
+    __hash__ = object.__hash__
 
 
 class MissingPartError(MachineError, AttributeError):

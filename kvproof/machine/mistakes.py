@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-__all__ = ["Line", "MachineError", "caller", "is_tool"]
+__all__ = ["Line", "MachineError", "caller", "is_asked_by_a_text", "is_tool"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -54,3 +54,8 @@ class MachineError(Exception):
         self.line = line
         if MachineError.where_in:
             MachineError.made.append(self)
+
+
+def is_asked_by_a_text() -> bool:
+    """Whether it is the text of a machine, while that is read, that called the method in which this is asked."""
+    return bool(MachineError.where_in) and not is_tool(sys._getframe(2).f_code.co_filename)

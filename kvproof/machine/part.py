@@ -23,7 +23,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .declarations import Declaration, Event, Map, Queue, Tally
-from .mistakes import Line, MachineError, caller
+from .mistakes import Line, MachineError, caller, is_asked_by_a_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -65,6 +65,18 @@ class Seen:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise MachineError(f"{self._part.name} has no {name} that could be written so; write an entry of its state")
+
+    def __eq__(self, other: object) -> bool:
+        if is_asked_by_a_text():
+            raise MachineError(f"Python cannot compare what {self._part.name} is: compare what it holds, as in forall")
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        if is_asked_by_a_text():
+            raise MachineError(f"{self._part.name} is neither true nor false: ask for something that it holds")
+        return True
 
     def keeps(self, rule: Callable[..., Bool], *elements: Term) -> Bool:
         """What an invariant of the part's machine says, said of the part."""

@@ -89,6 +89,8 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
     names = ChainMap(function.__globals__, vars(builtins))
     says_only = getattr(function, MARK, {"kind": "action"})["kind"] != "action"
     for code in _with_those_inside(function.__code__):
+        if _TESTED.search(_numbers(code)):
+            yield from _tested_functions(code, names, machine)
         if not _TELLERS.isdisjoint(code.co_names):
             yield from _told_apart(code, names)
         if _LEFT_CALL.search(_numbers(code)):
@@ -115,6 +117,34 @@ def _told_apart(code: CodeType, names: Mapping[str, object]) -> Iterator[tuple[i
             value = getattr(operator, after.argval)
         if any(value is teller for teller in (id, operator.is_, operator.is_not)):  # a term would be equal to nothing
             yield _place(code, step)[0], "Python tells objects apart while the machine is read: compare with == and !="
+
+
+def _tested_functions(code: CodeType, names: Mapping[str, object], machine: type) -> Iterator[tuple[int, str]]:
+    """Functions that should have been called: each is true for Python, and equal to nothing else."""
+    steps = _steps(code)
+    states = {*code.co_varnames[: code.co_argcount][:2], "self", "before"}
+    for i, step in enumerate(steps):
+        if step.opname == "LOAD_GLOBAL":
+            value = names.get(step.argval)
+        elif step.opname == "LOAD_ATTR" and steps[i - 1].argval in states:
+            value = inspect.getattr_static(machine, step.argval, None)
+        else:
+            continue
+        if isinstance(value, FunctionType) and _is_tested([s.opname for s in steps[i + 1 : i + 3]]):
+            text = f"{step.argval} is a function, which Python takes for true: call it, as in {step.argval}(…)"
+            yield _place(code, step)[0], text
+
+
+def _is_tested(after: Sequence[str]) -> bool:
+    """What was just read is asked for its truth, or compared: by these instructions."""
+    first, second = [*after, "", ""][:2]
+    is_one_load = first.startswith("LOAD_") and "LOAD_" not in first[1:]  # Python 3.13 reads two names in one
+    is_compared = first == "COMPARE_OP" or (is_one_load and second == "COMPARE_OP")
+    return is_compared or _asks_for_truth(first) or (first == "COPY" and _asks_for_truth(second))
+
+
+def _asks_for_truth(name: str) -> bool:
+    return name in ("UNARY_NOT", "TO_BOOL") or ("JUMP" in name and name.endswith(("TRUE", "FALSE", "OR_POP")))
 
 
 def _left_calls(
@@ -184,6 +214,9 @@ def _argument_names(step: dis.Instruction) -> tuple[object, ...]:
 
 
 _CALLS = bytes(number for name, number in dis.opmap.items() if name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
+_FUNCTIONS = bytes(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_GLOBAL"))
+_TESTS = bytes(number for name, number in dis.opmap.items() if _asks_for_truth(name) or name in ("COPY", "COMPARE_OP"))
+_TESTED = re.compile(b"[" + re.escape(_FUNCTIONS) + b"].?[" + re.escape(_TESTS) + b"]", re.DOTALL)
 _LEFT_CALL = re.compile(b"[" + re.escape(_CALLS) + b"]" + re.escape(bytes([dis.opmap["POP_TOP"]])))
 _VALUES = bytes(
     number

@@ -486,6 +486,118 @@ def a_claim_of_a_helper_that_is_not_returned() -> type[Machine]:
     return Half
 
 
+@refused("Python would compare m and m")
+def two_maps() -> type[Machine]:
+    """Of what stands in the class there are two, one for each state, which are never the same."""
+
+    class Compared(Base):
+        @step("X", of="act")
+        def it_changes(self, before: Base) -> Bool:
+            return implies(self.x.value != before.x.value, self.m != before.m)  # type: ignore[arg-type]
+
+    return Compared
+
+
+@refused("Python cannot compare two states")
+def two_states() -> type[Machine]:
+    class Compared(Base):
+        @step("X", of="act")
+        def it_changes(self, before: Base) -> Bool:
+            return implies(self.x.value != before.x.value, self != before)  # type: ignore[arg-type]
+
+    return Compared
+
+
+@refused("a state is neither true nor false")
+def the_truth_of_a_state() -> type[Machine]:
+    class Compared(Base):
+        @step("X", of="act")
+        def it_changes(self, before: Base) -> Bool:
+            return implies(self.x.value > 0, bool(before) or self.lamp.value)  # type: ignore[arg-type]
+
+    return Compared
+
+
+@refused("a loop is no number")
+def the_number_of_a_loop() -> type[Machine]:
+    class Compared(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with self.loop(n) as loop, when(implies(self.lamp.value, loop != 1)):  # type: ignore[arg-type]
+                self.x.value = 1
+
+    return Compared
+
+
+@refused("compare what host is")
+def two_parts() -> type[Machine]:
+    class Compared(Machine):
+        host_cursor = Scalar(to=optional(Block))
+        host_count = Scalar(to=Int)
+        host = Part(Cursor)
+
+        @action("X")
+        def go(self, b: Block) -> None:
+            self.host.go(b)
+
+        @step("X", of="go")
+        def it_changes(self, before: Any) -> Bool:
+            return implies(self.host_count.value > 0, self.host != before.host)
+
+    return Compared
+
+
+@refused("is_dark is a function")
+def a_helper_that_is_not_called() -> type[Machine]:
+    """For Python every function is true: of the two only the second was claimed."""
+
+    class Half(Base):
+        def is_dark(self) -> Bool:
+            return ~self.lamp.value
+
+        @invariant("X")
+        def low(self) -> Bool:
+            return self.is_dark and self.x.value == self.x.value  # type: ignore[truthy-function]
+
+    return Half
+
+
+@refused("is_dark is a function")
+def a_helper_that_decides_and_is_not_called() -> type[Machine]:
+    class Half(Base):
+        def is_dark(self) -> Bool:
+            return ~self.lamp.value
+
+        @step("X", of="act")
+        def low(self, before: Any) -> Bool:
+            return implies(self.x.value > 0, not before.is_dark or self.x.value > 3)  # type: ignore[arg-type]
+
+    return Half
+
+
+@refused("is_dark is a function")
+def a_helper_that_is_compared() -> type[Machine]:
+    class Half(Base):
+        def is_dark(self) -> Bool:
+            return ~self.lamp.value
+
+        @invariant("X")
+        def low(self) -> Bool:
+            return implies(self.x.value > 0, self.is_dark != True)  # type: ignore[arg-type, comparison-overlap]  # noqa: E712
+
+    return Half
+
+
+@refused("_false is a function")
+def a_function_of_the_module_that_is_not_called() -> type[Machine]:
+    class Half(Base):
+        @invariant("X")
+        def low(self) -> Bool:
+            return implies(self.x.value > 0, True if _false else self.lamp.value)  # type: ignore[arg-type, truthy-function]
+
+    return Half
+
+
 @refused("nothing is done with dark: return it")
 def a_claim_that_has_a_name_and_is_not_returned() -> type[Machine]:
     class Half(Base):
