@@ -11,11 +11,12 @@ import dis
 import operator
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache, wraps
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from .mistakes import Line, MachineError, caller, is_tool
@@ -60,7 +61,7 @@ class _Block(AbstractContextManager[R]):
             MachineError: the text goes on with what was bound inside.
         """
         frame, name = before.frame, self._note[0]
-        for bound, value in frame.f_locals.items():
+        for bound, value in _names_in(frame).items():
             is_new = bound not in before.names
             if value is self._entered or before.is_same(bound, value) or self._has_home(value):
                 continue
@@ -92,21 +93,45 @@ class _Moment:
 
     @staticmethod
     def of(frame: FrameType) -> _Moment:
-        names = dict(frame.f_locals)
-        held = {name: _held(value) for name, value in names.items() if isinstance(value, list | dict | set)}
-        return _Moment(frame, frame.f_lasti, names, held)
+        names = _names_in(frame)
+        return _Moment(frame, frame.f_lasti, names, {name: _held(value) for name, value in names.items()})
 
     def is_same(self, name: str, value: object) -> bool:
         """The name stands for what it stood for then, and that holds what it held."""
         if name not in self.names or self.names[name] is not value:
             return False
-        then = self.held.get(name, ())
-        now = _held(value) if name in self.held else ()
+        then, now = self.held[name], _held(value)
         return len(then) == len(now) and all(map(operator.is_, then, now))
 
 
-def _held(value: Any) -> tuple[object, ...]:
-    return (*value, *value.values()) if isinstance(value, dict) else tuple(value)
+def _names_in(frame: FrameType) -> dict[str, object]:
+    """What the names of a function stand for, those of its module too that it uses."""
+    module = {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
+    return {name: value for name, value in module.items() if not isinstance(value, _FIXED)} | frame.f_locals
+
+
+_FIXED = (ModuleType, type, FunctionType)
+"""What a module imports and defines: no text binds it anew."""
+
+_DEPTH = 3
+"""So deep is looked into what holds something that holds something."""
+
+
+def _held(value: Any, depth: int = _DEPTH) -> tuple[object, ...]:
+    """What may come to be something else in a value that stays the same one, and what is held by that."""
+    inside: tuple[object, ...] = ()
+    if isinstance(value, dict):
+        inside = (*value, *value.values())
+    elif isinstance(value, list | set | tuple | deque):
+        inside = tuple(value)
+    elif isinstance(held := getattr(value, "__dict__", None), dict) and not _is_of_language(value):
+        inside = tuple(held.values())
+    return (*inside, *(one for part in inside for one in _held(part, depth - 1))) if depth else ()
+
+
+def _is_of_language(value: object) -> bool:
+    """A machine, a part of its state, a sort: what these hold is none of the text's."""
+    return isinstance(value, _FIXED) or any(c.__module__.startswith(f"{__package__}.") for c in type(value).__mro__)
 
 
 @cache
@@ -123,7 +148,7 @@ def _uses(code: CodeType) -> dict[str, list[tuple[int, int, bool]]]:
     return found
 
 
-_NAMED = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST", "STORE_DEREF")
+_NAMED = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_GLOBAL", "STORE_FAST", "STORE_DEREF", "STORE_GLOBAL")
 _WORDS = re.compile("LOAD|STORE")
 
 

@@ -13,6 +13,7 @@ from .recorder import recording, variable
 from .source import parameters
 from .terms import (
     Bool,
+    Index,
     Int,
     Real,
     Sort,
@@ -63,6 +64,7 @@ def check_sorts(model: Model, kinds: Iterable[type[Term]], line: Line) -> None:
     for kind in kinds:
         if kind in (Int, Real, Bool) or model.sorts.get(kind.__name__) is kind:
             continue
+        _check_plain(kind, line)
         if kind.__name__ in RESERVED:
             text = f"a sort is named {kind.__name__}, which means something else: give it another name"
             raise MachineError(text, line)
@@ -71,6 +73,22 @@ def check_sorts(model: Model, kinds: Iterable[type[Term]], line: Line) -> None:
             if issubclass(kind, Sort):
                 _check_pair(kind.base, known, line)
         model.sorts.setdefault(kind.__name__, kind)
+
+
+def _check_plain(kind: type[Term], line: Line) -> None:
+    """Its elements equal each other, and are computed with, as the language says: by no methods of the sort's own."""
+    of_language = (Sort, Index, Int, Term)
+    for own in kind.__mro__:
+        if own in of_language:
+            return
+        for name, value in vars(own).items():
+            is_method = callable(value) or isinstance(value, property | classmethod | staticmethod)
+            if is_method and name not in _OF_EVERY_CLASS and any(name in vars(b) for b in (*of_language, object)):
+                raise MachineError(f"{kind.__name__} has {name} of its own, and a sort is declared and no more", line)
+
+
+_OF_EVERY_CLASS = {"base", "__annotate__", "__annotate_func__"}
+"""What the language, or Python, gives to each sort."""
 
 
 def _check_pair(kind: type[Term], known: type[Term], line: Line) -> None:

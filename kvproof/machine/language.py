@@ -289,13 +289,17 @@ class Machine(metaclass=MachineType):
         rec.home[result] = outer
         rec.add(Loop(number, index, total, lets, condition, body, noted, result, line))
 
+    def _seen_in(self, view: str) -> Self:
+        """The machine as it looks at another state."""
+        return type(self)(view)
+
     def _noted(self, facts: Callable[[Index, Self], dict[str, Bool]], index: Index, number: int) -> dict[str, Bool]:
         """The facts of a loop, each as one formula over the state and the one before the first round."""
         outer, entry = recorder(), f"entry:{number}"
         outer.entries.append(entry)
         views = (NOW, *outer.entries)
         with recording(MachineError.where_in, of_action=False, known=[index], views=views, outer=outer) as rec:
-            noted = facts(index, type(self)(entry))
+            noted = facts(index, self._seen_in(entry))
             if not isinstance(noted, dict):
                 raise MachineError(f"the facts of a loop are a dict of names and conditions, not {noted!r}")
             formulas = {str(name): as_bool(fact) for name, fact in noted.items()}

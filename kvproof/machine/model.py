@@ -152,8 +152,14 @@ class Model:
         """Read a machine (once; later calls return the same model)."""
         from .reading import read
 
+        if machine in _mistaken:  # what its text has changed by being run must not hide it the second time
+            raise _mistaken[machine]
         if machine not in _known:
-            _known[machine] = read(machine)
+            try:
+                _known[machine] = read(machine)
+            except Exception as error:
+                _mistaken[machine] = error
+                raise
         return _known[machine]
 
     def of_kind(self, kind: str) -> list[Property]:
@@ -190,3 +196,4 @@ def written(body: Iterable[Statement]) -> set[str]:
 
 
 _known: dict[type[Machine], Model] = {}
+_mistaken: dict[type[Machine], Exception] = {}

@@ -78,6 +78,10 @@ class Seen:
             raise MachineError(f"{self._part.name} is neither true nor false: ask for something that it holds")
         return True
 
+    def _seen_in(self, view: str) -> Seen:
+        """The part as it looks at another state: that before the first round of a loop."""
+        return Seen(self._part, type(self._machine)(view))
+
     def keeps(self, rule: Callable[..., Bool], *elements: Term) -> Bool:
         """What an invariant of the part's machine says, said of the part."""
         return rule(self, *elements)

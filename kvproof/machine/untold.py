@@ -17,7 +17,7 @@ import operator
 import re
 import sysconfig
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -88,9 +88,10 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
     """Those that are one only because of what a name stands for, or because a property only says something."""
     names = ChainMap(function.__globals__, vars(builtins))
     says_only = getattr(function, MARK, {"kind": "action"})["kind"] != "action"
+    made = frozenset().union(*map(_functions_made, _with_those_inside(function.__code__)))
     for code in _with_those_inside(function.__code__):
-        if _TESTED.search(_numbers(code)):
-            yield from _tested_functions(code, names, machine)
+        if made or _TESTED.search(_numbers(code)):
+            yield from _tested_functions(code, names, machine, made)
         if not _TELLERS.isdisjoint(code.co_names):
             yield from _told_apart(code, names)
         if _LEFT_CALL.search(_numbers(code)):
@@ -119,7 +120,9 @@ def _told_apart(code: CodeType, names: Mapping[str, object]) -> Iterator[tuple[i
             yield _place(code, step)[0], "Python tells objects apart while the machine is read: compare with == and !="
 
 
-def _tested_functions(code: CodeType, names: Mapping[str, object], machine: type) -> Iterator[tuple[int, str]]:
+def _tested_functions(
+    code: CodeType, names: Mapping[str, object], machine: type, made: Set[str]
+) -> Iterator[tuple[int, str]]:
     """Functions that should have been called: each is true for Python, and equal to nothing else."""
     steps = _steps(code)
     states = {*code.co_varnames[: code.co_argcount][:2], "self", "before"}
@@ -129,10 +132,24 @@ def _tested_functions(code: CodeType, names: Mapping[str, object], machine: type
         elif step.opname == "LOAD_ATTR" and steps[i - 1].argval in states:
             value = inspect.getattr_static(machine, step.argval, None)
         else:
-            continue
-        if isinstance(value, FunctionType) and _is_tested([s.opname for s in steps[i + 1 : i + 3]]):
+            value = None
+        is_function = isinstance(value, FunctionType | staticmethod | classmethod)
+        is_made_here = step.opname in ("LOAD_FAST", "LOAD_DEREF") and step.argval in made
+        if (is_function or is_made_here) and _is_tested([s.opname for s in steps[i + 1 : i + 3]]):
             text = f"{step.argval} is a function, which Python takes for true: call it, as in {step.argval}(…)"
             yield _place(code, step)[0], text
+
+
+@cache
+def _functions_made(code: CodeType) -> frozenset[str]:
+    """The names of the functions that are defined in this one."""
+    if not _MADE.search(_numbers(code)):
+        return frozenset()
+    return frozenset(
+        after.argval
+        for step, after in pairwise(_steps(code))
+        if step.opname in _MAKERS and after.opname in ("STORE_FAST", "STORE_DEREF")
+    )
 
 
 def _is_tested(after: Sequence[str]) -> bool:
@@ -217,6 +234,14 @@ _CALLS = bytes(number for name, number in dis.opmap.items() if name in ("CALL", 
 _FUNCTIONS = bytes(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_GLOBAL"))
 _TESTS = bytes(number for name, number in dis.opmap.items() if _asks_for_truth(name) or name in ("COPY", "COMPARE_OP"))
 _TESTED = re.compile(b"[" + re.escape(_FUNCTIONS) + b"].?[" + re.escape(_TESTS) + b"]", re.DOTALL)
+_MAKERS = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
+_MADE = re.compile(
+    b"["
+    + re.escape(bytes(number for name, number in dis.opmap.items() if name in _MAKERS))
+    + b"]["
+    + re.escape(bytes(dis.opmap[name] for name in ("STORE_FAST", "STORE_DEREF")))
+    + b"]"
+)
 _LEFT_CALL = re.compile(b"[" + re.escape(_CALLS) + b"]" + re.escape(bytes([dis.opmap["POP_TOP"]])))
 _VALUES = bytes(
     number

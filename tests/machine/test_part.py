@@ -22,7 +22,9 @@ from kvproof.machine import (
     Sort,
     Tally,
     action,
+    implies,
     invariant,
+    step,
 )
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope
@@ -339,3 +341,42 @@ def test_properties_values_and_methods_are_those_of_the_parts_machine() -> None:
     refuted = {o.goal for o in prove(Spilled).obligations if o.verdict == "refuted" and o.action == "spill"}
     assert {"of_a_property", "of_a_value"} <= refuted
     assert any(goal.startswith("of_another_promise") for goal in refuted)
+
+
+class Fills(Machine):
+    """Level by level, as a loop with a fact."""
+
+    level = Scalar(to=Int)
+
+    @action("X1")
+    def fill(self, n: Int) -> None:
+        with self.loop(n, facts=lambda i, entry: {"one each": self.level.value == entry.level.value + i}):
+            self.level.value = self.level.value + 1
+
+    @step("X1", of="fill")
+    def by_as_many(self, before: Fills, n: Int) -> Bool:
+        return implies(n >= 0, self.level.value == before.level.value + n)
+
+
+class FillsItsPart(Machine):
+    level = Scalar(to=Int)
+    basin_level = Scalar(to=Int)
+    basin = Part(Fills)
+
+    @action("X2")
+    def fill(self, n: Int) -> None:
+        self.level.value = 0
+        self.basin.fill(n)
+
+    @step("X2", of="fill")
+    def by_as_many(self, before: FillsItsPart, n: Int) -> Bool:
+        return implies(n >= 0, self.basin_level.value == before.basin_level.value + n)
+
+    @step("X2", of="fill")
+    def not_the_whole(self, before: FillsItsPart, n: Int) -> Bool:
+        return self.level.value == before.level.value + n
+
+
+def test_the_facts_of_a_loop_are_said_of_the_part() -> None:
+    left = {o.goal for o in prove(FillsItsPart).obligations if o.verdict != "proved"}
+    assert left == {"not_the_whole"}

@@ -1076,3 +1076,22 @@ def test_a_property_beside_the_class(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match=r"beside\.py:7: small is under @invariant and in no machine"):
         find_machine(f"{beside}:Beside")
+
+
+def test_a_mistake_is_told_again_when_a_machine_is_read_again() -> None:
+    """What the text changes by being run is changed by then: the second time no mistake was found in it."""
+    seen: list[int] = []
+
+    class Changes(Machine):
+        x = Scalar(to=Int)
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            with when(n > 0):
+                if not seen:
+                    seen.append(1)
+            self.x.value = len(seen)
+
+    for _ in range(2):
+        with pytest.raises(MachineError, match="seen is changed inside a `when`"):
+            Model.of(Changes)

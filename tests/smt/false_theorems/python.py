@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import operator
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -598,6 +600,67 @@ def a_function_of_the_module_that_is_not_called() -> type[Machine]:
     return Half
 
 
+@refused("is_low is a function")
+def a_function_that_is_made_there_and_not_called() -> type[Machine]:
+    class Half(Base):
+        @invariant("X")
+        def low(self) -> Bool:
+            def is_low() -> Bool:
+                return self.x.value == 0
+
+            return is_low and self.x.value == self.x.value  # type: ignore[truthy-function]
+
+    return Half
+
+
+@refused("is_low is a function")
+def a_static_method_that_is_not_called() -> type[Machine]:
+    class Half(Base):
+        @staticmethod
+        def is_low(x: Int) -> Bool:
+            return x == 0
+
+        @invariant("X")
+        def low(self) -> Bool:
+            return self.is_low and self.x.value == self.x.value  # type: ignore[truthy-function]
+
+    return Half
+
+
+@refused("has __eq__ of its own")
+def elements_that_equal_all_others() -> type[Machine]:
+    class Equal(Sort):
+        def __eq__(self, other: object) -> Any:
+            return TRUE
+
+        __hash__ = Sort.__hash__
+
+    class One(Machine):
+        held = Scalar(to=optional(Equal))
+
+        @action("X")
+        def take(self, e: Equal) -> None:
+            self.held.value = e
+
+        @invariant("X")
+        def any_of_them_is_held(self, e: Equal) -> Bool:
+            return self.held.value == e  # type: ignore[no-any-return]
+
+    return One
+
+
+@refused("a sort is declared and no more")
+def elements_that_a_dataclass_compares() -> type[Machine]:
+    @dataclasses.dataclass(frozen=True)
+    class Equal(Sort):
+        pass
+
+    class One(Base):
+        taken = Map(Equal, to=Bool)
+
+    return One
+
+
 @refused("nothing is done with dark: return it")
 def a_claim_that_has_a_name_and_is_not_returned() -> type[Machine]:
     class Half(Base):
@@ -788,6 +851,63 @@ def a_list_that_is_filled_in_a_branch() -> type[Machine]:
 
 
 # -------------------------------------------------------------------------------- properties that nobody would read
+
+
+@refused("found is changed inside a `when`")
+def an_object_that_is_changed_in_a_branch() -> type[Machine]:
+    class Changed(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            found = types.SimpleNamespace(number=0)
+            with when(self.lamp.value):
+                found.number = 1
+            self.x.value = found.number
+
+    return Changed
+
+
+@refused("found is changed inside a `when`")
+def a_list_in_a_list_that_is_changed_in_a_branch() -> type[Machine]:
+    class Changed(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            found = [[0]]
+            with when(self.lamp.value):
+                found[0][0] = 1
+            self.x.value = found[0][0]
+
+    return Changed
+
+
+_LAST = [0]
+
+
+@refused("_LAST is changed inside a `when`")
+def what_belongs_to_the_module_and_is_changed_in_a_branch() -> type[Machine]:
+    class Changed(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with when(self.lamp.value):
+                _LAST[0] += 1
+            self.x.value = _LAST[0]
+
+    return Changed
+
+
+_last = 0
+
+
+@refused("_last is bound inside a `when`")
+def a_name_of_the_module_that_is_bound_in_a_branch() -> type[Machine]:
+    class Changed(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            global _last
+            with when(self.lamp.value):
+                _last += 1
+            self.x.value = _last
+
+    return Changed
 
 
 @refused("is lost")
