@@ -124,14 +124,15 @@ def _held(value: Any, depth: int = _DEPTH) -> tuple[object, ...]:
         inside = (*value, *value.values())
     elif isinstance(value, list | set | tuple | deque):
         inside = tuple(value)
-    elif isinstance(held := getattr(value, "__dict__", None), dict) and not _is_of_language(value):
+    elif isinstance(held := getattr(value, "__dict__", None), dict) and not _is_of_language(type(value)):  # type: ignore[arg-type]
         inside = tuple(held.values())
     return (*inside, *(one for part in inside for one in _held(part, depth - 1))) if depth else ()
 
 
-def _is_of_language(value: object) -> bool:
-    """A machine, a part of its state, a sort: what these hold is none of the text's."""
-    return isinstance(value, _FIXED) or any(c.__module__.startswith(f"{__package__}.") for c in type(value).__mro__)
+@cache
+def _is_of_language(kind: type) -> bool:
+    """A machine, a part of its state, a term: what these hold is none of the text's."""
+    return issubclass(kind, _FIXED) or any(c.__module__.startswith(f"{__package__}.") for c in kind.__mro__)
 
 
 @cache

@@ -6,12 +6,14 @@ import ast
 import dis
 import inspect
 import linecache
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
-__all__ = ["IS", "WITH", "class_at", "does", "function_of", "parameters"]
+__all__ = ["IS", "WITH", "class_at", "does", "function_of", "never_run", "parameters"]
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -56,6 +58,46 @@ def class_at(file: str, name: str, line: int) -> ast.ClassDef | None:
     found = [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == name]
     around = [n for n in found if n.lineno <= line <= (n.end_lineno or 0)]
     return max(around, key=lambda n: n.lineno, default=None)
+
+
+@cache
+def never_run(file: str) -> tuple[int, ...]:
+    """The lines of what stands behind a `return` in the same block, or behind what ends it likewise: it leaves no code.
+
+    To parse the file takes long, so its lines are looked through before.
+    """
+    tree = _tree(file) if _may_hold_more(linecache.getlines(file)) else None
+    return () if tree is None else tuple(sorted({line for node in ast.walk(tree) for line in _behind_an_end(node)}))
+
+
+_ENDS = ("return", "raise", "break", "continue")
+_GOES_ON = re.compile(r"else\b|elif\b|except\b|finally\b|case\b")
+
+
+def _may_hold_more(lines: Sequence[str]) -> bool:
+    """Behind a line that ends a block one is indented as far."""
+    ended: int | None = None
+    """How far a line is indented that ends a block, and behind which there was none yet but what belongs to it."""
+    for line in lines:
+        text = line.lstrip()
+        if not text or text[0] == "#":
+            continue
+        indent = len(line) - len(text)
+        if ended is not None and (indent > ended or (indent == ended and text[0] in ")]}")):
+            continue
+        if indent == ended and not _GOES_ON.match(text):
+            return True
+        ended = indent if text.startswith(_ENDS) else None
+    return False
+
+
+def _behind_an_end(node: ast.AST) -> Iterator[int]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        for one, other in pairwise(block if isinstance(block, list) else ()):
+            makes_a_generator = isinstance(other, ast.Expr) and isinstance(other.value, ast.Yield)
+            if isinstance(one, ast.Return | ast.Raise | ast.Break | ast.Continue) and not makes_a_generator:
+                yield other.lineno
 
 
 @cache

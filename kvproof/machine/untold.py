@@ -18,14 +18,14 @@ import re
 import sysconfig
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
 from weakref import WeakSet
 
 from .classbody import MARK
 from .mistakes import Line, MachineError, is_tool
-from .source import IS, does
+from .source import IS, does, function_of, never_run
 
 __all__ = ["refuse_untold"]
 
@@ -62,7 +62,7 @@ def _is_of_others(file: str) -> bool:
 @cache
 def _mistakes(code: CodeType) -> tuple[tuple[int, str], ...]:
     """The lines, and what is wrong there; also of what is defined inside."""
-    found = [*_identities(code), *_left_values(code)]
+    found = [*_identities(code), *_left_values(code), *_never_run(code)]
     if code.co_flags & inspect.CO_COROUTINE:
         found.append((code.co_firstlineno, f"{code.co_name} is an `async def`, which is not run where it is called"))
     return (*found, *(one for inside in code.co_consts if isinstance(inside, CodeType) for one in _mistakes(inside)))
@@ -75,11 +75,20 @@ def _identities(code: CodeType) -> Iterator[tuple[int, str]]:
             yield number, f"Python decides `{text}` while the machine is read: compare values with == and !="
 
 
+def _never_run(code: CodeType) -> Iterator[tuple[int, str]]:
+    lines = never_run(code.co_filename)
+    function = function_of(code) if lines else None
+    for number in lines:
+        if function is not None and function.lineno <= number <= (function.end_lineno or 0):
+            yield number, "this stands behind the end of its block, and is never run: put it before, or leave it out"
+
+
 def _left_values(code: CodeType) -> Iterator[tuple[int, str]]:
     """Comparisons, sums and reads with which nothing is done."""
     if _LEFT.search(_numbers(code)):
-        for step, after in pairwise(_steps(code)):
-            if step.opcode in _VALUES and after.opname == "POP_TOP":
+        steps = _steps(code)
+        for i, step in enumerate(steps):
+            if step.opcode in _VALUES and _is_left(steps[i + 1 : i + 3]):
                 number, text = _place(code, step)
                 yield number, f"nothing is done with `{text}`: require it, write it or return it"
 
@@ -169,8 +178,8 @@ def _left_calls(
 ) -> Iterator[tuple[int, str]]:
     """Calls of what does nothing but return something, with which nothing is done."""
     steps = _steps(code)
-    for i, (step, after) in enumerate(pairwise(steps)):
-        if step.opcode in _CALLS and after.opname == "POP_TOP":
+    for i, step in enumerate(steps):
+        if step.opcode in _CALLS and _is_left(steps[i + 1 : i + 3]):
             number, text = _place(code, step)
             called = _called_at(step, steps[:i], names, machine)
             if called is map or called is filter or _is_a_generator(called):
@@ -179,6 +188,12 @@ def _left_calls(
                 yield number, f"nothing is done with `{text}`: return it with what else is said"
             elif _makes_a_term(called):
                 yield number, f"nothing is done with `{text}`: require it, write it or return it"
+
+
+def _is_left(after: Sequence[dis.Instruction]) -> bool:
+    """Nothing is done with what was computed right before, be it that a comma behind it makes a tuple of it."""
+    is_alone = len(after) > 1 and after[0].opname == "BUILD_TUPLE" and after[0].arg == 1
+    return any(step.opname == "POP_TOP" for step in after[is_alone : is_alone + 1])
 
 
 def _called_at(
@@ -242,13 +257,14 @@ _MADE = re.compile(
     + re.escape(bytes(dis.opmap[name] for name in ("STORE_FAST", "STORE_DEREF")))
     + b"]"
 )
-_LEFT_CALL = re.compile(b"[" + re.escape(_CALLS) + b"]" + re.escape(bytes([dis.opmap["POP_TOP"]])))
+_ALONE = b"]" + re.escape(bytes([dis.opmap["BUILD_TUPLE"]])) + b"?" + re.escape(bytes([dis.opmap["POP_TOP"]]))
+_LEFT_CALL = re.compile(b"[" + re.escape(_CALLS) + _ALONE)
 _VALUES = bytes(
     number
     for name, number in dis.opmap.items()
     if name in ("COMPARE_OP", "CONTAINS_OP", "BINARY_OP", "BINARY_SUBSCR", "LOAD_ATTR") or name.startswith("UNARY_")
 )
-_LEFT = re.compile(b"[" + re.escape(_VALUES) + b"]" + re.escape(bytes([dis.opmap["POP_TOP"]])))
+_LEFT = re.compile(b"[" + re.escape(_VALUES) + _ALONE)
 
 
 @cache
@@ -257,6 +273,7 @@ def _numbers(code: CodeType) -> bytes:
     return bytes(number for number in code.co_code[::2] if number)  # a 0 stands for no instruction
 
 
+@lru_cache(64)  # it is asked for several times, of one function after the other
 def _steps(code: CodeType) -> list[dis.Instruction]:
     return [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
 

@@ -661,6 +661,52 @@ def elements_that_a_dataclass_compares() -> type[Machine]:
     return One
 
 
+@refused("nothing is done with `self.x.value == n`")
+def a_comparison_with_a_comma() -> type[Machine]:
+    class Left(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            (self.x.value == n,)  # noqa: B018
+
+    return Left
+
+
+@refused("nothing is done with `implies(self.x.value > 3, self.lamp.value)`")
+def a_claim_with_a_comma() -> type[Machine]:
+    class Half(Base):
+        @invariant("X")
+        def low(self) -> Bool:
+            (implies(self.x.value > 3, self.lamp.value),)
+            return self.x.value == self.x.value
+
+    return Half
+
+
+@refused("is never run")
+def a_claim_behind_the_end() -> type[Machine]:
+    class Half(Base):
+        @invariant("X")
+        def low(self) -> Bool:
+            return self.x.value == self.x.value  # and:
+            return self.x.value == 0
+
+    return Half
+
+
+@refused("is never run")
+def a_write_behind_the_end() -> type[Machine]:
+    class Half(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            for k in (1, 2):
+                if k == 1:
+                    continue
+                    self.require(n == 0)
+            self.x.value = n
+
+    return Half
+
+
 @refused("nothing is done with dark: return it")
 def a_claim_that_has_a_name_and_is_not_returned() -> type[Machine]:
     class Half(Base):
