@@ -10,7 +10,7 @@ others, one answers all cases as the release does: *same* (it changes nothing, o
 is left is *missed*: it answers otherwise and nothing is said. Some of these are legal (another order, another policy);
 each is worth a look.
 
-OUT (JSON lines) keeps what was found of each mutant; those that are in it are not run again.
+OUT (JSON lines) keeps what was found of each mutant; those that are in it are run again only where one asks for it.
 """
 
 import argparse
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="the part of the mutants that is run, by chance")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--within", help="only functions whose name has this")
+    parser.add_argument("--again", action="store_true", help="run what was missed, and nothing else")
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args()
     build = resolve(told.target)
@@ -112,8 +113,9 @@ def main() -> None:
     assert of is not None, f"{build.name} has no level {told.level}"
     with tempfile.TemporaryDirectory() as folder:
         ran = Bench(build, told.level, of, told.module, Path(folder), told.seconds, told.seed)
-        done = {(o.line, o.column, o.what) for o in _of(told.results, told.module, told.level)}
-        left = [m for m in ran.mutants() if (m.line, m.column, m.what) not in done]
+        came = {(o.line, o.column, o.what): o.came for o in _of(told.results, told.module, told.level)}
+        wanted = "missed" if told.again else None
+        left = [m for m in ran.mutants() if came.get((m.line, m.column, m.what)) == wanted]
         chosen = [m for m in left if not told.within or told.within in m.function]
         chosen = random.Random(told.seed).sample(chosen, round(told.share * len(chosen)))
         print(f"{len(ran.cases)} cases, {len(ran.known)} known symptoms, {len(chosen)} mutants", flush=True)
@@ -149,7 +151,9 @@ def outcomes(path: Path) -> list[Outcome]:
 
 
 def _of(path: Path, module: str, level: str) -> list[Outcome]:
-    return [outcome for outcome in outcomes(path) if (outcome.module, outcome.level) == (module, level)]
+    """What was found last of each mutant of a module, at a level."""
+    found = [outcome for outcome in outcomes(path) if (outcome.module, outcome.level) == (module, level)]
+    return [*{(outcome.line, outcome.column, outcome.what): outcome for outcome in found}.values()]
 
 
 class Bench:

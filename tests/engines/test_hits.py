@@ -68,6 +68,14 @@ CASES: dict[str, tuple[World, Cached, int]] = {
     "all groups agree": (world(FULL, WINDOW), entries(0, 1, 2, 3) | entries(0, 1, g=1), 4),
     "a state beside blocks": (world(FULL, MAMBA), entries(0, 1, 2) | entries(1, 3, g=1), 4),
     "whole blocks of all": (world(FULL, LARGE), entries(0, 1, 2) | {(1, 1): [11], (3, 1): [12]}, 4),
+    "a part of a block": (world(LARGE), {(1, 0): [1], (2, 0): [2]}, 6),
+    "no part where all before it is not there": (world(LARGE), {(2, 0): [2]}, 0),
+    "a state within a block": (world(LARGE, Group("mamba", 4)), {(1, 0): [1], (2, 0): [2], (2, 1): [12]}, 6),
+    "no part where blocks are of several sizes": (
+        world(FULL, LARGE),
+        entries(0, 1, 2) | {(1, 1): [11], (2, 1): [12]},
+        4,
+    ),
     "what a drafter gives up": (world(FULL, drop=2), entries(0, 1, 2), 4),
     "and no more than there is": (world(FULL, drop=2), entries(0), 0),
 }
@@ -78,9 +86,8 @@ CASES: dict[str, tuple[World, Cached, int]] = {
 def test_a_lookup_finds_what_is_there_and_one_block_less_is_noticed(name: str) -> None:
     world, cached, most = CASES[name]
     assert looked_up(world, cached, most) == []
-    unit = max(group.block for group in world.groups)
     if most:
-        (found,) = looked_up(world, cached, most - unit)
+        (found,) = looked_up(world, cached, most - min(most, max(group.block for group in world.groups)))
         assert (found.rule, found.oracle) == ("P14", "a shorter hit than what is cached")
         assert f"the first {most} tokens of r0 are cached" in found.text
 
@@ -167,10 +174,10 @@ def computed(r: str, blocks: list[int], tokens: list[int] = TOKENS, found: int =
     ]
 
 
-def promised(*steps: Step, again: int) -> list[str]:
+def promised(*steps: Step, again: int, of: Group = FULL) -> list[str]:
     """Whether it is noticed that the same prompt, asked for behind these steps, finds so much."""
     last = Step("start", {}, effects=[*arrives(r="again"), ["lookup", "again", again, 0, 8]])
-    return [violation.oracle for violation in judged(world(FULL, keep="all"), *steps, last)]
+    return [violation.oracle for violation in judged(world(of, keep="all"), *steps, last)]
 
 
 FIRST = Step("start", {}, effects=computed("r0", [1, 2, 3, 4, 5]))
@@ -235,7 +242,24 @@ def test_nothing_is_asked_of_an_engine_that_promises_nothing() -> None:
     last = Step("start", {}, effects=[*arrives(r="again"), ["lookup", "again", 0, 0, 8]])
     for promise in ({}, {"keep": "none"}, {"keep": "most"}):
         assert judged(world(FULL, **promise), FIRST, END, last) == []
-    assert judged(world(FULL, WINDOW, keep="all"), last) == [], "windows give up what they have left behind"
+    assert promised(FIRST, END, again=0, of=Group("mamba", 2)) == [], "states are kept now and then"
+
+
+@pytest.mark.parametrize(("behind", "most"), [([], 8), ([1], 8), ([3], 4), ([0], 8)])
+def test_what_a_window_gave_up_is_found_until_somebody_has_it_also_the_same_request(
+    behind: list[int], most: int
+) -> None:
+    """Its fifth block behind the prompt is one that it had before; a hit sees four tokens back."""
+    goes_on = Step("step", {}, effects=[["table", "r0", 0, 5, behind]])
+    assert promised(FIRST, goes_on, again=most, of=WINDOW) == []
+    assert promised(FIRST, goes_on, again=most - 2, of=WINDOW) == ["what was computed is not found again"]
+
+
+def test_the_null_block_in_a_table_keeps_nothing() -> None:
+    slid = Step("start", {}, effects=computed("r0", [0, 0, 3, 4, 5]))
+    assert promised(slid, again=8, of=WINDOW) == []
+    assert promised(slid, again=6, of=WINDOW) == ["what was computed is not found again"]
+    assert promised(Step("start", {}, effects=computed("r0", [0, 0, 0, 4, 5])), again=0, of=WINDOW) == []
 
 
 def test_what_was_found_before_a_preemption_is_not_of_the_table_behind_it() -> None:

@@ -16,7 +16,8 @@ Entry = tuple[int, int]
 """A hash key and a group, as a prefix map has them."""
 
 Has = Callable[[int, int], bool]
-"""Whether entry i of group g of a request's block table is cached."""
+"""Whether a block of group g is cached that ends behind so many tokens of a request: a full one, or the part of one
+that was registered under the hash of what it has."""
 
 Shows = Callable[[int], set[Entry] | None]
 """What the prefix map shows that a lookup, by its place among the effects, may have met; None where it is not shown."""
@@ -46,9 +47,11 @@ class HitsOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
-        self._unit = math.lcm(*(group.block for group in world.groups))
         drop = world.dialect.get("drop")
         self._drop = drop if isinstance(drop, int) and drop > 0 else 0
+        sizes = {group.block for group in world.groups}
+        # Hashes that are finer than all blocks are there so that hits end inside of these.
+        self._unit = world.hash_block if len(sizes) == 1 and not self._drop else math.lcm(*sizes)
         kinds = sorted({group.kind for group in world.groups})
         self._kinds = ("drop", *kinds) if self._drop else (*kinds,)
         followed = all(group.kind in ("full", "window") for group in world.groups)
@@ -123,8 +126,8 @@ class HitsOracle:
         kept.end(step)
 
     def _promised(self, lookup: _Lookup, ghost: Ghost, kept: Kept, shown: set[Entry] | None) -> Iterator[Violation]:
-        groups, line = self.world.groups, ghost.requests[lookup.r].line
-        most = self._most(lookup, lambda g, i: kept.has(g, line[(i + 1) * groups[g].block]))
+        line = ghost.requests[lookup.r].line
+        most = self._most(lookup, lambda g, end: kept.has(g, line[end]))
         if shown is None or self._most(lookup, self._under(lookup, ghost, shown)) < most:
             what = "were computed, and nothing was done since that forgets them"
             yield from self._short(lookup, ghost, most, "what was computed is not found again", what)
@@ -132,11 +135,11 @@ class HitsOracle:
     def _under(self, lookup: _Lookup, ghost: Ghost, entries: set[Entry]) -> Has:
         """What of a request stands among these entries of a prefix map, for certain: not under keys that name two
         contents."""
-        keys, groups, per_hash = ghost.requests[lookup.r].keys, self.world.groups, self.world.hash_block
+        keys, per_hash = ghost.requests[lookup.r].keys, self.world.hash_block
         ambiguous = ghost.requests.others
 
-        def has(g: int, i: int) -> bool:
-            place = (i + 1) * groups[g].block // per_hash - 1
+        def has(g: int, end: int) -> bool:
+            place = end // per_hash - 1
             return place < len(keys) and (keys[place], g) in entries and keys[place] not in ambiguous
 
         return has
@@ -150,8 +153,7 @@ class HitsOracle:
             yield Violation("P14", oracle, text, self._kinds, (of_request(lookup.r),))
 
     def _most(self, lookup: _Lookup, has: Has) -> int:
-        """What a lookup must find at least: the longest prefix, in whole blocks of all groups, of which every group has
-        what it needs (H4)."""
+        """What a lookup must find at least: the longest prefix of which every group has what it needs (H4)."""
         length = (min(lookup.limit, lookup.keyed) - self._drop) // self._unit * self._unit
         while length > 0 and not all(self._suffices(g, length, has) for g in range(len(self.world.groups))):
             length -= self._unit
@@ -160,10 +162,11 @@ class HitsOracle:
     def _suffices(self, g: int, length: int, has: Has) -> bool:
         """Whether a group has what a hit of this length needs, and what a lookup gives up behind it."""
         group = self.world.groups[g]
-        last = -(-(length + self._drop) // group.block)
         if group.kind == "mamba":
-            return has(g, length // group.block - 1)
-        return all(has(g, i) for i in range(_first_needed(group, length) // group.block, last))
+            return has(g, length)
+        whole = range(_first_needed(group, length) // group.block, (length + self._drop) // group.block)
+        behind = (length + self._drop) % group.block
+        return all(has(g, (i + 1) * group.block) for i in whole) and (not behind or has(g, length + self._drop))
 
 
 def _first_needed(group: Group, length: int) -> int:

@@ -44,6 +44,7 @@ class Kept:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
+        self._null = world.tiers[self._device].null
         self._block_of: dict[Place, int] = {}
         self._place_at: dict[int, Place] = {}
         self._doubtful: set[Place] = set()
@@ -165,7 +166,7 @@ class Kept:
         for g, group in enumerate(self.world.groups if tables else ()):
             assert tables is not None
             for i in range(start // group.block, min(end // group.block, len(tables[g]))):
-                if tables[g][i] not in self._evicted:
+                if tables[g][i] not in self._evicted and tables[g][i] != self._null:
                     self._filled.setdefault(r, []).append((g, i, tables[g][i]))
 
     def _processed(self, r: str, n: int, ghost: Ghost) -> None:
