@@ -319,3 +319,16 @@ def test_an_event_says_of_its_blocks_what_they_are(event: list[Any], wrong: tupl
     assert not [violation for effect in told for violation in ghost.apply(effect) or ()]
     found = [*ToldBlocksOracle(ENGINE).step(Step("step", {}, effects=told), ghost)]
     assert [(violation.rule, violation.key[-1]) for violation in found] == ([wrong] if wrong else [])
+
+
+@pytest.mark.parametrize(("between", "told"), [([], ["a state of the same step"]), ([["batch", "begin"]], [])])
+def test_a_state_is_not_taken_in_the_step_that_leaves_it(between: list[Effect], told: list[str]) -> None:
+    ghost = Ghost(World([Group("mamba", 2)], {"device": Tier(5, null=0)}, 2))
+    effects: list[Effect] = [
+        ["request", "r0", {"tokens": [1, 1, 1]}], ["request", "r1", {"tokens": [1, 1, 1]}], ["batch", "begin"],
+        ["state", "r0", 0, None, [[1, 2]]], ["compute", "r0", 0, [1, 1]], *between,
+        ["state", "r1", 0, 1, [[2, 3]]], ["compute", "r1", 2, [1]],
+    ]  # fmt: skip
+    assert [violation.oracle for effect in effects for violation in ghost.apply(effect) or ()] == told
+    own: list[Effect] = [["state", "r1", 0, 2, [[2, 3]]], ["compute", "r1", 2, [1]]]
+    assert "a state of the same step" not in [v.oracle for effect in own for v in ghost.apply(effect) or ()]

@@ -72,6 +72,7 @@ class Passes:
                 source, leaves = request.states.pop(g, (None, []))
                 if start:
                     yield from self._reads_state(r, g, source, start)
+                    yield from self._not_of_now(r, g, source)
                 for block, n in leaves:
                     yield from self._write(r, g, block, 0, [request.content(r, n)], 1)
                 continue
@@ -160,6 +161,13 @@ class Passes:
             if block is not None and block != self._null:
                 self._memory.mend(self._device, block, g, 0, [expected], 1)
 
+    def _not_of_now(self, r: str, g: int, block: int | None) -> Iterator[Violation]:
+        """A state is not of the batch that is to begin with it."""
+        other = self._batches.written_now(block)
+        if other not in (None, r):
+            text = f"the state of {r} is taken from block {block} in group {g} (mamba), which {other} writes just then"
+            yield Violation("P6", "a state of the same step", text, ("mamba",), self._about(block, r))
+
     # ------------------------------------------------------------------------------------------------ writing
 
     def _writes(self, r: str, g: int, table: Sequence[int], line: Sequence[int], start: int) -> Iterator[Violation]:
@@ -182,7 +190,7 @@ class Passes:
 
     def _write(self, r: str, g: int, block: int, slot: int, contents: Sequence[int], size: int) -> Iterator[Violation]:
         """Write to a block; whoever copies it meanwhile is told of (O8)."""
-        self._batches.write((block,))
+        self._batches.passes_over(block, r)
         slots = self._memory.fit(self._device, block, g, size)
         old = slots[slot : slot + len(contents)]
         if self._copies.under_way:

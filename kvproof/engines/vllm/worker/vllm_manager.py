@@ -299,6 +299,8 @@ class ManagerLevel(Level):
             accepted = min(args.get("accept", 0), drafts)
             sampled, run = sampled_tokens(args.get("token", 0), len(x.tokens), accepted, drafts)
             tokens = tokens + run
+        if not self.steps[-1]:
+            self.tell("batch", "begin")
         self._before_forward()
         self.mamba.before(x.r, x.tables, start, new, drafts, accepted)
         self.tell("compute", x.r, start, tokens)
@@ -334,6 +336,7 @@ class ManagerLevel(Level):
         return None
 
     def _process(self) -> None:
+        self.tell("batch", "end")
         for each in self.steps.popleft():
             self._deliver(each)
 
