@@ -106,13 +106,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--within", help="only functions whose name has this")
     parser.add_argument("--again", action="store_true", help="run what was missed, and nothing else")
+    parser.add_argument("--without", help="no cases of families whose name has this: those that go around the module")
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args()
     build = resolve(told.target)
     of = ENGINES[build.name].cases(told.level)
     assert of is not None, f"{build.name} has no level {told.level}"
     with tempfile.TemporaryDirectory() as folder:
-        ran = Bench(build, told.level, of, told.module, Path(folder), told.seconds, told.seed)
+        drawn = _drawn(of, build.version, told.seed, told.without)
+        ran = Bench(build, told.level, of, drawn, told.module, Path(folder), told.seconds)
         came = {(o.line, o.column, o.what): o.came for o in _of(told.results, told.module, told.level)}
         wanted = "missed" if told.again else None
         left = [m for m in ran.mutants() if came.get((m.line, m.column, m.what)) == wanted]
@@ -160,9 +162,9 @@ class Bench:
     """The cases, and what the release as it is answers."""
 
     def __init__(
-        self, build: Build, level: str, of: Cases, module: str, folder: Path, seconds: float, number: int
+        self, build: Build, level: str, of: Cases, drawn: Iterator[Case], module: str, folder: Path, seconds: float
     ) -> None:
-        """Draw cases and run them against the release, twice: what it answers differently by itself says nothing."""
+        """Take cases and run them against the release, twice: what it answers differently by itself says nothing."""
         self.level, self.of, self.module, self.seconds = level, of, module, seconds
         self.cases: list[Case] = []
         self.traits = of.traits(build.version) if of.traits else Traits(())
@@ -173,7 +175,7 @@ class Bench:
         cell, sink = Cell.of(build, module, folder / "as it is"), folder / "lines"
         self._source = cell.module.read_text()
         with cell.session(level) as session:
-            first = [*self._answered(session, _drawn(of, build.version, number), keep=True)]
+            first = [*self._answered(session, drawn, keep=True)]
         cell.write(traced(self._source, str(sink)))
         with cell.session(level) as session:
             again = [*self._answered(session, iter(self.cases))]
@@ -232,9 +234,9 @@ class Bench:
         return replaced(outcome, came=came, seconds=seconds, cases=cases, first=first)
 
 
-def _drawn(of: Cases, release: str, number: int) -> Iterator[Case]:
-    """Cases of all families in turn, without end."""
-    profiles = [*of.profiles(release).values()]
+def _drawn(of: Cases, release: str, number: int, without: str | None) -> Iterator[Case]:
+    """Cases of all families in turn, but for those whose name has this, without end."""
+    profiles = [drawn for name, drawn in of.profiles(release).items() if not without or without not in name]
     for turn in range(1_000_000):
         yield from _a_few(profiles[turn % len(profiles)], number * 1_000_003 + turn)
 

@@ -33,7 +33,8 @@ def shown(cache, memory: Memory, keys: Keys, tenant: Callable, held: list[tuple]
     if core_of(cache) == "python":
         _show_nodes(cache, memory, keys, tenant, held, host, pools, tree)
     else:
-        tree["slots"] = memory.slots_of(cache)
+        # Such a core tells them in an order of its own, another one each time.
+        tree["slots"] = sorted(memory.slots_of(cache))
     return pools, tables, tree
 
 
