@@ -65,6 +65,21 @@ FAULTS: dict[str, tuple[str, dict[str, Any], list[Op], tuple[str, str]]] = {
     "short hit": ("manager", FULL, AGAIN, ("P14", "a shorter hit than what is cached")),
     "whole hit": ("manager", FULL, [start(*[0] * 8), grow(8), start(*[0] * 8)], ("P14", "length of a hit")),
     "one key": ("manager", FULL, [start(0, 1, 1, 1), start(0, 2, 2, 2)], ("P13", "one key, two contents")),
+    "not registered": (
+        "manager", FULL, [start(*[0] * 9), grow(9)], ("P14", "what was computed is not cached"),
+    ),
+    "not kept": ("pool", FULL, [start(*[0] * 9), grow(9), FINISH], ("P14", "what was computed is not cached")),
+    "kept for ever": (
+        "manager", FULL, [start(*[0] * 9), grow(9), ("finish", {"pick": 0, "drop": 1})],
+        ("P11", "evict leaves an entry"),
+    ),
+    "shares always": (
+        "pool", {**FULL, "sharing": False}, [start(*[0] * 9), grow(9)], ("P14", "kept though nothing is to be"),
+    ),
+    "greedy": (
+        "pool", {**FULL, "layers": ["window"], "window": 8, "blocks": 1}, [start(0), grow(1)],
+        ("P7", "refused though there is room"),
+    ),
     "one behind": ("pool", FULL, [start(*[0] * 6), grow(3), grow(3)], ("P6", "a forward pass read")),
     "small ring": ("manager", HYBRID, [start(*[0] * 9), grow(3), grow(3), grow(3)], ("P6", "a forward pass read")),
     "half a fork": (

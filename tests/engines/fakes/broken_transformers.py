@@ -47,6 +47,27 @@ def _whole(self, prompt: list) -> list:
     return _match(self, [*prompt, 0])
 
 
+def _registers_one_less(self, request_id: str, token_ids: list, new_new_blocks: int) -> None:
+    _mark(self, request_id, token_ids, new_new_blocks - 1)
+
+
+def _keeps_nothing(self, block: int, no_cache: bool = False) -> bool:
+    return _release(self, block, no_cache=True)
+
+
+def _keeps_all(self, block: int, no_cache: bool = False) -> bool:
+    return _release(self, block)
+
+
+def _one_sector_more(self, request: str, past: int, query: int) -> int:
+    return _sectors(self, request, past, query) + 1
+
+
+def _shares_always(self, *args, **options) -> None:
+    _begin(self, *args, **options)
+    self.use_block_sharing = True
+
+
 def _one_behind(self, request: str, past: int, query: int) -> list:
     return [index + (place == 0) for place, index in enumerate(_writes(self, request, past, query))]
 
@@ -87,6 +108,10 @@ def _leaks(self, state) -> None:
 
 
 _match = cache_allocator.CacheAllocator.match_prefix_blocks
+_mark = cache_allocator.CacheAllocator.mark_complete_blocks
+_sectors = cache_allocator.CacheAllocator.needs_new_sectors
+_begin = cache_allocator.CacheAllocator._before_cache_tensor_init
+_release = BlockLedger.release
 _writes = FullAttentionCacheAllocator.get_write_indices
 _ring = SlidingAttentionCacheAllocator.get_write_indices
 _copy = cache_allocator.CacheAllocator.copy_blocks
@@ -99,6 +124,11 @@ FAULTS = {
     "one key": (cache_allocator, "compute_block_hash", _one_key),
     "short hit": (cache_allocator.CacheAllocator, "match_prefix_blocks", _short),
     "whole hit": (cache_allocator.CacheAllocator, "match_prefix_blocks", _whole),
+    "not registered": (cache_allocator.CacheAllocator, "mark_complete_blocks", _registers_one_less),
+    "not kept": (BlockLedger, "release", _keeps_nothing),
+    "kept for ever": (BlockLedger, "release", _keeps_all),
+    "shares always": (cache_allocator.CacheAllocator, "_before_cache_tensor_init", _shares_always),
+    "greedy": (cache_allocator.CacheAllocator, "needs_new_sectors", _one_sector_more),
     "one behind": (FullAttentionCacheAllocator, "get_write_indices", _one_behind),
     "small ring": (SlidingAttentionCacheAllocator, "get_write_indices", _small_ring),
     "half a fork": (cache_allocator.CacheAllocator, "copy_blocks", _half),

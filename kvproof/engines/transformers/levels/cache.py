@@ -8,8 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ....judge.oracles.registered import RegisteredOracle
 from ....judge.oracles.removals import RemovalsOracle
 from ....judge.oracles.requests import RequestsOracle
+from ....judge.oracles.room import RoomOracle
 from ....judge.record import Case, World
 from ...cases import Op, Setup
 from .scheduler import Choice, Play, layers, plays, sound, tokens
@@ -28,10 +30,11 @@ def pool_profiles(_release: str) -> dict[str, st.SearchStrategy[Case]]:
 
 
 def more_oracles(_case: Case) -> Any:
-    """Refusals change nothing (P7, P15), and a reset leaves nothing held (P11)."""
+    """Refusals change nothing and have a reason (P7, P15), a reset leaves nothing held (P11), and what is computed is
+    cached until the caller lets it go (P14, P11)."""
 
     def oracles(world: World) -> list[Any]:
-        return [RemovalsOracle(world), RequestsOracle(world)]
+        return [RemovalsOracle(world), RequestsOracle(world), RegisteredOracle(world), RoomOracle(world)]
 
     return oracles
 

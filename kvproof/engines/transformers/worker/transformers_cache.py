@@ -33,7 +33,7 @@ class CacheLevel(Level):
             "tiers": {"device": {"blocks": cache.num_sectors * self._memory.per_sector}},
             "hash_block": options.page,
             "exact": True,
-            "notes": {"dialect": {} if cache.use_prefix_sharing else {"keep": "none"}},
+            "notes": {"dialect": {} if options.shares else {"keep": "none"}},
         }
 
     # Operations
@@ -67,6 +67,7 @@ class CacheLevel(Level):
         self._run(state, tokens)
         state.position_offset += len(tokens)
         self._cache.mark_complete_blocks(state, filled)
+        self.tell("processed", state.request_id, state.position_offset)
         return self._done(True)
 
     def op_fork(self, args: dict):

@@ -63,6 +63,11 @@ class Options:
         return options
 
     @property
+    def shares(self) -> bool:
+        """Whether what is computed is kept for others: of windows nothing is, nor beside them."""
+        return self.sharing and set(self.layers) == {"full"}
+
+    @property
     def bytes_per_page(self) -> int:
         """Bytes of a page: keys and values of its tokens."""
         return 2 * self.page * HEAD_DIM * DTYPE.itemsize
