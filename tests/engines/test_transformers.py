@@ -73,6 +73,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], list[Op], tuple[str, str]]] = {
         "manager", FULL, [start(*[0] * 9), grow(9), ("finish", {"pick": 0, "drop": 1})],
         ("P11", "evict leaves an entry"),
     ),
+    "always evicts": ("manager", FULL, [start(0), ("evict", {})], ("P11", "what an evict says")),
     "shares always": (
         "pool", {**FULL, "sharing": False}, [start(*[0] * 9), grow(9)], ("P14", "kept though nothing is to be"),
     ),

@@ -42,6 +42,8 @@ class RegisteredOracle:
         if state is None or not self._followed:
             return
         gone = set() if step.skipped else self._forgotten(step, state)
+        if step.op == "evict" and not step.skipped:
+            yield from self._said(step, gone)
         self._cached -= gone
         if self._keeps:
             self._cached |= {entry for effect in step.effects for entry in self._computed(effect, ghost)}
@@ -72,6 +74,12 @@ class RegisteredOracle:
             own = {block for table in self._last.tables.get(str(step.args.get("request")), ()) for block in table}
             return {entry for entry, blocks in before.items() if blocks <= own - held}
         return set()
+
+    def _said(self, step: Step, gone: set[Entry]) -> Iterator[Violation]:
+        """What an evict answers, where that is whether anything went: who waits for room asks again or gives up."""
+        if isinstance(step.result, bool) and step.result != bool(gone):
+            text = f"an evict answers {step.result}, and {len(gone)} entries are kept for nobody"
+            yield Violation("P11", "what an evict says", text, (str(step.result),))
 
     def _missing(self, missing: set[Entry], ghost: Ghost) -> Iterator[Violation]:
         if missing:

@@ -63,6 +63,11 @@ def _one_sector_more(self, request: str, past: int, query: int) -> int:
     return _sectors(self, request, past, query) + 1
 
 
+def _always_evicts(self) -> bool:
+    _evict(self)
+    return True
+
+
 def _shares_always(self, *args, **options) -> None:
     _begin(self, *args, **options)
     self.use_block_sharing = True
@@ -112,6 +117,7 @@ _mark = cache_allocator.CacheAllocator.mark_complete_blocks
 _sectors = cache_allocator.CacheAllocator.needs_new_sectors
 _begin = cache_allocator.CacheAllocator._before_cache_tensor_init
 _release = BlockLedger.release
+_evict = cache.PagedAttentionCache.evict_cached_blocks
 _writes = FullAttentionCacheAllocator.get_write_indices
 _ring = SlidingAttentionCacheAllocator.get_write_indices
 _copy = cache_allocator.CacheAllocator.copy_blocks
@@ -127,6 +133,7 @@ FAULTS = {
     "not registered": (cache_allocator.CacheAllocator, "mark_complete_blocks", _registers_one_less),
     "not kept": (BlockLedger, "release", _keeps_nothing),
     "kept for ever": (BlockLedger, "release", _keeps_all),
+    "always evicts": (cache.PagedAttentionCache, "evict_cached_blocks", _always_evicts),
     "shares always": (cache_allocator.CacheAllocator, "_before_cache_tensor_init", _shares_always),
     "greedy": (cache_allocator.CacheAllocator, "needs_new_sectors", _one_sector_more),
     "one behind": (FullAttentionCacheAllocator, "get_write_indices", _one_behind),

@@ -29,7 +29,7 @@ class CacheLevel(Level):
         self._requests: dict[str, RequestState] = {}
         self._added = self._passes = 0
         self.world = {
-            "groups": self._memory.groups(options.page),
+            "groups": options.groups,
             "tiers": {"device": {"blocks": cache.num_sectors * self._memory.per_sector}},
             "hash_block": options.page,
             "exact": True,

@@ -65,16 +65,6 @@ class Memory:
         self._told: dict[str, list[list[int]]] = {}
         self._held: dict[int, list[int]] = {}
 
-    def groups(self, page: int) -> list[dict]:
-        """The world's groups: one a layer."""
-        found = []
-        for layer in self._layers:
-            window = getattr(self._places[layer][0], "sliding_window", None)
-            found.append(
-                {"kind": "window", "block": page, "window": window} if window else {"kind": "full", "block": page}
-            )
-        return found
-
     def tables(self) -> dict[str, list[list[int]]]:
         """Per request that has any block, the pages of each layer."""
         names = dict.fromkeys(r for allocator in self._allocators for r in allocator.block_table)

@@ -63,6 +63,12 @@ class Options:
         return options
 
     @property
+    def groups(self) -> list[dict]:
+        """The world's groups: one a layer, of the kind that was asked for."""
+        of = {"full": {"kind": "full"}, "window": {"kind": "window", "window": self.window}}
+        return [of[kind] | {"block": self.page} for kind in self.layers]
+
+    @property
     def shares(self) -> bool:
         """Whether what is computed is kept for others: of windows nothing is, nor beside them."""
         return self.sharing and set(self.layers) == {"full"}

@@ -70,7 +70,7 @@ class SchedulerLevel(Level):
             tiers["host"] = {"blocks": host.num_sectors * sectors}
         sharing = self._cache.use_prefix_sharing
         self.world = {
-            "groups": self._memory.groups(options.page),
+            "groups": options.groups,
             "tiers": tiers,
             "hash_block": options.page,
             "exact": True,
