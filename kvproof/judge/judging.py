@@ -15,6 +15,7 @@ from .oracles.hits import HitsOracle
 from .oracles.stored import StoredOracle
 from .oracles.told_blocks import ToldBlocksOracle
 from .oracles.tree import TreeOracle
+from .oracles.tree_check_in import CheckInOracle
 from .oracles.tree_events import TreeEventsOracle
 from .oracles.words import garbage
 from .record import Answer, Error, Step, World
@@ -34,6 +35,7 @@ class Oracle(Protocol):
 ORACLES: tuple[Callable[[World], Oracle], ...] = (
     CountingOracle,
     TreeOracle,
+    CheckInOracle,
     ContentOracle,
     HitsOracle,  # Before events: a lookup that stops short disagrees with these too.
     EventsOracle,

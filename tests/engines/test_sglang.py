@@ -193,6 +193,19 @@ def test_a_planted_fault_is_found_in_each_release(
         assert found is None or found.violation.rule in rules, found.violation
 
 
+@pytest.mark.parametrize("more", [{}, {"window": 3}, {"page": 1, "states": 6}])
+@pytest.mark.parametrize(("fault", "rule"), [("forgotten ends", "R7"), ("evicts for nothing", "R6")])
+def test_what_the_tree_must_have_is_known(fault: str, rule: str, more: dict[str, Any]) -> None:
+    ops = [add([1, 5]), PROCESS, ("finish", {"i": 0}), add([2, 3]), PROCESS]
+    for planted in (False, True):
+        setup = {**SETUP, **more} | ({"fault": fault} if planted else {})
+        found, told = verdict(broken_release(NEWEST), close(Case("tree", setup, ops)))
+        assert told.refused is None, told.refused
+        # Where states are copied into the tree, something may have to go for that; and windows may end at a branch.
+        noticed = planted and ("states" if rule == "R6" else "window") not in more
+        assert (None if found is None else found.violation.rule) == (rule if noticed else None)
+
+
 @pytest.mark.parametrize("release", RELEASES[2:])
 def test_pages_that_kernels_do_not_know_are_refused_of_older_releases(release: str) -> None:
     told = session(release, "sglang").run(Case("tree", {"page": 3, "pages": 8}, [])).answer

@@ -359,11 +359,30 @@ def _untold_removal(made) -> None:
         _patch(core, "_record_remove_event", lambda _node, **_where: None)
 
 
+def _forgotten_ends(made) -> None:
+    """What a request computed is given up when it finishes, as if it were retracted."""
+    import sglang_calls
+
+    release = sglang_calls.release
+    _patch(sglang_calls, "release", lambda req, cache, **_how: release(req, cache, keep=False))
+
+
+def _evicts_for_nothing(made) -> None:
+    """Something is evicted whenever results are processed."""
+    import sglang_calls
+
+    batches, memory = sglang_calls.batches_of, made.memory
+    asked = [1] + [0] * len(memory.further)
+    _patch(sglang_calls, "batches_of", lambda passes: (memory.evict(made.cache, asked), batches(passes))[1])
+
+
 _OF_PARTS = {
     "handed out again": _handed_out_again,
     "kept rows": _kept_rows,
     "locked twice": _locked_twice,
     "untold removal": _untold_removal,
+    "forgotten ends": _forgotten_ends,
+    "evicts for nothing": _evicts_for_nothing,
 }
 """Faults of the levels ``tree`` and ``allocator``."""
 

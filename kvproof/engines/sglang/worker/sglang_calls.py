@@ -12,18 +12,18 @@ from sglang.srt.mem_cache import common
 from sglang_drift import SALTED
 
 __all__ = [
-    "allocation", "batches_of", "checkpoint", "extend_to", "extended_to", "lock", "lock_of", "looked_up",
+    "CHECKS_IN", "allocation", "batches_of", "checkpoint", "extend_to", "extended_to", "lock", "lock_of", "looked_up",
     "match", "prefix_len", "prefix_of", "refresh", "release", "take", "unlock",
 ]  # fmt: skip
 
-_CHECKS_IN = hasattr(common, "checkpoint_kv_cache")
+CHECKS_IN = hasattr(common, "checkpoint_kv_cache")
 
 allocation = common
 if not hasattr(common, "alloc_req_slots"):
     from sglang.srt.mem_cache import allocation
 """Where slots are asked for: a module of its own since 0.5.16."""
 
-if not _CHECKS_IN:
+if not CHECKS_IN:
     from sglang.srt.managers.schedule_policy import match_prefix_for_req
 
 
@@ -36,24 +36,24 @@ def match(req, cache) -> None:
 
 def looked_up(req, cache, most: int) -> int:
     """Return how many tokens of a waiting request are cached, at most so many, as a scheduler asks that orders it."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         return common.match_kv_cache(req, cache, max_prefix_len=most).device_prefix_len
     return len(match_prefix_for_req(cache, req, (req.origin_input_ids + req.output_ids)[:most]).device_indices)
 
 
 def prefix_len(req) -> int:
     """Return how many tokens of a request need not be computed."""
-    return req.prefix_len if _CHECKS_IN else len(req.prefix_indices)
+    return req.prefix_len if CHECKS_IN else len(req.prefix_indices)
 
 
 def prefix_of(req, cache):
     """Return their slots."""
-    return cache.prefix_device_indices(req) if _CHECKS_IN else req.prefix_indices
+    return cache.prefix_device_indices(req) if CHECKS_IN else req.prefix_indices
 
 
 def refresh(req) -> None:
     """Let what is to be computed be prompt and output."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         req.refresh_fill_ids()
     elif hasattr(req, "_refresh_fill_ids"):
         req._refresh_fill_ids()
@@ -63,7 +63,7 @@ def refresh(req) -> None:
 
 def extended_to(req) -> int | None:
     """Return the position up to which a prompt was scheduled; None: not at all."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         return req.extend_end
     if not hasattr(req, "extend_range"):  # Before 0.5.15.
         return req.fill_len or None
@@ -72,7 +72,7 @@ def extended_to(req) -> int | None:
 
 def extend_to(req, start: int, end: int) -> None:
     """Say which tokens of a prompt are scheduled."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         req.extend_end = end
     elif hasattr(req, "extend_range"):
         req.set_extend_range(start, end)
@@ -85,14 +85,14 @@ def extend_to(req, start: int, end: int) -> None:
 
 def lock(req, cache):
     """Lock what a request was found, and return the lock."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         return cache.lock(req.last_node)
     return SimpleNamespace(node=req.last_node, taken=cache.inc_lock_ref(req.last_node))
 
 
 def unlock(cache, held) -> None:
     """Give a lock back that no request has taken."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         cache.unlock(held)
     else:
         cache.dec_lock_ref(held.node, held.taken.to_dec_params())
@@ -100,7 +100,7 @@ def unlock(cache, held) -> None:
 
 def take(req, held) -> None:
     """Let a request have a lock."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         req.lock = held
     elif hasattr(req, "lock_receipt"):
         req.lock_receipt = held.taken.to_dec_params()
@@ -110,7 +110,7 @@ def take(req, held) -> None:
 
 def lock_of(req):
     """Return the lock of a request that has a row: its ``node``, and whether that of the window is ``swa_released``."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         return req.lock
     node = req.last_node  # The node itself before 0.5.17, since then its number.
     return SimpleNamespace(node=getattr(node, "id", node), swa_released=req.swa_prefix_lock_released)
@@ -118,7 +118,7 @@ def lock_of(req):
 
 def checkpoint(req, cache, chunked: bool) -> None:
     """Let the tree have what was computed of a request that goes on; ``chunked``: its prompt is not over."""
-    if _CHECKS_IN:
+    if CHECKS_IN:
         common.checkpoint_kv_cache(req, cache)
     else:
         common.maybe_cache_unfinished_req(req, cache, **({"chunked": True} if chunked else {}))
@@ -136,4 +136,4 @@ def batches_of(passes: list) -> list[tuple[bool, list]]:
 
 def release(req, cache, keep: bool) -> None:
     """Let a request give up its row; the tree gets what was computed where it is to be kept."""
-    common.release_kv_cache(req, cache, **{"checkpoint" if _CHECKS_IN else "is_insert": keep})
+    common.release_kv_cache(req, cache, **{"checkpoint" if CHECKS_IN else "is_insert": keep})

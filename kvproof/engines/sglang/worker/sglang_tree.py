@@ -79,7 +79,9 @@ class TreeLevel(Level):
         self.overlap = bool(setup.get("overlap"))
         memory.watch(lambda pairs: self.tell("copied", pairs))
         # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
-        notes = {"dialect": {"reuse": "ordered"}} | ({} if self.events else {"keys": "tokens"})
+        notes: dict = {"dialect": {"reuse": "ordered"}} | ({} if self.events else {"keys": "tokens"})
+        if calls.CHECKS_IN and not self.older:
+            notes["finished"] = "cached"
         self.world = memory.world | {"notes": notes}
 
     def do(self, op: str, args: dict):

@@ -1,0 +1,58 @@
+"""What a prefix tree must have: what a request computed, from its end on (R7), until something wants room (R6).
+
+Judged where the world's notes say that ``finished`` is ``cached``, by the tree's nodes, of the operations ``finish``,
+``process`` and ``probe``: what they evict they evict before a request checks in, or not at all.
+"""
+
+from collections.abc import Iterator
+
+from ..ghost import Ghost
+from ..record import Step, World
+from ..violation import Violation, of_request
+from .tree_nodes import contents_of
+
+__all__ = ["CheckInOracle"]
+
+
+class CheckInOracle:
+    """Compares the prefixes that the tree has with those that it had, and with what has just ended."""
+
+    def __init__(self, world: World) -> None:
+        self._is_told = world.notes.get("finished") == "cached"
+        self._page = world.groups[0].block
+        self._copies_states = any(group.kind == "mamba" for group in world.groups)
+        """A request that goes on leaves a copy of its state in the tree, for which something may have to go."""
+        # SGLang's tree of windows alone checks a request in up to where its prompt branches off, if it ends with its
+        # first token; what is behind that is given up.
+        self._may_branch = not self._copies_states and any(group.kind == "window" for group in world.groups)
+        self._there: set[int] = set()
+        """The prefixes of the last state, one for each token on the device."""
+
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Yield what is not there, and should be."""
+        tree = step.state.tree if self._is_told and step.state is not None else None
+        if tree is None or tree.nodes is None:
+            return
+        contents = contents_of(tree.nodes, ghost)
+        there = {prefix for node, of_node in zip(tree.nodes, contents, strict=True) if node.slots for prefix in of_node}
+        before, self._there = self._there, there
+        if step.error is not None or step.skipped:
+            return
+        processed = {effect[1]: effect[2] for effect in step.effects if effect[0] == "processed"}
+        if self._copies_states and len(processed) > 1:
+            return
+        if step.op in ("finish", "process") and not self._may_branch:
+            ended = [effect[1] for effect in step.effects if effect[0] == "end" and effect[2:] == ["finished"]]
+            yield from self._lost({r: processed[r] for r in ended if r in processed}, there, ghost)
+        if step.op in ("process", "probe") and not self._copies_states and not before <= there:
+            text = f"{step.op} takes {len(before - there)} tokens out of the tree, and wants no room"
+            yield Violation("R6", "evicted for nothing", text, (step.op,))
+
+    def _lost(self, ended: dict[str, int], there: set[int], ghost: Ghost) -> Iterator[Violation]:
+        for r, computed in ended.items():
+            whole = computed // self._page * self._page
+            if whole and ghost.requests[r].line[whole] not in there:
+                text = f"{r} has finished, of {computed} tokens that it computed {whole} fill pages, and the tree "
+                text += "has not all of them"
+                yield Violation("R7", "what a request computed is not in the tree", text, about=(of_request(r),))
+                return
