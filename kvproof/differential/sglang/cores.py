@@ -97,7 +97,8 @@ def _events(effects: list[Effect]) -> list[tuple[Any, ...]]:
     told: list[tuple[Any, ...]] = []
     for effect in effects:
         if effect[0] == "stored":
-            _, tier, _, keys, parent, tokens, size = effect
+            _, tier, _, keys, parent, *more = effect  # Who tells no tokens ends there.
+            tokens, size = more[:2] if more else (None, 0)
             for i, (key, above) in enumerate(zip(keys, [parent, *keys], strict=False)):
                 told.append(("stored", tier, key, above, (tokens or ())[i * size : (i + 1) * size]))
         elif effect[0] == "removed":
