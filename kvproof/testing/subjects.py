@@ -88,7 +88,7 @@ _BLOCKS = Subject(
         "own keys": "keys()",
         "stored": "take_events()",
         "boundary": "take_events()",
-        "event tokens": "tokens in take_events()",
+        "event tokens": "take_events() with tokens",
         "evict": "evict()",
         "reset": "reset()",
         "host.ref": "host_ref_counts()",

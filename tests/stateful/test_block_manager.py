@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
@@ -20,7 +21,7 @@ from kvproof.engines.verdicts import close, verdict
 from kvproof.errors import UsageError
 from kvproof.judge.record import Case
 from kvproof.judge.sight import RULES
-from kvproof.testing import BlockManager, Refused, assert_fuzzed, assert_lockstep, assert_played, fuzzing
+from kvproof.testing import BlockManager, Refused, Request, assert_fuzzed, assert_lockstep, assert_played, fuzzing
 from kvproof.testing.fuzzing import fuzz_manager
 from kvproof.testing.session import InProcess
 from kvproof.testing.telling import regression_test, story
@@ -60,7 +61,7 @@ def test_the_right_pool_stays_silent() -> None:
     fuzzed = fuzz_manager(example.TestPool, examples=300, seconds=60)
     assert fuzzed.broken == {}
     assert fuzzed.report.examples >= 300
-    assert fuzzed.unjudged == {"P4": "there is no null_block"}
+    assert fuzzed.unjudged == {"P4": "there is no null_block", "E3": "there is no take_events() with tokens"}
     assert fuzzed.report.activity.tight_hits
     assert fuzzed.report.activity.preemptions
 
@@ -84,8 +85,51 @@ class _Null(example.TestPool):
 def test_a_null_block_and_a_pool_without_a_cache_are_judged_too() -> None:
     fuzzed = fuzz_manager(_Null, examples=240, seconds=60)
     assert fuzzed.broken == {}
-    assert fuzzed.unjudged == {}
+    assert set(fuzzed.unjudged) == {"E3"}
     assert fuzzed.report.profiles["uncached"]
+
+
+class _TellsBlocks(example.TestPool):
+    """A pool whose events say what is in a block, and behind which it stands."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.size, self.of = block_tokens, dict[Any, tuple[Any, list[int]]]()
+
+    def keys(self, request: Request) -> list[Any]:
+        keys = [*super().keys(request)]
+        for i, key in enumerate(keys):
+            tokens = [*request.tokens[i * self.size : (i + 1) * self.size]]
+            self.of[key] = self.block(keys[i - 1] if i else None, tokens)
+        return keys
+
+    def block(self, parent: Any, tokens: list[int]) -> tuple[Any, list[int]]:
+        return parent, tokens
+
+    def take_events(self) -> Iterator[tuple[Any, ...]]:
+        for event in super().take_events():
+            yield (*event, *self.of[event[1]]) if event[0] == "stored" else event
+
+
+class _TellsTheLastFirst(_TellsBlocks):
+    def block(self, parent: Any, tokens: list[int]) -> tuple[Any, list[int]]:
+        return parent, tokens[::-1]
+
+
+class _TellsNoParent(_TellsBlocks):
+    def block(self, parent: Any, tokens: list[int]) -> tuple[Any, list[int]]:
+        return None, tokens
+
+
+@pytest.mark.parametrize(
+    ("kind", "broken"), [(_TellsBlocks, set()), (_TellsTheLastFirst, {"E3"}), (_TellsNoParent, {"P12"})]
+)
+def test_what_events_say_of_a_block_is_judged_where_they_tell_its_tokens(
+    kind: type[_TellsBlocks], broken: set[str]
+) -> None:
+    fuzzed = fuzz_manager(kind, examples=200, seconds=60)
+    assert {*fuzzed.broken} == broken
+    assert "E3" not in fuzzed.unjudged
 
 
 def test_a_null_block_that_is_queued_is_found() -> None:

@@ -1,7 +1,7 @@
 """The pool, held to the rules of KV caching: `pytest docs/examples/block-pool`."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pool import Pool
 
@@ -56,5 +56,5 @@ class TestPool(BlockManager):
     def block_keys(self) -> dict[int, bytes]:
         return {block.number: block.key for block in self.pool.blocks if block.key is not None}
 
-    def take_events(self) -> Iterable[tuple[str, bytes]]:
+    def take_events(self) -> Iterable[tuple[Any, ...]]:
         return self.pool.take_events()
