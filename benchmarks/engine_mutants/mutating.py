@@ -5,9 +5,9 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["HIT", "Mutant", "mutants", "traced"]
+__all__ = ["Mutant", "mutants", "traced"]
 
-HIT = "_kvproof_hit"
+_HIT = "_kvproof_hit"
 """The function that a traced module calls with the line of each statement that it begins."""
 
 
@@ -44,17 +44,11 @@ def mutants(source: str, lines: set[int]) -> Iterator[Mutant]:
 def traced(source: str, sink: str) -> str:
     """The module, telling ``sink`` once of each line in which a statement of a function begins."""
     tree = ast.parse(source)
-    for _, statement in [*_statements(tree, "")]:
-        for name in ("body", "orelse", "finalbody"):
-            _mark(getattr(statement, name, None))
-        for handler in getattr(statement, "handlers", []):
-            _mark(handler.body)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            _mark(node.body)
+    for held in [*_bodies(tree)]:
+        held[:] = [marked for statement in held for marked in (_mark(statement), statement)]
     begin = (
         f"_kvproof_seen = set()\n"
-        f"def {HIT}(line):\n"
+        f"def {_HIT}(line):\n"
         f"    if line not in _kvproof_seen:\n"
         f"        _kvproof_seen.add(line)\n"
         f"        with open({sink!r}, 'a') as sink:\n"
@@ -64,18 +58,18 @@ def traced(source: str, sink: str) -> str:
     return future + begin + text.replace(future, "") if future in text else begin + text
 
 
-def _mark(body: list[ast.stmt] | None) -> None:
-    if not body or _is_mark(body[0]):
-        return
-    marked: list[ast.stmt] = []
-    for statement in body:
-        marked += [ast.parse(f"{HIT}({statement.lineno})").body[0], statement]
-    body[:] = marked
+def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
+    """Each list of statements within a function."""
+    held = {id(statement) for _, statement in _statements(tree, "")}
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if isinstance(body, list) and body and id(body[0]) in held:
+                yield body
 
 
-def _is_mark(statement: ast.stmt) -> bool:
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == HIT
+def _mark(statement: ast.stmt) -> ast.stmt:
+    return ast.parse(f"{_HIT}({statement.lineno})").body[0]
 
 
 def _statements(node: ast.AST, path: str) -> Iterator[tuple[str, ast.stmt]]:
@@ -83,13 +77,9 @@ def _statements(node: ast.AST, path: str) -> Iterator[tuple[str, ast.stmt]]:
     for child in ast.iter_child_nodes(node):
         name = getattr(child, "name", None) if isinstance(child, ast.stmt) else None
         here = f"{path}.{name}".strip(".") if name else path
-        if isinstance(child, ast.stmt) and isinstance(node, ast.AST) and _within_function(node, path):
+        if isinstance(child, ast.stmt) and path and not isinstance(node, ast.ClassDef | ast.Module):
             yield path, child
         yield from _statements(child, here)
-
-
-def _within_function(node: ast.AST, path: str) -> bool:
-    return bool(path) and not isinstance(node, ast.ClassDef | ast.Module)
 
 
 _PARTS = ("body", "orelse", "finalbody", "handlers", "cases")
@@ -123,7 +113,7 @@ def _is_talk(statement: ast.stmt) -> bool:
 _OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.And: ast.Or, ast.Or: ast.And,
+    ast.Add: ast.Sub, ast.Sub: ast.Add,
 }  # fmt: skip
 
 _OTHER_CALL = {"min": "max", "max": "min", "any": "all", "all": "any"}

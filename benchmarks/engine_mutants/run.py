@@ -189,8 +189,9 @@ class Bench:
             found, answer = verdict(session, case, self.of.more_oracles)
             if keep:
                 self.cases.append(case)
-            for signature in {violation.signature for violation in _all(found)}:
-                self.known[signature] = self.traits.of(case) & self.known.get(signature, self.traits.of(case))
+            traits = self.traits.of(case)
+            for violation in [] if found is None else found.violations:
+                self.known[violation.signature] = traits & self.known.get(violation.signature, traits)
             yield _digest(answer)
             if keep and time.monotonic() > until:
                 return
@@ -212,19 +213,21 @@ class Bench:
             except WorkerError as error:
                 return replaced(outcome, text=str(error))
 
-    def _is_news(self, case: Case, violation: Violation) -> bool:
-        """Whether the release as it is does not show this, or not without something that the case has not."""
-        needed = self.known.get(violation.signature)
-        return needed is None or not needed <= self.traits.of(case)
+    def _news(self, case: Case, found: Verdict | None) -> Violation | None:
+        """The first that the release as it is does not show, or not without something that the case has not."""
+        if found is None:
+            return None
+        known, traits = self.known, self.traits.of(case)
+        return next((v for v in found.violations if v.signature not in known or not known[v.signature] <= traits), None)
 
     def _driven(self, session: Session, outcome: Outcome) -> Outcome:
         began, first, cases = time.monotonic(), -1, 0
         for case, digest in zip(self.cases, self._digests, strict=True):
             found, answer = verdict(session, case, self.of.more_oracles)
             seconds, cases = round(time.monotonic() - began, 2), cases + 1
-            new = [violation for violation in _all(found) if self._is_news(case, violation)]
-            if new:
-                said, by = f"{new[0].rule}: {new[0].text}", [*new[0].signature]
+            new = self._news(case, found)
+            if new is not None:
+                said, by = f"{new.rule}: {new.text}", [*new.signature]
                 return replaced(outcome, came="told", seconds=seconds, cases=cases, by=by, text=said)
             if first < 0 and digest not in ("", _digest(answer)):
                 first = cases - 1
@@ -249,10 +252,6 @@ def _a_few(family: st.SearchStrategy[Case], number: int) -> list[Case]:
 
     seed(number)(settings(DRAWING, max_examples=6)(given(family)(keep)))()
     return cases
-
-
-def _all(found: Verdict | None) -> list[Violation]:
-    return [] if found is None else [found.violation, *found.also, *(violation for _, violation in found.later)]
 
 
 def _digest(answer: Answer) -> str:

@@ -156,10 +156,9 @@ def _shows(fault: Fault) -> Callable[[Verdict | None], bool]:
     def shows(found: Verdict | None) -> bool:
         if found is None:
             return False
-        broken = [found.violation, *found.also, *(violation for _, violation in found.later)]
         if wanted is not None:
-            return any(v.signature == wanted.signature for v in broken)
-        return any(v.rule in fault.rules and fault.words in json.dumps([v.key, v.text]) for v in broken)
+            return any(v.signature == wanted.signature for v in found.violations)
+        return any(v.rule in fault.rules and fault.words in json.dumps([v.key, v.text]) for v in found.violations)
 
     return shows
 

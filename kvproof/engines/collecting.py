@@ -260,7 +260,7 @@ class Collector:
             cost += self._start if cost >= self._start else 0.0
             _count(report, answer)
             self._on_case(answer)
-            self._shows.see(liable, [] if found is None else _all(found))
+            self._shows.see(liable, [] if found is None else found.violations)
             self._memory.keep(news := self._news(ground, answer), case)
             faults = 0 if found is None else self._keep(report, ground, profile, case, found, cost)
             return self._worth.of(ground.level, news, faults)
@@ -310,7 +310,7 @@ class Collector:
         only meets these brings nothing.
         """
         traits, news = ground.traits.of(case), 0
-        for signature in dict.fromkeys(v.signature for v in _all(found)):
+        for signature in dict.fromkeys(v.signature for v in found.violations):
             about = found.about(signature)
             assert about is not None
             if (signature, traits) not in self._met:
@@ -335,10 +335,6 @@ class Collector:
             seen.add(pair)
             before = now
         return found
-
-
-def _all(found: Verdict) -> list[Any]:
-    return [found.violation, *found.also, *(violation for _, violation in found.later)]
 
 
 def _shape(step: Step) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .activity import Activity
+from .oracles.told_blocks import tells_tokens
 from .record import Answer, Effect, Step, World
 from .shapes import DIALECT
 
@@ -108,7 +109,7 @@ class Sight:
         self.told.update(self._of_world(world))
         for step in answer.steps:
             self.told.update(effect[0] for effect in step.effects if effect and isinstance(effect[0], str))
-            if "event tokens" not in self.told and any(map(_tells_tokens, step.effects)):
+            if "event tokens" not in self.told and any(map(tells_tokens, step.effects)):
                 self.told.add("event tokens")
             if "tenants" not in self.told and any(_names_tenant(effect) for effect in step.effects):
                 self.told.add("tenants")
@@ -155,11 +156,6 @@ class Sight:
         if self.rules is not None:
             return self.rules
         return {**_NEEDS, **(self.of_hosts if "host" in self.told else {})}
-
-
-def _tells_tokens(effect: Effect) -> bool:
-    """Whether it is an event that tells the tokens of what is stored."""
-    return effect[:1] == ["stored"] and len(effect) > 6 and None not in effect[5:7]
 
 
 def _names_tenant(effect: Effect) -> bool:

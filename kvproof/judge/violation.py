@@ -84,6 +84,11 @@ class Verdict:
     later: tuple[tuple[int, Violation], ...] = ()
     """What later operations break, and which. It may be nothing but a consequence."""
 
+    @property
+    def violations(self) -> list[Violation]:
+        """All that is broken: this, in the same step, and later."""
+        return [self.violation, *self.also, *(violation for _, violation in self.later)]
+
     def about(self, signature: tuple[str, ...]) -> "Verdict | None":
         """The same with another of its violations in front, if there is one of this signature."""
         if self.violation.signature == signature:

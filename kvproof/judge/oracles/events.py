@@ -64,10 +64,11 @@ class EventsOracle:
             told = self._believed(tier)
             by_key_alone = any(g is None for _, g in told)
             believed = {(k, None) for k, _ in told} if by_key_alone else told
-            cached = {(k, None if by_key_alone else g) for k, g, blocks in entries if blocks}
+            there: set[Key] = {(k, g) for k, g, blocks in entries if blocks}
+            cached: set[Key] = {(k, None) for k, _ in there} if by_key_alone else there
             heard = self._cached.get(tier, set()) | self._news.pop(tier, set())
-            self._cached[tier] = {(k, g) for k, g, blocks in entries if blocks}
             known = {(k, None) for k, _ in heard} if by_key_alone else heard
+            self._cached[tier] = there
             missing = cached - believed
             # What was told stored and is taken for removed, and what was never told, have causes of their own.
             for some, why in ((missing & known, "cached, not reported"), (missing - known, "stored, not reported")):

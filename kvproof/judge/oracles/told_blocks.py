@@ -7,10 +7,10 @@ tokens, nothing is judged, nor is a key that the engine never named.
 from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
-from ..record import Step, World
+from ..record import Effect, Step, World
 from ..violation import Violation, of_key
 
-__all__ = ["ToldBlocksOracle"]
+__all__ = ["ToldBlocksOracle", "tells_tokens"]
 
 
 class ToldBlocksOracle:
@@ -21,9 +21,14 @@ class ToldBlocksOracle:
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the events of a step."""
         for effect in step.effects:
-            if effect[0] == "stored" and len(effect) > 6 and effect[5] is not None and effect[6] is not None:
+            if tells_tokens(effect):
                 _, tier, _, keys, parent, tokens, size = effect
                 yield from _wrong_with(ghost, tier, keys, parent, tokens, size)
+
+
+def tells_tokens(effect: Effect) -> bool:
+    """Whether it is an event that tells the tokens of what is stored."""
+    return effect[:1] == ["stored"] and len(effect) > 6 and None not in effect[5:7]
 
 
 def _wrong_with(
