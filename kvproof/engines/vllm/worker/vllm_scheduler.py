@@ -238,17 +238,18 @@ class SchedulerLevel(Level):
 
     def op_drain(self, _args: dict):
         """Resume, close all sessions, complete all transfers, and step until nothing is left to do, or nothing happens
-        any more."""
+        any more but that blocks are moved in circles."""
         self.op_resume({})
         for r in [*self._sessions.open]:
             self._close(r)
-        steps = idle = 0
-        while (self._has_work() or self._pending()) and steps < MAX_STEPS and idle < IDLE_STEPS:
-            done = self._complete_all()
-            if self._has_work():
-                done |= bool(self._step(Plan())["tokens"])
+        movable = sum(tier.get("blocks", 0) for tier in self.world["tiers"].values())
+        steps = idle = moves = 0
+        while (self._has_work() or self._pending()) and steps < MAX_STEPS and idle < IDLE_STEPS and moves <= movable:
+            moved = self._complete_all()
+            computed = self._has_work() and self._step(Plan())["tokens"] > 0
             steps += 1
-            idle = 0 if done else idle + 1
+            idle = 0 if moved or computed else idle + 1
+            moves = 0 if computed else moves + moved  # More of these in a row than blocks: one was moved twice.
         self._tell_boundary()
         return {"left": len(self._alive), "pending": self._pending(), "steps": steps}
 
