@@ -63,7 +63,8 @@ class _Block(AbstractContextManager[R]):
         frame, name = before.frame, self._note[0]
         for bound, value in _names_in(frame).items():
             is_new = bound not in before.names
-            if value is self._entered or before.is_same(bound, value) or self._has_home(value):
+            is_same = before.is_same(bound, value) and not _is_advanced(frame, bound, value, since=before.at)
+            if value is self._entered or is_same or self._has_home(value):
                 continue
             used = _first_use(frame.f_code, bound, after=frame.f_lasti)
             if used is None and name in ("each", "loop") and not is_new:
@@ -159,6 +160,12 @@ def _first_use(code: CodeType, name: str, *, after: int) -> int | None:
         if offset > after:
             return None if is_bound else line
     return None
+
+
+def _is_advanced(frame: FrameType, name: str, value: object, *, since: int) -> bool:
+    """It is an iterator, and stands in the block: whoever goes through it leaves it elsewhere than it was."""
+    stands_there = (since < offset <= frame.f_lasti for offset, _, _ in _uses(frame.f_code).get(name, ()))
+    return hasattr(type(value), "__next__") and any(stands_there)
 
 
 def block(statements: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextManager[R]]:

@@ -627,6 +627,59 @@ def a_static_method_that_is_not_called() -> type[Machine]:
     return Half
 
 
+@refused("is_low is a function")
+def a_method_in_a_list_that_is_not_called() -> type[Machine]:
+    class Half(Base):
+        def is_low(self) -> Bool:
+            return self.x.value == 0
+
+        @invariant("X")
+        def low(self) -> Bool:
+            return TRUE if all([self.is_low, True]) else ~TRUE
+
+    return Half
+
+
+@refused("is_low is a function")
+def a_method_in_a_tuple_in_a_list_that_is_not_called() -> type[Machine]:
+    class Half(Base):
+        def is_low(self) -> Bool:
+            return self.x.value == 0
+
+        @invariant("X")
+        def low(self) -> Bool:
+            return (self.x.value == self.x.value) & (TRUE if any([(1, self.is_low)]) else ~TRUE)
+
+    return Half
+
+
+@refused("is_low is a function")
+def a_method_that_is_asked_for_its_truth() -> type[Machine]:
+    class Half(Base):
+        def is_low(self) -> Bool:
+            return self.x.value == 0
+
+        @invariant("X")
+        def low(self) -> Bool:
+            return implies(self.x.value > 0, bool(self.is_low))  # type: ignore[arg-type]
+
+    return Half
+
+
+@refused("so_it_is is a function")
+def a_method_by_another_name_that_is_not_called() -> type[Machine]:
+    class Half(Base):
+        def is_low(self) -> Bool:
+            return self.x.value == 0
+
+        @invariant("X")
+        def low(self) -> Bool:
+            so_it_is = self.is_low
+            return so_it_is and self.x.value == self.x.value  # type: ignore[truthy-function]
+
+    return Half
+
+
 @refused("has __eq__ of its own")
 def elements_that_equal_all_others() -> type[Machine]:
     class Equal(Sort):
@@ -921,6 +974,31 @@ def a_list_in_a_list_that_is_changed_in_a_branch() -> type[Machine]:
             with when(self.lamp.value):
                 found[0][0] = 1
             self.x.value = found[0][0]
+
+    return Changed
+
+
+@refused("numbers is changed inside a `when`")
+def an_iterator_that_a_branch_advances() -> type[Machine]:
+    class Changed(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            numbers = iter((0, 1))
+            with when(self.lamp.value):
+                self.y.value = next(numbers)
+            self.x.value = next(numbers)
+
+    return Changed
+
+
+@refused("numbers is changed inside a `each`")
+def an_iterator_that_each_round_advances() -> type[Machine]:
+    class Changed(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            numbers = (k for k in range(9))
+            with self.each(Block) as b:
+                self.m[b] = next(numbers)
 
     return Changed
 
