@@ -121,6 +121,17 @@ class _TellsNoParent(_TellsBlocks):
         return None, tokens
 
 
+class _TellsTheSameParent(_TellsBlocks):
+    def block(self, parent: Any, tokens: list[int]) -> tuple[Any, list[int]]:
+        return parent and next(iter(self.of)), tokens
+
+
+def test_a_wrong_parent_is_one_symptom() -> None:
+    found = fuzz_manager(_TellsTheSameParent, examples=200, seconds=60).broken
+    assert {*found} == {"P12"}
+    assert not any("also:" in text for text in found["P12"])
+
+
 @pytest.mark.parametrize(
     ("kind", "broken"), [(_TellsBlocks, set()), (_TellsTheLastFirst, {"E3"}), (_TellsNoParent, {"P12"})]
 )

@@ -13,6 +13,7 @@ from ..record import PoolState, State, Step, World
 from ..violation import Violation, of_key, of_request
 from .pools import differ, entries, shown
 from .reloads import ADMITS, Reload, reloads_of
+from .told_blocks import has_judged_parent
 
 __all__ = ["RequestsOracle", "queue_after"]
 
@@ -86,13 +87,18 @@ class RequestsOracle:
                 yield Violation("P7", "a refused admission changes the queue", text, (tier,))
 
     def _parents(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
-        """P12: the parent that an event names is the block before it, in a chain of the manager's own keys."""
-        told = [(effect[3][0], effect[4]) for effect in step.effects if effect[0] == "stored" and effect[3][:1]]
-        if not self._single or all(parent is None for _, parent in told):
+        """P12: the parent that an event names is the block before it, in a chain of the manager's own keys.
+
+        What the event tells of tokens says more, where it is known what the keys name (`ToldBlocksOracle`).
+        """
+        stored = [effect for effect in step.effects if effect[0] == "stored" and effect[3][:1]]
+        with_parent = [effect for effect in stored if effect[4] is not None and not has_judged_parent(effect, ghost)]
+        told = [(effect[3][0], effect[4]) for effect in with_parent]
+        if not self._single or not told:
             return
         before = {b: a for request in ghost.requests.values() for a, b in pairwise(request.keys) if -1 not in (a, b)}
         for key, parent in told:
-            if parent is not None and before.get(key, parent) != parent:
+            if before.get(key, parent) != parent:
                 text = f"key {key} is reported with parent {parent}, and the block before it has key {before[key]}"
                 yield Violation("P12", "parent of a stored block", text, ("another",), (of_key(key),))
 

@@ -10,7 +10,7 @@ from ..ghost import Ghost
 from ..record import Effect, Step, World
 from ..violation import Violation, of_key
 
-__all__ = ["ToldBlocksOracle", "tells_tokens"]
+__all__ = ["ToldBlocksOracle", "has_judged_parent", "tells_tokens"]
 
 
 class ToldBlocksOracle:
@@ -29,6 +29,11 @@ class ToldBlocksOracle:
 def tells_tokens(effect: Effect) -> bool:
     """Whether it is an event that tells the tokens of what is stored."""
     return effect[:1] == ["stored"] and len(effect) > 6 and None not in effect[5:7]
+
+
+def has_judged_parent(effect: Effect, ghost: Ghost) -> bool:
+    """Whether it is an event whose parent is judged here, by the contents that its keys name."""
+    return tells_tokens(effect) and None not in (_named(ghost, key) for key in (effect[3][0], effect[4]))
 
 
 def _wrong_with(
