@@ -153,7 +153,12 @@ def bare(value):
     if isinstance(value, dict):
         kept = {str(key): bare(item) for key, item in value.items()}
         return {key: item for key, item in kept.items() if item not in (None, 0, [], {}, False)}
-    return [bare(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if not isinstance(value, (list, tuple)):
+        return value
+    items = [bare(item) for item in value]
+    while items and items[-1] in (None, []):  # of a record that is written as a list the end may be left out
+        items.pop()
+    return items
 
 
 def main():

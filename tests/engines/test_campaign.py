@@ -413,18 +413,32 @@ FINDINGS = Path(__file__).parents[2] / "docs" / "findings"
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "release", "trace"),
+    [
+        ("vllm", "0.33.0", "eagle-drop-counted-twice"),
+        ("sglang", "0.5.23", "cached-up-to-the-branch"),  # a state with a tree
+        ("lmcache", "0.5.6", "unpinned-by-key"),
+    ],
+)
 def test_a_script_of_a_trace_shows_the_fault_in_the_engines_own_interpreter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, release: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    build, script = engine(release, name), tmp_path / "script.py"
+    path = FINDINGS / f"{trace}.jsonl"
+    assert cli.run(["replay", str(path), "--target", build.label, "--script", str(script)]) == 1
+    assert f"own interpreter: {script}" in capsys.readouterr().out
+    done = ran(script, script.read_text(), build.python, PYTHONPATH=os.pathsep.join(map(str, build.path)))
+    assert done.returncode == 1, done.stderr
+    shown = violation_of(read_trace(path))
+    assert shown is not None
+    assert f"The fault shows: {shown.text}" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_trace_that_shows_nothing_there_has_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build, script = engine("0.33.0"), tmp_path / "script.py"
     to_write = ["--target", build.label, "--script", str(script)]
     assert cli.run(["replay", str(FINDINGS / "results-dropped-by-tokens.jsonl"), *to_write]) == 0
     assert "no script was written" in capsys.readouterr().out
     assert not script.exists()
-    assert cli.run(["replay", str(FINDINGS / "eagle-drop-counted-twice.jsonl"), *to_write]) == 1
-    assert f"own interpreter: {script}" in capsys.readouterr().out
-    done = ran(script, script.read_text(), build.python, PYTHONPATH=os.pathsep.join(map(str, build.path)))
-    assert done.returncode == 1, done.stderr
-    shown = violation_of(read_trace(FINDINGS / "eagle-drop-counted-twice.jsonl"))
-    assert shown is not None
-    assert f"The fault shows: {shown.text}" in done.stdout

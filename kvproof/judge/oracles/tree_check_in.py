@@ -22,9 +22,6 @@ class CheckInOracle:
         self._page = world.groups[0].block
         self._copies_states = any(group.kind == "mamba" for group in world.groups)
         """A request that goes on leaves a copy of its state in the tree, for which something may have to go."""
-        # SGLang's tree of windows alone checks a request in up to where its prompt branches off, if it ends with its
-        # first token; what is behind that is given up.
-        self._may_branch = not self._copies_states and any(group.kind == "window" for group in world.groups)
         self._there: set[int] = set()
         """The prefixes of the last state, one for each token on the device."""
 
@@ -41,7 +38,7 @@ class CheckInOracle:
         processed = {effect[1]: effect[2] for effect in step.effects if effect[0] == "processed"}
         if self._copies_states and len(processed) > 1:
             return
-        if step.op in ("finish", "process") and not self._may_branch:
+        if step.op in ("finish", "process"):
             ended = [effect[1] for effect in step.effects if effect[0] == "end" and effect[2:] == ["finished"]]
             yield from self._lost({r: processed[r] for r in ended if r in processed}, there, ghost)
         if step.op in ("process", "probe") and not self._copies_states and not before <= there:
