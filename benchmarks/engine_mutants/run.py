@@ -5,10 +5,11 @@
 
 A mutant has one thing wrong: a statement dropped, a condition turned, a number one too large. Cases are drawn once,
 from all families of the level, and judged as a hunt judges them. A mutant is *told* by the first case that breaks a
-rule in a way in which the release as it is breaks none, or none without something that this case has not. Of the
-others, one answers all cases as the release does: *same* (it changes nothing, or nothing that these cases reach). What
-is left is *missed*: it answers otherwise and nothing is said. Some of these are legal (another order, another policy);
-each is worth a look.
+rule in a way in which the release as it is breaks none, or none without something that this case has not. It is
+*refused* where it refuses what the release takes: nothing is driven then, and a hunt says so. Of the others, one
+answers all cases as the release does: *same* (it changes nothing, or nothing that these cases reach). What is left is
+*missed*: it answers otherwise and nothing is said. Some of these are legal (another order, another policy); each is
+worth a look.
 
 OUT (JSON lines) keeps what was found of each mutant; those that are in it are run again only where one asks for it.
 """
@@ -18,6 +19,7 @@ import hashlib
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import tempfile
 import time
@@ -59,7 +61,7 @@ class Outcome(msgspec.Struct, frozen=True):
     function: str
     what: str
     came: str
-    """``told``, ``start`` (the worker does not start), ``same`` or ``missed``."""
+    """``told``, ``start`` (the worker does not start), ``refused``, ``same`` or ``missed``."""
     seconds: float
     cases: int
     by: list[str] = []
@@ -104,7 +106,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="of cases for a mutant; default: 8")
     parser.add_argument("--share", type=float, default=1.0, help="the part of the mutants that is run, by chance")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--within", help="only functions whose name has this")
+    parser.add_argument("--within", help="only functions in whose name this pattern is found")
     parser.add_argument("--again", action="store_true", help="run what was missed, and nothing else")
     parser.add_argument("--without", help="no cases of families whose name has this: those that go around the module")
     parser.add_argument("--seed", type=int, default=0)
@@ -118,7 +120,7 @@ def main() -> None:
         came = {(o.line, o.column, o.what): o.came for o in _of(told.results, told.module, told.level)}
         wanted = "missed" if told.again else None
         left = [m for m in ran.mutants() if came.get((m.line, m.column, m.what)) == wanted]
-        chosen = [m for m in left if not told.within or told.within in m.function]
+        chosen = [m for m in left if not told.within or re.search(told.within, m.function)]
         chosen = random.Random(told.seed).sample(chosen, round(told.share * len(chosen)))
         print(f"{len(ran.cases)} cases, {len(ran.known)} known symptoms, {len(chosen)} mutants", flush=True)
         forked = multiprocessing.get_context("fork")
@@ -170,6 +172,8 @@ class Bench:
         self.traits = of.traits(build.version) if of.traits else Traits(())
         self.known: dict[Signature, frozenset[str]] = {}
         """The symptoms of the release as it is, each with what all cases have that show it."""
+        self.refused: set[int] = set()
+        """The numbers of the cases that the release as it is refuses."""
         self.lines: set[int] = set()
         """The lines of the module that the cases reach."""
         cell, sink = Cell.of(build, module, folder / "as it is"), folder / "lines"
@@ -188,6 +192,8 @@ class Bench:
         for case in cases:
             found, answer = verdict(session, case, self.of.more_oracles)
             if keep:
+                if answer.refused is not None:
+                    self.refused.add(len(self.cases))
                 self.cases.append(case)
             traits = self.traits.of(case)
             for violation in [] if found is None else found.violations:
@@ -229,6 +235,8 @@ class Bench:
             if new is not None:
                 said, by = f"{new.rule}: {new.text}", [*new.signature]
                 return replaced(outcome, came="told", seconds=seconds, cases=cases, by=by, text=said)
+            if answer.refused is not None and cases - 1 not in self.refused:
+                return replaced(outcome, came="refused", seconds=seconds, cases=cases, text=answer.refused)
             if first < 0 and digest not in ("", _digest(answer)):
                 first = cases - 1
             if seconds > self.seconds:
