@@ -3,12 +3,15 @@
 Judged are the counters ``requests``, ``queries`` (tokens that were asked for) and ``hits`` (tokens that were found) of
 requests that come for the first time, and with ``external_`` before the name those of tokens from elsewhere. Of others,
 and of those that begin with ``preempted_``, only that they never go back.
+
+Who counts at all has counted a request by the time that it is told the result of a step which was begun behind it.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ..ghost import Ghost
-from ..record import Step, World
+from ..record import Effect, Step, World
 from ..violation import Violation
 
 __all__ = ["CountersOracle"]
@@ -17,10 +20,11 @@ __all__ = ["CountersOracle"]
 class CountersOracle:
     """Compares an engine's counters with what was told of its requests."""
 
-    def __init__(self, _world: World) -> None:
+    def __init__(self, world: World) -> None:
         self._counts: dict[str, float] = {}
         self._most: dict[str, tuple[int, int]] = {}
         """Per request that has arrived, the most tokens that a lookup found: here, and elsewhere."""
+        self._least = _Least() if world.dialect.get("keep") != "none" else None
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield which counters say what cannot be."""
@@ -35,11 +39,15 @@ class CountersOracle:
                 self._most[r] = max(here, local), max(elsewhere, external)
             elif kind == "counts":
                 told.append(effect[1])
+            if self._least is not None:
+                self._least.follow(effect)
         for counts in told:
             yield from self._never_back(counts)
         if told:
             yield from self._bounded("", sum(here for here, _ in self._most.values()), ghost)
             yield from self._bounded("external_", sum(elsewhere for _, elsewhere in self._most.values()), ghost)
+        if self._least is not None and self._counts and step.error is None:
+            yield from self._too_few(self._least)
 
     def _never_back(self, counts: dict[str, float]) -> Iterator[Violation]:
         for name, value in counts.items():
@@ -63,3 +71,36 @@ class CountersOracle:
         else:
             return
         yield Violation("P15", "a lookup counts more than once", why, (of + "lookups",))
+
+    def _too_few(self, least: "_Least") -> Iterator[Violation]:
+        for name, due in least.due.items():
+            if (value := self._counts.get(name, 0)) < due:
+                text = f"{name} is {value}, and requests whose steps have ended make {due}"
+                yield Violation("P15", "a lookup is not counted", text, (name,))
+
+
+class _Least:
+    """What is to be counted at least: of each request its prompt, and what each of its lookups found here up to when it
+    was scheduled first, whichever of them counts. Not of those that ask that nothing be read for them."""
+
+    def __init__(self) -> None:
+        self.due = Counter[str]()
+        """Of requests that were scheduled before a step whose result was told."""
+        self._scheduled = Counter[str]()
+        self._prompts: dict[str, int] = {}
+        """How many tokens have the requests that were not scheduled yet."""
+        self._found: dict[str, int] = {}
+
+    def follow(self, effect: Effect) -> None:
+        """Let an effect happen."""
+        match effect:
+            case ["request", str(r), dict(what)] if not what.get("skip"):
+                self._prompts[r] = len(what["tokens"])
+            case ["lookup", str(r), int(local), *_]:
+                self._found[r] = min(local, self._found.get(r, local))
+            case ["preempted" | "end", str(r), *_]:
+                self._prompts.pop(r, None)
+            case ["compute", str(r), *_] if r in self._prompts and r in self._found:
+                self._scheduled.update(requests=1, queries=self._prompts.pop(r), hits=self._found[r])
+            case ["batch", "end"]:
+                self.due = self._scheduled.copy()

@@ -229,8 +229,12 @@ class ManagerLevel(Level):
             new = self.split(request, new, local, external)
         if new <= 0 and not later:
             return 0
+        looks_up = request.num_computed_tokens == 0
         if not self._allocate(request, new, local, blocks, external, later):
             return False
+        if looks_up and hasattr(manager, "record_prefix_cache_stats") and (request.num_preemptions or not x.is_counted):
+            x.is_counted = True
+            manager.record_prefix_cache_stats(request, local)
         if later:
             # Whatever was computed outside is computed for good once it is there.
             request.status, request.num_computed_tokens = RequestStatus.WAITING_FOR_REMOTE_KVS, computed

@@ -26,6 +26,8 @@ class Played:
         """Positions whose KV is there for good."""
         self.tables: list[list[int]] = [[] for _ in range(groups)]
         self.load = (0, 0)
+        self.is_counted = False
+        """Whether its lookup was, which counts once: of a load of the one token that it has nothing is left."""
         self.epoch = 0
         """How often it lost everything: what was scheduled before is stale."""
 
