@@ -12,6 +12,7 @@ from .oracles.counting import CountingOracle
 from .oracles.events import EventsOracle
 from .oracles.flight import FlightOracle
 from .oracles.hits import HitsOracle
+from .oracles.refusals import RefusalsOracle
 from .oracles.stored import StoredOracle
 from .oracles.told_blocks import ToldBlocksOracle
 from .oracles.tree import TreeOracle
@@ -42,6 +43,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     ToldBlocksOracle,
     TreeEventsOracle,
     FlightOracle,
+    RefusalsOracle,
     StoredOracle,
     AnswersOracle,
     CountersOracle,

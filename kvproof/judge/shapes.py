@@ -235,6 +235,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "end": ("request", "end"),
     "lookup": ("request", "count", "count", "count"),
     "found": ("request", "tables", "count"),
+    "refused": ("request", "count", "tables", "blocks", "count"),
     "table": ("request", "group", "entry", "blocks"),
     "compute": ("request", "count", "counts"),
     "draft": ("request", "count", "count"),

@@ -39,7 +39,7 @@ def cases(level: str) -> Cases | None:
     from .levels import manager, offload, scheduler, traits
 
     return {
-        "scheduler": Cases(scheduler.profiles, traits=traits.of_scheduler),
+        "scheduler": Cases(scheduler.profiles, scheduler.more_oracles, traits.of_scheduler),
         "manager": Cases(manager.profiles, manager.more_oracles, traits.of_manager),
         "offload": Cases(offload.profiles, offload.more_oracles, traits.of_offload),
     }.get(level)

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from ....judge.oracles.freed import FreedOracle
 from ....judge.oracles.removals import RemovalsOracle
 from ....judge.record import Case, World
 from ...plays import Play, drawn, weighted
@@ -26,9 +27,10 @@ _ALL = 99
 """More tokens than any request has."""
 
 
-def more_oracles(_case: Case) -> Callable[[World], list[RemovalsOracle]]:
-    """Return what makes the oracles of this level's own: an evict and a reset take hashes away, and nothing else."""
-    return lambda world: [RemovalsOracle(world)]
+def more_oracles(_case: Case) -> Callable[[World], list[RemovalsOracle | FreedOracle]]:
+    """Return what makes the oracles of this level's own: an evict and a reset take hashes away, and nothing else; what
+    is freed is taken from its end."""
+    return lambda world: [RemovalsOracle(world), FreedOracle(world)]
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:

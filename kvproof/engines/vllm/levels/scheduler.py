@@ -10,18 +10,24 @@ from typing import Any
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ....judge.record import Case
+from ....judge.oracles.freed import FreedOracle
+from ....judge.record import Case, World
 from ...plays import sized
 from .connectors import MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
 from .geometry import Choice, Op, Setup, chunk, plain, takes_events, window, windowed
 
-__all__ = ["cases", "profiles", "sound"]
+__all__ = ["cases", "more_oracles", "profiles", "sound"]
 
 _WIDTH = 8
 """Bytes of an operation: which, and seven that its arguments are made of."""
 
 _BLOCKS_OF_CHUNKS = st.sampled_from([2, 2, 3, 4, 4, 8])
 _CHUNK_BLOCKS = st.sampled_from([2, 4])
+
+
+def more_oracles(_case: Case) -> Callable[[World], list[FreedOracle]]:
+    """Return what makes the oracles of this level's own: what is freed is taken from its end."""
+    return lambda world: [FreedOracle(world)]
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:

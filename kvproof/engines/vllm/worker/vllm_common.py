@@ -24,7 +24,7 @@ from vllm.utils.hashing import get_hash_fn_by_name
 from vllm.v1 import kv_cache_interface as interface
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.request import Request
-from vllm_reading import raw_state, tables, told
+from vllm_reading import raw_state, refusal, tables, told
 
 __all__ = [
     "DIGEST",
@@ -40,6 +40,7 @@ __all__ = [
     "make_request",
     "needed_blocks",
     "pool_state",
+    "refusal",
     "since",
     "tables",
     "taken",

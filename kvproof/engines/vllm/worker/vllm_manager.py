@@ -18,6 +18,7 @@ from vllm_common import (
     hits_dialect,
     make_request,
     pool_state,
+    refusal,
     since,
     tables,
     takes,
@@ -203,6 +204,7 @@ class ManagerLevel(Level):
             return 0
         blocks = self.manager.allocate_slots(request, new, num_lookahead_tokens=self.lookahead)
         if blocks is None:
+            self._refused(request, computed + new + self.lookahead)
             return False
         drafts = max(0, new + computed - request.num_tokens - placeholders) if request.spec_token_ids else 0
         request.spec_token_ids = []
@@ -278,6 +280,7 @@ class ManagerLevel(Level):
         }
         gate = getattr(manager, "can_fit_full_sequence", None)
         if fit and gate is not None and not gate(request, **what):
+            self._refused(request, request.num_tokens, blocks)
             return False
         optional = {
             "full_sequence_must_fit": fit,
@@ -286,12 +289,18 @@ class ManagerLevel(Level):
         }
         optional = {name: value for name, value in optional.items() if name in takes(KVCacheManager.allocate_slots)}
         lookahead = 0 if later else self.lookahead
-        return (
-            manager.allocate_slots(
-                request, new, **what, num_lookahead_tokens=lookahead, delay_cache_blocks=later, **optional
-            )
-            is not None
+        given = manager.allocate_slots(
+            request, new, **what, num_lookahead_tokens=lookahead, delay_cache_blocks=later, **optional
         )
+        if given is None:
+            slots = request.num_computed_tokens + local + external + new + lookahead
+            self._refused(request, max(slots, request.num_tokens if fit else 0), blocks)
+        return given is not None
+
+    def _refused(self, request, tokens: int, found=None) -> None:
+        """Tell that a request got no slots for so many tokens, with these blocks of a lookup."""
+        tokens = min(tokens, self.setup.max_len)
+        self.tell("refused", *refusal(self.manager, request.request_id, tokens, found), 0)
 
     # ------------------------------------------------------------------------------------------- forward passes
 

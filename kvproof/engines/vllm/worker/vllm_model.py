@@ -209,6 +209,8 @@ class Runner:
         elif kind == "allocated":
             if rest[0] is not None:
                 self._level.tell("found", r, *rest[0])
+        elif kind == "refused":
+            self._level.tell("refused", r, *rest)
         else:
             self._level.tell("preempted", r)
             self.forget(r)

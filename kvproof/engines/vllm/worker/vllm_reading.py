@@ -6,7 +6,7 @@ engine with it.
 
 from typing import Any
 
-__all__ = ["deferred", "hash_keys", "raw_state", "tables", "told"]
+__all__ = ["deferred", "hash_keys", "raw_state", "refusal", "tables", "told"]
 
 
 def raw_state(pool: Any) -> dict[str, Any]:
@@ -46,6 +46,15 @@ def hash_keys(pool: Any, block: Any) -> list[Any]:
 def tables(manager: Any, requests: Any) -> dict[str, list[list[int]]]:
     """Return the block tables of these requests, group by group, as the KV-cache manager has them."""
     return {r: [list(ids) for ids in manager.get_block_ids(r)] for r in requests}
+
+
+def refusal(manager: Any, r: str, tokens: int, found: Any) -> list[Any]:
+    """Return what a refusal of slots for so many tokens is told with: the request, the tokens, the blocks that it has
+    and those that a lookup ``found`` for it (None: there was none), group by group, and the blocks that are free."""
+    had = tables(manager, [r])[r]
+    more = [[] for _ in had] if found is None else found.get_block_ids()
+    free = _walk(manager.block_pool.free_block_queue, len(manager.block_pool.blocks))
+    return [r, tokens, [[*mine, *ids] for mine, ids in zip(had, more, strict=True)], [b for b in free if b >= 0]]
 
 
 def deferred(scheduler: Any) -> list[int]:

@@ -3,6 +3,8 @@
 Its own methods are wrapped, one by one, on the one object; they do what they did.
 """
 
+from vllm_reading import refusal
+
 __all__ = ["Watch"]
 
 _LOOKUPS = ("get_computed_blocks", "get_computed_blocks_for_connector")
@@ -11,16 +13,18 @@ _LOOKUPS = ("get_computed_blocks", "get_computed_blocks_for_connector")
 class Watch:
     """Notes of one scheduler.
 
-    A note is ``("lookup", r, local, external, limit)``, ``("preempted", r)``, or ``("allocated", r, found)``, where
-    ``found`` is the blocks per group that the lookup handed out and the tokens that they hold, or None.
+    A note is ``("lookup", r, local, external, limit)``, ``("preempted", r)``, ``("refused", r, ...)``, as the effect is
+    told, or ``("allocated", r, found)``, where ``found`` is the blocks per group that the lookup handed out and the
+    tokens that they hold, or None.
     """
 
     def __init__(self, scheduler) -> None:
         self._notes: list[tuple] = []
+        self._manager = scheduler.kv_cache_manager
         self._connector = scheduler.connector
         self._local: dict[str, int] = {}
         """With a connector: what the device had for a request, until the connector is asked for more."""
-        manager = scheduler.kv_cache_manager
+        manager = self._manager
         for name in _LOOKUPS:
             if hasattr(manager, name):
                 self._wrap(manager, name, self._looked_up)
@@ -70,15 +74,24 @@ class Watch:
         limit = request.num_tokens if later else request.num_tokens - 1
         self._notes.append(("lookup", request.request_id, local, found, limit))
 
-    def _allocated(
-        self, answer, request, *_args, new_computed_blocks=None, num_new_computed_tokens=0, **_kwargs
-    ) -> None:
+    def _allocated(self, answer, request, new, *, new_computed_blocks=None, num_new_computed_tokens=0, **more) -> None:
         if answer is None:
+            self._refused(request, new + num_new_computed_tokens, new_computed_blocks, more)
             return
         found = None
         if new_computed_blocks is not None and num_new_computed_tokens:
             found = ([list(ids) for ids in new_computed_blocks.get_block_ids()], num_new_computed_tokens)
         self._notes.append(("allocated", request.request_id, found))
+
+    def _refused(self, request, new: int, found, asked: dict) -> None:
+        """A request got no slots for its tokens, these, and those that are found elsewhere or looked ahead to, nor for
+        all that it has where it must fit as a whole; what is kept free for others, and for later, is no room."""
+        manager, longest = self._manager, self._manager.max_model_len
+        ahead = asked.get("num_external_computed_tokens", 0) + asked.get("num_lookahead_tokens", 0)
+        whole = request.num_tokens if asked.get("full_sequence_must_fit") else 0
+        tokens = min(longest, max(request.num_computed_tokens + new + ahead, whole))
+        kept = asked.get("reserved_blocks", 0) + (found is not None and getattr(manager, "watermark_blocks", 0))
+        self._notes.append(("refused", *refusal(manager, request.request_id, tokens, found), kept))
 
     def _preempted(self, _answer, request, *_args, **_kwargs) -> None:
         self._notes.append(("preempted", request.request_id))
