@@ -309,3 +309,29 @@ def test_what_is_computed_beside_a_loaded_block_need_not_be_cached_again(told_fi
     # Once the loaded block is another's, what is computed is kept as ever.
     anew = Step("start", {}, effects=computed("r3", [6, 7], TOKENS[:3]))
     assert promised(Step("start", {}, effects=load), end, taken, anew, again=0) != []
+
+
+def test_a_drafter_finds_nothing_behind_which_nothing_is_cached() -> None:
+    drops = world(FULL, drop=2)
+    assert looked_up(drops, entries(0, 1, 2), 4) == []
+    assert [each.oracle for each in looked_up(drops, entries(0, 1, 2), 6)] == ["the end of a hit is not given up"]
+    assert looked_up(world(FULL), entries(0, 1, 2), 6) == [], "who has no drafter finds all"
+    # What a step registers before it looks up may be lost by the time that it is shown.
+    lookup: list[Effect] = [["processed", "r0", 2], ["lookup", "r0", 6, 0, 8]]
+    first, shown = Step("first", {}, state=state(entries(0, 1, 2))), state(entries(0, 1, 2))
+    assert judged(drops, first, Step("start", {}, effects=[*arrives(), *lookup], state=shown)) == []
+
+
+@pytest.mark.parametrize(("more", "said"), [({}, True), ({"skip": True}, False)])
+def test_who_never_looked_up_what_is_computed_found_nothing(more: dict[str, Any], said: bool) -> None:
+    first, shown = Step("first", {}, state=state(entries(0, 1))), state(entries(0, 1))
+    runs: list[Effect] = [["table", "r0", 0, 0, [7, 8, 9]], ["compute", "r0", 0, TOKENS[:5]]]
+    goes_on: list[Effect] = [["compute", "r0", 0, TOKENS[:1]]]
+    steps = [
+        first,
+        Step("start", {}, effects=[*arrives(**more), *runs], state=shown),
+        Step("step", {}, effects=goes_on, state=shown),
+    ]
+    assert [each.oracle for each in judged(world(FULL), *steps)] == ["a shorter hit than what is cached"] * said
+    together = [first, Step("together", {}, effects=[*arrives(**more), *runs], state=shown)]
+    assert judged(world(FULL), *together) == [], "nobody knows when it would have asked"

@@ -56,7 +56,9 @@ FAULTS: dict[str, tuple[str, list[Op]]] = {
     "counts refused": ("P15", [add(0, 1)]),
     "hits of nobody": ("P15", [add(0, 1)]),
     "more hits than queries": ("P15", SHARED),
+    "refuses": ("P7", [add(0, 1)]),
     "never hits": ("P14", SHARED),
+    "never asks": ("P14", SHARED),
     "truncates": ("P14", SHARED),
     "own last": ("P14", [add(0, 1, 2), FINISH, add(2, 2, 2), FINISH, add(0, 1, 2)]),
     "registers nothing": ("P14", SHARED),
@@ -94,7 +96,7 @@ def test_a_fault_is_noticed_by_the_rule_it_breaks_and_its_absence_is_silent(sess
     assert wrong.violation.rule == rule, wrong.violation
 
 
-@pytest.mark.parametrize("fault", ["never hits", "truncates", "own last", "registers nothing"])
+@pytest.mark.parametrize("fault", ["never hits", "never asks", "truncates", "own last", "registers nothing"])
 def test_without_a_map_to_see_a_short_hit_is_noticed_where_keeping_is_promised(session: Session, fault: str) -> None:
     rule, ops = FAULTS[fault]
     for keep, noticed in (("all", {rule}), (None, set())):

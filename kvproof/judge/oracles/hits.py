@@ -1,4 +1,7 @@
-"""P14 from below: a lookup finds all that is cached of its request, and not a block less."""
+"""P14 from below: a lookup finds all that is cached of its request, and not a block less.
+
+Who computes a request from its first token on, and never looked for it, has found nothing of it.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -59,6 +62,8 @@ class HitsOracle:
         self._before: PoolState | None = None
         self._tokens: dict[str, int] = {}
         self._keyed: dict[str, int] = {}
+        self._asked: set[str] = set()
+        """The requests that were looked up, or computed, since they last began."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield the lookups of a step that found less than was cached."""
@@ -69,6 +74,7 @@ class HitsOracle:
         if lookups and _shows(self._before, after) and not is_upset(step):
             gone = {block for blocks in taken.values() for block in blocks}
             yield from self._by_states(lookups, ghost, _stable(self._before, after, gone))
+            yield from self._given_up(step, lookups, ghost, _entries(self._before) | _entries(after))
             shows = partial(_shown_to, step, taken, self._before, after)
         if self._kept is not None:
             yield from self._by_promise(step, lookups, ghost, self._kept, taken, shows)
@@ -88,9 +94,12 @@ class HitsOracle:
             elif kind == "cut":
                 self._tokens[effect[1]] = effect[2]
                 self._keyed[effect[1]] = min(self._keyed.get(effect[1], 0), effect[2])
-            elif kind == "lookup":
-                r = effect[1]
-                found[at] = _Lookup(r, effect[2], self._tokens[r] - 1, self._keyed.get(r, 0))
+            elif kind in ("preempted", "end"):
+                self._asked.discard(effect[1])
+            elif kind == "lookup" or (kind == "compute" and effect[1] not in self._asked):
+                self._asked.add(r := effect[1])
+                if step.op != TOGETHER or kind == "lookup":  # Nobody knows when they would have asked.
+                    found[at] = _Lookup(r, effect[2], self._tokens[r] - 1, self._keyed.get(r, 0))
         return found
 
     def _by_states(self, lookups: dict[int, _Lookup], ghost: Ghost, cached: set[Entry]) -> Iterator[Violation]:
@@ -98,6 +107,25 @@ class HitsOracle:
         for lookup in lookups.values() if cached else ():
             most = self._most(lookup, self._under(lookup, ghost, cached))
             yield from self._short(lookup, ghost, most, "a shorter hit than what is cached", "are cached")
+
+    def _given_up(
+        self, step: Step, lookups: dict[int, _Lookup], ghost: Ghost, cached: set[Entry]
+    ) -> Iterator[Violation]:
+        """Of what a lookup finds, a drafter's layers want the end computed again: what was cached has a block behind.
+
+        Not where something may have been cached within the step, and lost again.
+        """
+        sure = (at for at, effect in enumerate(step.effects) if effect[0] in ("processed", "preempted", "end"))
+        until = next(sure, len(step.effects))
+        for lookup in (lookup for at, lookup in lookups.items() if self._drop and lookup.local and at < until):
+            keys, per_hash = ghost.requests[lookup.r].keys, self.world.hash_block
+            for g, group in enumerate(self.world.groups):
+                end = lookup.local + group.block
+                key = keys[end // per_hash - 1] if end // per_hash <= len(keys) else None
+                if group.kind == "full" and key not in ghost.requests.others and (key, g) not in cached:
+                    text = f"a lookup found {lookup.local} tokens of {lookup.r}, and nothing is cached behind them"
+                    yield Violation("P14", "the end of a hit is not given up", text, about=(of_request(lookup.r),))
+                    break
 
     def _by_promise(
         self,

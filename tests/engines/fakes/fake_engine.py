@@ -85,7 +85,7 @@ class ToyLevel(Level):
             hits.append(self.cached[key][0])
         if self.fault == "P14" and len(hits) == len(keys) - 1 and keys[-1] in self.cached:
             hits.append(self.cached[keys[-1]][0])
-        if self.fault == "never hits":
+        if self.fault in ("never hits", "never asks"):
             hits = []
         if self.fault == "truncates":
             hits = hits[:-1]
@@ -98,17 +98,19 @@ class ToyLevel(Level):
             table = hits + table if table is not None else None
         else:
             self.touch(hits)
-            table = self.take(need)
+            table = None if self.fault == "refuses" else self.take(need)
             if table is None:
                 self.give(hits)
             else:
                 table = hits + table
         if table is None:
+            self.tell("refused", r, len(tokens), [hits], list(self.free), 0)
             self.tell("end", r)
             return False
         if self.fault == "P8":
             self.touch(hits)
-        self.tell("lookup", r, len(hits) * BLOCK, 0, len(tokens) - 1)
+        if self.fault != "never asks":
+            self.tell("lookup", r, len(hits) * BLOCK, 0, len(tokens) - 1)
         self.hits += len(hits) * BLOCK
         self.tell("counts", self.counters(len(tokens)))
         self.requests[r] = {"table": table, "keys": keys, "tokens": tokens}
