@@ -317,9 +317,11 @@ def test_a_drafter_finds_nothing_behind_which_nothing_is_cached() -> None:
     assert [each.oracle for each in looked_up(drops, entries(0, 1, 2), 6)] == ["the end of a hit is not given up"]
     assert looked_up(world(FULL), entries(0, 1, 2), 6) == [], "who has no drafter finds all"
     # What a step registers before it looks up may be lost by the time that it is shown.
-    lookup: list[Effect] = [["processed", "r0", 2], ["lookup", "r0", 6, 0, 8]]
     first, shown = Step("first", {}, state=state(entries(0, 1, 2))), state(entries(0, 1, 2))
-    assert judged(drops, first, Step("start", {}, effects=[*arrives(), *lookup], state=shown)) == []
+    befores: list[Effect] = [["processed", "r0", 2], ["compute", "r1", 0, [0]]]
+    for before in befores:
+        effects = [*arrives([0, 1], "r1"), *arrives(), before, ["lookup", "r0", 6, 0, 8]]
+        assert judged(drops, first, Step("drain", {}, effects=effects, state=shown)) == []
 
 
 @pytest.mark.parametrize(("more", "said"), [({}, True), ({"skip": True}, False)])

@@ -15,6 +15,9 @@ from .kept import FOLLOWED, Kept, is_upset, takings
 
 __all__ = ["HitsOracle"]
 
+_REGISTERS = ("compute", "processed", "computed_outside", "preempted", "end")
+"""The effects beside which an engine may cache something, or let go of it."""
+
 Entry = tuple[int, int]
 """A hash key and a group, as a prefix map has them."""
 
@@ -113,10 +116,10 @@ class HitsOracle:
     ) -> Iterator[Violation]:
         """Of what a lookup finds, a drafter's layers want the end computed again: what was cached has a block behind.
 
-        Not where something may have been cached within the step, and lost again.
+        Only what comes first in a step: behind that something may have been cached, and lost before the state shows it.
         """
-        sure = (at for at, effect in enumerate(step.effects) if effect[0] in ("processed", "preempted", "end"))
-        until = next(sure, len(step.effects))
+        others = (at for at, effect in enumerate(step.effects) if effect[0] in _REGISTERS or step.op == TOGETHER)
+        until = next(others, len(step.effects))
         for lookup in (lookup for at, lookup in lookups.items() if self._drop and lookup.local and at < until):
             keys, per_hash = ghost.requests[lookup.r].keys, self.world.hash_block
             for g, group in enumerate(self.world.groups):

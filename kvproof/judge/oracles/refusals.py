@@ -20,19 +20,23 @@ class RefusalsOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._counts = all(group.kind != "mamba" for group in world.groups)
+        self._found: dict[str, int] = {}
+        """How many tokens the last lookup of each request found here."""
 
-    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
         """Yield a refusal for which there was room."""
         for effect in step.effects if self._counts else ():
             match effect:
+                case ["lookup", str(r), int(local), *_]:
+                    self._found[r] = local
                 case ["refused", str(r), int(tokens), [*tables], [*free], int(others)]:
-                    yield from self._refused(r, tokens, tables, free, others, ghost.requests[r].goes_on)
+                    yield from self._refused(r, tokens, tables, free, others)
 
     def _refused(
-        self, r: str, tokens: int, tables: Sequence[list[int]], free: list[int], others: int, behind: int
+        self, r: str, tokens: int, tables: Sequence[list[int]], free: list[int], others: int
     ) -> Iterator[Violation]:
-        groups = self.world.groups
-        more = sum(_more(group, tokens, len(table), behind) for group, table in zip(groups, tables, strict=True))
+        groups, found = self.world.groups, self._found.get(r, 0)
+        more = sum(_more(group, tokens, len(table), found) for group, table in zip(groups, tables, strict=True))
         taken = {block for table in tables for block in table}.intersection(free)
         wanted, room = more + len(taken), len(free) - others
         if wanted <= room:
@@ -40,7 +44,7 @@ class RefusalsOracle:
             yield Violation("P7", "refused though there is room", text, about=(of_request(r),))
 
 
-def _more(group: Group, tokens: int, has: int, behind: int) -> int:
+def _more(group: Group, tokens: int, has: int, found: int) -> int:
     """The blocks of a group that are wanted beside those that are there; where a hit ends inside of one, that is
     copied."""
-    return max(0, -(-tokens // group.block) - has) + (behind % group.block > 0)
+    return max(0, -(-tokens // group.block) - has) + (found % group.block > 0)

@@ -217,13 +217,14 @@ class ManagerLevel(Level):
 
     def _admit(self, x: Played, budget: int, args: dict):
         request, manager = x.request, self.manager
-        blocks, local, external, later = manager.empty_kv_cache_blocks, 0, 0, False
+        blocks, local, external, later, hits = manager.empty_kv_cache_blocks, 0, 0, False, 0
         if request.num_computed_tokens == 0:
             blocks, local, *junction = manager.get_computed_blocks(request)
             if junction:
                 request.shared_prefix_boundary = junction[0]
             self.tell("lookup", x.r, local, 0, request.num_tokens - 1)
             self.tell("found", x.r, [list(ids) for ids in blocks.get_block_ids()], local)
+            hits = local
             blocks, local, external, later = self._external(request, blocks, local, args)
         computed = (request.num_computed_tokens or local) + external
         new = 0 if later else min(request.num_tokens - computed, budget)
@@ -236,7 +237,7 @@ class ManagerLevel(Level):
             return False
         if looks_up and hasattr(manager, "record_prefix_cache_stats") and (request.num_preemptions or not x.is_counted):
             x.is_counted = True
-            manager.record_prefix_cache_stats(request, local)
+            manager.record_prefix_cache_stats(request, hits)
         if later:
             # Whatever was computed outside is computed for good once it is there.
             request.status, request.num_computed_tokens = RequestStatus.WAITING_FOR_REMOTE_KVS, computed
