@@ -253,7 +253,8 @@ _ALL = (
     Rule(
         "O12",
         "A store offer evicts nothing that it names or that is in use; it is refused only when too little can go.",
-        "A refusal changes nothing.",
+        "A refusal changes nothing. No more is evicted than the offer needs, and by LRU nothing that was used after "
+        "what stays. Where keys must be seen several times, only those that were are stored.",
     ),
     # ------------------------------------------------------------------------------------------ pin and demote
     Rule(

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
+from msgspec.structs import replace as replaced
+
 from .ghost import Ghost
 from .ghost.requests import NotTold
 from .oracles.answers import AnswersOracle
@@ -19,7 +21,7 @@ from .oracles.tree import TreeOracle
 from .oracles.tree_check_in import CheckInOracle
 from .oracles.tree_events import TreeEventsOracle
 from .oracles.words import garbage
-from .record import Answer, Error, Step, World
+from .record import Answer, Error, State, Step, World
 from .shapes import problem_of_world, problems
 from .violation import HARMLESS, Violation
 
@@ -56,11 +58,12 @@ class Judge:
     def __init__(self, world: World, more: Callable[[World], list[Oracle]] | None = None) -> None:
         self.ghost = Ghost(world)
         self.oracles: list[Oracle] = [make(world) for make in ORACLES] + (more(world) if more else [])
+        self._last: State | None = None
 
     def step(self, step: Step) -> list[Violation]:
         """Return the rules that a step breaks: of its effects those up to the first that is wrong, then those of its
         state."""
-        ghost = self.ghost
+        ghost, step = self.ghost, self._with_state(step)
         found: list[Violation] = []
         for effect in step.effects:
             broken = ghost.apply(effect)
@@ -73,6 +76,14 @@ class Judge:
         if step.error is not None:
             found.append(self._of_error(step.error))
         return found
+
+    def _with_state(self, step: Step) -> Step:
+        """A step that tells no state left the last one as it was: where it should have changed it, that is seen too."""
+        if step.state is not None:
+            self._last = step.state
+        elif self._last is not None and not (step.skipped or step.error or step.digest):
+            return replaced(step, state=self._last)
+        return step
 
     def _of_error(self, error: Error) -> Violation:
         """An engine that fails with a request which is longer than any may be fails for that, wherever it does."""

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from kvproof.engines.verdicts import close, verdict
 from kvproof.engines.vllm.levels.offload import more_oracles, profiles
+from kvproof.judge.judging import Judge
 from kvproof.judge.oracles.offload_manager import OffloadManagerOracle
-from kvproof.judge.record import Answer, Case, Step, World
+from kvproof.judge.record import Answer, Case, PoolState, State, Step, World
 
 from .installed import session
 
@@ -69,7 +70,7 @@ LOADED: Op = ("loaded", {"which": 0})
 def test_keys_are_stored_found_loaded_and_evicted(version: str) -> None:
     told = answer(version, MANAGER, offer(0, 1), lookup(0), stored(), load(0, 5), offer(2, 3), LOADED, offer(2, 3))
     results = [step.result for step in told.steps]
-    assert results[0] == {"store": [0, 1], "chunks": [0, 1], "evicted": []}
+    assert results[0] == {"store": [0, 1], "chunks": [0, 1], "evicted": [], "eligible": [0, 1]}
     assert results[1] == {"hits": []}
     assert results[3] == {"hits": [0], "chunks": [0]}
     assert results[4] == {"refused": True, "eligible": [2, 3]}
@@ -142,12 +143,19 @@ def test_the_newest_chunk_manager_keeps_the_rules(data: st.DataObject) -> None:
 
 def wrong(setup: dict[str, Any], *steps: tuple[str, dict[str, Any], Any]) -> list[str]:
     """The rules that an oracle finds broken in made-up steps."""
-    world = msgspec.convert({"groups": [], "tiers": {"host": {"blocks": 2}}, "hash_block": 1}, World)
+    notes = {"sightings": "offers"}
+    world = msgspec.convert({"groups": [], "tiers": {"host": {"blocks": 2}}, "hash_block": 1, "notes": notes}, World)
     oracle = OffloadManagerOracle(world, {**MANAGER, **setup})
     return [v.rule for op, args, result in steps for v in oracle.step(Step(op, args, result=result))]
 
 
-ONE = ("offer", {"keys": [0]}, {"store": [0], "chunks": [0], "evicted": []})
+def taken(*keys: int, chunks: list[int], evicted: tuple[int, ...] = (), store: tuple[int, ...] | None = None) -> Any:
+    """An offer of keys, and the answer that these go to these chunks."""
+    answered = {"store": [*keys] if store is None else [*store], "chunks": chunks, "evicted": [*evicted]}
+    return "offer", {"request": 0, "keys": [*keys]}, {**answered, "eligible": [*keys]}
+
+
+ONE = taken(0, chunks=[0])
 DONE = ("stored", {"keys": [0], "ok": 1}, None)
 HELD = ("load", {"keys": [0]}, {"hits": [0], "chunks": [0]})
 
@@ -155,13 +163,15 @@ HELD = ("load", {"keys": [0]}, {"hits": [0], "chunks": [0]})
 @pytest.mark.parametrize(
     ("rule", "steps"),
     [
-        ("P6", [ONE, ("offer", {"keys": [1]}, {"store": [1], "chunks": [0], "evicted": []})]),
-        ("O3", [ONE, ("offer", {"keys": [0]}, {"store": [0], "chunks": [1], "evicted": []})]),
-        ("O12", [ONE, ("offer", {"keys": [1]}, {"store": [1], "chunks": [0], "evicted": [0]})]),
-        ("O12", [ONE, DONE, HELD, ("offer", {"keys": [1]}, {"store": [1], "chunks": [0], "evicted": [0]})]),
+        ("P6", [ONE, taken(1, chunks=[0])]),
+        ("O3", [ONE, taken(0, chunks=[1])]),
+        ("O12", [ONE, taken(1, chunks=[0], evicted=(0,))]),
+        ("O12", [ONE, DONE, HELD, taken(1, chunks=[0], evicted=(0,))]),
         ("O12", [ONE, DONE, ("offer", {"keys": [1]}, {"refused": True, "eligible": [1]})]),
-        ("O12", [("offer", {"keys": [1]}, {"store": [2], "chunks": [0], "evicted": []})]),
-        ("P7", [("offer", {"keys": [1]}, {"store": [1], "chunks": [], "evicted": []})]),
+        ("O12", [taken(1, chunks=[0, 1], store=(1, 2))]),
+        ("O12", [ONE, DONE, taken(1, chunks=[1], evicted=(0,))]),
+        ("O9", [ONE, taken(0, 1, chunks=[], store=())]),
+        ("P7", [taken(1, chunks=[])]),
         ("P5", [ONE, DONE, ("lookup", {"keys": [0]}, {"hits": []})]),
         ("P6", [ONE, DONE, ("load", {"keys": [0]}, {"hits": [0], "chunks": [1]})]),
     ],
@@ -171,9 +181,45 @@ def test_the_oracle_sees(rule: str, steps: list[tuple[str, dict[str, Any], Any]]
     assert wrong({}, *steps)[0] == rule
 
 
+def test_the_oracle_sees_how_often_keys_were_seen() -> None:
+    nothing: dict[str, Any] = {"store": [], "chunks": [], "evicted": [], "eligible": []}
+    once = {"threshold": 2}
+    seen: tuple[str, dict[str, Any], Any] = ("offer", {"request": 0, "keys": [0]}, nothing)
+    assert wrong(once, seen, ONE) == []
+    assert wrong(once, ONE) == ["O12"]
+    assert wrong(once, seen, seen) == ["O9"]
+    more: list[tuple[str, dict[str, Any], Any]] = [("offer", {"request": 0, "keys": [k]}, nothing) for k in range(1, 5)]
+    assert wrong(once, seen, *more, seen) == []  # Five keys, of which four are counted.
+
+
+def test_the_oracle_sees_that_what_was_used_last_goes_first() -> None:
+    full = [taken(0, 1, chunks=[0, 1]), ("stored", {"keys": [0, 1], "ok": 1}, None)]
+    later: tuple[str, dict[str, Any], Any] = ("touch", {"request": 1, "keys": [0]}, None)
+    assert wrong({}, *full, later, taken(2, chunks=[1], evicted=(1,))) == []
+    assert wrong({}, *full, later, taken(2, chunks=[0], evicted=(0,))) == ["O12"]
+    assert wrong({"policy": "arc"}, *full, later, taken(2, chunks=[0], evicted=(0,))) == []
+    # What was loaded behind the touch may have been used then, and so may what the request named that has ended.
+    load: tuple[str, dict[str, Any], Any] = ("load", {"request": 1, "keys": [1]}, {"hits": [1], "chunks": [1]})
+    loaded: tuple[str, dict[str, Any], Any] = ("loaded", {"keys": [1]}, None)
+    assert wrong({}, *full, later, load, loaded, taken(2, chunks=[0], evicted=(0,))) == []
+    assert wrong({}, *full, later, ("finish", {"request": 0}, None), taken(2, chunks=[0], evicted=(0,))) == []
+
+
+def test_what_did_not_change_is_judged_by_what_was_told_last() -> None:
+    """A state is told once: an operation that should have changed it has left it as it was."""
+    pool = PoolState(ref=[1, 0], num_free=1, cached=[])
+    tiers = {"device": {"blocks": 1}, "host": {"blocks": 2}}
+    world = msgspec.convert({"groups": [{"kind": "full", "block": 1}], "tiers": tiers, "hash_block": 1}, World)
+    judge = Judge(world, more_oracles(Case("offload", MANAGER, [])))  # type: ignore[arg-type]
+    op, args, result = ONE
+    assert not judge.step(Step(op, args, result=result, state=State({"host": pool}, holds={"host": [0]})))
+    assert not judge.step(Step("lookup", {"keys": [0]}, result={"hits": []}))
+    assert {v.rule for v in judge.step(Step("stored", {"keys": [0], "ok": 1}))} == {"P2", "P5"}
+
+
 def test_the_oracle_sees_that_a_reset_leaves_a_trace() -> None:
     reset: tuple[str, dict[str, Any], Any] = ("reset", {}, True)
-    other = ("offer", {"keys": [0]}, {"store": [0], "chunks": [1], "evicted": []})
+    other = taken(0, chunks=[1])
     assert wrong({"again": True}, ONE, reset, ONE) == []
     assert wrong({"again": True}, ONE, reset, other) == ["P11"]
 

@@ -1,7 +1,8 @@
 """The chunk manager (`CPUOffloadingManager`): O3, O12, and P1, P2, P5, P6, P11 as they read for chunks.
 
-Which entries go when room is needed is the policy's own affair. All else follows from the calls and their answers: what
-is there, in which chunk, pinned how often. The oracle keeps that in books of its own, and compares.
+Which entries go when room is needed is the policy's own affair, but that one called LRU keeps what was used last for
+certain (`offload_uses.py`). All else follows from the calls and their answers: what is there, in which chunk, and how
+often it was pinned and seen. The oracle keeps that in books of its own, and compares.
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any
 from ..ghost import Ghost
 from ..record import PoolState, Step, World
 from ..violation import Violation
+from .offload_uses import Sightings, Uses
 
 __all__ = ["OffloadManagerOracle"]
 
@@ -32,11 +34,16 @@ class OffloadManagerOracle:
         self._first: list[tuple[str, dict[str, Any], Any]] | None = [] if setup["again"] else None
         """Where all is played again after a reset: what was answered before it."""
         self._second: int | None = None
+        self._uses = Uses()
+        self._sightings: Sightings | None = None
+        if setup["threshold"] >= 2 and world.notes.get("sightings") == "offers":
+            self._sightings = Sightings(setup["threshold"], setup["tracker"])
 
     def step(self, step: Step, _ghost: Ghost | None = None) -> Iterator[Violation]:
         """Yield what is wrong with an answer, then with the state."""
         if step.skipped or step.error is not None:
             return
+        self._uses.called(step.op, step.args.get("request"), step.args.get("keys", ()))
         judged = getattr(self, "_" + step.op, None)
         if judged is not None:
             yield from judged(step.args, step.result)
@@ -50,10 +57,13 @@ class OffloadManagerOracle:
     def _offer(self, args: dict[str, Any], result: dict[str, Any]) -> Iterator[Violation]:
         """O12, O3: what an offer may evict, store and refuse, and where it may write."""
         offered: list[int] = args["keys"]
+        counted = self._sightings.offered(offered) if self._sightings is not None else None
+        eligible: list[int] = result["eligible"] if counted is None else counted
         if result.get("refused"):
-            yield from self._refused(offered, result["eligible"])
+            yield from self._refused(offered, eligible)
             return
         store, chunks, evicted = result["store"], result["chunks"], result["evicted"]
+        yield from self._enough(offered, eligible, store, evicted)
         for k in evicted:
             wrong = self._not_evictable(k, offered)
             if wrong:
@@ -75,6 +85,40 @@ class OffloadManagerOracle:
                 yield self._violation("P6", "chunk in use handed out", text)
             used[chunk] = k
             self._storing[k] = chunk
+        self._uses.stored(args["request"], store)
+
+    def _enough(
+        self, offered: list[int], eligible: list[int], store: list[int], evicted: list[int]
+    ) -> Iterator[Violation]:
+        """O9, O12: all is stored that was seen often enough and is not there, and no more evicted than that needs."""
+        new = self._new(eligible)
+        left_out = [k for k in new if k not in store]
+        if left_out:
+            text = f"the offer of {offered} is taken, and key {left_out[0]}, which is not there, is not to be stored"
+            yield self._violation("O9", "leaves out what was offered", text)
+        early = [k for k in store if k in offered and k not in eligible]
+        if early:
+            text = f"key {early[0]} is to be stored, and was not seen as often as that takes"
+            yield self._violation("O12", "stores what was not seen often enough", text)
+        needed = max(0, self._needed(store))
+        if len(evicted) > needed:
+            text = f"the offer of {offered} evicts {evicted}, and needs {needed} chunks more than are free"
+            yield self._violation("O12", "evicts more than it needs", text)
+        stay = [k for k in self._ready if not self._pins[k] and k not in offered and k not in evicted]
+        older = [(k, other) for other in evicted for k in stay if self._uses.was_used_before(k, other)]
+        if older and self._policy == "lru":
+            text = (
+                f"the offer of {offered} evicts key {older[0][1]}, which was used after key {older[0][0]}, which stays"
+            )
+            yield self._violation("O12", "evicts what was used later", text)
+
+    def _new(self, eligible: list[int]) -> list[int]:
+        """Of keys that may be stored those that are not there, and not on their way."""
+        return [k for k in eligible if k not in self._ready and k not in self._storing]
+
+    def _needed(self, new: list[int]) -> int:
+        """How many chunks must come free for new keys."""
+        return len(new) - (self._chunks - len(self._ready) - len(self._storing))
 
     def _not_evictable(self, k: int, offered: list[int]) -> tuple[str, str] | None:
         """Why a key must not be evicted by this offer; None when it may."""
@@ -90,8 +134,7 @@ class OffloadManagerOracle:
 
     def _refused(self, offered: list[int], eligible: list[int]) -> Iterator[Violation]:
         """O12: refused exactly when fewer entries are evictable than needed."""
-        new = [k for k in eligible if k not in self._ready and k not in self._storing]
-        needed = len(new) - (self._chunks - len(self._ready) - len(self._storing))
+        needed = self._needed(self._new(eligible))
         evictable = [k for k in self._ready if not self._pins[k] and k not in offered]
         if needed <= len(evictable):
             text = (
@@ -99,6 +142,10 @@ class OffloadManagerOracle:
                 f"and {len(evictable)} entries are evictable: {evictable}"
             )
             yield self._violation("O12", "refused with enough evictable", text)
+
+    def _touch(self, args: dict[str, Any], _result: None) -> Iterator[Violation]:
+        self._uses.touched(k for k in args["keys"] if k in self._ready or k in self._storing)
+        yield from ()
 
     def _load(self, args: dict[str, Any], result: dict[str, Any]) -> Iterator[Violation]:
         yield from self._lookup(args, result)
@@ -127,6 +174,7 @@ class OffloadManagerOracle:
         yield from ()
 
     def _drain(self, _args: dict[str, Any], _result: dict[str, Any]) -> Iterator[Violation]:
+        self._uses.called("drain", None, {*self._storing, *self._pins})
         self._ready |= self._storing
         self._storing.clear()
         self._pins.clear()

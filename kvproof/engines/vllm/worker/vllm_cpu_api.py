@@ -50,6 +50,8 @@ class Manager:
         self._prepare_load = self._call("prepare_load")
         self._complete_load = self._call("complete_load")
         self._touch = self._call("touch")
+        # Where keys must be seen several times: what counts as that. Earlier releases count lookups.
+        self.sightings = "offers" if hasattr(front, "_record_accesses") else "lookups"
         self._policy = getattr(back, "_policy", back)
 
     def _call(self, method: str):

@@ -37,7 +37,7 @@ class CpuManagerLevel(Level):
             "tiers": {"device": {"blocks": 2 * self._keys, "null": None}, TIER: {"blocks": setup["chunks"]}},
             "hash_block": 1,
             "exact": True,
-            "notes": {"manager": self._manager.name},
+            "notes": {"manager": self._manager.name, "sightings": self._manager.sightings},
         }
 
     # ------------------------------------------------------------------------------------------------ operations
@@ -48,13 +48,14 @@ class CpuManagerLevel(Level):
         context = self._context(args, keys)
         answer = self._manager.prepare_store(keys, context)
         self._tell_events()
+        eligible = self._manager.eligible(keys)
         if answer is None:
-            return {"refused": True, "eligible": self._manager.eligible(keys)}
+            return {"refused": True, "eligible": eligible}
         stored, chunks, evicted = answer
         if stored:
             self._compute(stored)
             self._begin(self._stores, stored, chunks, context, store=True)
-        return {"store": stored, "chunks": chunks, "evicted": evicted}
+        return {"store": stored, "chunks": chunks, "evicted": evicted, "eligible": eligible}
 
     def op_load(self, args: dict) -> dict:
         """Look keys up and load those that are there, in one go as a scheduling step does."""
