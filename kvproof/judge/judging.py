@@ -20,6 +20,7 @@ from .oracles.told_blocks import ToldBlocksOracle
 from .oracles.tree import TreeOracle
 from .oracles.tree_check_in import CheckInOracle
 from .oracles.tree_events import TreeEventsOracle
+from .oracles.tree_evictions import EvictionsOracle
 from .oracles.words import garbage
 from .record import Answer, Error, State, Step, World
 from .shapes import problem_of_world, problems
@@ -39,6 +40,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     CountingOracle,
     TreeOracle,
     CheckInOracle,
+    EvictionsOracle,
     ContentOracle,
     HitsOracle,  # Before events: a lookup that stops short disagrees with these too.
     EventsOracle,

@@ -206,6 +206,25 @@ def test_what_the_tree_must_have_is_known(fault: str, rule: str, more: dict[str,
         assert (None if found is None else found.violation.rule) == (rule if noticed else None)
 
 
+@pytest.mark.parametrize("more", [{}, {"window": 3}, {"page": 1, "states": 6}])
+def test_an_eviction_that_goes_on_is_told(more: dict[str, Any]) -> None:
+    ops = [add([1, 5]), PROCESS, ("finish", {"i": 0}), add([2, 5]), PROCESS, ("finish", {"i": 0})]
+    for planted, asked in [(False, 1), (False, 99), (True, 1)]:
+        setup = {**SETUP, **more} | ({"fault": "evicts all"} if planted else {})
+        found, told = verdict(broken_release(NEWEST), close(Case("tree", setup, [*ops, ("evict", {"tokens": asked})])))
+        assert told.refused is None, told.refused
+        assert (None if found is None else found.violation.oracle) == ("evicts too much" if planted else None)
+
+
+def test_an_eviction_for_what_there_is_room_for_is_told() -> None:
+    ops = [add([1, 3]), PROCESS, ("finish", {"i": 0}), add([2, 2]), PROCESS]
+    for planted in (False, True):
+        setup = {**SETUP, "pages": 16} | ({"fault": "evicts with room"} if planted else {})
+        found, told = verdict(broken_release(NEWEST), close(Case("tree", setup, ops)))
+        assert told.refused is None, told.refused
+        assert (None if found is None else found.violation.oracle) == ("evicted for nothing" if planted else None)
+
+
 @pytest.mark.parametrize("release", RELEASES[2:])
 def test_pages_that_kernels_do_not_know_are_refused_of_older_releases(release: str) -> None:
     told = session(release, "sglang").run(Case("tree", {"page": 3, "pages": 8}, [])).answer

@@ -1,7 +1,8 @@
 """What a prefix tree must have: what a request computed, from its end on (R7), until something wants room (R6).
 
 Judged where the world's notes say that ``finished`` is ``cached``, by the tree's nodes, of the operations ``finish``,
-``process`` and ``probe``: what they evict they evict before a request checks in, or not at all.
+``process`` and ``probe``: what they evict they evict before a request checks in, or not at all. Who computes (``add``,
+``run``) evicts nothing where as many pages are free as that takes, and one more for each pass.
 """
 
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ class CheckInOracle:
         """A request that goes on leaves a copy of its state in the tree, for which something may have to go."""
         self._there: set[int] = set()
         """The prefixes of the last state, one for each token on the device."""
+        self._device, self._is_alone = next(iter(world.tiers)), len(world.groups) == 1
+        self._room = 0
+        """Pages that were free in the last state."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is not there, and should be."""
@@ -33,6 +37,7 @@ class CheckInOracle:
         contents = contents_of(tree.nodes, ghost)
         there = {prefix for node, of_node in zip(tree.nodes, contents, strict=True) if node.slots for prefix in of_node}
         before, self._there = self._there, there
+        room, self._room = self._room, len(step.state.pools[self._device].free or ()) if step.state else 0
         if step.error is not None or step.skipped:
             return
         processed = {effect[1]: effect[2] for effect in step.effects if effect[0] == "processed"}
@@ -44,6 +49,12 @@ class CheckInOracle:
         if step.op in ("process", "probe") and not self._copies_states and not before <= there:
             text = f"{step.op} takes {len(before - there)} tokens out of the tree, and wants no room"
             yield Violation("R6", "evicted for nothing", text, (step.op,))
+        if step.op in ("add", "run") and self._is_alone and not before <= there:
+            passes = [len(effect[3]) for effect in step.effects if effect[0] == "compute"]
+            if room >= sum(1 - (-tokens // self._page) for tokens in passes):
+                text = f"{step.op} takes {len(before - there)} tokens out of the tree, with {room} pages free for "
+                text += f"{sum(passes)} tokens"
+                yield Violation("R6", "evicted for nothing", text, (step.op,))
 
     def _lost(self, ended: dict[str, int], there: set[int], ghost: Ghost) -> Iterator[Violation]:
         for r, computed in ended.items():

@@ -376,6 +376,23 @@ def _evicts_for_nothing(made) -> None:
     _patch(sglang_calls, "batches_of", lambda passes: (memory.evict(made.cache, asked), batches(passes))[1])
 
 
+def _evicts_all(made) -> None:
+    """An eviction goes on when enough is free, until nothing is left that could go."""
+    evict = made.memory.evict
+    made.memory.evict = lambda cache, asked: evict(cache, [99 * count for count in asked])
+
+
+def _evicts_with_room(made) -> None:
+    """Whoever computes a prompt has something evicted before, though there is room."""
+    compute, memory = made._compute_prompt, made.memory
+
+    def evict_first(x, *prompt) -> None:
+        memory.evict(made.cache, [1] + [0] * len(memory.further))
+        compute(x, *prompt)
+
+    made._compute_prompt = evict_first
+
+
 _OF_PARTS = {
     "handed out again": _handed_out_again,
     "kept rows": _kept_rows,
@@ -383,6 +400,8 @@ _OF_PARTS = {
     "untold removal": _untold_removal,
     "forgotten ends": _forgotten_ends,
     "evicts for nothing": _evicts_for_nothing,
+    "evicts all": _evicts_all,
+    "evicts with room": _evicts_with_room,
 }
 """Faults of the levels ``tree`` and ``allocator``."""
 
