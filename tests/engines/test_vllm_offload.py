@@ -143,7 +143,7 @@ def test_the_newest_chunk_manager_keeps_the_rules(data: st.DataObject) -> None:
 
 def wrong(setup: dict[str, Any], *steps: tuple[str, dict[str, Any], Any]) -> list[str]:
     """The rules that an oracle finds broken in made-up steps."""
-    notes = {"sightings": "offers"}
+    notes = {"sightings": "offers", "finish": "use"}
     world = msgspec.convert({"groups": [], "tiers": {"host": {"blocks": 2}}, "hash_block": 1, "notes": notes}, World)
     oracle = OffloadManagerOracle(world, {**MANAGER, **setup})
     return [v.rule for op, args, result in steps for v in oracle.step(Step(op, args, result=result))]
@@ -157,7 +157,7 @@ def taken(*keys: int, chunks: list[int], evicted: tuple[int, ...] = (), store: t
 
 ONE = taken(0, chunks=[0])
 DONE = ("stored", {"keys": [0], "ok": 1}, None)
-HELD = ("load", {"keys": [0]}, {"hits": [0], "chunks": [0]})
+HELD = ("load", {"request": 1, "keys": [0]}, {"hits": [0], "chunks": [0]})
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ HELD = ("load", {"keys": [0]}, {"hits": [0], "chunks": [0]})
         ("O9", [ONE, taken(0, 1, chunks=[], store=())]),
         ("P7", [taken(1, chunks=[])]),
         ("P5", [ONE, DONE, ("lookup", {"keys": [0]}, {"hits": []})]),
-        ("P6", [ONE, DONE, ("load", {"keys": [0]}, {"hits": [0], "chunks": [1]})]),
+        ("P6", [ONE, DONE, ("load", {"request": 1, "keys": [0]}, {"hits": [0], "chunks": [1]})]),
     ],
 )
 def test_the_oracle_sees(rule: str, steps: list[tuple[str, dict[str, Any], Any]]) -> None:
@@ -199,10 +199,14 @@ def test_the_oracle_sees_that_what_was_used_last_goes_first() -> None:
     assert wrong({}, *full, later, taken(2, chunks=[0], evicted=(0,))) == ["O12"]
     assert wrong({"policy": "arc"}, *full, later, taken(2, chunks=[0], evicted=(0,))) == []
     # What was loaded behind the touch may have been used then, and so may what the request named that has ended.
-    load: tuple[str, dict[str, Any], Any] = ("load", {"request": 1, "keys": [1]}, {"hits": [1], "chunks": [1]})
+    load: tuple[str, dict[str, Any], Any] = ("load", {"request": 2, "keys": [1]}, {"hits": [1], "chunks": [1]})
     loaded: tuple[str, dict[str, Any], Any] = ("loaded", {"keys": [1]}, None)
     assert wrong({}, *full, later, load, loaded, taken(2, chunks=[0], evicted=(0,))) == []
     assert wrong({}, *full, later, ("finish", {"request": 0}, None), taken(2, chunks=[0], evicted=(0,))) == []
+    # The end of a request uses what it had, unless a reset came before.
+    ended: tuple[str, dict[str, Any], Any] = ("finish", {"request": 2}, None)
+    assert wrong({}, *full, load, later, loaded, ended, taken(2, chunks=[1], evicted=(1,))) == ["O12"]
+    assert wrong({}, *full, load, later, loaded, ended, taken(2, chunks=[0], evicted=(0,))) == []
 
 
 def test_what_did_not_change_is_judged_by_what_was_told_last() -> None:

@@ -34,7 +34,7 @@ class OffloadManagerOracle:
         self._first: list[tuple[str, dict[str, Any], Any]] | None = [] if setup["again"] else None
         """Where all is played again after a reset: what was answered before it."""
         self._second: int | None = None
-        self._uses = Uses()
+        self._uses = Uses(ends=world.notes.get("finish") == "use")
         self._sightings: Sightings | None = None
         if setup["threshold"] >= 2 and world.notes.get("sightings") == "offers":
             self._sightings = Sightings(setup["threshold"], setup["tracker"])
@@ -154,6 +154,7 @@ class OffloadManagerOracle:
                 text = f"key {k} is loaded from chunk {chunk}, but it was stored to chunk {self._ready.get(k)}"
                 yield self._violation("P6", "loaded from another chunk", text)
             self._pins[k] += 1
+        self._uses.loaded(args["request"], result["hits"])
 
     def _lookup(self, args: dict[str, Any], result: dict[str, Any]) -> Iterator[Violation]:
         """P5: a lookup finds what is there, and nothing else."""
@@ -181,6 +182,7 @@ class OffloadManagerOracle:
         yield from ()
 
     def _reset(self, _args: dict[str, Any], _result: bool) -> Iterator[Violation]:
+        self._uses.forget()
         self._ready.clear()
         self._storing.clear()
         self._pins.clear()

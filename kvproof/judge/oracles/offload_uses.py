@@ -26,17 +26,20 @@ class Uses:
     """When keys were used last, at least and at most: releases differ in what else is a use.
 
     A key is used when it is touched, and when it is stored: by some releases as of when its request began. It may be
-    used whenever a call names it, when its transfers end, and when a request ends that named it.
+    used whenever a call names it, when its transfers end, and when a request ends that named it. In some releases the
+    end of a request is a use of all that it loaded and stored.
     """
 
-    def __init__(self) -> None:
-        """Nothing was used."""
-        self._now = 0
+    def __init__(self, *, ends: bool) -> None:
+        """Nothing was used; whether the ``ends`` of requests are uses for certain."""
+        self._now, self._ends = 0, ends
         self._at_least: dict[int, int] = {}
         self._at_most: dict[int, int] = {}
         self._began: dict[int, int] = {}
         self._named: dict[int, set[int]] = {}
         """What a request named."""
+        self._had: dict[int, set[int]] = {}
+        """What it has loaded or stored."""
 
     def called(self, op: str, request: int | None, keys: Iterable[int]) -> None:
         """A call has named these keys."""
@@ -49,6 +52,8 @@ class Uses:
             if op == "finish":
                 used = named
                 del self._began[request], self._named[request]
+                if self._ends:
+                    self._at_least |= dict.fromkeys(self._had.pop(request, ()), self._now)
         self._at_most |= dict.fromkeys(used, self._now)
 
     def touched(self, keys: Iterable[int]) -> None:
@@ -57,7 +62,17 @@ class Uses:
 
     def stored(self, request: int, keys: Iterable[int]) -> None:
         """The call that was told last has found a place for these keys."""
+        keys = [*keys]
         self._at_least |= dict.fromkeys(keys, self._began[request])
+        self._had.setdefault(request, set()).update(keys)
+
+    def loaded(self, request: int, keys: Iterable[int]) -> None:
+        """The call that was told last loads these keys."""
+        self._had.setdefault(request, set()).update(keys)
+
+    def forget(self) -> None:
+        """Nothing is there any more."""
+        self._had.clear()
 
     def was_used_before(self, k: int, other: int) -> bool:
         """Whether a key was certainly not used since another one was."""

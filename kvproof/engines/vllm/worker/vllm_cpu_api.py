@@ -52,6 +52,8 @@ class Manager:
         self._touch = self._call("touch")
         # Where keys must be seen several times: what counts as that. Earlier releases count lookups.
         self.sightings = "offers" if hasattr(front, "_record_accesses") else "lookups"
+        # Whether what a request had is used once more when it ends. Earlier releases know of no ends.
+        self.ends = "use" if hasattr(front, "_record_request_cache_access") else "nothing"
         self._policy = getattr(back, "_policy", back)
 
     def _call(self, method: str):

@@ -37,7 +37,11 @@ class CpuManagerLevel(Level):
             "tiers": {"device": {"blocks": 2 * self._keys, "null": None}, TIER: {"blocks": setup["chunks"]}},
             "hash_block": 1,
             "exact": True,
-            "notes": {"manager": self._manager.name, "sightings": self._manager.sightings},
+            "notes": {
+                "manager": self._manager.name,
+                "sightings": self._manager.sightings,
+                "finish": self._manager.ends,
+            },
         }
 
     # ------------------------------------------------------------------------------------------------ operations
