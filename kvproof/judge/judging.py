@@ -21,6 +21,7 @@ from .oracles.tree import TreeOracle
 from .oracles.tree_check_in import CheckInOracle
 from .oracles.tree_events import TreeEventsOracle
 from .oracles.tree_evictions import EvictionsOracle
+from .oracles.tree_order import OrderOracle
 from .oracles.words import garbage
 from .record import Answer, Error, State, Step, World
 from .shapes import problem_of_world, problems
@@ -41,6 +42,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     TreeOracle,
     CheckInOracle,
     EvictionsOracle,
+    OrderOracle,
     ContentOracle,
     HitsOracle,  # Before events: a lookup that stops short disagrees with these too.
     EventsOracle,

@@ -216,6 +216,18 @@ def test_an_eviction_that_goes_on_is_told(more: dict[str, Any]) -> None:
         assert (None if found is None else found.violation.oracle) == ("evicts too much" if planted else None)
 
 
+@pytest.mark.parametrize("more", [{}, {"window": 3}])
+def test_an_eviction_in_another_order_is_told(more: dict[str, Any]) -> None:
+    once = [add([1, 5]), PROCESS, ("finish", {"i": 0}), add([2, 5]), PROCESS, ("finish", {"i": 0})]
+    again = [add(keep=5, like=1), PROCESS, ("abort", {"i": 0})]
+    for policy, noticed in [("lru", False), ("mru", True)]:
+        setup = {**SETUP, "pages": 16, **more, "policy": policy, "fault": "other order"}
+        ops = [*once, *again, ("evict", {"tokens": 5})]
+        found, told = verdict(broken_release(NEWEST), close(Case("tree", setup, ops)))
+        assert told.refused is None, told.refused
+        assert (None if found is None else found.violation.oracle) == ("order of eviction" if noticed else None)
+
+
 def test_an_eviction_for_what_there_is_room_for_is_told() -> None:
     ops = [add([1, 3]), PROCESS, ("finish", {"i": 0}), add([2, 2]), PROCESS]
     for planted in (False, True):

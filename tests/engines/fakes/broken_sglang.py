@@ -393,6 +393,11 @@ def _evicts_with_room(made) -> None:
     made._compute_prompt = evict_first
 
 
+def _other_order(made) -> None:
+    """It is said that what was used last goes last, whatever the policy is."""
+    made.world["notes"]["order"] = "lru"
+
+
 _OF_PARTS = {
     "handed out again": _handed_out_again,
     "kept rows": _kept_rows,
@@ -402,6 +407,7 @@ _OF_PARTS = {
     "evicts for nothing": _evicts_for_nothing,
     "evicts all": _evicts_all,
     "evicts with room": _evicts_with_room,
+    "other order": _other_order,
 }
 """Faults of the levels ``tree`` and ``allocator``."""
 

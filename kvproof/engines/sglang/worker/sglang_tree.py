@@ -81,7 +81,7 @@ class TreeLevel(Level):
         # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
         notes: dict = {"dialect": {"reuse": "ordered"}} | ({} if self.events else {"keys": "tokens"})
         if calls.CHECKS_IN and not self.older:
-            notes["finished"] = "cached"
+            notes |= {"finished": "cached", "order": setup.get("policy", "lru")}
         self.world = memory.world | {"notes": notes}
 
     def do(self, op: str, args: dict):
