@@ -80,8 +80,30 @@ def _deletes_all(self, keys: list, force: bool = False) -> dict:
     return _delete(self, keys, force=True)
 
 
+def _evicts_first(self, shapes, dtypes, fmt=None, eviction=True, busy_loop=True):
+    self.batched_remove(self.cache_policy.get_evict_candidates(self.hot_cache, num_candidates=1), force=False)
+    return _allocate_object(self, shapes, dtypes, fmt, eviction, busy_loop)
+
+
+def _refuses_all(self, shapes, dtypes, fmt=None, eviction=True, busy_loop=True) -> None:
+    return None
+
+
+def _tells_no_deletion(self, keys: list, objs: list) -> None:
+    _report(self, [], objs)
+
+
 _prefetched = LMCacheEngine._async_process_tokens_internal
 _get, _delete = StorageManager.batched_get, L1Manager.delete
+
+
+def _clears_silently(self) -> int:
+    _clear(self)
+    return 0
+
+
+_report, _clear = L1Manager._free_and_report_deleted, LocalCPUBackend.clear
+_allocate_object = LocalCPUBackend.allocate
 _free, _allocate = AddressManager.free, AddressManager.allocate
 
 FAULTS = {
@@ -92,6 +114,11 @@ FAULTS = {
     "freed while held": (TensorMemoryObj, "ref_count_down", _frees_at_once),
     "half is lost": (AddressManager, "free", _frees_less),
     "one place for all": (AddressManager, "allocate", _one_address),
+    "evicts first": (LocalCPUBackend, "allocate", _evicts_first),
+    "refuses all": (LocalCPUBackend, "allocate", _refuses_all),
+    "stores nothing": (LocalCPUBackend, "batched_submit_put_task", lambda self, keys, objects, *_, **__: None),
+    "clears silently": (LocalCPUBackend, "clear", _clears_silently),
+    "clears none": (LocalCPUBackend, "clear", lambda self: 0),
     "finds nothing": (LocalCPUBackend, "contains", _finds_none),
     "never undone": (LMCacheEngine, "lookup_unpin", lambda self, lookup_id: None),
     "clears nothing": (LMCacheEngine, "clear", _clears_nothing),
@@ -102,6 +129,7 @@ FAULTS = {
     "never done": (L1Manager, "finish_read", lambda self, keys, read_locks=1: dict.fromkeys(keys, L1Error.SUCCESS)),
     "deletes what is read": (L1Manager, "delete", _deletes_all),
     "takes nothing": (LRUEvictionPolicy, "get_eviction_actions", lambda self, *args, **more: []),
+    "tells no deletion": (L1Manager, "_free_and_report_deleted", _tells_no_deletion),
     "leaves all": (L1Manager, "clear", lambda self, force=False: None),
     "drifted memory": (L1Manager, "is_key_evictable", lambda self, k: True),
     "drifted engine": (LMCacheEngine, "lookup_unpin", lambda self, request: None),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from lmcache.v1.distributed.error import L1Error
 from lmcache_chunks import TIER, ChunkLevel
-from lmcache_l1_setup import LAYOUT, READ, WRITE, Lease, Options, evict, made, named
+from lmcache_l1_setup import LAYOUT, READ, WRITE, Lease, Options, evict, listen, made, named
 from lmcache_setup import CHUNK, UNIT
 
 __all__ = ["L1Level"]
@@ -48,6 +48,15 @@ class L1Level(ChunkLevel):
         self._ends: dict[int, int] = {}
         """Until when what readers of a key have reserved is theirs: each new one begins it anew."""
         self._names = 0
+        self._heard: set[int] = set()
+        """Keys that the manager says are there, to those that listen: its evictions know of keys by that alone."""
+        listen(self._manager, self._heard_of, self._heard_last)
+
+    def do(self, op: str, args: dict):
+        """Do an operation; whoever listens knows now what is there."""
+        result = super().do(op, args)
+        self.tell("boundary", TIER)
+        return result
 
     # ------------------------------------------------------------------------------------------------ operations
 
@@ -180,6 +189,18 @@ class L1Level(ChunkLevel):
         return int.from_bytes(part.chunk_hash, "big"), CHUNK
 
     # --------------------------------------------------------------------------------------------------- helpers
+
+    def _heard_of(self, keys: list) -> None:
+        for k in [self.place(key)[0] for key in keys]:
+            self._heard.add(k)
+            self.tell("stored", TIER, None, list(range(k * CHUNK, (k + 1) * CHUNK)), None)
+
+    def _heard_last(self, keys: list) -> None:
+        """Keys are gone; of those that were reserved, and never there, nothing is told."""
+        for k in [self.place(key)[0] for key in keys]:
+            if k in self._heard:
+                self._heard.remove(k)
+                self.tell("removed", TIER, None, list(range(k * CHUNK, (k + 1) * CHUNK)))
 
     def _picked(self, args: dict) -> list[int]:
         args["keys"] = keys = list(dict.fromkeys(k % KEYS for k in args["keys"]))

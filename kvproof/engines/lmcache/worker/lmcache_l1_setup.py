@@ -14,13 +14,14 @@ from level import Refused
 from lmcache.v1.distributed import l1_manager
 from lmcache.v1.distributed.api import MemoryLayoutDesc, ObjectKey
 from lmcache.v1.distributed.config import EvictionConfig, L1ManagerConfig, L1MemoryManagerConfig
+from lmcache.v1.distributed.internal_api import L1ManagerListener
 from lmcache.v1.distributed.l1_manager import L1Manager
 from lmcache.v1.distributed.storage_controllers import eviction_controller
 from lmcache.v1.distributed.storage_controllers.eviction_controller import L1EvictionController
 from lmcache.v1.pin_monitor import PinMonitor
 from lmcache_setup import CHUNK, UNIT, start_nothing
 
-__all__ = ["LAYOUT", "READ", "WRITE", "Lease", "Options", "evict", "made", "named"]
+__all__ = ["LAYOUT", "READ", "WRITE", "Lease", "Options", "evict", "listen", "made", "named"]
 
 WRITE, READ = 600, 300
 """Seconds after which what was reserved may be taken away: the release's defaults."""
@@ -89,6 +90,15 @@ def made(options: Options) -> tuple[L1Manager, L1EvictionController]:
     manager = L1Manager(L1ManagerConfig(memory, write_ttl_seconds=WRITE, read_ttl_seconds=READ))
     config = EvictionConfig(options.policy, trigger_watermark=0.0, eviction_ratio=options.ratio)
     return manager, L1EvictionController(manager, config)
+
+
+def listen(manager: L1Manager, stored, removed) -> None:
+    """Tell by ``stored`` and ``removed`` which keys the manager says are there, and which are no longer."""
+    told = dict.fromkeys(L1ManagerListener.__abstractmethods__, lambda _listener, _keys: None)
+    for name in ("on_l1_keys_write_finished", "on_l1_keys_finish_write_and_reserve_read"):
+        told[name] = lambda _listener, keys: stored(keys)
+    told["on_l1_keys_deleted_by_manager"] = lambda _listener, keys: removed(keys)
+    manager.register_listener(type("Listener", (L1ManagerListener,), told)())
 
 
 def evict(controller: L1EvictionController) -> None:

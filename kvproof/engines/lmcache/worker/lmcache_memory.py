@@ -29,6 +29,13 @@ class Memory:
             return list(range(obj.meta.address * self._page, (obj.meta.address + 1) * self._page))
         return list(range(obj.meta.address // UNIT, (obj.meta.address + obj.meta.phy_size) // UNIT))
 
+    def fits(self, tokens: int, count: int) -> bool:
+        """Whether there is room for so many objects of so many tokens, without an eviction."""
+        if self._options.paged:
+            return len(self._allocator.free_blocks) >= count
+        size = tokens * self._options.tensors * UNIT
+        return sum(block.size // size for block in self._allocator.address_manager._explicit_list) >= count
+
     def write(self, obj, stamps: list[int], g: int) -> None:
         """Leave stamps in an object's tensors, as a connector of the release would; ``g``: the first one's group."""
         for n, tensor in enumerate(self._tensors(obj)):

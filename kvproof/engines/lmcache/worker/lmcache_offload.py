@@ -29,10 +29,12 @@ class OffloadLevel(ChunkLevel):
     def op_store(self, args: dict):
         """Store chunks as `LMCacheEngine.store` or `store_layer` does; with ``later`` nothing is put yet."""
         keys = self._picked(args)
-        taken, objects, refused = [], [], None
+        taken, objects, refused, in_need = [], [], None, []
         for k in keys:
             if self._options.layers and self._backend.contains(self._parts(k)[0]):
                 continue
+            if not self._memory.fits(self._options.sizes[k], len(self._parts(k))):
+                in_need.append(k)
             found = self._allocate(self._options.sizes[k])
             if found is None:
                 refused = k
@@ -46,7 +48,7 @@ class OffloadLevel(ChunkLevel):
             while not args.get("later") and self._stores and self._stores[-1][0] is taken:
                 self._put(self._stores[-1])
         self.tell_contents()
-        return {"taken": taken, "refused": refused}
+        return {"taken": taken, "refused": refused, "in_need": in_need}
 
     def op_put(self, args: dict):
         """A store that is under way puts its next layer, or all."""
@@ -112,9 +114,12 @@ class OffloadLevel(ChunkLevel):
             return self.SKIPPED
         return self._remove(self._picked(args))
 
-    def op_clear(self, _args: dict) -> int:
-        """All is cleared that nobody uses."""
-        return self._backend.clear()
+    def op_clear(self, _args: dict) -> dict:
+        """All is cleared that nobody uses: of how many tokens, as the backend says, and as its map shows."""
+        before = list(self._backend.hot_cache)
+        told = self._backend.clear()
+        gone = [part for part in before if part not in self._backend.hot_cache]
+        return {"told": told, "gone": sum(self.place(part)[1] for part in gone)}
 
     def op_drain(self, _args: dict) -> dict:
         """All stores are put, all that was got or pinned is let go."""
