@@ -33,8 +33,13 @@ class Memory:
         """Whether there is room for so many objects of so many tokens, without an eviction."""
         if self._options.paged:
             return len(self._allocator.free_blocks) >= count
-        size = tokens * self._options.tensors * UNIT
-        return sum(block.size // size for block in self._allocator.address_manager._explicit_list) >= count
+        size, free, places, run = tokens * self._options.tensors, set(self._free()), 0, 0
+        for unit in range(self._options.units):
+            # Blocks that stand side by side are one, whatever the allocator made of them.
+            run = run + 1 if unit in free else 0
+            if run == size:
+                places, run = places + 1, 0
+        return places >= count
 
     def write(self, obj, stamps: list[int], g: int) -> None:
         """Leave stamps in an object's tensors, as a connector of the release would; ``g``: the first one's group."""
