@@ -182,6 +182,14 @@ def test_nothing_is_computed_behind_the_longest_request(longest: int | None, sai
     assert [oracle for _, oracle in told(world, *ran, ["compute", "r", 0, [0, 1, 2]])] == said
 
 
+@pytest.mark.parametrize(("running", "waiting", "rules"), [(0, 0, []), (1, 0, ["L2"]), (0, 1, ["L2"])])
+def test_nobody_is_in_the_engine_when_all_have_ended(running: int, waiting: int, rules: list[str]) -> None:
+    judge = Judge(World([Group("full", 2)], {"device": Tier(3)}, 2))
+    state = State({"device": PoolState()}, running=running, waiting=waiting)
+    drained = Step("drain", {}, result={"left": 0, "pending": 0}, state=state)
+    assert [found.rule for found in judge.step(drained)] == rules
+
+
 @pytest.mark.parametrize(("tokens", "ends", "rule"), [(2, False, "L2"), (3, False, "P6"), (3, True, "L2")])
 def test_who_fails_with_a_request_longer_than_any_fails_for_that(tokens: int, ends: bool, rule: str) -> None:
     judge = Judge(World([Group("full", 2)], {"device": Tier(3)}, 2, notes={"longest": 2}))

@@ -68,6 +68,9 @@ class AnswersOracle:
             yield Violation("L2", "transfers that never end", text, about=about)
         if step.state is None or left or pending:
             return
+        if there := step.state.running + step.state.waiting:
+            text = f"all requests have ended, and {there} are still in the engine"
+            yield Violation("L2", "requests that stay", text)
         for tier, pool in step.state.pools.items():
             null = self.world.tiers[tier].null
             cached = held_by_cache(self.world, tier, pool)
