@@ -26,11 +26,12 @@ class EvictionsOracle:
         if step.state is None or step.state.tree is None:
             return
         before, self._last = self._last, step.state.tree.nodes
-        result = step.result if isinstance(step.result, dict) else {}
         if step.op != "evict" or step.error is not None or before is None or self._last is None:
             return
-        told = result.get("asked", ())
+        told = step.result.get("asked") if isinstance(step.result, dict) else None
         asked = told if isinstance(told, list) else [told]
+        if not all(isinstance(count, int) for count in asked):
+            return
         wanted = [(g, count) for g, count in enumerate(asked) if count > 0]
         if len(asked) != len(self._groups) or len(wanted) > 1:
             return
