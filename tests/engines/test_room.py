@@ -66,11 +66,17 @@ def test_each_group_wants_blocks_of_its_own_and_of_states_nobody_knows_how_many(
 
 
 def freed(
-    free: list[int], *, named: tuple[int, ...] = (1, 2, 3), ref: int = 1, table: bool = False, of: Any = None
+    free: list[int],
+    *,
+    named: tuple[int, ...] = (1, 2, 3),
+    anew: tuple[int, ...] = (),
+    ref: int = 1,
+    table: bool = False,
+    of: Any = None,
 ) -> Any:
-    """What is said where r gives up blocks 1, 2, 3 and 4, of which those named carry a hash, and the queue is this."""
-    before = PoolState([0, ref, ref, ref, ref], [5])
-    after = PoolState(free=free, hashes=[(block, [(block, 0)]) for block in named])
+    """What is said where r gives up blocks 1, 2, 3 and 4, of which those named carry a hash, ``anew`` another one."""
+    before = PoolState([0, ref, ref, ref, ref], [5], hashes=[(block, [(block, 0)]) for block in named])
+    after = PoolState(free=free, hashes=[(block, [(block + 9 * (block in anew), 0)]) for block in named])
     effects: list[Effect] = [["table", "s", 0, 0, [2]]] if table else []
     oracle, ghost = FreedOracle(of or world(FULL)), Ghost(world(FULL))
     held = Step("run", {}, state=State({"device": before}, {"r": [[1, 2, 3, 4]]}))
@@ -87,5 +93,6 @@ def test_the_last_block_is_the_first_to_be_taken_again() -> None:
 def test_an_order_that_others_have_a_part_in_is_not_judged() -> None:
     assert freed([4, 5, 3, 1, 2], ref=2) == []
     assert freed([4, 5, 3, 1, 2], table=True) == []
+    assert freed([4, 5, 3, 1, 2], anew=(2,)) == []
     assert freed([4, 5, 3, 1, 2], of=world(FULL, exact=False)) == []
     assert freed([4, 5, 3, 1, 2], of=world(Group("window", 2, 8))) == []

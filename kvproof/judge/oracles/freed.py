@@ -39,7 +39,10 @@ class FreedOracle:
         if pool.free is None or pool.hashes is None or step.op == "drain":
             return
         handed = {block for effect in step.effects if effect[0] == "table" for block in effect[4]}
-        alone = {block for block, count in enumerate(shown(last, self._device).ref or ()) if count == 1} - handed
+        before = shown(last, self._device)
+        was, now = dict(before.hashes or ()), dict(pool.hashes)
+        # A block with another hash was taken again in this step, though it stands in nobody's table.
+        alone = {b for b, count in enumerate(before.ref or ()) if count == 1 and was.get(b) == now.get(b)} - handed
         for r, tables in last.tables.items():
             if not any(state.tables.get(r, ())):
                 for g in self._full:
