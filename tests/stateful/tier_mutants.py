@@ -247,8 +247,10 @@ class MirrorDoesNotTouch(Mirrors):
     class manager_kind(_Mirroring):
         def mirror_batch(self, request_ids):
             self.host.is_mirroring = True
-            super().mirror_batch(request_ids)
-            self.host.is_mirroring = False
+            try:
+                super().mirror_batch(request_ids)
+            finally:
+                self.host.is_mirroring = False
 
 
 @mutant("host", "mirror")
@@ -365,11 +367,10 @@ class KeepsStaleEntries(Pins):
 
     class pool_kind(PinnedPool):
         def touch(self, blocks):
-            for block in blocks:
-                if self.is_pinned(block):
-                    self._ref_cnt[block] += 1
-                else:
-                    super().touch([block])
+            pinned = [block for block in blocks if block in range(self.num_blocks) and self.is_pinned(block)]
+            super().touch([block for block in blocks if block not in pinned])
+            for block in pinned:
+                self._ref_cnt[block] += 1
 
 
 @mutant("refusal", "open_gate")
@@ -402,7 +403,7 @@ class GateDemotesAll(Pins):
 
     class pool_kind(PinnedPool):
         def make_room(self, n):
-            made = super().make_room(n) if n > self.num_free else True
+            made = 0 <= n <= self.num_free or super().make_room(n)
             if made and n > self.num_free - 1:
                 self.demote(self.num_pinned)
             return made
@@ -416,13 +417,16 @@ class DropMarksOldest(Pins):
         behind = ()
 
         def mark(self, blocks):
-            super().mark(self.behind[len(self.behind) - len(blocks) :])
+            super().mark(self.behind[len(self.behind) - len(blocks) :] if self.behind else blocks)
 
     class manager_kind(_Managing):
         def drop(self, request_id, before, *, window_blocks=0, min_drop=16):
             if self.is_inside(request_id):
                 self.pool.behind = [b for b in self.table(request_id)[:before][::-1] if self.pool.has_keys(b)]
-            return super().drop(request_id, before, window_blocks=window_blocks, min_drop=min_drop)
+            try:
+                return super().drop(request_id, before, window_blocks=window_blocks, min_drop=min_drop)
+            finally:
+                self.pool.behind = ()
 
 
 @mutant("marked", *DEMOTIONS)
