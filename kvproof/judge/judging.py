@@ -56,24 +56,31 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
 )
 
 
+_OF_STATES = (CountingOracle, ContentOracle)
+"""They compare a state with what happened up to then, whatever was called: where nothing has happened and the state is
+the last one, they said what they have to say."""
+
+
 class Judge:
     """Judges one run."""
 
     def __init__(self, world: World, more: Callable[[World], list[Oracle]] | None = None) -> None:
         self.ghost = Ghost(world)
         self.oracles: list[Oracle] = [make(world) for make in ORACLES] + (more(world) if more else [])
+        self._of_changes = [oracle for oracle in self.oracles if not isinstance(oracle, _OF_STATES)]
         self._last: State | None = None
 
     def step(self, step: Step) -> list[Violation]:
         """Return the rules that a step breaks: of its effects those up to the first that is wrong, then those of its
         state."""
+        oracles = self.oracles if step.effects or step.state is not None else self._of_changes
         ghost, step = self.ghost, self._with_state(step)
         found: list[Violation] = []
         for effect in step.effects:
             broken = ghost.apply(effect)
             if broken is not None:
                 found += broken
-        for oracle in self.oracles:
+        for oracle in oracles:
             found += oracle.step(step, ghost)
         if step.op == "reset":
             ghost.copies.void()

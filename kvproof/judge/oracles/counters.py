@@ -39,7 +39,7 @@ class CountersOracle:
                 self._most[r] = max(here, local), max(elsewhere, external)
             elif kind == "counts":
                 told.append(effect[1])
-            if self._least is not None:
+            if self._least is not None and kind in _FOLLOWED:
                 self._least.follow(effect)
         for counts in told:
             yield from self._never_back(counts)
@@ -77,6 +77,9 @@ class CountersOracle:
             if (value := self._counts.get(name, 0)) < due:
                 text = f"{name} is {value}, and requests whose steps have ended make {due}"
                 yield Violation("P15", "a lookup is not counted", text, (name,))
+
+
+_FOLLOWED = ("request", "lookup", "preempted", "end", "compute", "batch")
 
 
 class _Least:

@@ -35,18 +35,18 @@ class FreedOracle:
         if state is None:
             return
         self._last = state
+        gone = [(r, tables) for r, tables in last.tables.items() if any(tables) and not any(state.tables.get(r, ()))]
         pool = shown(state, self._device)
-        if pool.free is None or pool.hashes is None or step.op == "drain":
+        if not gone or pool.free is None or pool.hashes is None or step.op == "drain":
             return
         handed = {block for effect in step.effects if effect[0] == "table" for block in effect[4]}
         before = shown(last, self._device)
         was, now = dict(before.hashes or ()), dict(pool.hashes)
         # A block with another hash was taken again in this step, though it stands in nobody's table.
         alone = {b for b, count in enumerate(before.ref or ()) if count == 1 and was.get(b) == now.get(b)} - handed
-        for r, tables in last.tables.items():
-            if not any(state.tables.get(r, ())):
-                for g in self._full:
-                    yield from self._wrong(r, [block for block in tables[g] if block in alone], pool)
+        for r, tables in gone:
+            for g in self._full:
+                yield from self._wrong(r, [block for block in tables[g] if block in alone], pool)
 
     def _wrong(self, r: str, table: Sequence[int], pool: PoolState) -> Iterator[Violation]:
         place = {block: at for at, block in enumerate(pool.free or ())}

@@ -104,9 +104,14 @@ class OffloadManagerOracle:
         if len(evicted) > needed:
             text = f"the offer of {offered} evicts {evicted}, and needs {needed} chunks more than are free"
             yield self._violation("O12", "evicts more than it needs", text)
+        if evicted and self._policy == "lru":
+            yield from self._in_order(offered, evicted)
+
+    def _in_order(self, offered: list[int], evicted: list[int]) -> Iterator[Violation]:
+        """O12: by LRU nothing goes that was certainly used after something that stays."""
         stay = [k for k in self._ready if not self._pins[k] and k not in offered and k not in evicted]
         older = [(k, other) for other in evicted for k in stay if self._uses.was_used_before(k, other)]
-        if older and self._policy == "lru":
+        if older:
             text = (
                 f"the offer of {offered} evicts key {older[0][1]}, which was used after key {older[0][0]}, which stays"
             )
