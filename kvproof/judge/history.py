@@ -207,6 +207,8 @@ class _OfRequest(_Of):
             yield f"gives up all but its first {effect[2]} tokens"
         elif kind == "computed_outside":
             yield f"gets KV from elsewhere (group {effect[2]})"
+        elif kind == "refused":
+            yield f"is refused room for its first {effect[2]} tokens, with {len(effect[4])} blocks free"
         elif kind in ("end", "preempted"):
             yield f"is {'preempted' if kind == 'preempted' else effect[2]}"
 
