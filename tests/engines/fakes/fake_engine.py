@@ -105,7 +105,7 @@ class ToyLevel(Level):
                 table = hits + table
         if table is None:
             self.tell("refused", r, len(tokens), [hits], list(self.free), 0)
-            self.tell("end", r)
+            self.tell("end", r, "finished")
             return False
         if self.fault == "P8":
             self.touch(hits)
