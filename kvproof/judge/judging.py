@@ -1,6 +1,6 @@
 """The judge: lets the ghost and the oracles see what a worker told, step by step, until a rule is broken."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace as replaced
@@ -64,9 +64,9 @@ the last one, they said what they have to say."""
 class Judge:
     """Judges one run."""
 
-    def __init__(self, world: World, more: Callable[[World], list[Oracle]] | None = None) -> None:
+    def __init__(self, world: World, more: Callable[[World], Sequence[Oracle]] | None = None) -> None:
         self.ghost = Ghost(world)
-        self.oracles: list[Oracle] = [make(world) for make in ORACLES] + (more(world) if more else [])
+        self.oracles: list[Oracle] = [make(world) for make in ORACLES] + [*(more(world) if more else ())]
         self._of_changes = [oracle for oracle in self.oracles if not isinstance(oracle, _OF_STATES)]
         self._last: State | None = None
 

@@ -93,9 +93,10 @@ def _is_asked_in_a_call(i: int, steps: Sequence[dis.Instruction], names: Mapping
     user = user_of(steps, i)
     while user is not None and steps[user].opname in ("BUILD_LIST", "BUILD_TUPLE", "BUILD_SET"):
         user = user_of(steps, user)
-    while user is not None and steps[user].opcode not in CALLS:  # in Python 3.11 another instruction comes before it
-        user = user + 1 if steps[user].opname == "PRECALL" else None
-    return user is not None and called_at(steps[user], steps[:user], names, machine) in _ASKERS.values()
+    if user is None:
+        return False
+    call = user + (steps[user].opname == "PRECALL")  # in Python 3.11 that stands right before the call
+    return steps[call].opcode in CALLS and called_at(steps[call], steps[:call], names, machine) in _ASKERS.values()
 
 
 _FUNCTIONS = bytes(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_GLOBAL"))

@@ -47,7 +47,7 @@ def refuse_untold(functions: Iterable[FunctionType], machine: type) -> None:
         for number, text in chain(
             _mistakes(code), _mistakes_with_names(function, machine), uncalled_functions(function, machine)
         ):
-            raise MachineError(text, Line(function.__code__.co_filename, number))
+            raise MachineError(text, Line(code.co_filename, number))
         todo += _called(function)
     _looked_through.update(seen)
 

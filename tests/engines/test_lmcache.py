@@ -141,7 +141,7 @@ FINDINGS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
         {**PLAIN, "layers": 2}, [store(0, later=1), PUT, ("clear", {}), PUT],
         ("P5", "a chunk with some of its layers"),
     ),
-    "finding 83": ({**PLAIN, "layers": 2}, [store(0), ("clear", {})], ("P15", "what a clear says")),
+    "finding 84": ({**PLAIN, "layers": 2}, [store(0), ("clear", {})], ("P15", "what a clear says")),
     "finding 36": ({**PLAIN, "tensors": 2, "paged": True, "sizes": [2]}, [store(0)], ("L2", "exception")),
     "finding 37": (
         PLAIN, [store(0), lookup(0), ("remove", {"keys": [0]}), store(0), lookup(0), UNPIN],
@@ -200,7 +200,7 @@ def test_what_was_found_is_found(name: str) -> None:
     of = level_of(setup)
     found, _ = verdict(broken(), close(Case(of, setup, ops)), level(of).more_oracles)
     assert found is not None
-    assert next(v for v in found.violations if v.oracle != "what a clear says" or name == "finding 83").rule == rule[0]
+    assert next(v for v in found.violations if v.oracle != "what a clear says" or name == "finding 84").rule == rule[0]
 
 
 def told_of(setup: dict[str, Any], *ops: Op) -> list[Violation]:
@@ -242,7 +242,7 @@ def test_chunks_without_what_is_known_are_silent(name: str, traits: set[str]) ->
     @given(st.one_of(*families.values()))
     def silent(case: Case) -> None:
         case = close(known.only(case, traits))
-        # A clear of layers counts two tokens for each (finding 83), which leaves everything as it is.
+        # A clear of layers counts two tokens for each (finding 84), which leaves everything as it is.
         found, told = verdict(broken(), case, level(name).more_oracles, {("P15", "what a clear says")})
         assert told.refused is None, told.refused
         assert found is None, found.violation

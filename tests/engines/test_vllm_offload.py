@@ -214,7 +214,7 @@ def test_what_did_not_change_is_judged_by_what_was_told_last() -> None:
     pool = PoolState(ref=[1, 0], num_free=1, cached=[])
     tiers = {"device": {"blocks": 1}, "host": {"blocks": 2}}
     world = msgspec.convert({"groups": [{"kind": "full", "block": 1}], "tiers": tiers, "hash_block": 1}, World)
-    judge = Judge(world, more_oracles(Case("offload", MANAGER, [])))  # type: ignore[arg-type]
+    judge = Judge(world, more_oracles(Case("offload", MANAGER, [])))
     op, args, result = ONE
     assert not judge.step(Step(op, args, result=result, state=State({"host": pool}, holds={"host": [0]})))
     assert not judge.step(Step("lookup", {"keys": [0]}, result={"hits": []}))

@@ -161,7 +161,7 @@ def _broken(case: Case, answer: Answer) -> list[Violation]:
     """What the universal oracles say: the first step that breaks rules, and which."""
     if answer.world is None:
         return []
-    judge = Judge(answer.world, more_oracles(case))  # type: ignore[arg-type]
+    judge = Judge(answer.world, more_oracles(case))
     return next((found for step in answer.steps if (found := judge.step(step))), [])
 
 

@@ -9,7 +9,7 @@ engine's memory is real it is not modelled: then what was read is told as stamps
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..record import Effect, World
+from ..record import Effect, TreeNode, World
 from ..violation import Violation
 from .batches import Batches
 from .contents import Contents
@@ -28,6 +28,8 @@ class Ghost:
     def __init__(self, world: World) -> None:
         self.world = world
         self.contents = Contents()
+        self.tree: tuple[Sequence[TreeNode], list[list[int]]] | None = None
+        """The nodes of a state that were asked about last, and what each token of them ends."""
         self.requests = Requests(world, self.contents)
         self.memory = Memory(world.tiers)
         self._batches = batches = Batches()

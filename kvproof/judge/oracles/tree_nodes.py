@@ -77,7 +77,16 @@ def _twice(nodes: Sequence[TreeNode]) -> Iterator[Violation]:
 
 
 def contents_of(nodes: Sequence[TreeNode], ghost: Ghost) -> list[list[int]]:
-    """The prefix that ends with each token of each node, by the tokens on the way to it."""
+    """The prefix that ends with each token of each node, by the tokens on the way to it.
+
+    Several oracles ask for those of one state, one after the other.
+    """
+    if ghost.tree is None or ghost.tree[0] is not nodes:
+        ghost.tree = nodes, _contents_of(nodes, ghost)
+    return ghost.tree[1]
+
+
+def _contents_of(nodes: Sequence[TreeNode], ghost: Ghost) -> list[list[int]]:
     contents: list[list[int]] = []
     for node in nodes:
         above = contents[node.parent] if node.parent >= 0 else []

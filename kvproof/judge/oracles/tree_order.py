@@ -20,7 +20,7 @@ class OrderOracle:
     def __init__(self, world: World) -> None:
         self._is_told = world.notes.get("order") == "lru"
         self._page = world.groups[0].block
-        # A request of windows alone may be checked in up to where its prompt branches off (`tree_check_in.py`).
+        # SGLang checks a request of windows alone in up to where its prompt branches off, if it ends at once: no use.
         kinds = {group.kind for group in world.groups}
         self._checks_in = world.notes.get("finished") == "cached" and ("mamba" in kinds or "window" not in kinds)
         self._now = 0

@@ -218,7 +218,8 @@ class ManagerLevel(Level):
     def _admit(self, x: Played, budget: int, args: dict):
         request, manager = x.request, self.manager
         blocks, local, external, later, hits = manager.empty_kv_cache_blocks, 0, 0, False, 0
-        if request.num_computed_tokens == 0:
+        looks_up = request.num_computed_tokens == 0
+        if looks_up:
             blocks, local, *junction = manager.get_computed_blocks(request)
             if junction:
                 request.shared_prefix_boundary = junction[0]
@@ -232,7 +233,6 @@ class ManagerLevel(Level):
             new = self.split(request, new, local, external)
         if new <= 0 and not later:
             return 0
-        looks_up = request.num_computed_tokens == 0
         if not self._allocate(request, new, local, blocks, external, later):
             return False
         if looks_up and hasattr(manager, "record_prefix_cache_stats") and (request.num_preemptions or not x.is_counted):
