@@ -201,8 +201,8 @@ def test_what_the_tree_must_have_is_known(fault: str, rule: str, more: dict[str,
         setup = {**SETUP, **more} | ({"fault": fault} if planted else {})
         found, told = verdict(broken_release(NEWEST), close(Case("tree", setup, ops)))
         assert told.refused is None, told.refused
-        # Where states are copied into the tree, something may have to go for that; and windows may end at a branch.
-        noticed = planted and ("states" if rule == "R6" else "window") not in more
+        # Where states are copied into the tree, something may have to go for that.
+        noticed = planted and not (rule == "R6" and "states" in more)
         assert (None if found is None else found.violation.rule) == (rule if noticed else None)
 
 
