@@ -11,6 +11,8 @@ answers all cases as the release does: *same* (it changes nothing, or nothing th
 *missed*: it answers otherwise and nothing is said. Some of these are legal (another order, another policy); each is
 worth a look.
 
+With --sanitize the sanitizer watches the worker (`kvproof run`), and only what it writes of a case tells a mutant.
+
 OUT (JSON lines) keeps what was found of each mutant; those that are in it are run again only where one asks for it.
 """
 
@@ -24,7 +26,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +37,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
 from benchmarks.engine_mutants.mutating import Mutant, mutants, traced
+from kvproof.checkers.trace import read_trace
+from kvproof.cli.commands.run import HOOK
 from kvproof.engines.build import Build
 from kvproof.engines.cases import Cases
 from kvproof.engines.catalog import ENGINES
@@ -43,8 +47,9 @@ from kvproof.engines.session import Limits, Session, WorkerError
 from kvproof.engines.store import resolve
 from kvproof.engines.traits import Traits
 from kvproof.engines.verdicts import close, verdict
+from kvproof.engines.vllm.sanitizer.settings import EVERY, FOLDER, SWITCH
 from kvproof.judge.record import Answer, Case
-from kvproof.judge.violation import Verdict, Violation
+from kvproof.judge.violation import Violation
 
 LIMITS = Limits(start=120, operation=5, answer=20)
 
@@ -85,15 +90,33 @@ class Cell:
         shutil.copytree(build.path[0], copied, symlinks=True)
         return cls(replace(build, path=(copied, *build.path[1:])), copied / module)
 
+    @property
+    def incidents(self) -> Path:
+        """Where the sanitizer writes."""
+        return self.build.path[0].with_suffix(".incidents")
+
+    def told(self) -> list[Violation]:
+        """What the sanitizer wrote since this was asked last."""
+        found = []
+        for path in sorted(self.incidents.glob("*")):
+            said = read_trace(path).dialect["violation"]
+            found.append(Violation(said["rule"], said["oracle"], said["text"]))
+            path.unlink()
+        return found
+
     def write(self, source: str) -> None:
         """Let the module be this text; nothing compiled of another one stays."""
         for compiled in (self.module.parent / "__pycache__").glob(f"{self.module.stem}.*.pyc"):
             compiled.unlink()
         self.module.write_text(source)
 
-    def session(self, level: str) -> Session:
-        """A worker around the copy."""
-        return Session.of(self.build, LIMITS, [level])
+    def session(self, level: str, *, sanitized: bool = False) -> Session:
+        """A worker around the copy; the sanitizer watches it besides, if that is wanted."""
+        if not sanitized:
+            return Session.of(self.build, LIMITS, [level])
+        environment = {**self.build.environment(), SWITCH: "1", EVERY: "1", FOLDER: str(self.incidents)}
+        environment["PYTHONPATH"] = os.pathsep.join((str(HOOK), environment["PYTHONPATH"]))
+        return Session.around(ENGINES[self.build.name].WORKER, self.build.python, environment, LIMITS, [level])
 
 
 def main() -> None:
@@ -109,6 +132,7 @@ def main() -> None:
     parser.add_argument("--within", help="only functions in whose name this pattern is found")
     parser.add_argument("--again", action="store_true", help="run what was missed, and nothing else")
     parser.add_argument("--without", help="no cases of families whose name has this: those that go around the module")
+    parser.add_argument("--sanitize", action="store_true", help="ask the sanitizer, in place of the judge")
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args()
     build = resolve(told.target)
@@ -116,7 +140,7 @@ def main() -> None:
     assert of is not None, f"{build.name} has no level {told.level}"
     with tempfile.TemporaryDirectory() as folder:
         drawn = _drawn(of, build.version, told.seed, told.without)
-        ran = Bench(build, told.level, of, drawn, told.module, Path(folder), told.seconds)
+        ran = Bench(build, told.level, of, drawn, told.module, Path(folder), told.seconds, told.sanitize)
         came = {(o.line, o.column, o.what): o.came for o in _of(told.results, told.module, told.level)}
         wanted = "missed" if told.again else None
         left = [m for m in ran.mutants() if came.get((m.line, m.column, m.what)) == wanted]
@@ -164,10 +188,18 @@ class Bench:
     """The cases, and what the release as it is answers."""
 
     def __init__(
-        self, build: Build, level: str, of: Cases, drawn: Iterator[Case], module: str, folder: Path, seconds: float
+        self,
+        build: Build,
+        level: str,
+        of: Cases,
+        drawn: Iterator[Case],
+        module: str,
+        folder: Path,
+        seconds: float,
+        sanitized: bool = False,
     ) -> None:
         """Take cases and run them against the release, twice: what it answers differently by itself says nothing."""
-        self.level, self.of, self.module, self.seconds = level, of, module, seconds
+        self.level, self.of, self.module, self.seconds, self.sanitized = level, of, module, seconds, sanitized
         self.cases: list[Case] = []
         self.traits = of.traits(build.version) if of.traits else Traits(())
         self.known: dict[Signature, frozenset[str]] = {}
@@ -178,25 +210,32 @@ class Bench:
         """The lines of the module that the cases reach."""
         cell, sink = Cell.of(build, module, folder / "as it is"), folder / "lines"
         self._source = cell.module.read_text()
-        with cell.session(level) as session:
-            first = [*self._answered(session, drawn, keep=True)]
+        with cell.session(level, sanitized=sanitized) as session:
+            first = [*self._answered(session, cell, drawn, keep=True)]
         cell.write(traced(self._source, str(sink)))
-        with cell.session(level) as session:
-            again = [*self._answered(session, iter(self.cases))]
+        with cell.session(level, sanitized=sanitized) as session:
+            again = [*self._answered(session, cell, iter(self.cases))]
         self._digests = [one if one == other else "" for one, other in zip(first, again, strict=True)]
         self.lines = {int(line) for line in sink.read_text().split()}
 
-    def _answered(self, session: Session, cases: Iterator[Case], *, keep: bool = False) -> Iterator[str]:
+    def _judged(self, session: Session, cell: Cell, case: Case) -> tuple[Sequence[Violation], Answer]:
+        """What is wrong with a case, as the judge or the sanitizer says, and what the engine told."""
+        found, answer = verdict(session, case, self.of.more_oracles)
+        if self.sanitized:
+            return cell.told(), answer
+        return () if found is None else found.violations, answer
+
+    def _answered(self, session: Session, cell: Cell, cases: Iterator[Case], *, keep: bool = False) -> Iterator[str]:
         assert session.hello.levels
         until = time.monotonic() + self.seconds * 1.5
         for case in cases:
-            found, answer = verdict(session, case, self.of.more_oracles)
+            found, answer = self._judged(session, cell, case)
             if keep:
                 if answer.refused is not None:
                     self.refused.add(len(self.cases))
                 self.cases.append(case)
             traits = self.traits.of(case)
-            for violation in [] if found is None else found.violations:
+            for violation in found:
                 self.known[violation.signature] = traits & self.known.get(violation.signature, traits)
             yield _digest(answer)
             if len(self.cases) == 1:
@@ -214,24 +253,22 @@ class Bench:
         outcome = Outcome(
             self.module, self.level, mutant.line, mutant.column, mutant.function, mutant.what, "start", 0.0, 0
         )  # fmt: skip
-        with cell.session(self.level) as session:
+        with cell.session(self.level, sanitized=self.sanitized) as session:
             try:
                 assert session.hello.levels
-                return self._driven(session, outcome)
+                return self._driven(session, cell, outcome)
             except WorkerError as error:
                 return replaced(outcome, text=str(error))
 
-    def _news(self, case: Case, found: Verdict | None) -> Violation | None:
+    def _news(self, case: Case, found: Sequence[Violation]) -> Violation | None:
         """The first that the release as it is does not show, or not without something that the case has not."""
-        if found is None:
-            return None
         known, traits = self.known, self.traits.of(case)
-        return next((v for v in found.violations if v.signature not in known or not known[v.signature] <= traits), None)
+        return next((v for v in found if v.signature not in known or not known[v.signature] <= traits), None)
 
-    def _driven(self, session: Session, outcome: Outcome) -> Outcome:
+    def _driven(self, session: Session, cell: Cell, outcome: Outcome) -> Outcome:
         began, first, cases = time.monotonic(), -1, 0
         for case, digest in zip(self.cases, self._digests, strict=True):
-            found, answer = verdict(session, case, self.of.more_oracles)
+            found, answer = self._judged(session, cell, case)
             seconds, cases = round(time.monotonic() - began, 2), cases + 1
             new = self._news(case, found)
             if new is not None:

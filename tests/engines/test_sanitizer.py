@@ -241,6 +241,7 @@ def test_each_thing_that_is_seen_of_a_call_counts() -> None:
             evict._replace(names=(AT_BOTH,)),
             evict._replace(after=(0,)),
             reset._replace(free=(4, 4)),
+            reset._replace(result=False),
             reset._replace(names=(IN_MAP,)),
         ],
         "L2": [touch._replace(error="RuntimeError: ?")],
@@ -281,6 +282,7 @@ def test_each_part_of_a_state_counts() -> None:
     assert "P4" in rules([], free=[3, 0], num_free=2)
     assert "P4" in rules([], hashes=[*pool["hashes"], [0, [[1, 0]]]], cached=[*pool["cached"], [1, 0, [0]]])
     assert rules([], hashes=[]) == {"P5"} == rules([], cached=[])
+    assert rules([], cached=[*pool["cached"], [1, 0, []]]) == {"P5"}
 
 
 # ------------------------------------------------------------------------------------------- incidents themselves

@@ -175,10 +175,12 @@ def _evict(call: Call) -> Verdict | None:
 
 
 def _reset(call: Call) -> Verdict | None:
-    """P11: only when nothing is referenced."""
+    """P11: when nothing is referenced, and only then."""
     held = call.wanted - 1 - call.free[0]
     if call.result and held:
         return Verdict("P11", "reset", f"the prefix cache was emptied while {held} blocks were held")
+    if not (call.result or held or call.error):
+        return Verdict("P11", "reset refused", "a reset was refused though no block was held")
     return Verdict("P11", "reset", "keys are left after a reset that said it was done") if any(call.names) else None
 
 
@@ -309,6 +311,9 @@ def _holders(
 
 def _both_ways(pool: Mapping[str, Any]) -> Iterator[Verdict]:
     """P5: the map and the blocks say the same."""
+    empty = sum(not entry[-1] for entry in pool["cached"])
+    if empty:
+        yield Verdict("P5", "an entry without a block", f"{empty} entries of the prefix map lead to no block")
     by_map = {(_key(entry), b) for entry in pool["cached"] for b in entry[-1]}
     by_block = {(_frozen(key), b) for b, keys in pool["hashes"] for key in keys}
     if by_map != by_block:
