@@ -11,14 +11,14 @@ import dis
 import operator
 import re
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache, wraps
-from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
-from typing import Any, ParamSpec, TypeVar
+from types import CodeType, FrameType, TracebackType
+from typing import ParamSpec, TypeVar
 
+from .holding import FIXED, held
 from .mistakes import Line, MachineError, caller, is_tool
 from .recorder import Recorder, recorder
 from .source import WITH, does, function_of
@@ -95,45 +95,20 @@ class _Moment:
     @staticmethod
     def of(frame: FrameType) -> _Moment:
         names = _names_in(frame)
-        return _Moment(frame, frame.f_lasti, names, {name: _held(value) for name, value in names.items()})
+        return _Moment(frame, frame.f_lasti, names, {name: held(value) for name, value in names.items()})
 
     def is_same(self, name: str, value: object) -> bool:
         """The name stands for what it stood for then, and that holds what it held."""
         if name not in self.names or self.names[name] is not value:
             return False
-        then, now = self.held[name], _held(value)
+        then, now = self.held[name], held(value)
         return len(then) == len(now) and all(map(operator.is_, then, now))
 
 
 def _names_in(frame: FrameType) -> dict[str, object]:
     """What the names of a function stand for, those of its module too that it uses."""
     module = {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
-    return {name: value for name, value in module.items() if not isinstance(value, _FIXED)} | frame.f_locals
-
-
-_FIXED = (ModuleType, type, FunctionType)
-"""What a module imports and defines: no text binds it anew."""
-
-_DEPTH = 3
-"""So deep is looked into what holds something that holds something."""
-
-
-def _held(value: Any, depth: int = _DEPTH) -> tuple[object, ...]:
-    """What may come to be something else in a value that stays the same one, and what is held by that."""
-    inside: tuple[object, ...] = ()
-    if isinstance(value, dict):
-        inside = (*value, *value.values())
-    elif isinstance(value, list | set | tuple | deque):
-        inside = tuple(value)
-    elif isinstance(held := getattr(value, "__dict__", None), dict) and not _is_of_language(type(value)):  # type: ignore[arg-type]
-        inside = tuple(held.values())
-    return (*inside, *(one for part in inside for one in _held(part, depth - 1))) if depth else ()
-
-
-@cache
-def _is_of_language(kind: type) -> bool:
-    """A machine, a part of its state, a term: what these hold is none of the text's."""
-    return issubclass(kind, _FIXED) or any(c.__module__.startswith(f"{__package__}.") for c in kind.__mro__)
+    return {name: value for name, value in module.items() if not isinstance(value, FIXED)} | frame.f_locals
 
 
 @cache

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from .declarations import Declaration
 from .fitting import is_within
-from .mistakes import Line, MachineError, caller
+from .mistakes import Line, MachineError, caller, is_asked_by_a_text
 from .part import Part
 from .recorder import is_kind
 from .terms import RESULT, Real, Term
@@ -155,6 +155,11 @@ class MachineType(type):
     def __setattr__(cls, name: str, value: object) -> None:
         """What a class says is said by its body; something new may be added until it is read."""
         cls._check_said(name, vars(cls).get(name) is value)
+        if is_asked_by_a_text():
+            raise MachineError(
+                f"{cls.__name__}.{name} outlives this text, which is read once and not for each step, and is bound "
+                "anew by it: keep it as a part of the state"
+            )
         if _is_part(value) and _is_language(name):
             raise MachineError(f"{name} is part of the language, and {cls.__name__} cannot have one of its own")
         if _is_part(value) and cls in _read:

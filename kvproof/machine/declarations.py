@@ -87,6 +87,9 @@ class Declaration:
     def __iter__(self) -> Iterator[Any]:
         raise MachineError(f"Python cannot go through {self.name}; use forall, exists, `self.each` or `self.loop`")
 
+    def __len__(self) -> int:
+        raise MachineError(f"Python cannot count what stands in {self.name}; use a Count, or the size of a queue")
+
     def __contains__(self, element: object) -> bool:
         raise MachineError(f"Python cannot look for {element!r} in {self.name}; use self.{self.name}.has({element!r})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -14,7 +14,7 @@ from .mistakes import Line, MachineError
 from .source import class_at
 from .untold import refuse_untold
 
-__all__ = ["members_of"]
+__all__ = ["functions_of", "members_of"]
 
 
 def members_of(machine: type) -> dict[str, Any]:
@@ -80,12 +80,21 @@ def _check_class(base: type) -> None:
                 Line(own[0].co_filename, number),
             )
     check_said(base)
-    refuse_untold([*functions, *_asked_by(base)], base)
+    refuse_untold([*functions, *_asked_by(vars(base).values())], base)
 
 
-def _asked_by(base: type) -> Iterator[FunctionType]:
-    """The functions that its declarations hold: what is counted, how it begins, what a listener does."""
-    for value in vars(base).values():
+def functions_of(members: Mapping[str, Any]) -> Iterator[FunctionType]:
+    """The functions in which the text of these members stands."""
+    for member in members.values():
+        inside = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
+        if isinstance(inside, FunctionType):
+            yield inside
+    yield from _asked_by(members.values())
+
+
+def _asked_by(members: Iterable[object]) -> Iterator[FunctionType]:
+    """The functions that declarations hold: what is counted, how it begins, what a listener does."""
+    for value in members:
         if isinstance(value, Declaration):
             yield from (said for said in vars(value).values() if isinstance(said, FunctionType))
 

@@ -29,7 +29,8 @@ from .declarations import Count, Map
 from .declared import check_sorts, declare, is_fixed
 from .fitting import is_within
 from .language import Machine
-from .members import members_of
+from .lasting import Lasting
+from .members import functions_of, members_of
 from .mistakes import Line, MachineError
 from .model import RESULT, Action, CountOf, Model, Promised, Property, written
 from .part import Part, check_part
@@ -68,6 +69,7 @@ def read(machine: type[Machine]) -> Model:
     model = _empty(machine)
     check_loose(machine)
     members = members_of(machine)
+    lasting = _lasting(machine, members)
     declare(model, members)
     for member in members.values():
         if isinstance(member, Part):
@@ -82,11 +84,14 @@ def read(machine: type[Machine]) -> Model:
     for name, (member, mark) in marked.items():
         if mark["kind"] == "action":
             model.actions[name] = _action(model, name, member, mark)
+            lasting.check([member])
     _check_listeners(model)
     with _recorded(model):
         for name, (member, mark) in marked.items():
             if mark["kind"] != "action":
                 _take(model, _said_by(model, name, member, mark))
+                lasting.check([member])
+    lasting.check()
     for prop in model.properties.values():
         for act in prop.of:
             if act not in model.actions:
@@ -95,6 +100,17 @@ def read(machine: type[Machine]) -> Model:
     _drop_unused_sizes(model, _check_parts(model))
     note_read(machine)
     return model
+
+
+def _lasting(machine: type[Machine], members: Mapping[str, Any]) -> Lasting:
+    """What its texts, and those of the machines that are its parts, find when they begin."""
+    machines, functions = [machine], [*functions_of(members)]
+    for member in members.values():
+        of = member.machine if isinstance(member, Part) else None
+        if isinstance(of, type) and issubclass(of, Machine):
+            machines.append(of)
+            functions += functions_of(members_of(of))
+    return Lasting(machines, functions)
 
 
 def _empty(machine: type[Machine]) -> Model:

@@ -7,13 +7,16 @@ import dis
 import inspect
 import linecache
 import re
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
-__all__ = ["IS", "WITH", "class_at", "does", "function_of", "never_run", "parameters"]
+from .mistakes import is_tool
+
+__all__ = ["IS", "WITH", "class_at", "does", "function_of", "is_of_others", "never_run", "parameters"]
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -23,6 +26,13 @@ def parameters(function: Callable[..., Any]) -> list[str]:
         if not code.co_kwonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
             return [*code.co_varnames[: code.co_argcount]]
     return list(inspect.signature(function).parameters)
+
+
+@cache
+def is_of_others(file: str) -> bool:
+    """The language itself, Python's library, or a package that is installed: none is the text of a machine."""
+    places = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    return is_tool(file) or any(file.startswith(place) for place in places)
 
 
 IS = ("IS_OP", "IF_NONE", "IF_NOT_NONE")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import reprlib
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from types import FrameType
@@ -91,6 +92,32 @@ class Term:
                 "machine is read; compare values with == and !="
             )
         return render(self)
+
+
+def _refusing(said: str) -> Callable[..., Any]:
+    """A method by which Python would look for the value; what it raises by itself is caught as any other TypeError."""
+
+    def refuse(term: Term, *_: object) -> Any:
+        raise MachineError(f"the value of {render(term)} is not known while the machine is read: {said}")
+
+    return refuse
+
+
+_UNKNOWN = {
+    "Python cannot compute with it so": "abs divmod rdivmod pow rpow round trunc floor ceil pos neg invert xor rxor "
+    "lshift rlshift rshift rrshift add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv rfloordiv mod "
+    "rmod",
+    "Python cannot count with it (a `range`, a place in a list); use `self.loop`, or a map": "index int float complex",
+    "Python cannot go through it or look into it; use forall, exists, `self.each` or `self.loop`": "iter len getitem",
+    "Python cannot order it: only numbers are compared so": "lt le gt ge",
+    "& and | stand between conditions, and bind closer than == and <: put each of these in parentheses": "and or rand "
+    "ror",
+}
+"""What Python asks of values, and no term answers, but those whose own class does: the sentence, and the methods."""
+
+for _said, _methods in _UNKNOWN.items():
+    for _method in _methods.split():
+        setattr(Term, f"__{_method}__", _refusing(_said))
 
 
 def _who_asks_for_text() -> str:

@@ -14,9 +14,9 @@ import dis
 import inspect
 import operator
 import re
-import sysconfig
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from functools import cache, partial
 from itertools import chain, pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -25,10 +25,10 @@ from weakref import WeakSet
 from .classbody import MARK
 from .instructions import CALLS, called_at, numbers_of, place, steps_of, with_those_inside
 from .mistakes import Line, MachineError, is_tool
-from .source import IS, does, function_of, never_run
+from .source import IS, does, function_of, is_of_others, never_run
 from .uncalled import uncalled_functions
 
-__all__ = ["refuse_untold"]
+__all__ = ["names_in", "refuse_untold", "texts_of"]
 
 
 def refuse_untold(functions: Iterable[FunctionType], machine: type) -> None:
@@ -37,19 +37,25 @@ def refuse_untold(functions: Iterable[FunctionType], machine: type) -> None:
     Raises:
         MachineError: it is in one; the line is where.
     """
-    todo, seen = [*functions], set[FunctionType]()
-    while todo:
-        function = todo.pop()
-        if function in seen or function in _looked_through or _is_of_others(function.__code__.co_filename):
-            continue
-        seen.add(function)
+    seen = [*texts_of(functions, but=_looked_through)]
+    for function in seen:
         code = function.__code__
         for number, text in chain(
             _mistakes(code), _mistakes_with_names(function, machine), uncalled_functions(function, machine)
         ):
             raise MachineError(text, Line(code.co_filename, number))
-        todo += _called(function)
     _looked_through.update(seen)
+
+
+def texts_of(functions: Iterable[FunctionType], but: Container[FunctionType] = ()) -> Iterator[FunctionType]:
+    """These functions of a machine and those that they may call, without what is no text of a machine."""
+    todo, seen = [*functions], set[FunctionType]()
+    while todo:
+        function = todo.pop()
+        if function not in seen and function not in but and not is_of_others(function.__code__.co_filename):
+            seen.add(function)
+            yield function
+            todo += _called(function)
 
 
 _looked_through: WeakSet[FunctionType] = WeakSet()
@@ -57,16 +63,9 @@ _looked_through: WeakSet[FunctionType] = WeakSet()
 
 
 @cache
-def _is_of_others(file: str) -> bool:
-    """The language itself, Python's library, or a package that is installed: none is the text of a machine."""
-    places = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    return is_tool(file) or any(file.startswith(place) for place in places)
-
-
-@cache
 def _mistakes(code: CodeType) -> tuple[tuple[int, str], ...]:
     """The lines, and what is wrong there; also of what is defined inside."""
-    found = [*_identities(code), *_left_values(code), *_never_run(code)]
+    found = [*_identities(code), *_left_values(code), *_never_run(code), *_bound_outside(code)]
     if code.co_flags & inspect.CO_COROUTINE:
         found.append((code.co_firstlineno, f"{code.co_name} is an `async def`, which is not run where it is called"))
     return (*found, *(one for inside in code.co_consts if isinstance(inside, CodeType) for one in _mistakes(inside)))
@@ -77,6 +76,30 @@ def _identities(code: CodeType) -> Iterator[tuple[int, str]]:
         if step.opname.endswith(IS):
             number, text = place(code, step)
             yield number, f"Python decides `{text}` while the machine is read: compare values with == and !="
+
+
+def _bound_outside(code: CodeType) -> Iterator[tuple[int, str]]:
+    """Names of the module that are bound anew."""
+    if _BINDS.search(numbers_of(code)):
+        for step in steps_of(code):
+            if step.opname in _BINDERS:
+                yield place(code, step)[0], _OUTLIVES.format(step.argval)
+
+
+def _bound_around(code: CodeType) -> Iterator[tuple[int, str]]:
+    """Names of what stands around the text that are bound anew."""
+    for inside in with_those_inside(code) if code.co_freevars else ():
+        for step in steps_of(inside):
+            if step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars:
+                yield place(inside, step)[0], _OUTLIVES.format(step.argval)
+
+
+_BINDERS = ("STORE_GLOBAL", "DELETE_GLOBAL")
+_BINDS = re.compile(b"[" + re.escape(bytes(dis.opmap[name] for name in _BINDERS)) + b"]")
+_OUTLIVES = (
+    "{} outlives this text, which is read once and not for each step, and is bound anew by it: keep it as a part of "
+    "the state"
+)
 
 
 def _never_run(code: CodeType) -> Iterator[tuple[int, str]]:
@@ -108,6 +131,7 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
             yield from _left_calls(code, names, machine, says_only)
     if says_only:
         yield from _unread(function.__code__)
+    yield from _bound_around(function.__code__)
 
 
 _TELLERS = {"id", "is_", "is_not"}
@@ -186,7 +210,7 @@ _LEFT = re.compile(b"[" + re.escape(_VALUES) + _ALONE)
 
 def _called(function: FunctionType) -> Iterator[FunctionType]:
     """The functions that it may call: by names of its module, as parts of these, and by what it closes over."""
-    names = _names(function.__code__)
+    names = names_in(function.__code__)
     yield from (f for name in names for f in _functions_in(function.__globals__.get(name), names))
     for cell in function.__closure__ or ():
         try:
@@ -196,7 +220,8 @@ def _called(function: FunctionType) -> Iterator[FunctionType]:
 
 
 @cache
-def _names(code: CodeType) -> frozenset[str]:
+def names_in(code: CodeType) -> frozenset[str]:
+    """The names of the module, and of parts of something, that it speaks of, and what is defined in it."""
     return frozenset().union(*(one.co_names for one in with_those_inside(code)))
 
 
@@ -209,9 +234,10 @@ def _functions_in(value: object, names: frozenset[str]) -> Iterator[FunctionType
     elif isinstance(value, partial):
         yield from _functions_in(value.func, names)
     elif isinstance(value, ModuleType):
-        if not _is_of_others(getattr(value, "__file__", None) or inspect.__file__):
+        if not is_of_others(getattr(value, "__file__", None) or inspect.__file__):
             yield from (f for name in names for f in _functions_in(vars(value).get(name), frozenset()))
     elif isinstance(value, type):
-        yield from (f for f in vars(value).values() if isinstance(f, FunctionType))
+        made = "<string>" if is_dataclass(value) else None  # by Python, which writes no text of a machine
+        yield from (f for f in vars(value).values() if isinstance(f, FunctionType) and f.__code__.co_filename != made)
     elif type(value).__module__ != "builtins":
         yield from _functions_in(type(value), names)

@@ -88,7 +88,8 @@ IMPORTING: Mapping[str, tuple[str, int, str]] = {
 
 READING: Mapping[str, tuple[str, int, str]] = {
     "an absent variable": (GOOD.replace(ADD, "self.nothing[c] = 1"), 15, "Counter has no nothing"),
-    "a wrong call": (GOOD.replace(ADD, "len(self.count[c])"), 15, "has no len()"),
+    "a wrong call": (GOOD.replace(ADD, "len(3)"), 15, "has no len()"),
+    "the length of a value": (GOOD.replace(ADD, "len(self.count[c])"), 15, "Python cannot go through it"),
     "a wrong key": (GOOD.replace(ADD, "self.count[3] = 1"), 15, "count is keyed by Cell"),
     "an end of the program": (GOOD.replace(ADD, "raise SystemExit(0)"), 15, "SystemExit"),
     "no end": (GOOD.replace(HOLDS, "return self.never_below_zero(c)"), 19, "RecursionError"),

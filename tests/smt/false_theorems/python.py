@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import operator
+import time
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -219,6 +219,69 @@ def caught_by_a_property() -> type[Machine]:
     return Caught
 
 
+@refused("the value of n is not known while the machine is read: Python cannot compute with it so")
+def what_python_raises_is_caught() -> type[Machine]:
+    class Caught(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with contextlib.suppress(TypeError):
+                self.require(abs(n) <= 3)  # type: ignore[arg-type]
+            self.x.value = n
+
+    return Caught
+
+
+@refused("Python cannot count with it")
+def a_place_in_a_list_that_is_passed_over() -> type[Machine]:
+    class Caught(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            try:
+                limit = (0, 1)[self.x.value]  # type: ignore[call-overload]
+            except (IndexError, TypeError):
+                return self.y.value == 0
+            return self.x.value == limit
+
+    return Caught
+
+
+@refused("Python cannot go through it")
+def elements_of_a_number_that_are_passed_over() -> type[Machine]:
+    class Caught(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with contextlib.suppress(TypeError):
+                for k in n:  # type: ignore[attr-defined]
+                    self.require(k == 0)
+            self.x.value = n
+
+    return Caught
+
+
+@refused("Python cannot count what stands in q")
+def the_length_of_a_queue_that_is_passed_over() -> type[Machine]:
+    class Caught(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with contextlib.suppress(TypeError):
+                self.require(n <= len(self.q))
+            self.x.value = n
+
+    return Caught
+
+
+@refused("put each of these in parentheses")
+def a_condition_without_parentheses_that_is_passed_over() -> type[Machine]:
+    class Caught(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            with contextlib.suppress(TypeError):
+                self.require(n == 1 & self.y.value == 2)  # type: ignore[arg-type, operator]
+            self.x.value = n
+
+    return Caught
+
+
 @refused("has no z")
 def a_missing_part_that_is_passed_over() -> type[Machine]:
     class Caught(Base):
@@ -234,7 +297,7 @@ def a_missing_part_that_is_passed_over() -> type[Machine]:
 # -------------------------------------------------------------------------------- read elsewhere
 
 
-@refused("x was read")
+@refused("kept is changed by this text")
 def a_value_of_another_action() -> type[Machine]:
     kept: list[Int] = []
 
@@ -363,12 +426,10 @@ def an_event_of_another_machine() -> type[Machine]:
 
 @refused("says something else each time")
 def a_requirement_that_changes() -> type[Machine]:
-    times = itertools.count()
-
     class Moody(Base):
         @action("X")
         def act(self, n: Int) -> None:
-            self.require(self.x.value == (0 if next(times) == 0 else self.x.value))
+            self.require(self.x.value <= time.monotonic_ns())
             self.x.value = n
 
         @invariant("X")
@@ -380,8 +441,6 @@ def a_requirement_that_changes() -> type[Machine]:
 
 @refused("says something else each time")
 def a_measure_that_falls_by_itself() -> type[Machine]:
-    times = itertools.count()
-
     class Moody(Base):
         @action("X")
         def turn(self) -> None:
@@ -389,7 +448,7 @@ def a_measure_that_falls_by_itself() -> type[Machine]:
 
         @eventually("X")
         def x_will_be_seven(self) -> Promise:
-            return promise(goal=self.x.value == 7, fair=[steps(self.turn)], measure=[1000 - next(times)])
+            return promise(goal=self.x.value == 7, fair=[steps(self.turn)], measure=[-time.monotonic_ns()])
 
     return Moody
 
@@ -1021,7 +1080,7 @@ def what_belongs_to_the_module_and_is_changed_in_a_branch() -> type[Machine]:
 _last = 0
 
 
-@refused("_last is bound inside a `when`")
+@refused("_last outlives this text")
 def a_name_of_the_module_that_is_bound_in_a_branch() -> type[Machine]:
     class Changed(Base):
         @action("X")

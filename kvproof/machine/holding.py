@@ -1,0 +1,68 @@
+"""What a value holds that may come to be something else while the value stays the same one."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from inspect import getmro
+from io import IOBase
+from itertools import chain
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .source import is_of_others
+
+__all__ = ["FIXED", "held", "is_iterator", "is_of_text"]
+
+FIXED = (ModuleType, type, FunctionType)
+"""What a module imports and defines: no text binds it anew."""
+
+_DEPTH = 3
+"""So deep is looked into what holds something that holds something."""
+
+
+def held(value: object, depth: int = _DEPTH) -> tuple[object, ...]:
+    """What may come to be something else in a value that stays the same one, and what is held by that."""
+    inside = tuple(_inside(value))
+    return (*inside, *(one for part in inside for one in held(part, depth - 1))) if depth else ()
+
+
+def _inside(value: Any) -> Iterator[object]:
+    if isinstance(value, dict):
+        yield from value
+        yield from value.values()
+    elif isinstance(value, list | set | tuple | deque):
+        yield from value
+    elif isinstance(value, partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, type):
+        if is_of_text(value):
+            yield from (one for name, one in vars(value).items() if not name.startswith("__"))
+    elif isinstance(value, types.SimpleNamespace) or is_of_text(type(value)):
+        yield from getattr(value, "__dict__", {}).values()
+        names = [name for base in type(value).__mro__ for name in _words(vars(base).get("__slots__", ()))]
+        yield from (getattr(value, name) for name in names if hasattr(value, name))
+
+
+def _words(slots: Any) -> list[str]:
+    """Slots may be said by one word."""
+    return [slots] if isinstance(slots, str) else [*slots]
+
+
+def is_of_text(kind: type) -> bool:
+    """The class is a text's own: none of the language, of Python's library, or of a package that is installed.
+
+    Of a machine, a part of its state, or a term the language itself sees to what it holds.
+    """
+    if any(base.__module__.startswith(f"{__package__}.") for base in chain(getmro(kind), getmro(type(kind)))):
+        return False
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is not None and not is_of_others(file)
+
+
+def is_iterator(value: object) -> bool:
+    """Whoever goes through it leaves it elsewhere than it was; a file is asked for its lines by nobody here."""
+    return hasattr(type(value), "__next__") and not isinstance(value, IOBase)

@@ -1,0 +1,306 @@
+"""State that is kept in Python: a text is run once, and what it changes outside of itself the next text would find."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections import deque
+from typing import Any, ClassVar
+
+from kvproof.machine import Bool, Count, Int, Machine, Map, Part, Scalar, Sort, action, all_of, invariant
+
+from .corpus import refused, true
+
+
+class Block(Sort):
+    pass
+
+
+class Base(Machine):
+    """Of x nothing is promised: whatever says how large it is is false."""
+
+    x = Scalar(to=Int)
+    y = Scalar(to=Int)
+    m = Map(Block, to=Int)
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.x.value = n
+
+    @invariant("X")
+    def y_is_zero(self) -> Bool:
+        return self.y.value == 0
+
+
+class Counted(Base):
+    """So often it was done."""
+
+    done = 0
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        type(self).done += 1
+        self.x.value = self.done
+
+    @invariant("X")
+    def x_is_small(self) -> Bool:
+        return self.x.value <= 1
+
+
+@refused("Counted.done outlives this text")
+def a_variable_of_the_class() -> type[Machine]:
+    return Counted
+
+
+_times = 0
+
+
+@refused("_times outlives this text")
+def a_name_of_the_module() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            global _times
+            _times += 1
+            self.x.value = _times
+
+    return Kept
+
+
+@refused("times outlives this text")
+def a_name_around_the_class() -> type[Machine]:
+    times = 0
+
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            nonlocal times
+            times += 1
+            self.x.value = times
+
+    return Kept
+
+
+_TIMES = [0]
+
+
+@refused("_TIMES is changed by this text")
+def a_list_of_the_module() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            _TIMES[0] += 1
+            self.x.value = _TIMES[0]
+
+    return Kept
+
+
+@refused("Kept.seen is changed by this text")
+def a_list_of_the_class() -> type[Machine]:
+    class Kept(Base):
+        seen: ClassVar[list[int]] = []
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.seen.append(1)
+            self.x.value = len(self.seen)
+
+    return Kept
+
+
+@refused("seen is changed by this text")
+def a_queue_around_the_class() -> type[Machine]:
+    seen = deque[int]()
+
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            seen.append(1)
+            self.x.value = len(seen)
+
+    return Kept
+
+
+@dataclasses.dataclass
+class Journal:
+    lines: list[int] = dataclasses.field(default_factory=list)
+
+
+_JOURNAL = Journal()
+
+
+def _written() -> int:
+    _JOURNAL.lines.append(1)
+    return len(_JOURNAL.lines)
+
+
+@refused("_JOURNAL is changed by this text")
+def an_object_that_a_helper_changes() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = _written()
+
+    return Kept
+
+
+class Settings:
+    limit = 3
+
+
+@refused("Settings is changed by this text")
+def a_variable_of_another_class() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            Settings.limit += 1
+            self.x.value = Settings.limit
+
+    return Kept
+
+
+class Slotted:
+    __slots__ = ("times",)
+
+    def __init__(self) -> None:
+        self.times = 0
+
+
+_SLOTTED = Slotted()
+
+
+@refused("_SLOTTED is changed by this text")
+def a_slot_of_an_object() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            _SLOTTED.times += 1
+            self.x.value = _SLOTTED.times
+
+    return Kept
+
+
+@refused("a default of times is changed by this text")
+def what_a_default_holds() -> type[Machine]:
+    class Kept(Base):
+        def times(self, seen: list[int] = []) -> int:  # noqa: B006
+            seen.append(1)
+            return len(seen)
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = self.times()
+
+    return Kept
+
+
+@refused("seen is changed by this text")
+def what_a_property_changes() -> type[Machine]:
+    seen = types.SimpleNamespace(times=0)
+
+    class Kept(Base):
+        @invariant("X")
+        def x_is_large(self) -> Bool:
+            seen.times += 1
+            return self.x.value <= self.x.value + int(seen.times)
+
+    return Kept
+
+
+@refused("seen is changed by this text")
+def what_a_count_changes() -> type[Machine]:
+    seen: list[int] = []
+
+    def counts(m: Base, b: Block) -> Bool:
+        seen.append(1)
+        return m.m[b] + len(seen) > 1
+
+    class Kept(Base):
+        n = Count(Block, where=counts)
+
+    return Kept
+
+
+class Inner(Machine):
+    x = Scalar(to=Int)
+    seen: ClassVar[list[int]] = []
+
+    @action("X")
+    def put(self) -> None:
+        self.seen.append(1)
+        self.x.value = len(self.seen)
+
+
+@refused("Inner.seen is changed by this text")
+def what_the_text_of_a_part_changes() -> type[Machine]:
+    class Kept(Base):
+        host_x = Scalar(to=Int)
+        host = Part(Inner)
+
+        @action("X")
+        def put(self) -> None:
+            self.host.put()
+
+    return Kept
+
+
+_NUMBERS = map(int, "01")
+
+
+@refused("_NUMBERS is an iterator")
+def an_iterator_of_the_module() -> type[Machine]:
+    class Kept(Base):
+        @invariant("X")
+        def y_is_none_of_these(self) -> Bool:
+            return all_of(*[self.y.value != k + 1 for k in _NUMBERS])
+
+        @invariant("X")
+        def x_is_none_of_these(self) -> Bool:
+            return all_of(*[self.x.value != k + 1 for k in _NUMBERS])
+
+    return Kept
+
+
+@refused("Kept.numbers is an iterator")
+def an_iterator_in_a_list_of_the_class() -> type[Machine]:
+    class Kept(Base):
+        numbers: ClassVar[list[Any]] = [iter((1, 2))]
+
+        @invariant("X")
+        def y_is_none_of_these(self) -> Bool:
+            return all_of(*[self.y.value != k for k in self.numbers[0]])
+
+        @invariant("X")
+        def x_is_none_of_these(self) -> Bool:
+            return all_of(*[self.x.value != k for k in self.numbers[0]])
+
+    return Kept
+
+
+_LIMITS = {"x": 3, "y": [0, 1]}
+_PLAN = Journal()
+
+
+@true
+class OnlyLookedAt(Base):
+    """What is looked at, and what a text makes for itself, may be anything."""
+
+    names: ClassVar[tuple[str, ...]] = ("x", "y")
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        most = [*_LIMITS.values()]
+        most.append(2)
+        numbers = iter(most)
+        count = 0
+
+        def up() -> int:
+            nonlocal count
+            count += 1
+            return count
+
+        self.x.value = n + up() + len(_PLAN.lines) + int(str(next(numbers)))
+
+    @invariant("X")
+    def each_is_zero_or_not(self) -> Bool:
+        return all_of(*[getattr(self, name).value * 0 == 0 for name in self.names])
