@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from . import operations as op
+from .called import to_be_called
 from .mistakes import Line, MachineError, caller, is_asked_by_a_text, is_tool
 from .program import Assign, Emit, Push, Remove
 from .recorder import Recorder, is_kind, recorder
@@ -261,6 +262,9 @@ class Queue(Declaration, Generic[V]):
         self.kinds = element_kinds(by if isinstance(by, tuple) else (by,), "a queue is keyed by sorts")
         self.init = init
         self.at: tuple[Term, ...] = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        return to_be_called(object.__getattribute__(self, name))
 
     def __getitem__(self, keys: object) -> Queue[V]:
         """The queue of these keys."""

@@ -6,7 +6,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from inspect import getmro
 from io import IOBase
 from itertools import chain
@@ -20,14 +20,25 @@ __all__ = ["FIXED", "held", "is_iterator", "is_of_text"]
 FIXED = (ModuleType, type, FunctionType)
 """What a module imports and defines: no text binds it anew."""
 
-_DEPTH = 3
+_DEPTH = 4
 """So deep is looked into what holds something that holds something."""
 
 
 def held(value: object, depth: int = _DEPTH) -> tuple[object, ...]:
     """What may come to be something else in a value that stays the same one, and what is held by that."""
+    if not depth or not _may_hold(type(value)):  # type: ignore[arg-type]
+        return ()
     inside = tuple(_inside(value))
-    return (*inside, *(one for part in inside for one in held(part, depth - 1))) if depth else ()
+    return (*inside, *(one for part in inside for one in held(part, depth - 1)))
+
+
+@cache
+def _may_hold(kind: type) -> bool:
+    """Values of this type may: containers, objects of a text's own classes, and these classes."""
+    return issubclass(kind, _HOLDERS) or is_of_text(kind)  # type: ignore[arg-type]
+
+
+_HOLDERS = (dict, list, set, tuple, deque, partial, type, types.SimpleNamespace)
 
 
 def _inside(value: Any) -> Iterator[object]:
@@ -41,7 +52,7 @@ def _inside(value: Any) -> Iterator[object]:
     elif isinstance(value, type):
         if is_of_text(value):
             yield from (one for name, one in vars(value).items() if not name.startswith("__"))
-    elif isinstance(value, types.SimpleNamespace) or is_of_text(type(value)):
+    else:
         yield from getattr(value, "__dict__", {}).values()
         names = [name for base in type(value).__mro__ for name in _words(vars(base).get("__slots__", ()))]
         yield from (getattr(value, name) for name in names if hasattr(value, name))
@@ -52,6 +63,7 @@ def _words(slots: Any) -> list[str]:
     return [slots] if isinstance(slots, str) else [*slots]
 
 
+@cache
 def is_of_text(kind: type) -> bool:
     """The class is a text's own: none of the language, of Python's library, or of a package that is installed.
 

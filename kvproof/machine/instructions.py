@@ -10,9 +10,9 @@ import dis
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from types import CodeType
+from types import CodeType, ModuleType
 
-__all__ = ["CALLS", "called_at", "numbers_of", "place", "steps_of", "user_of", "with_those_inside"]
+__all__ = ["CALLS", "begun_with", "called_at", "numbers_of", "place", "steps_of", "user_of", "with_those_inside"]
 
 CALLS = bytes(number for name, number in dis.opmap.items() if name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
@@ -51,16 +51,22 @@ def called_at(
     step: dis.Instruction, before: Sequence[dis.Instruction], names: Mapping[str, object], machine: type
 ) -> object:
     """What is called: what a name stands for, a method of the machine, or the code of a generator that stands there."""
-    begin = _begin(step)
-    begun = [s for s in before if _begin(s) == begin]
+    begun = begun_with(step, before)
+    methods = [s.argval for s in begun if s.opname in ("LOAD_METHOD", "LOAD_ATTR")]
     for one in begun:
         if one.opname == "LOAD_GLOBAL":
-            return names.get(one.argval)
+            value = names.get(one.argval)
+            return getattr(value, methods[0], None) if isinstance(value, ModuleType) and methods else value
         if isinstance(one.argval, CodeType) and one.positions == step.positions:
             return one.argval
-    methods = [s.argval for s in begun if s.opname in ("LOAD_METHOD", "LOAD_ATTR")]
     is_own = begun and begun[0].opname in ("LOAD_FAST", "LOAD_DEREF") and begun[0].argval == "self"
     return getattr(machine, methods[0], None) if is_own and len(methods) == 1 else None
+
+
+def begun_with(step: dis.Instruction, before: Sequence[dis.Instruction]) -> list[dis.Instruction]:
+    """The instructions of what begins where this one does, as a call does where what is called is named."""
+    begin = _begin(step)
+    return [s for s in before if _begin(s) == begin]
 
 
 def _begin(step: dis.Instruction) -> tuple[int | None, int | None]:

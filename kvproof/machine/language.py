@@ -27,6 +27,7 @@ from typing import Any, Self, TypeVar, overload
 
 from . import operations as op
 from .blocks import block
+from .called import to_be_called
 from .classbody import MachineType, mark, mark_of, parameters_of
 from .connectives import all_of
 from .declarations import Count, Declaration, Event, Map, Param, Queue, Scalar, Sum, Tally, element_kinds
@@ -194,6 +195,9 @@ class Machine(metaclass=MachineType):
 
     def __init__(self, view: str = "now") -> None:
         self.view = view
+
+    def __getattribute__(self, name: str) -> Any:
+        return to_be_called(object.__getattribute__(self, name))
 
     def __getattr__(self, name: str) -> Any:
         raise MissingPartError(f"{type(self).__name__} has no {name}")

@@ -22,6 +22,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .called import to_be_called
 from .declarations import Declaration, Event, Map, Queue, Tally
 from .mistakes import Line, MachineError, caller, is_asked_by_a_text
 
@@ -105,7 +106,7 @@ class Seen:
             return getattr(self._machine, name)
         # Methods, properties and plain values are the text of its machine, and say of the part what they say there.
         bind = getattr(type(text), "__get__", None)
-        return text if bind is None else bind(text, self, self._part.machine)
+        return text if bind is None else to_be_called(bind(text, self, self._part.machine))
 
 
 class _Fixed:

@@ -1,7 +1,9 @@
-"""Functions in the text of a machine that should have been called: each is true for Python, and equal to nothing else.
+"""What Python takes for true in the text of a machine, whatever it holds: a function that should have been called, a
+list of conditions, a generator of them.
 
-Found in the code: one that is asked for its truth or compared, by its own name or by one that it was given, and one
-that stands in a list of which `all` or `any` asks that. Functions that a loop goes through are its own affair.
+Found in the code: one that is asked for its truth, or a function that is compared, by its own name or by one that it
+was given, and one that stands in a list of which `all` or `any` asks that, or that a loop goes through. Methods of a
+machine see to it themselves, wherever they come to stand (`called.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ import dis
 import inspect
 import re
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache, partial
 from itertools import pairwise
 from types import CodeType, FunctionType
 
+from .declarations import Declaration
 from .instructions import CALLS, called_at, numbers_of, place, steps_of, user_of, with_those_inside
 
 __all__ = ["uncalled_functions"]
@@ -26,43 +29,150 @@ def uncalled_functions(function: FunctionType, machine: type) -> Iterator[tuple[
     names = ChainMap(function.__globals__, vars(builtins))
     codes = [*with_those_inside(function.__code__)]
     made = frozenset().union(*map(_functions_made, codes))
+    asked: set[CodeType] = set()
     for code in codes:
-        if made or _may_ask(code):
-            yield from _asked_functions(code, names, machine, made)
+        if made or _may_ask(code) or code in asked:
+            yield from _Looked(code, names, machine, made, asked).found()
 
 
 def _may_ask(code: CodeType) -> bool:
     """It holds what can ask a function for its truth: to look at each instruction takes longer."""
-    return not _ASKERS.keys().isdisjoint(code.co_names) or _TESTED.search(numbers_of(code)) is not None
+    numbers = numbers_of(code)
+    may_test = _TESTED.search(numbers) or _GONE_THROUGH.search(numbers)
+    return may_test is not None or not _ASKERS.keys().isdisjoint(code.co_names)
 
 
 _ASKERS = {"all": all, "any": any, "bool": bool}
 
+_NEVER_FALSE = (map, filter, zip, enumerate, reversed, iter, partial)
+"""What these make is true for Python, whatever is in it."""
 
-def _asked_functions(
-    code: CodeType, names: Mapping[str, object], machine: type, made: Set[str]
-) -> Iterator[tuple[int, str]]:
-    steps = steps_of(code)
-    states = {*code.co_varnames[: code.co_argcount][:2], "self", "before"}
 
-    def is_function(i: int) -> bool:
-        step = steps[i]
+class _Looked:
+    """The code of a function that is looked through, or of one that is defined in it.
+
+    ``made``: the names of the functions that are defined there; ``asked``: the generators found so far, of which `all`
+    or `any` asks what they give.
+    """
+
+    def __init__(
+        self, code: CodeType, names: Mapping[str, object], machine: type, made: Set[str], asked: set[CodeType]
+    ) -> None:
+        self.code, self.names, self.machine, self.made, self.asked = code, names, machine, made, asked
+        self.steps = steps_of(code)
+        self.states = {*code.co_varnames[: code.co_argcount][:2], "self", "before"}
+
+    def found(self) -> Iterator[tuple[int, str]]:
+        """The lines, and what is wrong there."""
+        functions = [i for i in range(len(self.steps)) if self._is_function(i)]
+        stored = [self.steps[i + 1].argval for i in functions if self.steps[i + 1].opname in _STORES]
+        self.made = {*self.made, *stored, *self._gone_through(functions)}
+        for i, step in enumerate(self.steps):
+            if self._is_function(i) and (_is_compared(self._after(i)) or self._is_asked(i)):
+                yield (
+                    self._place(i),
+                    (f"{step.argval} is a function, which Python takes for true: call it, as in {step.argval}(…)"),
+                )
+            elif self._is_never_false(i) and self._is_asked(i):
+                text = place(self.code, step)[1]
+                yield self._place(i), f"`{text}` is true for Python, whatever it holds: ask for what it holds"
+
+    def _place(self, i: int) -> int:
+        return place(self.code, self.steps[i])[0]
+
+    def _after(self, i: int) -> list[str]:
+        return [step.opname for step in self.steps[i + 1 : i + 3]]
+
+    def _is_function(self, i: int) -> bool:
+        step = self.steps[i]
+        if step.opname in ("LOAD_FAST", "LOAD_DEREF") and step.argval in self.made:
+            return True
+        return isinstance(self._value(i), FunctionType | staticmethod | classmethod | partial)
+
+    def _value(self, i: int) -> object:
+        """What is read here, as far as the text shows it: of a state, what its class has of this name."""
+        step = self.steps[i]
         if step.opname == "LOAD_GLOBAL":
-            value = names.get(step.argval)
-        elif step.opname == "LOAD_ATTR" and steps[i - 1].argval in states:
-            value = inspect.getattr_static(machine, step.argval, None)
-        else:
-            return step.opname in ("LOAD_FAST", "LOAD_DEREF") and step.argval in made
-        return isinstance(value, FunctionType | staticmethod | classmethod)
+            return self.names.get(step.argval)
+        if step.opname in ("LOAD_FAST", "LOAD_DEREF") and step.argval in self.states:
+            return self.machine
+        if step.opname in _SUPER:
+            return inspect.getattr_static(self.machine, step.argval, None)
+        if step.opcode in CALLS and _is_one_of((super, type), self._called(i)):  # of a machine, as what its class has
+            return self.machine
+        if step.opname not in ("LOAD_ATTR", "LOAD_METHOD") or not i:
+            return None
+        if step.argval == "__class__":
+            return self._value(i - 1)
+        of = self._value(i - 1)
+        return None if of is None or isinstance(of, Declaration) else inspect.getattr_static(of, step.argval, None)
 
-    functions = [i for i in range(len(steps)) if is_function(i)]
-    made = {*made, *(steps[i + 1].argval for i in functions if steps[i + 1].opname in _STORES)}
-    for i in [i for i in range(len(steps)) if is_function(i)]:
-        if _is_tested([s.opname for s in steps[i + 1 : i + 3]]) or _is_asked_in_a_call(i, steps, names, machine):
-            text = f"{steps[i].argval} is a function, which Python takes for true: call it, as in {steps[i].argval}(…)"
-            yield place(code, steps[i])[0], text
+    def _called(self, i: int) -> object:
+        return called_at(self.steps[i], self.steps[:i], self.names, self.machine)
+
+    def _is_never_false(self, i: int) -> bool:
+        step = self.steps[i]
+        if step.opname in _MAKERS:
+            return step.positions is not None and "<lambda>" in map(_code_name, self.steps[max(i - 2, 0) : i])
+        if step.opname in _DISPLAYS:
+            return bool(step.arg)
+        if step.opcode not in CALLS:
+            return False
+        called = self._called(i)
+        return _is_one_of(_NEVER_FALSE, called) or _is_a_generator(called)
+
+    def _is_asked(self, i: int) -> bool:
+        """What was just read or made is asked for its truth."""
+        first, second = [*self._after(i), "", ""][:2]
+        if _asks_for_truth(first) or (first == "COPY" and _asks_for_truth(second)):
+            return True
+        return (first == "YIELD_VALUE" and self.code in self.asked) or self._is_asked_in_a_call(i)
+
+    def _is_asked_in_a_call(self, i: int) -> bool:
+        """What was just read goes into one of `_ASKERS`, be it in a list of that."""
+        user, held = user_of(self.steps, i), False
+        while user is not None and self.steps[user].opname in ("BUILD_LIST", "BUILD_TUPLE", "BUILD_SET"):
+            user, held = user_of(self.steps, user), True
+        if user is None:
+            return False
+        call = user + (self.steps[user].opname == "PRECALL")  # in Python 3.11 that stands right before the call
+        asker = self._called(call) if self.steps[call].opcode in CALLS else None
+        if not _is_one_of(_ASKERS.values(), asker):
+            return False
+        if asker is not bool and not held:  # these ask what is in it
+            inside = self._called(i) if self.steps[i].opcode in CALLS else None
+            if isinstance(inside, CodeType):
+                self.asked.add(inside)
+            return self._is_function(i)
+        return True
+
+    def _gone_through(self, functions: Sequence[int]) -> Iterator[str]:
+        """The names of what a loop goes through where that is a list of functions, and nothing else."""
+        users = [user_of(self.steps, i) for i in functions]
+        for user in {user for user in users if user is not None}:
+            is_list = self.steps[user].opname in ("BUILD_LIST", "BUILD_TUPLE", "BUILD_SET")
+            after = self.steps[user + 1 : user + 4]
+            is_loop = [s.opname for s in after[:2]] == ["GET_ITER", "FOR_ITER"] and after[2].opname in _STORES
+            if is_list and is_loop and users.count(user) == self.steps[user].arg:
+                yield after[2].argval
 
 
+def _is_one_of(some: Iterable[object], value: object) -> bool:
+    """It is one of them itself: what a name stands for may be nothing that Python can compare."""
+    return any(value is one for one in some)
+
+
+def _code_name(step: dis.Instruction) -> str:
+    return step.argval.co_name if isinstance(step.argval, CodeType) else ""
+
+
+def _is_a_generator(called: object) -> bool:
+    code = called.__code__ if isinstance(called, FunctionType) else called
+    return isinstance(code, CodeType) and bool(code.co_flags & inspect.CO_GENERATOR)
+
+
+_SUPER = ("LOAD_SUPER_ATTR",)
+_DISPLAYS = ("BUILD_LIST", "BUILD_TUPLE", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP")
 _STORES = ("STORE_FAST", "STORE_DEREF")
 
 
@@ -76,33 +186,31 @@ def _functions_made(code: CodeType) -> frozenset[str]:
     )
 
 
-def _is_tested(after: Sequence[str]) -> bool:
-    """What was just read is asked for its truth, or compared: by these instructions."""
+def _is_compared(after: Sequence[str]) -> bool:
+    """What was just read is compared by these instructions."""
     first, second = [*after, "", ""][:2]
     is_one_load = first.startswith("LOAD_") and "LOAD_" not in first[1:]  # Python 3.13 reads two names in one
-    is_compared = first == "COMPARE_OP" or (is_one_load and second == "COMPARE_OP")
-    return is_compared or _asks_for_truth(first) or (first == "COPY" and _asks_for_truth(second))
+    return first == "COMPARE_OP" or (is_one_load and second == "COMPARE_OP")
 
 
 def _asks_for_truth(name: str) -> bool:
     return name in ("UNARY_NOT", "TO_BOOL") or ("JUMP" in name and name.endswith(("TRUE", "FALSE", "OR_POP")))
 
 
-def _is_asked_in_a_call(i: int, steps: Sequence[dis.Instruction], names: Mapping[str, object], machine: type) -> bool:
-    """What was just read goes into one of `_ASKERS`, be it in a list of that."""
-    user = user_of(steps, i)
-    while user is not None and steps[user].opname in ("BUILD_LIST", "BUILD_TUPLE", "BUILD_SET"):
-        user = user_of(steps, user)
-    if user is None:
-        return False
-    call = user + (steps[user].opname == "PRECALL")  # in Python 3.11 that stands right before the call
-    return steps[call].opcode in CALLS and called_at(steps[call], steps[:call], names, machine) in _ASKERS.values()
-
-
-_FUNCTIONS = bytes(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_GLOBAL"))
+_MAKERS = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
+_FUNCTIONS = bytes(
+    number
+    for name, number in dis.opmap.items()
+    if name in (*_SUPER, *_DISPLAYS, "LOAD_ATTR", "LOAD_GLOBAL", *_MAKERS) or number in CALLS
+)
 _TESTS = bytes(number for name, number in dis.opmap.items() if _asks_for_truth(name) or name in ("COPY", "COMPARE_OP"))
 _TESTED = re.compile(b"[" + re.escape(_FUNCTIONS) + b"].?[" + re.escape(_TESTS) + b"]", re.DOTALL)
-_MAKERS = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
+_GONE_THROUGH = re.compile(
+    b"["
+    + re.escape(bytes(number for name, number in dis.opmap.items() if name in _DISPLAYS))
+    + b"]"
+    + re.escape(bytes([dis.opmap["GET_ITER"], dis.opmap["FOR_ITER"]]))
+)
 _MADE = re.compile(
     b"["
     + re.escape(bytes(number for name, number in dis.opmap.items() if name in _MAKERS))

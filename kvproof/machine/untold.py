@@ -23,7 +23,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from weakref import WeakSet
 
 from .classbody import MARK
-from .instructions import CALLS, called_at, numbers_of, place, steps_of, with_those_inside
+from .instructions import CALLS, begun_with, called_at, numbers_of, place, steps_of, with_those_inside
 from .mistakes import Line, MachineError, is_tool
 from .source import IS, does, function_of, is_of_others, never_run
 from .uncalled import uncalled_functions
@@ -141,8 +141,8 @@ _TELLERS = {"id", "is_", "is_not"}
 def _told_apart(code: CodeType, names: Mapping[str, object]) -> Iterator[tuple[int, str]]:
     for step, after in pairwise(steps_of(code)):
         value = names.get(step.argval) if step.opname == "LOAD_GLOBAL" else None
-        if value is operator and after.argval in _TELLERS:
-            value = getattr(operator, after.argval)
+        if (value is operator or value is builtins) and after.argval in _TELLERS:
+            value = getattr(value, after.argval, None)
         if any(value is teller for teller in (id, operator.is_, operator.is_not)):  # a term would be equal to nothing
             yield place(code, step)[0], "Python tells objects apart while the machine is read: compare with == and !="
 
@@ -158,10 +158,24 @@ def _left_calls(
             called = called_at(step, steps[:i], names, machine)
             if called is map or called is filter or _is_a_generator(called):
                 yield number, f"nobody goes through `{text}`: write a loop"
-            elif says_only:
+            elif says_only and not _fills(steps, i):
                 yield number, f"nothing is done with `{text}`: return it with what else is said"
-            elif _makes_a_term(called):
+            elif not says_only and _makes_a_term(called):
                 yield number, f"nothing is done with `{text}`: require it, write it or return it"
+
+
+def _fills(steps: Sequence[dis.Instruction], call: int) -> bool:
+    """It puts something into a list, or the like, of the text's own, which is read where nothing is put into it."""
+    begun = begun_with(steps[call], steps[:call])
+    name = begun[0].argval if begun and begun[0].opname in _OWN else None
+    reads = [i for i, step in enumerate(steps) if step.opname in _OWN and step.argval == name]
+    return [s.argval in _FILLERS for s in begun[1:2]] == [True] and any(
+        steps[i + 1].argval not in _FILLERS for i in reads
+    )
+
+
+_OWN = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")
+_FILLERS = {"add", "append", "appendleft", "extend", "insert", "update"}
 
 
 def _is_left(after: Sequence[dis.Instruction]) -> bool:

@@ -7,10 +7,10 @@ import pytest
 from kvproof.checkers.prove import ProveReport, prove
 from kvproof.machine import Machine, MachineError, Model
 
-from .false_theorems import corpus, finite, inheritance, lasting, loops, python, queues, rounds, silent, values
+from .false_theorems import corpus, finite, inheritance, lasting, loops, python, queues, rounds, silent, truths, values
 from .random_machines.walking import walk
 
-MODULES = (finite, inheritance, lasting, loops, python, queues, rounds, silent, values)
+MODULES = (finite, inheritance, lasting, loops, python, queues, rounds, silent, truths, values)
 """Each registers its machines when it is imported."""
 
 SCOPES = 40

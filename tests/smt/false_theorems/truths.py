@@ -1,0 +1,273 @@
+"""What Python takes for true whatever it holds: asked for its truth, it would decide as if it always held."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable
+
+from kvproof.machine import Bool, Int, Machine, Part, Queue, Scalar, Sort, action, all_of, invariant
+
+from .corpus import false, refused, true
+
+
+class Block(Sort):
+    pass
+
+
+class Base(Machine):
+    """Of x nothing is promised: whatever says that it is 0 is false."""
+
+    x = Scalar(to=Int)
+    y = Scalar(to=Int)
+    q = Queue(Block)
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.x.value = n
+
+    def is_dark(self) -> Bool:
+        return self.x.value == 0
+
+    def is_true(self) -> Bool:
+        return self.y.value == 0
+
+
+def _is_dark(m: Base) -> Bool:
+    return m.x.value == 0
+
+
+def _is_true(m: Base) -> Bool:
+    return m.y.value == 0
+
+
+def _decided_by(asked: Callable[[Base], object]) -> type[Machine]:
+    """What is asked decides whether the machine says what is true, or what is not."""
+
+    class Decided(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_true() if asked(self) else self.is_dark()
+
+    return Decided
+
+
+@refused('`(self.is_dark(), "x is 0")` is true for Python, whatever it holds')
+def a_condition_and_a_message() -> type[Machine]:
+    class Asserted(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = n if (self.is_dark(), "x is 0") else 0
+
+    return Asserted
+
+
+@refused("`[self.is_dark()]` is true")
+def a_list_of_conditions() -> type[Machine]:
+    class Listed(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_true() if [self.is_dark()] else self.is_dark()
+
+    return Listed
+
+
+@refused("is true for Python, whatever it holds")
+def a_dictionary_of_conditions() -> type[Machine]:
+    class Listed(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_true() if {"dark": self.is_dark()} else self.is_dark()
+
+    return Listed
+
+
+@refused("is true for Python, whatever it holds")
+def a_pair_in_a_list() -> type[Machine]:
+    return _decided_by(lambda m: all([(m.is_dark(), "x is 0")]))
+
+
+@refused("`(m.x.value == k for k in (0, 1))` is true")
+def a_generator_of_conditions() -> type[Machine]:
+    return _decided_by(lambda m: bool(m.x.value == k for k in (0, 1)))
+
+
+@refused("is true for Python, whatever it holds")
+def what_is_filtered() -> type[Machine]:
+    class Filtered(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_true() if filter(bool, ()) else self.is_dark()
+
+    return Filtered
+
+
+@refused("`lambda: m.is_dark()` is true")
+def a_lambda_in_a_list() -> type[Machine]:
+    return _decided_by(lambda m: all([lambda: m.is_dark()]))
+
+
+@refused("is true for Python, whatever it holds")
+def a_function_that_is_called_in_part() -> type[Machine]:
+    return _decided_by(lambda m: bool(functools.partial(_is_dark, m)))
+
+
+@refused("is_dark is a function")
+def a_method_of_a_base() -> type[Machine]:
+    class Extended(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_true() if super().is_dark else self.is_dark()  # type: ignore[truthy-function]
+
+    return Extended
+
+
+@refused("is_dark is a function")
+def a_method_of_the_class() -> type[Machine]:
+    class Named(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_true() if type(self).is_dark else self.is_dark()  # type: ignore[truthy-function]
+
+    return Named
+
+
+@refused("is_dark is a function")
+def a_method_of_another_class() -> type[Machine]:
+    return _decided_by(lambda m: bool(Base.is_dark))
+
+
+class Lamp:
+    def is_dark(self) -> bool:
+        return False
+
+
+_LAMP = Lamp()
+
+
+@refused("is_dark is a function")
+def a_method_of_an_object() -> type[Machine]:
+    class Asked(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_true() if _LAMP.is_dark else self.is_dark()  # type: ignore[truthy-function]
+
+    return Asked
+
+
+@refused("is_empty is a function")
+def a_question_to_a_queue() -> type[Machine]:
+    class Asked(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_dark() if not self.q.is_empty else self.is_true()  # type: ignore[truthy-function]
+
+    return Asked
+
+
+@refused("is_dark is a function")
+def a_method_of_a_part() -> type[Machine]:
+    class Whole(Base):
+        host_x = Scalar(to=Int)
+        host_y = Scalar(to=Int)
+        host_q = Queue(Block)
+        host = Part(Base)
+
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return self.is_true() if self.host.is_dark else self.is_dark()
+
+    return Whole
+
+
+@refused("is_dark is a function")
+def a_loop_goes_through_methods() -> type[Machine]:
+    class Looped(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            rules = [self.is_dark, self.is_true]
+            for rule in rules:
+                if not rule:  # type: ignore[truthy-function]
+                    return self.is_dark()
+            return self.is_true()
+
+    return Looped
+
+
+@refused("rule is a function")
+def a_loop_goes_through_functions() -> type[Machine]:
+    class Looped(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            for rule in (_is_dark, _is_true):
+                if not rule:  # type: ignore[truthy-function]
+                    return self.is_dark()
+            return self.is_true()
+
+    return Looped
+
+
+@refused("is_dark is a function")
+def a_generator_gives_methods() -> type[Machine]:
+    return _decided_by(lambda m: all(rule for rule in (m.is_dark, m.is_true)))
+
+
+@refused("_is_dark is a function")
+def a_generator_gives_functions() -> type[Machine]:
+    return _decided_by(lambda m: all(_is_dark for _ in (0, 1)))
+
+
+@refused("is_dark is a function")
+def a_dictionary_of_methods() -> type[Machine]:
+    return _decided_by(lambda m: all({"dark": m.is_dark}.values()))
+
+
+@refused("Python tells objects apart")
+def objects_that_the_builtins_tell_apart() -> type[Machine]:
+    class Same(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            same = builtins.id(self.x.value) == builtins.id(self.y.value)
+            return self.is_dark() if same else self.is_true()
+
+    return Same
+
+
+@false("x_is_zero")
+class ClaimsOneByOne(Base):
+    """A list that is filled, and read."""
+
+    @invariant("X")
+    def x_is_zero(self) -> Bool:
+        claims = [self.is_true()]
+        for rule in (self.is_dark, self.is_true):
+            claims.append(rule())
+        return all_of(*claims) if claims else self.is_true()
+
+
+@true
+class TrueOneByOne(Base):
+    """Lists may be asked whether anything is in them."""
+
+    names = ("x", "y")
+    none_of_them: tuple[str, ...] = ()
+
+    @invariant("X")
+    def y_is_zero(self) -> Bool:
+        claims = [] if self.none_of_them else [self.is_true()]
+        for rule in (self.is_true, self.is_true):
+            claims.append(rule())
+        claims.extend(self.is_true() for name in self.names if name)
+        return all_of(*claims) if claims and self.names else self.is_dark()
+
+
+@refused("nothing is done with `claims.append(self.is_dark())`")
+def claims_that_nobody_reads() -> type[Machine]:
+    class Unread(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            claims: list[Bool] = []
+            claims.append(self.is_dark())
+            return self.is_true()
+
+    return Unread
