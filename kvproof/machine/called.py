@@ -6,10 +6,17 @@ decide as if what it says always held.
 
 from __future__ import annotations
 
-from types import MethodType
+import sys
+from functools import cache
+from itertools import pairwise
+from types import CodeType, MethodType
 from typing import Any
 
+from .instructions import CALLS, steps_of
 from .mistakes import MachineError, is_asked_by_a_text
+from .program import Let
+from .recorder import Recorder
+from .terms import Term
 
 __all__ = ["Called", "to_be_called"]
 
@@ -26,8 +33,16 @@ class Called:
         self.__wrapped__ = method
 
     def __call__(self, *args: Any, **more: Any) -> Any:
-        """What the method does."""
-        return self.__wrapped__(*args, **more)
+        """What the method does; one that only says something is not left without anybody who listens."""
+        rec = Recorder.current
+        if rec is None or not rec.of_action:
+            return self.__wrapped__(*args, **more)
+        done = len(rec.blocks[-1])
+        said = self.__wrapped__(*args, **more)
+        if isinstance(said, Term) and all(isinstance(s, Let) for s in rec.blocks[-1][done:]) and _is_left():
+            name = self.__wrapped__.__name__
+            raise MachineError(f"nothing is done with what {name}(…) says: require it, write it or return it")
+        return said
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__wrapped__, name)
@@ -48,3 +63,16 @@ class Called:
     def _mistake(self) -> MachineError:
         name = self.__wrapped__.__name__
         return MachineError(f"{name} is a function, which Python takes for true: call it, as in {name}(…)")
+
+
+def _is_left() -> bool:
+    """Nothing is done with what the call gives in whose midst this is asked."""
+    frame = sys._getframe(2)
+    return frame.f_lasti in _left_calls(frame.f_code)
+
+
+@cache
+def _left_calls(code: CodeType) -> frozenset[int]:
+    """Where the calls stand with whose results nothing is done."""
+    pairs = pairwise(steps_of(code))
+    return frozenset(step.offset for step, after in pairs if step.opcode in CALLS and after.opname == "POP_TOP")

@@ -155,7 +155,7 @@ class MachineType(type):
     def __setattr__(cls, name: str, value: object) -> None:
         """What a class says is said by its body; something new may be added until it is read."""
         cls._check_said(name, vars(cls).get(name) is value)
-        if is_asked_by_a_text():
+        if is_asked_by_a_text() and not name.startswith("__"):  # those are what Python notes for itself
             raise MachineError(
                 f"{cls.__name__}.{name} outlives this text, which is read once and not for each step, and is bound "
                 "anew by it: keep it as a part of the state"

@@ -12,9 +12,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from types import CodeType, ModuleType
 
-__all__ = ["CALLS", "begun_with", "called_at", "numbers_of", "place", "steps_of", "user_of", "with_those_inside"]
+__all__ = [
+    "CALLS",
+    "FILLERS",
+    "MAKERS",
+    "begun_with",
+    "called_at",
+    "names_of",
+    "numbers_of",
+    "place",
+    "steps_of",
+    "user_of",
+    "with_those_inside",
+]
 
 CALLS = bytes(number for name, number in dis.opmap.items() if name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
+
+
+FILLERS = {"add", "append", "appendleft", "extend", "insert", "update"}
+"""What puts something into a list, or the like."""
+
+MAKERS = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
 
 
 def with_those_inside(code: CodeType) -> Iterator[CodeType]:
@@ -61,6 +79,11 @@ def called_at(
             return one.argval
     is_own = begun and begun[0].opname in ("LOAD_FAST", "LOAD_DEREF") and begun[0].argval == "self"
     return getattr(machine, methods[0], None) if is_own and len(methods) == 1 else None
+
+
+def names_of(step: dis.Instruction) -> tuple[object, ...]:
+    """The names that it speaks of: Python 3.13 reads two in one instruction."""
+    return step.argval if isinstance(step.argval, tuple) else (step.argval,)
 
 
 def begun_with(step: dis.Instruction, before: Sequence[dis.Instruction]) -> list[dis.Instruction]:

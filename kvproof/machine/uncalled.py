@@ -19,7 +19,7 @@ from itertools import pairwise
 from types import CodeType, FunctionType
 
 from .declarations import Declaration
-from .instructions import CALLS, called_at, numbers_of, place, steps_of, user_of, with_those_inside
+from .instructions import CALLS, MAKERS, called_at, numbers_of, place, steps_of, user_of, with_those_inside
 
 __all__ = ["uncalled_functions"]
 
@@ -112,7 +112,7 @@ class _Looked:
 
     def _is_never_false(self, i: int) -> bool:
         step = self.steps[i]
-        if step.opname in _MAKERS:
+        if step.opname in MAKERS:
             return step.positions is not None and "<lambda>" in map(_code_name, self.steps[max(i - 2, 0) : i])
         if step.opname in _DISPLAYS:
             return bool(step.arg)
@@ -182,7 +182,7 @@ def _functions_made(code: CodeType) -> frozenset[str]:
     if not _MADE.search(numbers_of(code)):
         return frozenset()
     return frozenset(
-        after.argval for step, after in pairwise(steps_of(code)) if step.opname in _MAKERS and after.opname in _STORES
+        after.argval for step, after in pairwise(steps_of(code)) if step.opname in MAKERS and after.opname in _STORES
     )
 
 
@@ -197,11 +197,10 @@ def _asks_for_truth(name: str) -> bool:
     return name in ("UNARY_NOT", "TO_BOOL") or ("JUMP" in name and name.endswith(("TRUE", "FALSE", "OR_POP")))
 
 
-_MAKERS = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
 _FUNCTIONS = bytes(
     number
     for name, number in dis.opmap.items()
-    if name in (*_SUPER, *_DISPLAYS, "LOAD_ATTR", "LOAD_GLOBAL", *_MAKERS) or number in CALLS
+    if name in (*_SUPER, *_DISPLAYS, "LOAD_ATTR", "LOAD_GLOBAL", *MAKERS) or number in CALLS
 )
 _TESTS = bytes(number for name, number in dis.opmap.items() if _asks_for_truth(name) or name in ("COPY", "COMPARE_OP"))
 _TESTED = re.compile(b"[" + re.escape(_FUNCTIONS) + b"].?[" + re.escape(_TESTS) + b"]", re.DOTALL)
@@ -213,7 +212,7 @@ _GONE_THROUGH = re.compile(
 )
 _MADE = re.compile(
     b"["
-    + re.escape(bytes(number for name, number in dis.opmap.items() if name in _MAKERS))
+    + re.escape(bytes(number for name, number in dis.opmap.items() if name in MAKERS))
     + b"]["
     + re.escape(bytes(dis.opmap[name] for name in _STORES))
     + b"]"

@@ -23,7 +23,18 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from weakref import WeakSet
 
 from .classbody import MARK
-from .instructions import CALLS, begun_with, called_at, numbers_of, place, steps_of, with_those_inside
+from .instructions import (
+    CALLS,
+    FILLERS,
+    begun_with,
+    called_at,
+    names_of,
+    numbers_of,
+    place,
+    steps_of,
+    with_those_inside,
+)
+from .made import made_in_vain
 from .mistakes import Line, MachineError, is_tool
 from .source import IS, does, function_of, is_of_others, never_run
 from .uncalled import uncalled_functions
@@ -132,6 +143,7 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
     if says_only:
         yield from _unread(function.__code__)
     yield from _bound_around(function.__code__)
+    yield from made_in_vain(function.__code__)
 
 
 _TELLERS = {"id", "is_", "is_not"}
@@ -169,13 +181,12 @@ def _fills(steps: Sequence[dis.Instruction], call: int) -> bool:
     begun = begun_with(steps[call], steps[:call])
     name = begun[0].argval if begun and begun[0].opname in _OWN else None
     reads = [i for i, step in enumerate(steps) if step.opname in _OWN and step.argval == name]
-    return [s.argval in _FILLERS for s in begun[1:2]] == [True] and any(
-        steps[i + 1].argval not in _FILLERS for i in reads
+    return [s.argval in FILLERS for s in begun[1:2]] == [True] and any(
+        steps[i + 1].argval not in FILLERS for i in reads
     )
 
 
 _OWN = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")
-_FILLERS = {"add", "append", "appendleft", "extend", "insert", "update"}
 
 
 def _is_left(after: Sequence[dis.Instruction]) -> bool:
@@ -199,17 +210,12 @@ def _makes_a_term(called: object) -> bool:
 def _unread(code: CodeType) -> Iterator[tuple[int, str]]:
     """Names of values that are computed, and never read."""
     steps = steps_of(code)
-    read = {name for step in steps if step.opname.startswith("LOAD_") for name in _argument_names(step)}
+    read = {name for step in steps if step.opname.startswith("LOAD_") for name in names_of(step)}
     read |= {name for inside in with_those_inside(code) for name in inside.co_freevars}
     for step, after in pairwise(steps):
         name = after.argval if after.opname == "STORE_FAST" and step.opcode in CALLS + _VALUES else "_"
         if name not in read and not name.startswith("_"):
             yield place(code, after)[0], f"nothing is done with {name}: return it with what else is said"
-
-
-def _argument_names(step: dis.Instruction) -> tuple[object, ...]:
-    """Python 3.13 reads two names in one instruction."""
-    return step.argval if isinstance(step.argval, tuple) else (step.argval,)
 
 
 _ALONE = b"]" + re.escape(bytes([dis.opmap["BUILD_TUPLE"]])) + b"?" + re.escape(bytes([dis.opmap["POP_TOP"]]))

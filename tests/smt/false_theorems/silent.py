@@ -15,6 +15,7 @@ from kvproof.machine import (
     Scalar,
     Sort,
     action,
+    all_of,
     assume,
     corollary,
     forall,
@@ -27,7 +28,7 @@ from kvproof.machine import (
     when,
 )
 
-from .corpus import false, refused
+from .corpus import false, refused, true
 
 
 class Block(Sort):
@@ -498,3 +499,112 @@ def it_is_zero(self: SaidLate) -> Bool:
 
 
 SaidLate.it_is_zero = invariant("X")(it_is_zero)
+
+
+# -------------------------------------------------------------------------------- said by what nobody calls
+
+
+@refused("check is a function that is never called")
+def a_requirement_in_a_function_that_is_never_called() -> type[Machine]:
+    class Made(Base):
+        @action("X")
+        def low(self, n: Int) -> None:
+            def check() -> None:
+                self.require(n == 0)
+
+            self.x.value = n
+
+    return Made
+
+
+@refused("check is a function that is never called")
+def a_claim_in_a_lambda_that_is_never_called() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            check = lambda: self.x.value == 0  # noqa: E731, F841
+            return self.x.value == self.x.value
+
+    return Made
+
+
+@refused("k is looked up when this function is called")
+def claims_of_which_a_loop_keeps_the_last() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_large(self) -> Bool:
+            claims = [lambda: self.x.value * k >= k for k in (1, 0)]  # noqa: B023
+            return all_of(*[claim() for claim in claims])
+
+    return Made
+
+
+@refused("k is looked up when this function is called")
+def claims_of_which_an_appending_loop_keeps_the_last() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_large(self) -> Bool:
+            claims = []
+            for _, k in (("x", 1), ("nothing", 0)):
+                claims.append(lambda: self.x.value * k >= k)  # noqa: B023
+            return all_of(*[claim() for claim in claims])
+
+    return Made
+
+
+@refused("k is looked up when this function is called")
+def claims_by_name_of_which_a_loop_keeps_the_last() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_large(self) -> Bool:
+            claims = {}
+            for k in (1, 0):
+                claims[k] = lambda: self.x.value * k >= k  # noqa: B023
+            return all_of(*[claim() for claim in claims.values()])
+
+    return Made
+
+
+@refused("nothing is done with what is_low(…) says")
+def a_condition_of_a_helper_that_nobody_requires() -> type[Machine]:
+    class Left(Base):
+        def is_low(self, n: Int) -> Bool:
+            return n <= self.x.value
+
+        @action("X")
+        def low(self, n: Int) -> None:
+            self.is_low(n)
+            self.x.value = n
+
+    return Left
+
+
+@true
+class FunctionsThatAreCalled(Machine):
+    """What a loop makes and calls at once, or gives what it goes through, finds what it should."""
+
+    x = Scalar(to=Int)
+    y = Scalar(to=Int)
+    m = Map(Block, to=Int)
+
+    def taken(self, n: Int) -> Int:
+        self.y.value = n
+        return n
+
+    def natural(self, n: Int) -> Int:
+        self.require(n >= 0)
+        return n
+
+    @action("X")
+    def act(self, b: Block, n: Int) -> None:
+        self.natural(n)
+        self.taken(n)
+        self.m[b] = n
+
+    @invariant("X")
+    def all_are_natural(self, b: Block) -> Bool:
+        claims = []
+        for k in (1, 2):
+            claims.append(forall(Block, lambda c: self.m[c] * k >= 0))  # noqa: B023
+        more = [lambda k=k: self.y.value + k >= k for k in (1, 2)]
+        return all_of(*claims, *[claim() for claim in more])

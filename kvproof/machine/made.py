@@ -1,0 +1,89 @@
+"""Functions that a text makes and that do not say what they seem to: one that nobody calls, and one that a loop keeps.
+
+A function that is made in a loop looks up what the loop goes through when it is called. One that is called at once, as
+under a quantifier, finds what it should; those that are kept in a list all find what the loop ended with.
+"""
+
+from __future__ import annotations
+
+import dis
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from types import CodeType
+
+from .instructions import (
+    CALLS,
+    FILLERS,
+    MAKERS,
+    begun_with,
+    names_of,
+    numbers_of,
+    place,
+    steps_of,
+    user_of,
+    with_those_inside,
+)
+
+__all__ = ["made_in_vain"]
+
+
+def made_in_vain(code: CodeType) -> Iterator[tuple[int, str]]:
+    """The lines, and what is wrong there; also in what is defined inside."""
+    for one in with_those_inside(code):
+        if _MADE.search(numbers_of(one)):
+            yield from _never_called(one)
+            yield from _kept_by_a_loop(one)
+
+
+_MADE = re.compile(b"[" + re.escape(bytes(number for name, number in dis.opmap.items() if name in MAKERS)) + b"]")
+
+
+def _never_called(code: CodeType) -> Iterator[tuple[int, str]]:
+    """Functions that are defined inside, and that nobody names again."""
+    steps = steps_of(code)
+    read = {name for step in steps if step.opname.startswith(("LOAD_", "DELETE_")) for name in names_of(step)}
+    for step, after in pairwise(steps):
+        name = after.argval if step.opname in MAKERS and after.opname == "STORE_FAST" else "_"
+        if name not in read and not name.startswith("_"):
+            yield place(code, after)[0], f"{name} is a function that is never called: what it says would be lost"
+
+
+def _kept_by_a_loop(code: CodeType) -> Iterator[tuple[int, str]]:
+    """Functions that a loop puts into a list, and that name what it goes through."""
+    steps = steps_of(code) if code.co_cellvars else []
+    changing = {name for i, step in enumerate(steps) if step.opname == "FOR_ITER" for name in _bound_by(steps, i)}
+    for i, step in enumerate(steps):
+        late = changing.intersection(step.argval.co_freevars) if isinstance(step.argval, CodeType) else None
+        if late and _is_kept(steps, i):
+            name = min(late)
+            yield (
+                place(code, step)[0],
+                f"{name} is looked up when this function is called, and is what the loop ended with by then: give the "
+                f"function a parameter {name}={name}",
+            )
+
+
+def _bound_by(steps: Sequence[dis.Instruction], loop: int) -> Iterator[str]:
+    """The names to which a loop gives what it goes through, where functions inside look them up."""
+    for step in steps[loop + 1 :]:
+        if step.opname == "STORE_DEREF":
+            yield step.argval
+        elif step.opname != "UNPACK_SEQUENCE" and not step.opname.startswith("STORE_FAST"):
+            return
+
+
+def _is_kept(steps: Sequence[dis.Instruction], i: int) -> bool:
+    """The function whose code is named here is put into a list, or the like."""
+    made = next(j for j in range(i + 1, len(steps)) if steps[j].opname in MAKERS)
+    while steps[made + 1].opname in MAKERS:
+        made += 1
+    user = user_of(steps, made)
+    while user is not None and steps[user].opname in ("BUILD_LIST", "BUILD_TUPLE"):
+        user = user_of(steps, user)
+    if user is None:
+        return False
+    call = steps[user + (steps[user].opname == "PRECALL")]  # in Python 3.11 that stands right before the call
+    if call.opcode not in CALLS:
+        return call.opname in ("LIST_APPEND", "LIST_EXTEND", "MAP_ADD", "STORE_SUBSCR")
+    return any(s.argval in FILLERS for s in begun_with(call, steps) if s.opname in ("LOAD_METHOD", "LOAD_ATTR"))
