@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from functools import cache, partial
 from inspect import getmro
 from io import IOBase
-from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
 
 from .source import is_of_others
 
-__all__ = ["FIXED", "held", "is_iterator", "is_of_text"]
+__all__ = ["FIXED", "held", "is_class_of_text", "is_iterator"]
 
 FIXED = (ModuleType, type, FunctionType)
 """What a module imports and defines: no text binds it anew."""
@@ -38,7 +37,7 @@ def _may_hold(kind: type) -> bool:
     return issubclass(kind, _HOLDERS) or is_of_text(kind)  # type: ignore[arg-type]
 
 
-_HOLDERS = (dict, list, set, tuple, deque, partial, type, types.SimpleNamespace)
+_HOLDERS = (dict, list, set, tuple, deque, partial, type, types.SimpleNamespace, FunctionType)
 
 
 def _inside(value: Any) -> Iterator[object]:
@@ -49,8 +48,10 @@ def _inside(value: Any) -> Iterator[object]:
         yield from value
     elif isinstance(value, partial):
         yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, FunctionType):
+        yield from vars(value).values()
     elif isinstance(value, type):
-        if is_of_text(value):
+        if is_class_of_text(value):
             yield from (one for name, one in vars(value).items() if not name.startswith("__"))
     else:
         yield from getattr(value, "__dict__", {}).values()
@@ -65,14 +66,18 @@ def _words(slots: Any) -> list[str]:
 
 @cache
 def is_of_text(kind: type) -> bool:
-    """The class is a text's own: none of the language, of Python's library, or of a package that is installed.
+    """The class is a text's own, and its objects are no machine, part of a state or term: these see to it."""
+    return not any(_is_of_language(base) for base in getmro(kind)) and is_class_of_text(kind)
 
-    Of a machine, a part of its state, or a term the language itself sees to what it holds.
-    """
-    if any(base.__module__.startswith(f"{__package__}.") for base in chain(getmro(kind), getmro(type(kind)))):
-        return False
+
+def is_class_of_text(kind: type) -> bool:
+    """It is a text's own, and may have variables: none of Python's library, nor a machine, which sees to them."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return file is not None and not is_of_others(file)
+    return file is not None and not is_of_others(file) and not _is_of_language(type(kind))
+
+
+def _is_of_language(kind: type) -> bool:
+    return kind.__module__.startswith(f"{__package__}.")
 
 
 def is_iterator(value: object) -> bool:

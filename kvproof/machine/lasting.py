@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from types import CodeType, FunctionType, ModuleType
 
-from .holding import FIXED, held, is_iterator, is_of_text
+from .holding import FIXED, held, is_class_of_text, is_iterator
 from .instructions import steps_of, with_those_inside
 from .mistakes import Line, MachineError
 from .source import is_of_others
@@ -95,12 +95,16 @@ def _root(label: str, now: Callable[[], object]) -> _Root:
 
 
 def _may_hold(value: object) -> bool:
-    return not isinstance(value, int | str | float | FunctionType | ModuleType | None)
+    return not isinstance(value, int | str | float | ModuleType | None)
 
 
 def _may_change(value: object) -> bool:
-    """It is something of the text's own: no function, and no class but one that may have variables."""
-    return (is_of_text(value) if isinstance(value, type) else not isinstance(value, FIXED)) and _is_plain(value)
+    """It is something of the text's own; also a function, or a class that is no machine, for what is noted there."""
+    if isinstance(value, type):
+        return is_class_of_text(value)
+    if isinstance(value, FunctionType):
+        return not is_of_others(value.__code__.co_filename)
+    return not isinstance(value, ModuleType) and _is_plain(value)
 
 
 def _is_plain(value: object) -> bool:
@@ -135,8 +139,7 @@ def _roots_in(name: str, module: ModuleType, names: frozenset[str]) -> Iterator[
     if file is None or is_of_others(file):
         return
     for inside in names & vars(module).keys():
-        value = vars(module)[inside]
-        if not isinstance(value, FIXED) and _is_plain(value):
+        if _may_change(vars(module)[inside]):
             yield _root(f"{name}.{inside}", partial(vars(module).get, inside, _ABSENT))
 
 

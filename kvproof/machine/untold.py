@@ -170,6 +170,8 @@ def _left_calls(
             called = called_at(step, steps[:i], names, machine)
             if called is map or called is filter or _is_a_generator(called):
                 yield number, f"nobody goes through `{text}`: write a loop"
+            elif called is all or called is any or called is next:
+                yield number, f"`{text}` goes no further than it must for its answer, and nobody asks: write a loop"
             elif says_only and not _fills(steps, i):
                 yield number, f"nothing is done with `{text}`: return it with what else is said"
             elif not says_only and _makes_a_term(called):

@@ -180,6 +180,32 @@ def a_slot_of_an_object() -> type[Machine]:
     return Kept
 
 
+def _often() -> int:
+    _often.times = getattr(_often, "times", 0) + 1  # type: ignore[attr-defined]
+    return _often.times  # type: ignore[attr-defined, no-any-return]
+
+
+@refused("_often is changed by this text")
+def what_is_noted_at_a_function() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = _often()
+
+    return Kept
+
+
+@refused("Block is changed by this text")
+def what_is_noted_at_a_sort() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            Block.times = getattr(Block, "times", 0) + 1  # type: ignore[attr-defined]
+            self.x.value = Block.times  # type: ignore[attr-defined]
+
+    return Kept
+
+
 @refused("a default of times is changed by this text")
 def what_a_default_holds() -> type[Machine]:
     class Kept(Base):

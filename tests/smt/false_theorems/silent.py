@@ -579,6 +579,38 @@ def a_condition_of_a_helper_that_nobody_requires() -> type[Machine]:
     return Left
 
 
+@refused("goes no further than it must")
+def writes_of_which_the_first_ends_them() -> type[Machine]:
+    class Ended(Base):
+        def put(self, n: int) -> None:
+            self.x.value = n
+
+        @action("X")
+        def low(self) -> None:
+            all(self.put(n) for n in (0, 1))  # type: ignore[func-returns-value]
+
+        @invariant("X")
+        def x_is_not_one(self) -> Bool:
+            return self.x.value != 1
+
+    return Ended
+
+
+@refused("goes no further than it must")
+def writes_of_which_one_step_is_taken() -> type[Machine]:
+    class Ended(Base):
+        def puts(self) -> Iterator[None]:
+            self.x.value = 0
+            yield
+            self.x.value = 1
+
+        @action("X")
+        def low(self) -> None:
+            next(self.puts())
+
+    return Ended
+
+
 @true
 class FunctionsThatAreCalled(Machine):
     """What a loop makes and calls at once, or gives what it goes through, finds what it should."""
