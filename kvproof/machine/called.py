@@ -16,6 +16,7 @@ from .instructions import CALLS, steps_of
 from .mistakes import MachineError, is_asked_by_a_text
 from .program import Let
 from .recorder import Recorder
+from .source import is_of_others
 from .terms import Term
 
 __all__ = ["Called", "to_be_called"]
@@ -66,9 +67,9 @@ class Called:
 
 
 def _is_left() -> bool:
-    """Nothing is done with what the call gives in whose midst this is asked."""
+    """A text does nothing with what the call gives in whose midst this is asked."""
     frame = sys._getframe(2)
-    return frame.f_lasti in _left_calls(frame.f_code)
+    return not is_of_others(frame.f_code.co_filename) and frame.f_lasti in _left_calls(frame.f_code)
 
 
 @cache

@@ -16,7 +16,17 @@ from typing import Any
 
 from .mistakes import is_tool
 
-__all__ = ["IS", "WITH", "class_at", "does", "function_of", "is_of_others", "never_run", "parameters"]
+__all__ = [
+    "IS",
+    "WITH",
+    "class_at",
+    "does",
+    "function_of",
+    "is_of_others",
+    "never_run",
+    "parameters",
+    "returns_at_last",
+]
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -78,6 +88,22 @@ def never_run(file: str) -> tuple[int, ...]:
     """
     tree = _tree(file) if _may_hold_more(linecache.getlines(file)) else None
     return () if tree is None else tuple(sorted({line for node in ast.walk(tree) for line in _behind_an_end(node)}))
+
+
+@cache
+def returns_at_last(file: str) -> tuple[int, ...]:
+    """The lines of each `return` in a `finally`: it takes the place of what was to be returned before."""
+    tree = _tree(file) if any(line.lstrip().startswith("finally") for line in linecache.getlines(file)) else None
+    blocks = () if tree is None else [node.finalbody for node in ast.walk(tree) if isinstance(node, ast.Try)]
+    return tuple(sorted({line for block in blocks for line in _returns(block)}))
+
+
+def _returns(block: Sequence[ast.AST]) -> Iterator[int]:
+    for node in block:
+        if isinstance(node, ast.Return):
+            yield node.lineno
+        elif not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _returns([*ast.iter_child_nodes(node)])
 
 
 _ENDS = ("return", "raise", "break", "continue")

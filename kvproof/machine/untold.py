@@ -36,7 +36,7 @@ from .instructions import (
 )
 from .made import made_in_vain
 from .mistakes import Line, MachineError, is_tool
-from .source import IS, does, function_of, is_of_others, never_run
+from .source import IS, does, function_of, is_of_others, never_run, returns_at_last
 from .uncalled import uncalled_functions
 
 __all__ = ["names_in", "refuse_untold", "texts_of"]
@@ -114,11 +114,16 @@ _OUTLIVES = (
 
 
 def _never_run(code: CodeType) -> Iterator[tuple[int, str]]:
-    lines = never_run(code.co_filename)
-    function = function_of(code) if lines else None
-    for number in lines:
+    """Lines that stand behind an end, and what is returned in the place of something else."""
+    behind, at_last = never_run(code.co_filename), returns_at_last(code.co_filename)
+    function = function_of(code) if behind or at_last else None
+    for number in (*behind, *at_last):
         if function is not None and function.lineno <= number <= (function.end_lineno or 0):
-            yield number, "this stands behind the end of its block, and is never run: put it before, or leave it out"
+            yield number, _RETURNED if number in at_last else _BEHIND
+
+
+_BEHIND = "this stands behind the end of its block, and is never run: put it before, or leave it out"
+_RETURNED = "a `return` in a `finally` takes the place of what was to be returned before: return it with that"
 
 
 def _left_values(code: CodeType) -> Iterator[tuple[int, str]]:

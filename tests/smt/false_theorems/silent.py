@@ -17,6 +17,7 @@ from kvproof.machine import (
     action,
     all_of,
     assume,
+    can,
     corollary,
     forall,
     invariant,
@@ -611,6 +612,19 @@ def writes_of_which_one_step_is_taken() -> type[Machine]:
     return Ended
 
 
+@refused("takes the place of what was to be returned")
+def a_claim_of_which_another_takes_the_place() -> type[Machine]:
+    class Replaced(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            try:
+                return self.x.value == 0
+            finally:
+                return self.x.value == self.x.value  # noqa: B012, SIM107
+
+    return Replaced
+
+
 @true
 class FunctionsThatAreCalled(Machine):
     """What a loop makes and calls at once, or gives what it goes through, finds what it should."""
@@ -632,6 +646,14 @@ class FunctionsThatAreCalled(Machine):
         self.natural(n)
         self.taken(n)
         self.m[b] = n
+
+    @action("X")
+    def look(self) -> Int:
+        return self.x.value
+
+    @corollary("X")
+    def one_may_look(self) -> Bool:
+        return can(self.look)
 
     @invariant("X")
     def all_are_natural(self, b: Block) -> Bool:
