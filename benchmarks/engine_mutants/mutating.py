@@ -4,6 +4,7 @@ import ast
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 __all__ = ["Mutant", "mutants", "traced"]
 
@@ -39,6 +40,31 @@ def mutants(source: str, lines: set[int]) -> Iterator[Mutant]:
             for what, new in _changes(node):
                 column: int = getattr(node, "col_offset", 0)
                 yield Mutant(statement.lineno, column, function, what, _text_with(tree, node, new))
+    yield from _swapped(tree, lines)
+
+
+def _swapped(tree: ast.Module, lines: set[int]) -> Iterator[Mutant]:
+    """Two statements in the other order, where the second one does not need a name that the first one binds."""
+    functions = {id(statement): function for function, statement in _statements(tree, "")}
+    for body in [*_bodies(tree)]:
+        for at, (one, other) in enumerate([*pairwise(body)]):
+            if {one.lineno, other.lineno} <= lines and _may_be_swapped(one, other):
+                body[at : at + 2] = other, one
+                what = f"behind the next: {ast.unparse(one).partition(_LINE)[0]}"
+                yield Mutant(one.lineno, one.col_offset, functions[id(one)], what, ast.unparse(tree))
+                body[at : at + 2] = one, other
+
+
+def _may_be_swapped(one: ast.stmt, other: ast.stmt) -> bool:
+    if not all([*_own(statement)] and not isinstance(statement, _LEAVES) for statement in (one, other)):
+        return False
+    bound = {node.id for node in ast.walk(one) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return bound.isdisjoint(node.id for node in ast.walk(other) if isinstance(node, ast.Name))
+
+
+_LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break | ast.Pass
+
+_LINE = "\n"
 
 
 def traced(source: str, sink: str) -> str:
@@ -118,6 +144,8 @@ _OTHER: dict[type[ast.AST], type[ast.AST]] = {
 
 _OTHER_CALL = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
+_OTHER_END = {"append": "insert", "appendleft": "append", "pop": "pop", "popleft": "pop"}
+
 
 def _changes(node: ast.AST) -> Iterator[Change]:
     text = ast.unparse(node).split("\n")[0]
@@ -147,8 +175,22 @@ def _changes(node: ast.AST) -> Iterator[Change]:
             yield f"{number + 1} for {number}", ast.Constant(number + 1)
         case ast.Call(func=ast.Name(id="reversed"), args=[turned]):
             yield f"not reversed: {text}", turned
+        case ast.List(elts=[ast.Starred(value=held)]) | ast.Call(func=ast.Name(id="list"), args=[held]):
+            yield f"not copied: {text}", held
+        case ast.Subscript(slice=ast.Slice(lower=lower, upper=upper) as part):
+            if lower is not None:
+                yield f"from the beginning: {text}", _with(node, slice=_with(part, lower=None))
+            if upper is not None:
+                yield f"to the end: {text}", _with(node, slice=_with(part, upper=None))
+        case ast.Call(func=ast.Attribute(attr=name) as method, args=args) if _has_other_end(name, len(args)):
+            first = [ast.Constant(0)] if name in ("append", "pop") else []
+            yield f"other end: {text}", _with(node, func=_with(method, attr=_OTHER_END[name]), args=[*first, *args])
         case ast.Call(func=ast.Name(id=name)) if name in _OTHER_CALL:
             yield f"other function: {text}", _with(node, func=ast.Name(_OTHER_CALL[name], ast.Load()))
+
+
+def _has_other_end(method: str, arguments: int) -> bool:
+    return method in _OTHER_END and arguments == (method.startswith("append"))
 
 
 def _may_be_dropped(node: ast.AST) -> bool:

@@ -41,7 +41,7 @@ def test_each_statement_that_is_reached_is_mutated() -> None:
     assert _of({15}) == ["drop: self.taken += n", "other sign: self.taken += n"]
     assert set(_of({16})) == {
         "other sign: max(n - 1, 0) + 1", "left side alone: max(n - 1, 0) + 1", "other function: max(n - 1, 0)",
-        "other sign: n - 1", "left side alone: n - 1", "1 for 0", "2 for 1",
+        "other sign: n - 1", "left side alone: n - 1", "1 for 0", "2 for 1", "other end: self.free.pop()",
     }  # fmt: skip
     assert _of({11, 13, 20}) == []
 
@@ -53,6 +53,28 @@ def test_one_thing_is_wrong_in_each_and_the_next_is_made_of_the_whole() -> None:
     for text in texts:
         compile(text, "mutant", "exec")
     assert {mutant.function for mutant in all_of_it} == {"Pool.take", "Pool.unreached"}
+
+
+def test_statements_change_places_where_names_allow_it() -> None:
+    source = """
+def give_back(self, block):
+    number = block.number
+    block.ref_cnt -= 1
+    if not block.ref_cnt:
+        self.free.append(number)
+        self.told += list(self.news)[1:]
+    return number
+"""
+    found = {mutant.what: mutant.source for mutant in mutants(source, set(range(10)))}
+    swapped = [what for what in found if what.startswith("behind the next")]
+    assert swapped == [
+        "behind the next: number = block.number",
+        "behind the next: block.ref_cnt -= 1",
+        "behind the next: self.free.append(number)",
+    ]
+    assert found[swapped[0]].index("ref_cnt -= 1") < found[swapped[0]].index("number = ")
+    assert {"other end: self.free.append(number)", "not copied: list(self.news)"} <= found.keys()
+    assert "self.told += list(self.news)[:]" in found["from the beginning: list(self.news)[1:]"]
 
 
 def test_a_traced_module_tells_the_lines_that_ran(tmp_path: Path) -> None:
