@@ -181,9 +181,16 @@ class System(Scheduler):
         return done
 
     def _admit_at_rest(self, request: Request) -> bool:
+        """Every other request is admitted with a first chunk of its tokens: it must be able to go on, too."""
         if self._host is not None:
             self._host.end_all()
-        return super()._admit_at_rest(request)
+        length = len(request.tokens)
+        if not self._admit(request, length // 2 if length % 2 else 0):
+            return False
+        if request.computed == length or self._advance(request, length):
+            return True
+        self._preempt(request.name)
+        return False
 
     def _evict(self, block: int) -> Any:
         if not 0 <= block < self._blocks or block == self._kind.null_block:
@@ -227,7 +234,7 @@ class System(Scheduler):
         size, length, cached = self._size, len(request.tokens), index(request.cached)
         external = len(request.on_host) * size
         only_local = self._looks_up and not external
-        found = request.found if only_local else numbers(table)[: -(-cached // size)]
+        found = (request.found if only_local else numbers(table))[: -(-cached // size)]
         self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, [list(found)], cached)
         request.computed = min(cached, length)

@@ -189,6 +189,10 @@ def _hints(found: Verdict) -> Iterator[str]:
     """What may be wrong with a manager where it shows elsewhere."""
     if found.violation.oracle == "write without a block" and found.violation.text.endswith("has no entry"):
         yield "  allocate() may have answered too few blocks for the tokens that it was asked for"
+    if found.violation.oracle == "requests that never end":
+        ended = [effect[1] for effect in found.answer.steps[found.at].effects if effect[0] == "preempted"]
+        why = f"alone, {ended[0]} was let in and refused more blocks" if ended else "alone, it was not let in"
+        yield f"  {why}, though it needs no more than there are: allocate() answered None"
 
 
 def regression_test(kind: Adapter, case: Case, found: Verdict) -> str:

@@ -114,6 +114,14 @@ class ResetKeepsHost(Offload):
         return not self.storing and self.pool.reset()
 
 
+class RefusedResetEmptiesHost(Offload):
+    """The host is emptied before it is known whether the device can be."""
+
+    def reset(self) -> bool:
+        self.cached.clear()
+        return super().reset()
+
+
 FAULTS: dict[type[Offload], set[str]] = {
     StoresWithoutHold: {"O8", "P2"},
     RegistersEarly: {"P6 (host)"},
@@ -125,6 +133,7 @@ FAULTS: dict[type[Offload], set[str]] = {
     NeverStores: {"O9"},
     KeepsHolds: {"P2", "L2"},
     ResetKeepsHost: {"O10"},
+    RefusedResetEmptiesHost: {"O10"},
 }
 """The rules that name each of them."""
 

@@ -78,6 +78,27 @@ class EarlyRegistration(Pool):
         super().computed(name, tokens, salt)
 
 
+class Admitting(Pool):
+    """A pool that knows whether it lets somebody in."""
+
+    is_admitting = False
+
+    def admit(self, name: str, found: Sequence[int], tokens: int) -> bool:
+        self.is_admitting = True
+        admitted = super().admit(name, found, tokens)
+        self.is_admitting = False
+        return admitted
+
+
+class AsksForAll(Admitting):
+    """Who grows is refused where there is no room for all that it will have, whatever of that it has already."""
+
+    def extend(self, name: str, tokens: int) -> bool:
+        if not self.is_admitting and self.need(tokens) > self.num_free:
+            return False
+        return super().extend(name, tokens)
+
+
 class WholePrompt(Pool):
     """A lookup may find all tokens, so that there is none left to compute."""
 
@@ -200,20 +221,12 @@ class CopiesPool(Pool):
             self.events.append(("removed", key))
 
 
-class StingyPool(CopiesPool):
-    """The last free blocks are given to nobody who grows: nothing breaks, and room is lost."""
-
-    is_admitting = False
-
-    def admit(self, name: str, found: Sequence[int], tokens: int) -> bool:
-        self.is_admitting = True
-        admitted = super().admit(name, found, tokens)
-        self.is_admitting = False
-        return admitted
+class StingyPool(Admitting, CopiesPool):
+    """The last free blocks are given to nobody who grows beside others: nothing breaks, and room is lost."""
 
     def extend(self, name: str, tokens: int) -> bool:
         missing = self.need(tokens) - len(self.tables[name])
-        if missing > 0 and self.num_free <= 3 and not self.is_admitting:
+        if missing > 0 and self.num_free <= 3 and not self.is_admitting and len(self.tables) > 1:
             return False
         return super().extend(name, tokens)
 
@@ -244,5 +257,6 @@ FAULTS: dict[type[Pool], str] = {
     EvictToHead: "P11",
     EvictWithoutHolder: "P11",
     RefusalTouches: "P7",
+    AsksForAll: "L1",
 }
 """The rule that names each of them."""

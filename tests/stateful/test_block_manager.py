@@ -66,6 +66,34 @@ def test_the_right_pool_stays_silent() -> None:
     assert fuzzed.report.activity.preemptions
 
 
+class _ShowsIdle(example.TestPool):
+    """It shows those entries alone whose blocks nobody holds, and tells nothing else of them."""
+
+    dialect: ClassVar = {"keep": "all"}
+    block_keys: Any = BlockManager.block_keys
+    take_events: Any = BlockManager.take_events
+
+    def cached(self):
+        blocks = self.pool.blocks
+        return {key: block for key, block in self.pool.cached.items() if not blocks[block].ref_cnt}
+
+
+def test_what_lookups_find_and_the_map_does_not_show_is_told() -> None:
+    found = fuzz_manager(_ShowsIdle, examples=200, seconds=60, findings=1).broken
+    assert {*found} == {"P5"}
+    assert "which the prefix map does not have" in found["P5"][0]
+
+
+def test_the_story_of_a_request_that_cannot_go_on_says_who_refused_it() -> None:
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0]}),
+        ("start", {"request": "r1", "prompt": [0, 0, 0]}),
+        ("drain", {}),
+    ]
+    with pytest.raises(AssertionError, match=r"r1 was let in and refused more blocks, .*: allocate\(\) answered None"):
+        assert_played(driven(pool_faults.AsksForAll), {"blocks": 2, "block_tokens": 2}, operations)
+
+
 class _Null(example.TestPool):
     """A pool that keeps its block 0 back."""
 

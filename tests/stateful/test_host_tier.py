@@ -17,7 +17,7 @@ import test_offload as example  # isort: skip # host_faults puts its folder on t
 from offload import Offload  # isort: skip
 
 
-OFTEN = ("StoresWithoutHold", "RegistersEarly", "NeverStores", "KeepsHolds")
+OFTEN = ("StoresWithoutHold", "RegistersEarly", "NeverStores", "KeepsHolds", "RefusedResetEmptiesHost")
 """Those that are found soonest."""
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ...judge.judging import Oracle
 from ...judge.oracles.copies import CopiesOracle
+from ...judge.oracles.found import FoundOracle
 from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
@@ -64,9 +65,12 @@ _STORED = {"start": 34, "mirror": 24, "finish": 24, "evict": 6}
 only where the device has no more of it."""
 
 
+_ORACLES = (RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, WordsOracle)
+
+
 def more_oracles(_case: Case) -> Callable[[World], list[Oracle]]:
     """Return what makes the oracles of this level's own for a case."""
-    return lambda world: [make(world) for make in (RemovalsOracle, RequestsOracle, CopiesOracle, WordsOracle)]
+    return lambda world: [make(world) for make in _ORACLES]
 
 
 def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None) -> dict[str, st.SearchStrategy[Case]]:

@@ -20,6 +20,8 @@ __all__ = ["RemovalsOracle"]
 _GOES_ON = {"append", "compute", "end", "preempted", "processed"}
 """Effects of requests that went on: with what an engine was asked before, it may have waited until now."""
 
+_COPIES = {"copy", "copied"}
+
 
 class RemovalsOracle:
     """Judges the operations ``evict``, of a ``block`` or of those that it answers, and ``reset``."""
@@ -45,6 +47,8 @@ class RemovalsOracle:
                 yield from self._changed(named, last, state)
         elif step.op == "reset" and step.result is True:
             yield from self._reset(step, last, state)
+        elif step.op == "reset" and step.result is False:
+            yield from self._refused(step, last, state)
         elif step.op == TOGETHER and isinstance(step.result, dict) and step.result.get("reset") is True:
             yield from _reset_beside(step, last, state)
 
@@ -76,6 +80,15 @@ class RemovalsOracle:
         if self._host is not None and entries(shown(state, self._host)):
             text = f"reset answered true, and entries are still cached ({self._host})"
             yield Violation("O10", "reset leaves entries", text, (self._host,))
+
+    def _refused(self, step: Step, last: State, state: State) -> Iterator[Violation]:
+        """O10: what the host had before it the host has behind it. Copies that end beside it change that themselves."""
+        if self._host is None or any(effect[0] in _COPIES for effect in step.effects):
+            return
+        before, after = shown(last, self._host), shown(state, self._host)
+        if None not in (before.cached, after.cached) and entries(before) != entries(after):
+            text = f"reset answered false, and the prefix map changed ({self._host})"
+            yield Violation("O10", "refused reset changes something", text, (self._host,))
 
     def _while_held(self, step: Step, last: State, state: State) -> Iterator[Violation]:
         for r in state.tables:
