@@ -189,6 +189,8 @@ def _hints(found: Verdict) -> Iterator[str]:
     """What may be wrong with a manager where it shows elsewhere."""
     if found.violation.oracle == "write without a block" and found.violation.text.endswith("has no entry"):
         yield "  allocate() may have answered too few blocks for the tokens that it was asked for"
+    if found.violation.oracle == "what was computed is not found again":
+        yield "  a manager that is not meant to keep all of that says so: dialect = {}"
     if found.violation.oracle == "requests that never end":
         ended = [effect[1] for effect in found.answer.steps[found.at].effects if effect[0] == "preempted"]
         why = f"alone, {ended[0]} was let in and refused more blocks" if ended else "alone, it was not let in"

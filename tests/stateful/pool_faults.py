@@ -179,6 +179,26 @@ class WrongParent(Pool):
         self.events[told:] = told_with  # type: ignore[assignment]  # a third field, which the example has none of
 
 
+class ForgetsBelow(Pool):
+    """With a block all goes that is cached below it, whoever holds that, and whether the block comes again."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.above: dict[bytes, bytes] = {}
+
+    def keys(self, tokens: Sequence[int], salt: str | None = None) -> list[bytes]:
+        keys = super().keys(tokens, salt)
+        self.above.update(zip(keys[1:], keys, strict=False))
+        return keys
+
+    def forget(self, block: Block) -> None:
+        key = block.key
+        super().forget(block)
+        for each in self.blocks if key is not None else ():
+            if each.key is not None and self.above.get(each.key) == key:
+                self.forget(each)
+
+
 class NeverHits(Pool):
     """A lookup finds nothing, ever."""
 

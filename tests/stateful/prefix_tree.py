@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import ClassVar
 
 from kvproof.testing import BlockManager, Request
 
@@ -63,7 +64,12 @@ class Tree:
 
 
 class PrefixTree(BlockManager):
-    """Blocks of the tree and of requests; a request inserts what it computed, or keeps a block for itself."""
+    """Blocks of the tree and of requests; a request inserts what it computed, or keeps a block for itself.
+
+    Behind one that it keeps it inserts nothing, though nobody else has computed that: it does not promise to keep all.
+    """
+
+    dialect: ClassVar = {}
 
     def __init__(self, blocks: int, block_tokens: int) -> None:
         self.tree, self.size = Tree(blocks, block_tokens), block_tokens

@@ -84,6 +84,18 @@ def test_what_lookups_find_and_the_map_does_not_show_is_told() -> None:
     assert "which the prefix map does not have" in found["P5"][0]
 
 
+class _EvictsNothing(example.TestPool):
+    """Its blocks are forgotten when they are taken, and never before."""
+
+    evict: Any = BlockManager.evict
+
+
+def test_what_stays_below_a_block_that_goes_must_be_found_when_that_comes_again() -> None:
+    kind = type("ForgetsBelow", (_EvictsNothing,), {"kind": pool_faults.ForgetsBelow})
+    assert {*fuzz_manager(kind, findings=1).broken} == {"P14 (nothing less)"}
+    assert fuzz_manager(_EvictsNothing).broken == {}
+
+
 def test_the_story_of_a_request_that_cannot_go_on_says_who_refused_it() -> None:
     operations: list[tuple[str, dict[str, Any]]] = [
         ("start", {"request": "r0", "prompt": [0]}),

@@ -19,6 +19,7 @@ from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import TOGETHER, Capabilities, Case, World
 from ..cases import Op, Setup
+from .twins import twins
 
 __all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "OVERLAPPING", "closing", "draw", "more_oracles", "profiles", "setups"]
 
@@ -80,6 +81,10 @@ def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None)
     if "tenants" in of and "mirror" in of:
         of_host = _cases(capabilities, "tenants", of["mirror"], {**_STORED, **(often or {})})
         found["tenants"] = st.one_of(found["tenants"], of_host)
+    if {"step", "grow"} <= {*capabilities.operations}:
+        events = {"events": True} if "events" in capabilities.options else {}
+        scenes = twins(LEVEL, st.sampled_from(capabilities.block_tokens), events)
+        found["tight"] = st.one_of(found["tight"], scenes)
     return found
 
 
