@@ -19,9 +19,9 @@ from kvproof.engines.session import WorkerError
 from kvproof.engines.traits import Traits
 from kvproof.engines.verdicts import CLOSING, Runs, close, verdict
 from kvproof.judge.record import Answer, Case
-from kvproof.judge.violation import Verdict, Violation
+from kvproof.judge.violation import Violation
 
-__all__ = ["Bench", "Opens", "Outcome", "Subject", "drawn", "last_of", "outcomes"]
+__all__ = ["Bench", "Judged", "Opens", "Outcome", "Subject", "by_the_judge", "drawn", "last_of", "outcomes"]
 
 Signature = tuple[str, ...]
 
@@ -32,6 +32,15 @@ Raises:
     WorkerError: it does not start with it.
 """
 
+Judged = Callable[[Runs, Case], tuple[Sequence[Violation], Answer]]
+"""Runs a case; returns what is wrong with it, and what was told."""
+
+
+def by_the_judge(more: MoreOracles | None, session: Runs, case: Case) -> tuple[Sequence[Violation], Answer]:
+    """What a hunt says of a case."""
+    found, answer = verdict(session, case, more)
+    return () if found is None else found.violations, answer
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -41,7 +50,7 @@ class Subject:
     level: str
     source: str
     """The module's text as it is."""
-    more_oracles: MoreOracles | None
+    judged: Judged
     traits: Traits
 
 
@@ -103,13 +112,13 @@ class Bench:
     def _answered(self, session: Runs, cases: Iterator[Case], *, keep: bool = False) -> Iterator[str]:
         until = time.monotonic() + self.seconds * 1.5
         for case in cases:
-            found, answer = verdict(session, case, self.subject.more_oracles)
+            found, answer = self.subject.judged(session, case)
             if keep:
                 if answer.refused is not None:
                     self.refused.add(len(self.cases))
                 self.cases.append(case)
             traits = self.subject.traits.of(case)
-            for violation in [] if found is None else found.violations:
+            for violation in found:
                 self.known[violation.signature] = traits & self.known.get(violation.signature, traits)
             yield _digest(answer)
             if len(self.cases) == 1:
@@ -131,17 +140,15 @@ class Bench:
         except WorkerError as error:
             return replaced(outcome, text=str(error))
 
-    def _news(self, case: Case, found: Verdict | None) -> Violation | None:
+    def _news(self, case: Case, found: Sequence[Violation]) -> Violation | None:
         """The first that the module as it is does not show, or not without something that the case has not."""
-        if found is None:
-            return None
         known, traits = self.known, self.subject.traits.of(case)
-        return next((v for v in found.violations if v.signature not in known or not known[v.signature] <= traits), None)
+        return next((v for v in found if v.signature not in known or not known[v.signature] <= traits), None)
 
     def _driven(self, session: Runs, outcome: Outcome) -> Outcome:
         began, first, cases = time.monotonic(), -1, 0
         for case, digest in zip(self.cases, self._digests, strict=True):
-            found, answer = verdict(session, case, self.subject.more_oracles)
+            found, answer = self.subject.judged(session, case)
             seconds, cases = round(time.monotonic() - began, 2), cases + 1
             new = self._news(case, found)
             if new is not None:

@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import msgspec
 
-from benchmarks.engine_mutants.driving import Bench, Subject, drawn, last_of
+from benchmarks.engine_mutants.driving import Bench, Subject, by_the_judge, drawn, last_of
 from kvproof.checkers.heap import heap_at_rest
 from kvproof.engines.session import WorkerError
 from kvproof.testing.session import InProcess
@@ -101,7 +102,8 @@ def _bench(place: Place, seconds: float, number: int) -> Bench:
     subject, can = subject_of(kind), InProcess(kind).hello.capabilities
     of_level = can[subject.level]
     cases = drawn(subject.profiles(of_level), number, subject.closing(of_level))
-    about = Subject(place.module, place.kind, place.source, subject.more_oracles, subject.traits(of_level))
+    judged = partial(by_the_judge, subject.more_oracles)
+    about = Subject(place.module, place.kind, place.source, judged, subject.traits(of_level))
     with tempfile.TemporaryDirectory() as folder:
         return Bench(about, cases, place.opened, Path(folder) / "lines", seconds)
 

@@ -11,6 +11,8 @@ answers all cases as the release does: *same* (it changes nothing, or nothing th
 *missed*: it answers otherwise and nothing is said. Some of these are legal (another order, another policy); each is
 worth a look.
 
+With --sanitize the sanitizer watches the worker (`kvproof run`), and only what it writes of a case tells a mutant.
+
 OUT (JSON lines) keeps what was found of each mutant; those that are in it are run again only where one asks for it.
 """
 
@@ -22,7 +24,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,14 +33,20 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.engine_mutants.driving import Bench, Outcome, Subject, drawn, last_of
+from benchmarks.engine_mutants.driving import Bench, Opens, Outcome, Subject, by_the_judge, drawn, last_of
 from benchmarks.engine_mutants.mutating import Mutant
+from kvproof.checkers.trace import read_trace
+from kvproof.cli.commands.run import HOOK
 from kvproof.engines.build import Build
 from kvproof.engines.cases import Cases
 from kvproof.engines.catalog import ENGINES
-from kvproof.engines.session import Limits, Session
+from kvproof.engines.session import Limits, Run, Session
 from kvproof.engines.store import resolve
 from kvproof.engines.traits import Traits
+from kvproof.engines.verdicts import Runs
+from kvproof.engines.vllm.sanitizer.settings import EVERY, FOLDER, SWITCH
+from kvproof.judge.record import Answer, Case
+from kvproof.judge.violation import Violation
 
 LIMITS = Limits(start=120, operation=5, answer=20)
 
@@ -71,6 +79,46 @@ class Cell:
             assert session.hello.levels
             yield session
 
+    @contextmanager
+    def watched(self, level: str, source: str) -> Iterator["Watched"]:
+        """The same, with the sanitizer in the worker."""
+        self.write(source)
+        incidents = self.build.path[0].with_suffix(".incidents")
+        environment = {**self.build.environment(), SWITCH: "1", EVERY: "1", FOLDER: str(incidents)}
+        environment["PYTHONPATH"] = os.pathsep.join((str(HOOK), environment["PYTHONPATH"]))
+        worker = ENGINES[self.build.name].WORKER
+        with Session.around(worker, self.build.python, environment, LIMITS, [level]) as session:
+            assert session.hello.levels
+            yield Watched(session, incidents)
+
+
+@dataclass
+class Watched:
+    """A worker with the sanitizer."""
+
+    session: Session
+    incidents: Path
+
+    def run(self, case: Case) -> Run:
+        """Do a case."""
+        return self.session.run(case)
+
+    def told(self) -> list[Violation]:
+        """What the sanitizer wrote since this was asked last."""
+        found = []
+        for path in sorted(self.incidents.glob("*")):
+            said = read_trace(path).dialect["violation"]
+            found.append(Violation(said["rule"], said["oracle"], said["text"]))
+            path.unlink()
+        return found
+
+
+def by_the_sanitizer(session: Runs, case: Case) -> tuple[Sequence[Violation], Answer]:
+    """What the sanitizer says of a case, and nothing else."""
+    assert isinstance(session, Watched)
+    answer = session.run(case).answer
+    return session.told(), answer
+
 
 def main() -> None:
     """Run the mutants that are not in the results yet."""
@@ -85,6 +133,7 @@ def main() -> None:
     parser.add_argument("--within", help="only functions in whose name this pattern is found")
     parser.add_argument("--again", action="store_true", help="run what was missed, and nothing else")
     parser.add_argument("--without", help="no cases of families whose name has this: those that go around the module")
+    parser.add_argument("--sanitize", action="store_true", help="ask the sanitizer, in place of the judge")
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args()
     build = resolve(told.target)
@@ -99,7 +148,7 @@ def main() -> None:
         chosen = random.Random(told.seed).sample(chosen, round(told.share * len(chosen)))
         print(f"{len(ran.cases)} cases, {len(ran.known)} known symptoms, {len(chosen)} mutants", flush=True)
         forked = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(told.jobs, forked, _begin, (ran, build, told.module, Path(folder))) as pool:
+        with ProcessPoolExecutor(told.jobs, forked, _begin, (ran, build, told, Path(folder))) as pool:
             for outcome in pool.map(_outcome, chosen):
                 with told.results.open("ab") as sink:
                     sink.write(msgspec.json.encode(outcome) + b"\n")
@@ -111,25 +160,29 @@ def main() -> None:
 def _bench(build: Build, of: Cases, told: argparse.Namespace, folder: Path) -> Bench:
     cell = Cell.of(build, told.module, folder / "as it is")
     traits = of.traits(build.version) if of.traits else Traits(())
-    subject = Subject(told.module, told.level, cell.module.read_text(), of.more_oracles, traits)
+    judged = by_the_sanitizer if told.sanitize else partial(by_the_judge, of.more_oracles)
+    subject = Subject(told.module, told.level, cell.module.read_text(), judged, traits)
     families = of.profiles(build.version).items()
     profiles = {name: cases for name, cases in families if not told.without or told.without not in name}
-    opens = partial(cell.opened, told.level)
-    return Bench(subject, drawn(profiles, told.seed), opens, folder / "lines", told.seconds)
+    return Bench(subject, drawn(profiles, told.seed), _opens(cell, told), folder / "lines", told.seconds)
 
 
-def _begin(ran: "Bench", build: Build, module: str, folder: Path) -> None:
+def _opens(cell: Cell, told: argparse.Namespace) -> Opens:
+    return partial(cell.watched if told.sanitize else cell.opened, told.level)
+
+
+def _begin(ran: Bench, build: Build, told: argparse.Namespace, folder: Path) -> None:
     """Begin as one of the processes that run mutants: each has a copy of the release."""
     global _RAN
-    _RAN = ran, Cell.of(build, module, folder / str(os.getpid()))
+    _RAN = ran, _opens(Cell.of(build, told.module, folder / str(os.getpid())), told)
 
 
-_RAN: tuple["Bench", Cell]
+_RAN: tuple[Bench, Opens]
 
 
 def _outcome(mutant: Mutant) -> Outcome:
-    ran, cell = _RAN
-    return ran.outcome(mutant, partial(cell.opened, ran.subject.level))
+    ran, opens = _RAN
+    return ran.outcome(mutant, opens)
 
 
 if __name__ == "__main__":
