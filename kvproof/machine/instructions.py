@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dis
 import linecache
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from types import CodeType, ModuleType
 
@@ -19,15 +20,27 @@ __all__ = [
     "begun_with",
     "called_at",
     "names_of",
+    "numbers_for",
     "numbers_of",
+    "one_of",
     "place",
     "steps_of",
     "user_of",
     "with_those_inside",
 ]
 
-CALLS = bytes(number for name, number in dis.opmap.items() if name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
+def numbers_for(wanted: Callable[[str], bool]) -> bytes:
+    """The numbers of the instructions with these names; those of 256 and more stand in no code."""
+    return bytes(number for name, number in dis.opmap.items() if number < 256 and wanted(name))
+
+
+def one_of(numbers: bytes) -> bytes:
+    """What one of these numbers matches in a regular expression."""
+    return b"[" + re.escape(numbers) + b"]"
+
+
+CALLS = numbers_for(("CALL", "CALL_KW", "CALL_FUNCTION_EX").__contains__)
 
 FILLERS = {"add", "append", "appendleft", "extend", "insert", "update"}
 """What puts something into a list, or the like."""

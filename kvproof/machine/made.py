@@ -18,7 +18,9 @@ from .instructions import (
     MAKERS,
     begun_with,
     names_of,
+    numbers_for,
     numbers_of,
+    one_of,
     place,
     steps_of,
     user_of,
@@ -36,7 +38,7 @@ def made_in_vain(code: CodeType) -> Iterator[tuple[int, str]]:
             yield from _kept_by_a_loop(one)
 
 
-_MADE = re.compile(b"[" + re.escape(bytes(number for name, number in dis.opmap.items() if name in MAKERS)) + b"]")
+_MADE = re.compile(one_of(numbers_for(MAKERS.__contains__)))
 
 
 def _never_called(code: CodeType) -> Iterator[tuple[int, str]]:

@@ -19,7 +19,18 @@ from itertools import pairwise
 from types import CodeType, FunctionType
 
 from .declarations import Declaration
-from .instructions import CALLS, MAKERS, called_at, numbers_of, place, steps_of, user_of, with_those_inside
+from .instructions import (
+    CALLS,
+    MAKERS,
+    called_at,
+    numbers_for,
+    numbers_of,
+    one_of,
+    place,
+    steps_of,
+    user_of,
+    with_those_inside,
+)
 
 __all__ = ["uncalled_functions"]
 
@@ -197,23 +208,13 @@ def _asks_for_truth(name: str) -> bool:
     return name in ("UNARY_NOT", "TO_BOOL") or ("JUMP" in name and name.endswith(("TRUE", "FALSE", "OR_POP")))
 
 
-_FUNCTIONS = bytes(
-    number
-    for name, number in dis.opmap.items()
-    if name in (*_SUPER, *_DISPLAYS, "LOAD_ATTR", "LOAD_GLOBAL", *MAKERS) or number in CALLS
-)
-_TESTS = bytes(number for name, number in dis.opmap.items() if _asks_for_truth(name) or name in ("COPY", "COMPARE_OP"))
-_TESTED = re.compile(b"[" + re.escape(_FUNCTIONS) + b"].?[" + re.escape(_TESTS) + b"]", re.DOTALL)
-_GONE_THROUGH = re.compile(
-    b"["
-    + re.escape(bytes(number for name, number in dis.opmap.items() if name in _DISPLAYS))
-    + b"]"
-    + re.escape(bytes([dis.opmap["GET_ITER"], dis.opmap["FOR_ITER"]]))
-)
-_MADE = re.compile(
-    b"["
-    + re.escape(bytes(number for name, number in dis.opmap.items() if name in MAKERS))
-    + b"]["
-    + re.escape(bytes(dis.opmap[name] for name in _STORES))
-    + b"]"
-)
+def _gives_a_function(name: str) -> bool:
+    return name in (*_SUPER, *_DISPLAYS, "LOAD_ATTR", "LOAD_GLOBAL", *MAKERS)
+
+
+_FUNCTIONS = one_of(numbers_for(_gives_a_function) + CALLS)
+_TESTS = one_of(numbers_for(lambda name: _asks_for_truth(name) or name in ("COPY", "COMPARE_OP")))
+_TESTED = re.compile(_FUNCTIONS + b".?" + _TESTS, re.DOTALL)
+_LOOP = one_of(numbers_for("GET_ITER".__eq__)) + one_of(numbers_for("FOR_ITER".__eq__))
+_GONE_THROUGH = re.compile(one_of(numbers_for(_DISPLAYS.__contains__)) + _LOOP)
+_MADE = re.compile(one_of(numbers_for(MAKERS.__contains__)) + one_of(numbers_for(_STORES.__contains__)))

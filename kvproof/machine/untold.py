@@ -29,7 +29,9 @@ from .instructions import (
     begun_with,
     called_at,
     names_of,
+    numbers_for,
     numbers_of,
+    one_of,
     place,
     steps_of,
     with_those_inside,
@@ -106,7 +108,7 @@ def _bound_around(code: CodeType) -> Iterator[tuple[int, str]]:
 
 
 _BINDERS = ("STORE_GLOBAL", "DELETE_GLOBAL")
-_BINDS = re.compile(b"[" + re.escape(bytes(dis.opmap[name] for name in _BINDERS)) + b"]")
+_BINDS = re.compile(one_of(numbers_for(_BINDERS.__contains__)))
 _OUTLIVES = (
     "{} outlives this text, which is read once and not for each step, and is bound anew by it: keep it as a part of "
     "the state"
@@ -225,14 +227,11 @@ def _unread(code: CodeType) -> Iterator[tuple[int, str]]:
             yield place(code, after)[0], f"nothing is done with {name}: return it with what else is said"
 
 
-_ALONE = b"]" + re.escape(bytes([dis.opmap["BUILD_TUPLE"]])) + b"?" + re.escape(bytes([dis.opmap["POP_TOP"]]))
-_LEFT_CALL = re.compile(b"[" + re.escape(CALLS) + _ALONE)
-_VALUES = bytes(
-    number
-    for name, number in dis.opmap.items()
-    if name in ("COMPARE_OP", "CONTAINS_OP", "BINARY_OP", "BINARY_SUBSCR", "LOAD_ATTR") or name.startswith("UNARY_")
-)
-_LEFT = re.compile(b"[" + re.escape(_VALUES) + _ALONE)
+_ALONE = one_of(numbers_for("BUILD_TUPLE".__eq__)) + b"?" + one_of(numbers_for("POP_TOP".__eq__))
+_LEFT_CALL = re.compile(one_of(CALLS) + _ALONE)
+_VALUE_MAKERS = ("COMPARE_OP", "CONTAINS_OP", "BINARY_OP", "BINARY_SUBSCR", "LOAD_ATTR")
+_VALUES = numbers_for(lambda name: name in _VALUE_MAKERS or name.startswith("UNARY_"))
+_LEFT = re.compile(one_of(_VALUES) + _ALONE)
 
 
 def _called(function: FunctionType) -> Iterator[FunctionType]:
