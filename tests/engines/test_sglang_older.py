@@ -1,15 +1,22 @@
 """SGLang before 0.5.19: what was reported of these releases is seen in them, and not where it is mended."""
 
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvproof.checkers.trace import read_trace
+from kvproof.cli import main as cli
 from kvproof.engines.sglang.levels import tree
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
 
-from .installed import session
+from .installed import engine, session
 from .test_sglang import PROCESS, SETUP, Op, add, effects
+
+FINDINGS = Path(__file__).parents[2] / "docs/findings"
 
 EVENTS = {**SETUP, "events": True}
 SESSIONS = {**EVENTS, "tree": "plain", "sessions": True, "policy": "priority"}
@@ -109,3 +116,21 @@ def test_each_release_is_hunted_with_the_trees_that_it_serves_with() -> None:
     assert of["0.5.16"] - of["0.5.18"] == {"sessions"}
     assert of["0.5.18"] - of["0.5.19"] == {"plain tree"}
     assert of["0.5.19"] - of["0.5.18"] == {"rust", "rust windows", "rust states"}
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        ("0.5.12", "locked-tombstone-recovered-windows"),
+        ("0.5.19", "prefix-lost-at-check-in"),
+    ],
+)
+def test_a_script_shows_a_finding_where_a_kernel_must_be_interpreted(release: str, name: str, tmp_path: Path) -> None:
+    """Scripts are begun by no adapter: what a release needs before it is imported stands in what they import."""
+    build, script = engine(release, "sglang"), tmp_path / "script.py"
+    trace = FINDINGS / f"{name}.jsonl"
+    assert cli.run(["replay", str(trace), "--target", build.label, "--script", str(script)]) == 1
+    packages = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, build.path))}
+    shown = subprocess.run([build.python, script], env=packages, capture_output=True, text=True, check=False)
+    assert shown.returncode == 1, shown.stderr
+    assert f"The fault shows: {read_trace(trace).dialect['violation']['text']}" in shown.stdout

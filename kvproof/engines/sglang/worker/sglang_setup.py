@@ -2,9 +2,10 @@
 
 import logging
 
-from sglang_standins import native_hash, quiet, stand_in
+from sglang_standins import interpret, native_hash, quiet, stand_in
 
 quiet()
+interpret()
 stand_in()
 
 from sglang.srt.mem_cache import utils

@@ -3,12 +3,15 @@
 import hashlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import types
 import warnings
 from array import array
 
-__all__ = ["native_hash", "quiet", "stand_in"]
+from sglang_release import BEFORE_CHECKPOINTS
+
+__all__ = ["interpret", "native_hash", "quiet", "stand_in"]
 
 
 class _Name(type):
@@ -63,6 +66,12 @@ def stand_in() -> None:
     sys.meta_path.insert(0, _Finder("torchvision"))
     register = configuration_auto.AutoConfig.register
     configuration_auto.AutoConfig.register = staticmethod(lambda name, kind, **_: register(name, kind, exist_ok=True))
+
+
+def interpret() -> None:
+    """Let Triton's interpreter run kernels without a GPU: before 0.5.22 one alone finds the page of a next token."""
+    if BEFORE_CHECKPOINTS:
+        os.environ["TRITON_INTERPRET"] = "1"
 
 
 def quiet() -> None:
