@@ -242,7 +242,8 @@ def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Find
             "  perhaps it needs less: the time was over before each of that had been left out; give it more --time"
         )
     if finding.perhaps is not None:
-        output.line(f"  with less it would be what is listed: {finding.perhaps}")
+        may_be = "with less it would be what is listed" if finding.unfinished else "what is listed shows so with less"
+        output.line(f"  {may_be}: {finding.perhaps}")
     if finding.ways:
         ways = "; ".join(", ".join(sorted(way.needs - finding.needs)) for way in finding.ways[:_NAMED])
         output.line(f"  other ways there, or other causes that show alike, need more: {ways}")

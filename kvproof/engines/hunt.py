@@ -233,9 +233,10 @@ class _Search:
 def looked_up(finding: Finding, listed: Listed) -> Finding:
     """A finding, with what a list has of it."""
     expected = _why_expected(finding, listed)
-    if expected is not None or not finding.unfinished:
+    if expected is not None:
         return replace(finding, expected=expected)
-    return replace(finding, perhaps=listed.perhaps(finding.violation, finding.case.level, finding.needs))
+    sure, level = not finding.unfinished, finding.case.level
+    return replace(finding, expected=None, perhaps=listed.perhaps(finding.violation, level, finding.needs, sure=sure))
 
 
 def _why_expected(finding: Finding, listed: Listed) -> str | None:

@@ -126,9 +126,14 @@ class Listed:
                 return entry.why
         return None
 
-    def perhaps(self, violation: Violation, level: str, needs: Collection[str]) -> str | None:
-        """What a violation may be, if it needs no more than a part of these traits; of several the one with most."""
+    def perhaps(self, violation: Violation, level: str, needs: Collection[str], *, sure: bool) -> str | None:
+        """What a violation may be, if it needs no more than a part of these traits; of several the one with most.
+
+        Where it is ``sure`` that it needs all of them, it may still be what comes otherwise here; but what needs
+        nothing is no part of everything.
+        """
         part = [entry for entry in self._alike(violation, level) if set(entry.needs) < set(needs)]
+        part = [entry for entry in part if entry.needs or not sure]
         nearest = max(part, key=lambda entry: len(entry.needs), default=None)
         return None if nearest is None else nearest.why
 

@@ -37,7 +37,7 @@ class Finding:
     unfinished: bool = False
     """The time was over before each of what it needs had been left out in vain: perhaps it needs less."""
     perhaps: str | None = None
-    """Of one that is unfinished: what on a list of known findings shows so and needs a part of that."""
+    """Of one that is not expected: what on a list of known findings shows so and needs a part of that."""
     circumstances: frozenset[str] = frozenset()
     """What its case has besides: others might do as well."""
     symptoms: tuple[Violation, ...] = ()

@@ -115,7 +115,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     unfinished: bool | UnsetType = UNSET
     """Of engines: the time was over before each of its needs had been left out in vain; perhaps it needs less."""
     perhaps: str | UnsetType | None = UNSET
-    """Of engines, of one that is unfinished: what the list of ``--known`` has that shows so and needs less."""
+    """Of engines, of one that is not expected: what the list of ``--known`` has that shows so and needs less."""
     circumstances: list[str] | UnsetType = UNSET
     """Of engines: what the run has besides. Other circumstances may do as well."""
     symptoms: list[Symptom] | UnsetType = UNSET
