@@ -218,9 +218,10 @@ def test_each_thing_that_is_seen_of_a_call_counts() -> None:
             loaded._replace(keys=(1, 1, 1), before=((1, 2),) * 3),
         ],
         "O10": [reset._replace(left=((0, 0),))],
+        "O9": [offer._replace(stored=(3,), chunks=(3,), wanted=2)],
         "L2": [loaded._replace(error="RuntimeError: ?"), offer._replace(error="RuntimeError: ?")],
     }
-    for right in (offer, refused, stored, failed, load, loaded, reset):
+    for right in (offer, offer._replace(wanted=2), refused, stored, failed, load, loaded, reset):
         assert judge_chunk_call(Books(4, FIRST), right) is None, right
     for rule, calls in wrong.items():
         for call in calls:

@@ -54,7 +54,7 @@ class ChunkCall(NamedTuple):
     ok: bool = True
     """stored: whether the store went well; offer: whether it was not refused."""
     wanted: int = 0
-    """offer, refused: how many chunks it would have needed."""
+    """offer: how many chunks it needs, for what is not there and was seen often enough."""
     error: str = ""
     """What was raised: its type and its words."""
 
@@ -159,7 +159,7 @@ def judge_chunk_call(books: Books, call: ChunkCall) -> Verdict | None:
 
 
 def _offer(books: Books, call: ChunkCall) -> Verdict | None:
-    """O3, O12, and P6, P7 for the chunks that are handed out."""
+    """O3, O9, O12, and P6, P7 for the chunks that are handed out."""
     if len(call.chunks) != len(call.stored):
         return Verdict("P7", "chunks for keys", f"{len(call.chunks)} chunks are handed out for {len(call.stored)} keys")
     offered = set(call.keys)
@@ -172,6 +172,9 @@ def _offer(books: Books, call: ChunkCall) -> Verdict | None:
         return Verdict(
             "O12", "stores what was not offered", "an offer stores a key that it does not name, or one twice"
         )
+    if call.ok and len(call.stored) < call.wanted:
+        text = f"an offer stores {len(call.stored)} keys, and {call.wanted} of those that it names are not there"
+        return Verdict("O9", "left out of an offer", text)
     gone = {books.chunk_of[key] for key in call.evicted}
     used: set[int] = set()
     for key, chunk in zip(call.stored, call.chunks, strict=False):

@@ -40,12 +40,12 @@ def _before(manager: Any, args: Arguments) -> tuple[Arguments, Any]:
 def _after_offer(manager: Any, step: int, seen: Any, answer: Any, error: str) -> Fields:
     keys, before, _ = seen
     after, counters = _entries(manager, keys), _counters(manager)
+    wanted = 0 if error else _wanted(manager, keys, before)
     if answer is None:
-        wanted = 0 if error else _wanted(manager, keys, before)
         return ("offer", step, keys, before, after, counters, (), (), (), (), bool(error), wanted, error)
     evicted, stored = tuple(answer.evicted_keys), tuple(answer.keys_to_store)
     left, chunks = _entries(manager, evicted), _chunks(answer.store_spec)
-    return ("offer", step, keys, before, after, counters, chunks, stored, evicted, left, True, 0, "")
+    return ("offer", step, keys, before, after, counters, chunks, stored, evicted, left, True, wanted, "")
 
 
 def _after_stored(manager: Any, step: int, seen: Any, _answer: Any, error: str) -> Fields:
@@ -118,6 +118,6 @@ def _chunks(spec: Any) -> tuple[int, ...]:
 
 def _wanted(manager: Any, keys: Iterable[Any], before: Iterable[Entry]) -> int:
     """How many chunks an offer needs: for what is not there, and was seen often enough."""
-    new = [key for key, entry in zip(keys, before, strict=False) if entry is None]
+    new = {key for key, entry in zip(keys, before, strict=False) if entry is None}
     counts = manager.counts
     return len(new) if counts is None else sum(counts.get(key, 0) >= manager.store_threshold for key in new)
