@@ -9,6 +9,7 @@ noted there as another way.
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from ..judge.oracles.content import UNSURE
 from ..judge.record import KINDS
@@ -38,6 +39,9 @@ class Causes:
     findings: list[Finding] = field(default_factory=list)
     listed: Listed | None = None
     """Those of a list of known findings."""
+    _needs: dict[tuple[tuple[str, ...], str], list[frozenset[str]]] = field(default_factory=dict, init=False)
+    """What `of` answered, by signature and level, for these findings: each of some thousand samples asks it."""
+    _needs_for: list[Finding] = field(default_factory=list, init=False)
 
     @property
     def hiding(self) -> list[Finding]:
@@ -47,6 +51,14 @@ class Causes:
 
     def of(self, violation: Violation, level: str) -> list[frozenset[str]]:
         """What the known causes that show so need, those that need least first."""
+        if len(self._needs_for) != len(self.findings) or not all(map(is_, self._needs_for, self.findings)):
+            self._needs, self._needs_for = {}, [*self.findings]
+        asked = violation.signature, level
+        if asked not in self._needs:
+            self._needs[asked] = self._all_of(violation, level)
+        return self._needs[asked]
+
+    def _all_of(self, violation: Violation, level: str) -> list[frozenset[str]]:
         found = [f.needs for f in self.findings if shown(violation) in map(shown, f.explains)]
         if self.listed is not None:
             found += self.listed.needs_of(violation, level)
