@@ -13,6 +13,7 @@ from kvproof.judge.judging import Judge
 from kvproof.judge.oracles.content import ContentOracle
 from kvproof.judge.oracles.events import EventsOracle
 from kvproof.judge.oracles.flight import FlightOracle
+from kvproof.judge.oracles.stored import StoredOracle
 from kvproof.judge.oracles.told_blocks import ToldBlocksOracle
 from kvproof.judge.record import Case, Effect, Error, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.shapes import problem_of_dialect, problem_of_world
@@ -342,3 +343,31 @@ def test_a_state_is_not_taken_in_the_step_that_leaves_it(between: list[Effect], 
     assert [violation.oracle for effect in effects for violation in ghost.apply(effect) or ()] == told
     own: list[Effect] = [["state", "r1", 0, 2, [[2, 3]]], ["compute", "r1", 2, [1]]]
     assert "a state of the same step" not in [v.oracle for effect in own for v in ghost.apply(effect) or ()]
+
+
+def test_who_is_said_to_have_computed_more_than_it_has_keys_is_judged_by_these() -> None:
+    """As a session is whose drafts were accepted behind the end of its answer: no oracle looks for further keys."""
+    world = World([Group("full", 2)], {"device": Tier(4), "host": Tier(4)}, 2, notes={"eager": ["host"]})
+    effects: list[Effect] = [
+        ["request", "r0", {"tokens": [0, 1, 2]}],
+        ["keys", "r0", 0, [7]],
+        ["processed", "r0", 4],
+        ["end", "r0", "finished"],
+    ]
+    ghost = Ghost(world)
+    for effect in effects:
+        assert not [*(ghost.apply(effect) or ())]
+
+    def rules(on_host: list[tuple[int, int, list[int]]]) -> list[str]:
+        state = State({"device": PoolState(cached=[(7, 0, [0])]), "host": PoolState(cached=on_host)})
+        step = Step("drain", {}, result={"left": 0, "pending": 0}, effects=effects, state=state)
+        return [violation.rule for violation in StoredOracle(world).step(step, ghost)]
+
+    assert rules([]) == ["O9"]
+    assert rules([(7, 0, [0])]) == []
+    listener = EventsOracle(world)
+    stored: list[Effect] = [["stored", "device", 0, [7]], ["boundary", "device"]]
+    found: list[Effect] = [["lookup", "r0", 4, 0, 4]]
+    for told in (stored, found):
+        step = Step("step", {}, effects=told, state=State({"device": PoolState()}))
+        assert not [*listener.step(step, ghost)]

@@ -93,7 +93,7 @@ class EventsOracle:
         request, held = ghost.requests[r], {k for k, _ in self._believed(self._device)}
         believed = next((i for i, key in enumerate(request.keys) if key not in held), len(request.keys))
         found, most = local // self._block, min(believed, limit // self._block)
-        if found > believed:
+        if found > believed < len(request.keys):
             text = f"a lookup for {r} found the block of key {request.keys[believed]}, but the events do not say so"
             about = (of_key(request.keys[believed]), of_request(r))
             yield Violation("P12", "events and lookups", text, (self._device, "found, not reported"), about)

@@ -68,10 +68,12 @@ class StoredOracle:
             if self._copies[tier] >= blocks:
                 continue  # Something may have been evicted, or found no room.
             for r in self._finished:
+                keys = ghost.requests[r].keys
+                computed = min(self._computed.get(r, 0), len(keys) * self.world.hash_block)
                 for g, group in enumerate(self.world.groups):
-                    full = self._computed.get(r, 0) // group.block if group.kind == "full" else 0
+                    full = computed // group.block if group.kind == "full" else 0
                     for n in range(1, full + 1):
-                        key = ghost.requests[r].keys[n * group.block // self.world.hash_block - 1]
+                        key = keys[n * group.block // self.world.hash_block - 1]
                         if (key, g) in self._cached - self._excused - self._stored[tier]:
                             text = (
                                 f"{r} has finished and nothing is under way, but its block {n - 1} of group {g} (key "
