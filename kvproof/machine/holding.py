@@ -34,7 +34,7 @@ def held(value: object, depth: int = _DEPTH) -> tuple[object, ...]:
 @cache
 def _may_hold(kind: type) -> bool:
     """Values of this type may: containers, objects of a text's own classes, and these classes."""
-    return issubclass(kind, _HOLDERS) or is_of_text(kind)  # type: ignore[arg-type]
+    return issubclass(kind, _HOLDERS) or _is_of_text(kind)
 
 
 _HOLDERS = (dict, list, set, tuple, deque, partial, type, types.SimpleNamespace, FunctionType)
@@ -64,8 +64,7 @@ def _words(slots: Any) -> list[str]:
     return [slots] if isinstance(slots, str) else [*slots]
 
 
-@cache
-def is_of_text(kind: type) -> bool:
+def _is_of_text(kind: type) -> bool:
     """The class is a text's own, and its objects are no machine, part of a state or term: these see to it."""
     return not any(_is_of_language(base) for base in getmro(kind)) and is_class_of_text(kind)
 

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 
 from .holding import FIXED, held, is_class_of_text, is_iterator
@@ -27,9 +28,11 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class _Root:
-    """Something that a text names: how, what it was, and what that held."""
+    """Something that a text names: how, by what it is held (several may have one name), what it was, and what that
+    held."""
 
     label: str
+    place: int
     now: Callable[[], object]
     then: object
     held: tuple[object, ...]
@@ -38,7 +41,7 @@ class _Root:
         value = self.now()
         if value is not self.then:
             return False
-        holds = held(value) if self.held or _may_hold(value) else ()
+        holds = held(value)
         return len(holds) == len(self.held) and all(map(operator.is_, holds, self.held))
 
 
@@ -49,10 +52,8 @@ class Lasting:
         self._functions = [*functions]
         texts = [*texts_of(self._functions)]
         self._names = frozenset[str]().union(*(names_in(text.__code__) for text in texts))
-        found = {r.label: r for text in texts for r in _roots_of(text)}
-        for machine in machines:
-            found |= {r.label: r for r in self._variables_of(machine)}
-        self._roots = [*found.values()]
+        roots = chain(*map(_roots_of, texts), *map(self._variables_of, machines))
+        self._roots = [*{(root.label, root.place): root for root in roots}.values()]
         for root in self._roots:
             if any(map(is_iterator, (root.then, *root.held))):
                 self._refuse_iterator(root.label)
@@ -62,7 +63,7 @@ class Lasting:
         for base in machine.__mro__:
             for name, value in vars(base).items():
                 if name in self._names and not isinstance(value, FIXED) and _is_plain(value):
-                    yield _root(f"{base.__name__}.{name}", partial(_variable, base, name))
+                    yield _root(f"{base.__name__}.{name}", base, partial(_variable, base, name))
 
     def check(self, functions: Iterable[FunctionType] = ()) -> None:
         """All is as it was before these functions were run; left out: any of them.
@@ -89,13 +90,9 @@ class Lasting:
             )
 
 
-def _root(label: str, now: Callable[[], object]) -> _Root:
+def _root(label: str, holder: object, now: Callable[[], object]) -> _Root:
     value = now()
-    return _Root(label, now, value, held(value) if _may_hold(value) else ())
-
-
-def _may_hold(value: object) -> bool:
-    return not isinstance(value, int | str | float | ModuleType | None)
+    return _Root(label, id(holder), now, value, held(value))
 
 
 def _may_change(value: object) -> bool:
@@ -124,13 +121,13 @@ def _roots_of(text: FunctionType) -> Iterator[_Root]:
         if isinstance(value, ModuleType):
             yield from _roots_in(name, value, names)
         elif _may_change(value):
-            yield _root(name, partial(text.__globals__.get, name, _ABSENT))
+            yield _root(name, text.__globals__, partial(text.__globals__.get, name, _ABSENT))
     for name, cell in zip(text.__code__.co_freevars, text.__closure__ or (), strict=True):
         if _may_change(_content(cell)):
-            yield _root(name, partial(_content, cell))
+            yield _root(name, cell, partial(_content, cell))
     for value in (*(text.__defaults__ or ()), *(text.__kwdefaults__ or {}).values()):
-        if _may_hold(value) and _is_plain(value):
-            yield _root(f"a default of {text.__name__}", lambda value=value: value)  # type: ignore[misc]
+        if _is_plain(value):
+            yield _root(f"a default of {text.__name__}", value, partial(_itself, value))
 
 
 def _roots_in(name: str, module: ModuleType, names: frozenset[str]) -> Iterator[_Root]:
@@ -140,7 +137,11 @@ def _roots_in(name: str, module: ModuleType, names: frozenset[str]) -> Iterator[
         return
     for inside in names & vars(module).keys():
         if _may_change(vars(module)[inside]):
-            yield _root(f"{name}.{inside}", partial(vars(module).get, inside, _ABSENT))
+            yield _root(f"{name}.{inside}", module, partial(vars(module).get, inside, _ABSENT))
+
+
+def _itself(value: object) -> object:
+    return value
 
 
 def _content(cell: object) -> object:

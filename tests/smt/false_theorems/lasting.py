@@ -220,6 +220,22 @@ def what_a_default_holds() -> type[Machine]:
     return Kept
 
 
+@refused("a default of times is changed by this text")
+def what_the_first_of_two_defaults_holds() -> type[Machine]:
+    """Several things may be named alike: each is looked at."""
+
+    class Kept(Base):
+        def times(self, seen: list[int] = [], more: tuple[int, ...] = ()) -> int:  # noqa: B006
+            seen.append(1)
+            return len(seen) + len(more)
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = self.times()
+
+    return Kept
+
+
 @refused("seen is changed by this text")
 def what_a_property_changes() -> type[Machine]:
     seen = types.SimpleNamespace(times=0)
