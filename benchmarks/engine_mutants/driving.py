@@ -21,7 +21,19 @@ from kvproof.engines.verdicts import CLOSING, Runs, close, verdict
 from kvproof.judge.record import Answer, Case
 from kvproof.judge.violation import Violation
 
-__all__ = ["Bench", "Judged", "Opens", "Outcome", "Subject", "by_the_judge", "drawn", "last_of", "outcomes"]
+__all__ = [
+    "Bench",
+    "Judged",
+    "Opens",
+    "Outcome",
+    "Subject",
+    "asked_for",
+    "by_the_judge",
+    "drawn",
+    "keep",
+    "last_of",
+    "outcomes",
+]
 
 Signature = tuple[str, ...]
 
@@ -79,6 +91,21 @@ def outcomes(path: Path) -> list[Outcome]:
     if not path.exists():
         return []
     return [msgspec.json.decode(line, type=Outcome) for line in path.read_bytes().splitlines()]
+
+
+def asked_for(every: Sequence[Mutant], path: Path, module: str, level: str, *, again: bool) -> list[Mutant]:
+    """The mutants of which nothing was found so far, or ``again`` those that were missed."""
+    came = {(o.line, o.column, o.what): o.came for o in last_of(path, module, level)}
+    wanted = "missed" if again else None
+    return [m for m in every if came.get((m.line, m.column, m.what)) == wanted]
+
+
+def keep(outcome: Outcome, path: Path) -> None:
+    """Write what came of a mutant behind the others, and say it."""
+    with path.open("ab") as sink:
+        sink.write(msgspec.json.encode(outcome) + b"\n")
+    where = f"{outcome.line:4} {outcome.function}"
+    print(f"{outcome.came:6} {where}: {outcome.what}  {outcome.text[:90]}", flush=True)
 
 
 def last_of(path: Path, module: str, level: str) -> list[Outcome]:

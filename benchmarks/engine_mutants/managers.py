@@ -18,9 +18,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
-
-from benchmarks.engine_mutants.driving import Bench, Subject, by_the_judge, drawn, last_of
+from benchmarks.engine_mutants.driving import Bench, Subject, asked_for, by_the_judge, drawn, keep, last_of
 from kvproof.checkers.heap import heap_at_rest
 from kvproof.engines.session import WorkerError
 from kvproof.testing.session import InProcess
@@ -83,17 +81,12 @@ def main() -> None:
     told = parser.parse_args()
     place = Place.of(told.adapter, told.module)
     ran, level = _bench(place, told.seconds, told.seed), place.kind
-    came = {(o.line, o.column, o.what): o.came for o in last_of(told.results, place.module, level)}
-    wanted = "missed" if told.again else None
-    chosen = [m for m in ran.mutants() if came.get((m.line, m.column, m.what)) == wanted]
+    chosen = asked_for(ran.mutants(), told.results, place.module, level, again=told.again)
     print(f"{len(ran.cases)} cases, {len(ran.known)} known symptoms, {len(chosen)} mutants", flush=True)
     for mutant in chosen:
         with heap_at_rest():
             outcome = ran.outcome(mutant, place.opened)
-        with told.results.open("ab") as sink:
-            sink.write(msgspec.json.encode(outcome) + b"\n")
-        where = f"{outcome.line:4} {outcome.function}"
-        print(f"{outcome.came:6} {where}: {outcome.what}  {outcome.text[:90]}", flush=True)
+        keep(outcome, told.results)
     print(dict(Counter(outcome.came for outcome in last_of(told.results, place.module, level))))
 
 

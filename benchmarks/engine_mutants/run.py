@@ -31,9 +31,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
-from benchmarks.engine_mutants.driving import Bench, Opens, Outcome, Subject, by_the_judge, drawn, last_of
+from benchmarks.engine_mutants.driving import (
+    Bench,
+    Opens,
+    Outcome,
+    Subject,
+    asked_for,
+    by_the_judge,
+    drawn,
+    keep,
+    last_of,
+)
 from benchmarks.engine_mutants.mutating import Mutant
 from kvproof.checkers.trace import read_trace
 from kvproof.cli.commands.run import HOOK
@@ -141,19 +149,14 @@ def main() -> None:
     assert of is not None, f"{build.name} has no level {told.level}"
     with tempfile.TemporaryDirectory() as folder:
         ran = _bench(build, of, told, Path(folder))
-        came = {(o.line, o.column, o.what): o.came for o in last_of(told.results, told.module, told.level)}
-        wanted = "missed" if told.again else None
-        left = [m for m in ran.mutants() if came.get((m.line, m.column, m.what)) == wanted]
+        left = asked_for(ran.mutants(), told.results, told.module, told.level, again=told.again)
         chosen = [m for m in left if not told.within or re.search(told.within, m.function)]
         chosen = random.Random(told.seed).sample(chosen, round(told.share * len(chosen)))
         print(f"{len(ran.cases)} cases, {len(ran.known)} known symptoms, {len(chosen)} mutants", flush=True)
         forked = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(told.jobs, forked, _begin, (ran, build, told, Path(folder))) as pool:
             for outcome in pool.map(_outcome, chosen):
-                with told.results.open("ab") as sink:
-                    sink.write(msgspec.json.encode(outcome) + b"\n")
-                where = f"{outcome.line:4} {outcome.function}"
-                print(f"{outcome.came:6} {where}: {outcome.what}  {outcome.text[:90]}", flush=True)
+                keep(outcome, told.results)
     print(dict(Counter(outcome.came for outcome in last_of(told.results, told.module, told.level))))
 
 

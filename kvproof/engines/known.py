@@ -132,8 +132,8 @@ class Listed:
         Where it is ``sure`` that it needs all of them, it may still be what comes otherwise here; but what needs
         nothing is no part of everything.
         """
-        part = [entry for entry in self._alike(violation, level) if set(entry.needs) < set(needs)]
-        part = [entry for entry in part if entry.needs or not sure]
+        alike = self._alike(violation, level)
+        part = [entry for entry in alike if set(entry.needs) < set(needs) and (entry.needs or not sure)]
         nearest = max(part, key=lambda entry: len(entry.needs), default=None)
         return None if nearest is None else nearest.why
 

@@ -7,18 +7,21 @@ takes longer than all that is looked for.
 from __future__ import annotations
 
 import dis
+import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 
 __all__ = [
     "CALLS",
     "FILLERS",
     "MAKERS",
     "begun_with",
+    "call_at",
     "called_at",
+    "is_a_generator",
     "names_of",
     "numbers_for",
     "numbers_of",
@@ -94,6 +97,12 @@ def called_at(
     return getattr(machine, methods[0], None) if is_own and len(methods) == 1 else None
 
 
+def is_a_generator(called: object) -> bool:
+    """What is called does nothing before somebody goes through what it returns."""
+    code = called.__code__ if isinstance(called, FunctionType) else called
+    return isinstance(code, CodeType) and bool(code.co_flags & inspect.CO_GENERATOR)
+
+
 def names_of(step: dis.Instruction) -> tuple[object, ...]:
     """The names that it speaks of: Python 3.13 reads two in one instruction."""
     return step.argval if isinstance(step.argval, tuple) else (step.argval,)
@@ -122,6 +131,11 @@ def user_of(steps: Sequence[dis.Instruction], i: int) -> int | None:
             return j
         above += dis.stack_effect(step.opcode, step.arg)
     return None
+
+
+def call_at(steps: Sequence[dis.Instruction], user: int) -> int:
+    """The instruction that calls, where this one takes an argument: in Python 3.11 another stands right before it."""
+    return user + (steps[user].opname == "PRECALL")
 
 
 def _taken_by(step: dis.Instruction) -> int:

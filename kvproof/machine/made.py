@@ -17,6 +17,7 @@ from .instructions import (
     FILLERS,
     MAKERS,
     begun_with,
+    call_at,
     names_of,
     numbers_for,
     numbers_of,
@@ -85,7 +86,7 @@ def _is_kept(steps: Sequence[dis.Instruction], i: int) -> bool:
         user = user_of(steps, user)
     if user is None:
         return False
-    call = steps[user + (steps[user].opname == "PRECALL")]  # in Python 3.11 that stands right before the call
+    call = steps[call_at(steps, user)]
     if call.opcode not in CALLS:
         return call.opname in ("LIST_APPEND", "LIST_EXTEND", "MAP_ADD", "STORE_SUBSCR")
     return any(s.argval in FILLERS for s in begun_with(call, steps) if s.opname in ("LOAD_METHOD", "LOAD_ATTR"))

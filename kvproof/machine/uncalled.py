@@ -22,7 +22,9 @@ from .declarations import Declaration
 from .instructions import (
     CALLS,
     MAKERS,
+    call_at,
     called_at,
+    is_a_generator,
     numbers_for,
     numbers_of,
     one_of,
@@ -130,7 +132,7 @@ class _Looked:
         if step.opcode not in CALLS:
             return False
         called = self._called(i)
-        return _is_one_of(_NEVER_FALSE, called) or _is_a_generator(called)
+        return _is_one_of(_NEVER_FALSE, called) or is_a_generator(called)
 
     def _is_asked(self, i: int) -> bool:
         """What was just read or made is asked for its truth."""
@@ -146,7 +148,7 @@ class _Looked:
             user, held = user_of(self.steps, user), True
         if user is None:
             return False
-        call = user + (self.steps[user].opname == "PRECALL")  # in Python 3.11 that stands right before the call
+        call = call_at(self.steps, user)
         asker = self._called(call) if self.steps[call].opcode in CALLS else None
         if not _is_one_of(_ASKERS.values(), asker):
             return False
@@ -175,11 +177,6 @@ def _is_one_of(some: Iterable[object], value: object) -> bool:
 
 def _code_name(step: dis.Instruction) -> str:
     return step.argval.co_name if isinstance(step.argval, CodeType) else ""
-
-
-def _is_a_generator(called: object) -> bool:
-    code = called.__code__ if isinstance(called, FunctionType) else called
-    return isinstance(code, CodeType) and bool(code.co_flags & inspect.CO_GENERATOR)
 
 
 _SUPER = ("LOAD_SUPER_ATTR",)

@@ -28,6 +28,7 @@ from .instructions import (
     FILLERS,
     begun_with,
     called_at,
+    is_a_generator,
     names_of,
     numbers_for,
     numbers_of,
@@ -175,7 +176,7 @@ def _left_calls(
         if step.opcode in CALLS and _is_left(steps[i + 1 : i + 3]):
             number, text = place(code, step)
             called = called_at(step, steps[:i], names, machine)
-            if called is map or called is filter or _is_a_generator(called):
+            if called is map or called is filter or is_a_generator(called):
                 yield number, f"nobody goes through `{text}`: write a loop"
             elif called is all or called is any or called is next:
                 yield number, f"`{text}` goes no further than it must for its answer, and nobody asks: write a loop"
@@ -202,11 +203,6 @@ def _is_left(after: Sequence[dis.Instruction]) -> bool:
     """Nothing is done with what was computed right before, be it that a comma behind it makes a tuple of it."""
     is_alone = len(after) > 1 and after[0].opname == "BUILD_TUPLE" and after[0].arg == 1
     return any(step.opname == "POP_TOP" for step in after[is_alone : is_alone + 1])
-
-
-def _is_a_generator(called: object) -> bool:
-    code = called.__code__ if isinstance(called, FunctionType) else called
-    return isinstance(code, CodeType) and bool(code.co_flags & inspect.CO_GENERATOR)
 
 
 def _makes_a_term(called: object) -> bool:

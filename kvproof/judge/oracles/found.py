@@ -29,11 +29,12 @@ class FoundOracle:
         self._there = None if pool.cached is None else {*entries(pool)}
         if not self._is_judged or step.op not in ADMITS or before is None or self._there is None:
             return
+        there = before | self._there
         for effect in step.effects:
             if effect[0] == "lookup":
                 _, r, local, *_ = effect
                 keys = ghost.requests[r].keys[: local // self._size]
-                missing = next((key for key in keys if (key, 0) not in before | self._there), None)
+                missing = next((key for key in keys if (key, 0) not in there), None)
                 if missing is not None:
                     text = f"the lookup of {r} finds key {missing}, which the prefix map does not have"
                     yield Violation("P5", "found and not in the map", text, about=(of_request(r), of_key(missing)))

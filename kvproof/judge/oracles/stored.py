@@ -67,6 +67,7 @@ class StoredOracle:
             blocks = self.world.tiers[tier].blocks - (self.world.tiers[tier].null is not None)
             if self._copies[tier] >= blocks:
                 continue  # Something may have been evicted, or found no room.
+            never_stored = self._cached - self._excused - self._stored[tier]
             for r in self._finished:
                 keys = ghost.requests[r].keys
                 computed = min(self._computed.get(r, 0), len(keys) * self.world.hash_block)
@@ -74,7 +75,7 @@ class StoredOracle:
                     full = computed // group.block if group.kind == "full" else 0
                     for n in range(1, full + 1):
                         key = keys[n * group.block // self.world.hash_block - 1]
-                        if (key, g) in self._cached - self._excused - self._stored[tier]:
+                        if (key, g) in never_stored:
                             text = (
                                 f"{r} has finished and nothing is under way, but its block {n - 1} of group {g} (key "
                                 f"{key}) was never stored to {tier}, which has room"
