@@ -18,13 +18,17 @@ from .engine import Engine
 from .folder import Folder
 from .process import ProcessError, run
 
-__all__ = ["RECORD", "Installation", "Progress", "Record", "interpreter", "log_of", "runtime_name"]
+__all__ = [
+    "RECORD", "Installation", "Progress", "Record", "interpreter", "log_of", "runtime_name", "trial", "worker_folders",
+]  # fmt: skip
 
 Progress = Callable[[str, str], None]
 """Called with what is being done and, as long as it is being done, with what the tool says."""
 
 RECORD = "kvproof.json"
 """The file in a release's folder that says what it is."""
+
+_WORKER = Path(__file__).with_name("worker")
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The Python of a new runtime: the kit's own."""
@@ -48,6 +52,17 @@ def runtime_name(engine: Engine) -> str:
     if engine.RUNTIME is None:
         return f"runtime-{PYTHON}-empty"
     return f"runtime-{PYTHON}-{hashlib.sha256(engine.RUNTIME.read_bytes()).hexdigest()[:8]}"
+
+
+def worker_folders(engine: Engine) -> list[Path]:
+    """Return the folders that a worker imports its own modules from, in the order in which it looks there."""
+    return [_WORKER, engine.WORKER.parent]
+
+
+def trial(engine: Engine) -> str:
+    """Return Python text that imports what must import before a release counts as installed, as a worker does."""
+    folders = [str(folder) for folder in worker_folders(engine)]
+    return f"import sys; sys.path[:0] = {folders!r}; import {', '.join(engine.MODULES)}"
 
 
 def log_of(root: Path, name: str, version: str) -> Path:
@@ -171,10 +186,9 @@ class Installation:
                     *recipe.arguments,
                     environment=recipe.environment,
                 )
-                ours = f"import sys; sys.path.insert(0, {str(self._engine.WORKER.parent)!r})"
                 self._run(
                     f"trying {self._label}",
-                    [python, "-c", f"{ours}; import {', '.join(self._engine.MODULES)}"],
+                    [python, "-c", trial(self._engine)],
                     environment=Build(self._name, version, python, (place,)).environment(),
                 )
                 return place

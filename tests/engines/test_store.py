@@ -1,5 +1,6 @@
 """The engine store: what is installed is whole, whatever happens to the process that installs it."""
 
+import ast
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ import pytest
 from kvproof.cli import main as cli
 from kvproof.engines import installation, store
 from kvproof.engines.build import Build, StoreError
+from kvproof.engines.catalog import ENGINES
+from kvproof.engines.engine import Engine
 from kvproof.engines.folder import Folder
 from kvproof.engines.vllm import engine as vllm
 
@@ -598,3 +601,31 @@ def test_with_real_tools_and_an_index_of_its_own(root: Path, tmp_path: Path, mon
         store.install("vllm==0.16.0", silent)
     store.remove("vllm==0.15.1", silent)
     assert names(root) == []
+
+
+def of_worker(engine: Engine) -> set[str]:
+    """Return the modules of the kit that trying a release imports, by following what they import."""
+    folders, found, left = [folder.parent for folder in WORKERS.glob("**/worker/*.py")], set[str](), [*engine.MODULES]
+    while left:
+        name = left.pop()
+        if name in found or not (own := [path for folder in set(folders) if (path := folder / f"{name}.py").exists()]):
+            continue
+        found.add(name)
+        for node in ast.walk(ast.parse(own[0].read_text())):
+            left += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            left += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+    return found
+
+
+WORKERS = Path(installation.__file__).parent
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+def test_a_release_is_tried_with_all_that_a_worker_imports_of_the_kit(name: str) -> None:
+    # `sglang_setup` came to import a module that only a worker found: no release of SGLang could be installed.
+    engine = ENGINES[name]
+    searched = installation.worker_folders(engine)
+    assert repr([str(folder) for folder in searched]) in installation.trial(engine)
+    for module in of_worker(engine):
+        assert any((folder / f"{module}.py").exists() for folder in searched), module
+    assert name != "sglang" or {"sglang_setup", "drift"} <= of_worker(engine)
