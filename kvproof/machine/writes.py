@@ -195,7 +195,8 @@ class Writes(Progress):
         """Carry every count that reads the map or queue across a write at these keys.
 
         One element is concerned: for every key, the count changes by what it counts after, less what it counted before.
-        Where the element is that of a round of `each`, `_each` says what is known when all rounds are done.
+        Where the element is that of a round of `each`, that is so for the key of the round alone, and a round asks for
+        no other (`rounds.py`); `_each` says what is known when all rounds are done.
         """
         after = self.now.copy()
         for count in self.model.counts.values():
@@ -208,7 +209,6 @@ class Writes(Progress):
             element = [keys[p] for p in places]
             if any(occurs(c, x) for x in element for _, c in self.binders):
                 self.many.add(count.name)
-                continue
             old = before.functions[count.name]
 
             def new(

@@ -286,6 +286,40 @@ class HeadOfEach(Base):
         return self.n[b] == 0
 
 
+class Shrinks(Base):
+    """Each request's first block is taken, and how many are left is kept in the same round."""
+
+    left = Map(Request, to=Int)
+
+    @action("X")
+    def put(self, r: Request, b: Block) -> None:
+        self.require(~self.line[r].has(b))
+        self.line[r].push_back(b)
+
+    @action("X")
+    def act(self) -> None:
+        self.require(forall(Request, lambda r: ~self.line[r].is_empty()))
+        with self.each(Request) as r:
+            self.line[r].remove(self.line[r].head())
+            self.left[r] = self.line[r].size
+
+
+@false("as_many_as_before")
+class SizeOfEach(Shrinks):
+    """Which element goes differs from round to round, and the size was taken for that before the round."""
+
+    @step("X", of="act")
+    def as_many_as_before(self, before: SizeOfEach, r: Request) -> Bool:
+        return self.left[r] == before.line[r].size
+
+
+@true
+class SizeOfEachLessOne(Shrinks):
+    @step("X", of="act")
+    def one_less(self, before: SizeOfEachLessOne, r: Request) -> Bool:
+        return self.left[r] == before.line[r].size - 1
+
+
 @false("sums_are_kept")
 class RealsInARound(Machine):
     load = Map(Block, to=Real)
