@@ -13,8 +13,10 @@
 What the other machine's text calls ``free`` is ``host_free`` here, where the state has a part of that name; what is
 given a value, as ``null``, is that; all other state (parameters, what both share) is this machine's own. Methods,
 properties and plain values are the other machine's, whatever this one has of these names. Sorts may differ, the form
-may not: a queue stands for a queue, a map of one key for a map of one key. Parts of the other machine, and counts of
-what is this machine's own here, are declared in the same way: `host_waiting = Part(…)`, `host_used = Count(…)`.
+may not: a queue stands for a queue, a map of one key for a map of one key. Where they differ they have no elements in
+common: the text that says something for every block names the sort that it was written for, and would be taken for
+something said of all host blocks if these were wider. Parts of the other machine, and counts of what is this machine's
+own here, are declared in the same way: `host_waiting = Part(…)`, `host_used = Count(…)`.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .called import to_be_called
-from .declarations import Declaration, Event, Map, Queue, Tally
+from .declarations import Count, Declaration, Event, Map, Queue, Tally
 from .mistakes import Line, MachineError, caller, is_asked_by_a_text
+from .terms import Index, Sort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -142,16 +145,14 @@ def check_part(machine: type[Machine], part: Part, counted: Mapping[str, Collect
     own = _named(machine, Declaration)
     for name, declared in meant.items():
         here = own.get(f"{part.name}_{name}")
-        if here is None and name not in part.constants and name not in own:
-            raise MachineError(
-                f"{part.name} is a {named} and has no {part.name}_{name}: declare it, or give it a value", part.line
-            )
-        if here is not None and _form(here) != _form(declared):
-            raise MachineError(
-                f"{part.name}_{name} is {_form(here)} and stands for {named}.{name}, {_form(declared)}: "
-                "give it that form",
-                here.line,
-            )
+        if here is None and name not in part.constants:
+            here = own.get(name)
+            if here is None:
+                raise MachineError(
+                    f"{part.name} is a {named} and has no {part.name}_{name}: declare it, or give it a value", part.line
+                )
+        if here is not None:
+            _check_alike(here, declared, f"{named}.{name}")
     for name in _named(part.machine, Part):
         if f"{part.name}_{name}" not in _named(machine, Part):
             raise MachineError(
@@ -163,6 +164,38 @@ def check_part(machine: type[Machine], part: Part, counted: Mapping[str, Collect
         others = [name for name in read if f"{part.name}_{name}" in own or name in part.constants]
         if others and f"{part.name}_{count}" not in own:
             part.mixed[machine][count] = others[0]
+
+
+def _check_alike(here: Declaration, declared: Declaration, name: str) -> None:
+    """What stands for something has its form, and of no sorts that could be taken for those in its text."""
+    if _form(here) != _form(declared):
+        raise MachineError(
+            f"{here.name} is {_form(here)} and stands for {name}, {_form(declared)}: give it that form", here.line
+        )
+    for kind, written in zip(_sorts(here), _sorts(declared), strict=False):  # counts may have other keys
+        if kind is not written and _may_be_mixed(kind, written):
+            raise MachineError(
+                f"{here.name} is of {kind.__name__} and stands for {name}, of {written.__name__}: what its text says "
+                f"for every {written.__name__} would be said of those alone; give it that sort, or one that has "
+                "nothing in common with it",
+                here.line,
+            )
+
+
+def _sorts(declared: Declaration) -> tuple[type[Term], ...]:
+    """The sorts of its keys, and of what it holds."""
+    if isinstance(declared, Map):
+        return (*declared.kinds, declared.to)
+    if isinstance(declared, Queue):
+        return (*declared.kinds, declared.of)
+    return declared.kinds if isinstance(declared, Count) else ()
+
+
+def _may_be_mixed(kind: type[Term], other: type[Term]) -> bool:
+    """Elements of the one may be given for those of the other: indices are numbers, and a sort may have more of one."""
+    if issubclass(kind, Sort) and issubclass(other, Sort):
+        return kind.base is other.base
+    return issubclass(kind, Index) and issubclass(other, Index)
 
 
 def _named(machine: type[Machine], kind: type[T]) -> dict[str, T]:

@@ -7,10 +7,23 @@ import pytest
 from kvproof.checkers.prove import ProveReport, prove
 from kvproof.machine import Machine, MachineError, Model
 
-from .false_theorems import corpus, finite, inheritance, lasting, loops, python, queues, rounds, silent, truths, values
+from .false_theorems import (
+    corpus,
+    finite,
+    inheritance,
+    lasting,
+    loops,
+    parts,
+    python,
+    queues,
+    rounds,
+    silent,
+    truths,
+    values,
+)
 from .random_machines.walking import walk
 
-MODULES = (finite, inheritance, lasting, loops, python, queues, rounds, silent, truths, values)
+MODULES = (finite, inheritance, lasting, loops, parts, python, queues, rounds, silent, truths, values)
 """Each registers its machines when it is imported."""
 
 SCOPES = 40

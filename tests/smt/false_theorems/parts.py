@@ -1,0 +1,297 @@
+"""Parts: what a part's text says for every element is said of all of its state here."""
+
+from __future__ import annotations
+
+from kvproof.machine import (
+    Bool,
+    Count,
+    Index,
+    Int,
+    Machine,
+    Map,
+    Part,
+    Queue,
+    Scalar,
+    Sort,
+    action,
+    exists,
+    forall,
+    invariant,
+    optional,
+    step,
+)
+
+from .corpus import false, refused, true
+
+
+class Block(Sort):
+    """What is kept."""
+
+
+class Pinned(Block, extra=("PIN",)):
+    """One more, that is always there."""
+
+
+class HostBlock(Sort):
+    """What is kept elsewhere."""
+
+
+class Place(Index):
+    """Where it stands."""
+
+
+class HostPlace(Index):
+    """Where it stands elsewhere, in a table of another length."""
+
+
+class Table(Machine):
+    """Places are taken."""
+
+    taken = Map(Place, to=Bool)
+
+    @action("X")
+    def take(self, p: Place) -> None:
+        self.taken[p] = True
+
+    @action("X")
+    def wipe(self) -> None:
+        with self.each(Place) as p:
+            self.taken[p] = False
+
+    @step("X", of="wipe")
+    def nothing_is_left(self, before: Table, p: Place) -> Bool:
+        return ~self.taken[p]
+
+    def is_empty(self) -> Bool:
+        return forall(Place, lambda p: ~self.taken[p])
+
+
+@refused("host_taken is of HostPlace and stands for Table.taken, of Place")
+def a_longer_table() -> type[Machine]:
+    """Indices are numbers: those of the other table were wiped, and asked, as far as this one goes."""
+
+    class Host(Machine):
+        host_taken = Map(HostPlace, to=Bool)
+        host = Part(Table)
+
+        @action("X")
+        def take(self, p: HostPlace) -> None:
+            self.host_taken[p] = True
+
+        @action("X")
+        def wipe(self) -> None:
+            self.host.wipe()
+
+        @step("X", of="wipe")
+        def it_is_empty(self, before: Host) -> Bool:
+            return self.host.keeps(Table.is_empty)
+
+    return Host
+
+
+class Kept(Machine):
+    """Blocks are kept."""
+
+    kept = Map(Block, to=Bool)
+
+    def is_empty(self) -> Bool:
+        return forall(Block, lambda b: ~self.kept[b])
+
+
+@refused("host_kept is of Pinned and stands for Kept.kept, of Block")
+def a_wider_sort() -> type[Machine]:
+    """The one more is kept, and it is no block of which the text speaks."""
+
+    class Host(Machine):
+        host_kept = Map(Pinned, to=Bool)
+        host = Part(Kept)
+
+        @action("X")
+        def keep(self) -> None:
+            self.host_kept[Pinned.named("PIN")] = True
+
+        @invariant("X")
+        def nothing_is_kept(self) -> Bool:
+            return self.host.keeps(Kept.is_empty)
+
+    return Host
+
+
+@refused("taken is of HostPlace and stands for Table.taken, of Place")
+def a_longer_table_of_the_whole() -> type[Machine]:
+    """So it is with what is no state of the part alone."""
+
+    class Whole(Machine):
+        taken = Map(HostPlace, to=Bool)
+        table = Part(Table)
+
+        @action("X")
+        def take(self, p: HostPlace) -> None:
+            self.taken[p] = True
+
+        @action("X")
+        def wipe(self) -> None:
+            self.table.wipe()
+
+        @step("X", of="wipe")
+        def it_is_empty(self, before: Whole) -> Bool:
+            return self.table.keeps(Table.is_empty)
+
+    return Whole
+
+
+class Shelf(Machine):
+    """Of one sort or another: the text names none."""
+
+    full = Map(Block, to=Bool)
+
+    @action("X")
+    def fill(self, b: Block) -> None:
+        self.full[b] = True
+
+
+class TwoShelves(Shelf):
+    host_full = Map(HostBlock, to=Bool)
+    host = Part(Shelf)
+
+    @action("X")
+    def fill_there(self, b: HostBlock) -> None:
+        self.host.fill(b)
+
+
+@false("nothing_is_full_there")
+class FilledThere(TwoShelves):
+    @step("X", of="fill_there")
+    def nothing_is_full_there(self, before: FilledThere) -> Bool:
+        return forall(HostBlock, lambda b: ~self.host_full[b])
+
+
+@true
+class FilledThereAndNotHere(TwoShelves):
+    @step("X", of="fill_there")
+    def something_is_full_there(self, before: FilledThereAndNotHere) -> Bool:
+        return exists(HostBlock, lambda b: self.host_full[b]) & forall(Block, lambda b: self.full[b] == before.full[b])
+
+
+class Line(Machine):
+    """Places in a line, each of which knows another one."""
+
+    line = Queue(Place)
+    known = Map(Block, to=optional(Place))
+
+    def nobody_waits(self) -> Bool:
+        return ~exists(Place, lambda p: self.line.has(p))
+
+    def nobody_knows(self, b: Block) -> Bool:
+        return forall(Place, lambda p: self.known[b] != p)
+
+
+@refused("host_line is of HostPlace and stands for Line.line, of Place")
+def a_line_of_more() -> type[Machine]:
+    class Host(Line):
+        host_line = Queue(HostPlace)
+        host = Part(Line)
+
+        @action("X")
+        def come(self, p: HostPlace) -> None:
+            self.require(~self.host_line.has(p))
+            self.host_line.push_back(p)
+
+        @invariant("X")
+        def nobody_waits_there(self) -> Bool:
+            return self.host.keeps(Line.nobody_waits)
+
+    return Host
+
+
+@refused("host_known is of HostPlace and stands for Line.known, of Place")
+def more_to_know() -> type[Machine]:
+    """What a map holds is compared with what the text names, as its keys are."""
+
+    class Host(Line):
+        host_known = Map(HostBlock, to=optional(HostPlace))
+        host = Part(Line)
+
+        @action("X")
+        def learn(self, b: HostBlock, p: HostPlace) -> None:
+            self.host_known[b] = p
+
+        @invariant("X")
+        def nobody_knows_there(self, b: HostBlock) -> Bool:
+            return self.host.keeps(Line.nobody_knows, b)
+
+    return Host
+
+
+class Counted(Machine):
+    """As many as are full."""
+
+    full = Map(Block, to=Bool)
+    many = Count(Block, where=lambda m, b: m.full[b])
+
+    def is_empty(self) -> Bool:
+        return self.many.value == 0
+
+
+@refused("host.many would count what stands in full, and that is host_full here")
+def a_count_of_the_whole() -> type[Machine]:
+    class Host(Counted):
+        host_full = Map(HostBlock, to=Bool)
+        host = Part(Counted)
+
+        @action("X")
+        def fill(self, b: HostBlock) -> None:
+            self.host_full[b] = True
+
+        @invariant("X")
+        def nothing_is_full(self) -> Bool:
+            return self.host.keeps(Counted.is_empty)
+
+    return Host
+
+
+class Tank(Machine):
+    """Filled up to a limit."""
+
+    limit = Scalar(to=Int)
+    level = Scalar(to=Int)
+
+    def pour(self) -> None:
+        self.require(self.level.value < self.limit.value)
+        self.level.value = self.level.value + 1
+
+    def is_within(self) -> Bool:
+        return self.level.value <= self.limit.value
+
+
+class TwoTanks(Machine):
+    left_level = Scalar(to=Int)
+    right_level = Scalar(to=Int)
+    left = Part(Tank, limit=2)
+    right = Part(Tank, limit=3)
+
+    @action("X")
+    def pour_left(self) -> None:
+        self.left.pour()
+
+    @action("X")
+    def pour_right(self) -> None:
+        self.right.pour()
+
+    @invariant("X")
+    def within(self) -> Bool:
+        return self.left.keeps(Tank.is_within) & self.right.keeps(Tank.is_within)
+
+
+@true
+class EachWithinItsOwn(TwoTanks):
+    @invariant("X")
+    def by_number(self) -> Bool:
+        return (self.left_level.value <= 2) & (self.right_level.value <= 3)
+
+
+@false("both_within_the_lower")
+class LimitOfTheOther(TwoTanks):
+    @invariant("X")
+    def both_within_the_lower(self) -> Bool:
+        return (self.left_level.value <= 2) & (self.right_level.value <= 2)
