@@ -154,6 +154,7 @@ def replayed(
         if place in (INITIALLY, COROLLARIES)
         else dict(zip(map(name_of, model.actions[place].params), start.args, strict=True))
     )
+    before = start.before if place != INITIALLY or seen.after is None else concrete.describe(seen.after)
     return Counterexample(
         model.name,
         place,
@@ -162,7 +163,7 @@ def replayed(
         scope.sizes,
         start.params,
         shown,
-        start.before,
+        before,
         None if seen.after is None else concrete.describe(seen.after),
         seen.broken or "the concrete interpreter finds nothing wrong",
         bool(seen.broken) and seen.is_legal,
@@ -192,16 +193,17 @@ def _subject(goal: str) -> str:
 
 
 def _seen(concrete: Concrete, place: str, args: tuple[int, ...], before: dict[str, Any], goal: str) -> _Seen:
-    """Go there, and look."""
+    """Go there, and look. What a run begins with follows from the parameters alone."""
     try:
-        if place == INITIALLY:
-            concrete.initial()  # Where this has no value, that is what is wrong.
-        state = concrete.state(before)
+        # Where the first state has no value, that is what is wrong.
+        state = concrete.initial() if place == INITIALLY else concrete.state(before)
     except IllFormed as error:
         return _Seen(f"ill-formed: {error}") if place == INITIALLY else _Seen()
     try:
         wrong = concrete.violations(state, "assume")
-        if place != INITIALLY:
+        if place == INITIALLY:
+            wrong += concrete.violations(state, "initially")
+        else:
             wrong += [v for v in concrete.violations(state) if not v.prop.derived]
     except IllFormed as error:  # Some property of the state has no value.
         return _Seen(f"ill-formed: {error}", after=state if place == INITIALLY else None)
@@ -214,12 +216,11 @@ def _seen(concrete: Concrete, place: str, args: tuple[int, ...], before: dict[st
 
 
 def _said(concrete: Concrete, place: str, state: State, goal: str) -> _Seen:
-    """Look at what is said of one state: of the first one, also by what says how it begins."""
+    """Look at what is said of one state."""
     try:
         if (unvalued := _HAS_A_VALUE.fullmatch(_subject(goal))) and place == COROLLARIES:
             concrete.demand_value(state, unvalued[1])
         broken = concrete.violations(state)
-        broken += concrete.violations(state, "initially") if place == INITIALLY else []
     except IllFormed as error:
         return _Seen(f"ill-formed: {error}", after=state)
     return _broken(state, [v for v in broken if v.prop.name == _subject(goal)])

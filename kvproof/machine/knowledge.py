@@ -247,7 +247,25 @@ def _first_values(symbolic: Symbolic, state: Snapshot) -> list[Fact]:
             return symbolic.universe.quantify("forall", kinds, start)
 
         facts.append(Fact(f"{name} at first", has.symbols | symbolic.symbols(term, state), build))
+        facts.append(_ascending(symbolic, name, state))
     return [*facts, *counting(symbolic, state, ""), *same_members(symbolic, state)]
+
+
+def _ascending(symbolic: Symbolic, name: str, state: Snapshot) -> Fact:
+    """Whoever stands in a queue at first stands there in ascending order."""
+    u, queue = symbolic.universe, symbolic.model.queues[name]
+    has, rank = (state.functions[f"{name}.{x}"] for x in ("has", "rank"))
+    n = len(queue.kinds)
+
+    def in_order(*k: Formula) -> Formula:
+        a, b = (*k[:n], k[n]), (*k[:n], k[n + 1])
+        both = land(has(*a), has(*b), u.comes_before(queue.of, k[n], k[n + 1]))
+        return limplies(both, less(rank(*a), rank(*b), strict=True))
+
+    def build() -> Formula:
+        return u.quantify("forall", (*queue.kinds, queue.of, queue.of), in_order)
+
+    return Fact(f"{name} in order at first", has.symbols | rank.symbols, build)
 
 
 # ------------------------------------------------------------------------------------------------ counts

@@ -121,6 +121,15 @@ class Unbounded:
         inside = less(integer(0), value, strict=False) if issubclass(kind, Index) else self.is_element(kind, value)
         return lor(inside, leq(value, self.literal(kind, None))) if or_none and inside is not True else inside
 
+    def comes_before(self, kind: type[Term], one: Formula, other: Formula) -> Formula:
+        """The one element is sure to come before the other in ascending order, extra elements after all others."""
+        if issubclass(kind, Bool):
+            return land(lnot(one), other)
+        if not issubclass(kind, Sort):
+            return less(one, other, strict=True)
+        last = [self.literal(kind, x) for x in kind.extra]
+        return lor(*[land(leq(other, x), *[lnot(leq(one, y)) for y in last[i:]]) for i, x in enumerate(last)])
+
     def _extras(self, kind: type[Sort]) -> list[str]:
         """Every extra element that some sort with this base has."""
         return [x for k in self.model.sorts.values() if issubclass(k, Sort) and k.base is kind.base for x in k.extra]
@@ -287,6 +296,10 @@ class Finite(Unbounded):
         if not issubclass(kind, Sort | Index):
             return True
         return land(less(integer(0), value, strict=False), less(value, integer(self.size(kind)), strict=True))
+
+    def comes_before(self, kind: type[Term], one: Formula, other: Formula) -> Formula:
+        """Elements are numbers here."""
+        return super().comes_before(kind, one, other) if issubclass(kind, Bool) else less(one, other, strict=True)
 
     def background(self) -> list[Formula]:
         """Nothing: the constants are numbers."""

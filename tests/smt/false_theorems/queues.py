@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvproof.machine import (
     Bool,
+    Index,
     Int,
     Machine,
     Map,
@@ -23,6 +24,14 @@ from .corpus import false, true
 
 class Block(Sort):
     pass
+
+
+class Node(Block, extra=("ONE", "TWO")):
+    """A block, or one of two more."""
+
+
+class Place(Index):
+    """Numbers in line."""
 
 
 class Request(Sort):
@@ -223,6 +232,59 @@ class DescendingAtFirst(Machine):
     @step("X", of="skip")
     def sorted_at_first(self, before: DescendingAtFirst, b: Block) -> Bool:
         return self.q.has(b) == before.q.has(b)
+
+
+class Places(Machine):
+    """Some places stand in line at first, of each request; from there they only leave."""
+
+    line = Queue(Place, by=Request, init=lambda m, r, p: p > 0)
+
+    @action("X")
+    def leave(self, r: Request, p: Place) -> None:
+        self.require(self.line[r].has(p))
+        self.line[r].remove(p)
+
+
+@true
+class AscendingAtFirst(Places):
+    """This was refuted, by a first state in another order than that in which a machine begins."""
+
+    @invariant("X")
+    def ascending(self, r: Request, p: Place, q: Place) -> Bool:
+        return implies(self.line[r].before(p, q), p < q)
+
+
+@false("descending")
+class NotDescendingAtFirst(Places):
+    @invariant("X")
+    def descending(self, r: Request, p: Place, q: Place) -> Bool:
+        return implies(self.line[r].before(p, q), p > q)
+
+
+class Named(Machine):
+    """Extra elements stand behind all others at first."""
+
+    line = Queue(Node, init=True)
+    n = Map(Block, to=Int)
+
+    @action("X")
+    def skip(self, b: Block) -> None:
+        self.n[b] = 1
+
+
+@true
+class NamedOnesLast(Named):
+    @invariant("X")
+    def two_is_last(self, n: Node) -> Bool:
+        one, two = Node.named("ONE"), Node.named("TWO")
+        return implies(n != two, self.line.before(n, two)) & implies((n != one) & (n != two), self.line.before(n, one))
+
+
+@false("one_is_first")
+class NamedOnesFirst(Named):
+    @invariant("X")
+    def one_is_first(self) -> Bool:
+        return self.line.is_first(Node.named("ONE"))
 
 
 @false("the_first_goes_last")
