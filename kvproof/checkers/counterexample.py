@@ -99,9 +99,10 @@ class Search:
             self._until = last = last + self.seconds
             found = self._search(goal, sizes, small=True)
             if found is not None:
-                doubtful = replayed(self.model, self.place, goal, sizes, *found)
-                if doubtful.replayed:
-                    return doubtful
+                with suppress(ScopeError):  # a parameter is greater than what there is
+                    doubtful = replayed(self.model, self.place, goal, sizes, *found)
+                    if doubtful.replayed:
+                        return doubtful
         return doubtful
 
     def _broken_at(self, goal: str, last: float) -> Iterator[dict[str, int]]:

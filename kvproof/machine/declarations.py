@@ -14,7 +14,7 @@ from .mistakes import Line, MachineError, caller, is_asked_by_a_text, is_tool
 from .program import Assign, Emit, Push, Remove
 from .recorder import Recorder, is_kind, recorder
 from .source import parameters
-from .terms import Bool, Index, Int, Optional_, Real, Sort, Term, as_number, as_term, has_type, none
+from .terms import Bool, Index, Int, Optional_, Real, Sort, Term, as_number, as_term, has_type, is_none, none
 
 if TYPE_CHECKING:
     from .language import Machine
@@ -130,7 +130,9 @@ def element_kinds(kinds: tuple[object, ...], what: str) -> tuple[type[Term], ...
     return kinds_of(kinds, what)
 
 
-def _keys(decl: Declaration, kinds: tuple[type[Term], ...], given: object) -> tuple[Term, ...]:
+def _keys(
+    decl: Declaration, kinds: tuple[type[Term], ...], given: object, *, or_none: bool = False
+) -> tuple[Term, ...]:
     keys = given if isinstance(given, tuple) else (given,)
     if len(keys) != len(kinds):
         raise MachineError(
@@ -140,6 +142,8 @@ def _keys(decl: Declaration, kinds: tuple[type[Term], ...], given: object) -> tu
     for term, kind in zip(terms, kinds, strict=True):
         if not has_type(term, kind):
             raise MachineError(f"{decl.name} is keyed by {kind.__name__}; {term!r} is a {type(term).__name__}")
+        if is_none(term) and not or_none:
+            raise MachineError(f"{decl.name} is keyed by {kind.__name__}, and none is no element")
     return terms
 
 
@@ -324,6 +328,8 @@ class Queue(Declaration, Generic[V]):
         for e in elements:
             if not isinstance(e, Term) or not has_type(e, self.of):
                 raise MachineError(f"{self.name} holds {self.of.__name__}; {e!r} is a {type(e).__name__}")
+            if is_none(e):
+                raise MachineError(f"{self.name} holds {self.of.__name__}, and none is no element")
 
     def push_back(self, element: V) -> None:
         """Put a non-member at the tail."""
@@ -430,7 +436,7 @@ class Event(Declaration):
         rec.write()
         if HEARD in rec.inside:
             raise MachineError(f"{self.name} is reported where another event is heard: a listener only listens")
-        terms, line = _keys(self, self.kinds, args), caller()
+        terms, line = _keys(self, self.kinds, args, or_none=True), caller()
         rec.check(*terms)
         with rec.block(HEARD) as heard:
             if self.heard is not None and self.heard(self.machine, *terms) is not None:

@@ -163,6 +163,27 @@ def test_none_where_it_cannot_be() -> None:
     assert in_action(body).startswith("count holds Int; none")
 
 
+def test_none_as_a_key() -> None:
+    """Written so, it has no sort, and a proof ended with it."""
+
+    def read(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.require(self.count[none] == 0)  # wrong
+
+    def push(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.line[none].push_back(b)  # wrong
+
+    assert in_action(read) == "count is keyed by Block, and none is no element"
+    assert in_action(push) == "line is keyed by Request, and none is no element"
+
+
+def test_none_in_a_queue() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.line[r].push_back(none)  # wrong
+
+    assert in_action(body) == "line holds Block, and none is no element"
+    assert in_property(lambda self, b, r: ~self.free.has(none)) == "free holds Block, and none is no element"  # wrong
+
+
 def test_wrong_argument_of_an_event() -> None:
     def body(self: Base, b: Block, r: Request, n: Int) -> None:
         self.told(r)  # wrong

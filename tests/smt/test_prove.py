@@ -25,6 +25,7 @@ from kvproof.checkers.solvers import BRANCHES, Question, Way, ask, ask_cvc5, to_
 from kvproof.machine import (
     Bool,
     Count,
+    Index,
     Int,
     Machine,
     Map,
@@ -38,6 +39,7 @@ from kvproof.machine import (
     corollary,
     implies,
     invariant,
+    step,
 )
 from kvproof.machine.execution import Goal, Run
 from kvproof.machine.formulas import add
@@ -733,3 +735,27 @@ def test_what_is_said_of_two_members_is_looked_at_wherever_two_stand() -> None:
     known = [f.formula for f in slices.facts([goal], 0)]
     for seed in range(5):
         assert ask(Question(known, goal.formula), Way(depth=3, seed=seed, effort=0.3), seconds=5) is not None
+
+
+class Place(Index):
+    """Numbers of places."""
+
+
+class Fixed(Machine):
+    """In each scope a parameter is a place that is there; that is not known to proofs."""
+
+    place = Param(Jar, to=Place)
+    n = Map(Jar, to=Int)
+
+    @action("X")
+    def act(self, j: Jar) -> None:
+        self.n[j] = 1
+
+    @step("X", of="act")
+    def it_is_there(self, before: Fixed, j: Jar) -> Bool:
+        return Place.has(self.place[j])
+
+
+def test_a_state_that_no_scope_has_is_no_counterexample() -> None:
+    (left,) = [o for o in prove(Fixed, jobs=1, timeout=2).obligations if o.verdict != "proved"]
+    assert (left.goal, left.verdict, left.counterexample) == ("it_is_there", "unknown", None)
