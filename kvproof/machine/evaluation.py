@@ -11,7 +11,7 @@ from .declarations import Map
 from .fitting import is_surely
 from .formulas import Formula, add, land, leq, less, lif, limplies, lnot, lor, num, real, sub
 from .scope import NONE
-from .terms import Bool, Term, number_of
+from .terms import Bool, Index, Term, number_of
 
 if TYPE_CHECKING:
     from .model import Clause
@@ -128,8 +128,16 @@ class Evaluation:
     def _total(self, read: op.Total | op.Size, name: str, keys: list[Formula]) -> Formula:
         symbolic, u = self.symbolic, self.symbolic.universe
         count = symbolic.model.counts[name]
+        kinds, nothing = [type(k) for k in count.keys], u.literal(count.to, 0)
         known = symbolic.params if name in symbolic.params else self._state(read.view).functions
-        return u.guard_read(u.literal(count.to, 0), [type(k) for k in count.keys], keys, known[name](*keys))
+        # Behind the last index nothing is counted, whatever is said of the number that would be its key: unlike what
+        # stands in a map there, that may change with what is written elsewhere.
+        inside = [
+            u.is_element(kind, key)
+            for term, kind, key in zip(read.keys, kinds, keys, strict=True)
+            if issubclass(kind, Index) and not is_surely(term, kind)
+        ]
+        return lif(land(*inside), u.guard_read(nothing, kinds, keys, known[name](*keys)), nothing)
 
     def _queue(self, read: op.OfQueue, env: dict[int, Formula]) -> Formula:
         """What is said of the queue of these keys."""

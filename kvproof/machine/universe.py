@@ -185,7 +185,7 @@ class Unbounded:
                 continue
             known = self._binders_in.get(address(key))
             if known is None:
-                if key.num_args():
+                if isinstance(key, z3.QuantifierRef) or key.num_args():
                     return  # names a binder through an interpreted function: no pattern for the solver
                 continue
             named |= known[1]

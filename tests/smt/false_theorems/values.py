@@ -863,3 +863,84 @@ class CountedBesideTheWrite(Machine):
     @invariant("X")
     def there_is_a_part(self, b: Block, r: Request) -> Bool:
         return self.parts[b, r] > 0
+
+
+class Lamps(Machine):
+    """What is kept is kept by whether all of them are on."""
+
+    on = Map(Block, to=Bool)
+    told = Map(Bool, to=Int)
+
+    @action("X")
+    def switch(self, b: Block) -> None:
+        self.on[b] = ~self.on[b]
+
+    @action("X")
+    def tell(self) -> None:
+        self.told[forall(Block, lambda b: self.on[b])] = 1
+
+
+@true
+class KeptByAQuantifier(Lamps):
+    @step("X", of="tell")
+    def told_of_all(self, before: KeptByAQuantifier) -> Bool:
+        return self.told[forall(Block, lambda b: before.on[b])] == 1
+
+
+@false("told_of_some")
+class KeptByAnotherQuantifier(Lamps):
+    @step("X", of="tell")
+    def told_of_some(self, before: KeptByAnotherQuantifier) -> Bool:
+        return self.told[exists(Block, lambda b: before.on[b])] == 1
+
+
+class Stands(Machine):
+    """Each block stands at a place, which may lie behind the last one."""
+
+    at = Map(Block, to=Place)
+    here = Count(Block, by=Place, where=lambda m, b, p: m.at[b] == p)
+
+    @action("X")
+    def move(self, b: Block, n: Int) -> None:
+        self.require((n >= 0) & (self.at[b] != n))
+        self.at[b] = n
+
+
+@false("one_more")
+class CountedBehindTheLast(Stands):
+    """There nothing is counted; proofs carried a count there from write to write, as anywhere."""
+
+    @step("X", of="move")
+    def one_more(self, before: CountedBehindTheLast, n: Int) -> Bool:
+        return self.here[n] == before.here[n] + 1
+
+
+@true
+class CountedUpToTheLast(Stands):
+    @step("X", of="move")
+    def one_more(self, before: CountedUpToTheLast, n: Int) -> Bool:
+        return self.here[n] == ite(Place.has(n), before.here[n] + 1, 0)
+
+
+@false("it_weighs_more")
+class SummedBehindTheLast(Machine):
+    """So it is with sums, with two keys, and where the action itself looks."""
+
+    at = Map(Block, to=Place)
+    load = Sum(Block, by=(Request, Place), of=lambda m, b, r, p: ite(m.at[b] == p, m.n[b, r], 0), to=Int)
+    n = Map(Block, Request, to=Int)
+
+    @action("X")
+    def put(self, b: Block, r: Request, p: Int) -> Int:
+        self.require((p >= 0) & (self.n[b, r] == 0) & (self.at[b] == p))
+        before = self.load[r, p]
+        self.n[b, r] = 1
+        return self.load[r, p] - before
+
+    @action("X")
+    def move(self, b: Block) -> None:
+        self.at[b] = self.at[b] + 1
+
+    @step("X", of="put")
+    def it_weighs_more(self, before: SummedBehindTheLast, result: Int) -> Bool:
+        return result == 1
