@@ -138,11 +138,16 @@ def check_part(machine: type[Machine], part: Part, counted: Mapping[str, Collect
     """
     part.mixed[machine] = {}
     named, meant = part.machine.__name__, _named(part.machine, Declaration)
+    own = _named(machine, Declaration)
     for name in part.constants:
         scalar = meant.get(name)
         if not isinstance(scalar, Map) or scalar.kinds:
             raise MachineError(f"{part.name} gives {name} a value, which is no scalar of {named}", part.line)
-    own = _named(machine, Declaration)
+        if f"{part.name}_{name}" in own:
+            raise MachineError(
+                f"{part.name} gives {name} a value, and {part.name}_{name} would stand for it too: leave one out",
+                part.line,
+            )
     for name, declared in meant.items():
         here = own.get(f"{part.name}_{name}")
         if here is None and name not in part.constants:

@@ -295,3 +295,17 @@ class LimitOfTheOther(TwoTanks):
     @invariant("X")
     def both_within_the_lower(self) -> Bool:
         return (self.left_level.value <= 2) & (self.right_level.value <= 2)
+
+
+@refused("left gives limit a value, and left_limit would stand for it too")
+def two_limits() -> type[Machine]:
+    """What is written of the one was said of the other, which never changes."""
+
+    class Lowered(TwoTanks):
+        left_limit = Scalar(to=Int, init=2)
+
+        @action("X")
+        def lower(self) -> None:
+            self.left_limit.value = 0
+
+    return Lowered
