@@ -173,7 +173,7 @@ def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> No
         if report.sight is not None:
             _show_sight(output, report.sight)
     for report in result.reports:
-        for finding in report.findings:
+        for finding in (*report.findings, *report.astray):
             _show_finding(output, plan, traces, finding)
     if result.pool is not None and result.pool.findings:
         show(output, result.pool, traces)

@@ -20,7 +20,7 @@ from ..engines.store import names_release
 from ..engines.verdicts import verdict
 from ..errors import ExitStatus, UsageError
 from ..judge.record import Case
-from ..judge.violation import HARMLESS, Verdict, Violation
+from ..judge.violation import HARMLESS, KIT, Verdict, Violation
 from . import standalone
 from .findings import case_of, tell, title_of, violation_of
 from .gaps import Gap
@@ -152,6 +152,8 @@ def replay_engine(
     )
     if outcome.kind in UNDRIVEN:
         return ExitStatus.UNDECIDED
+    if found is not None and found.rule == KIT:
+        return ExitStatus.UNUSABLE
     return ExitStatus.HOLDS if outcome.violation is None else ExitStatus.REFUTED
 
 

@@ -41,23 +41,36 @@ class Gap:
     """What kept it from being judged."""
     mend: str
     """What to do about it."""
+    fault: bool = False
+    """Whether kvproof itself is to blame."""
 
     def __str__(self) -> str:
         return f"not judged: {self.part}: {self.why}; {self.mend}"
 
 
 def conclude(output: Output, *, found: bool, gaps: Sequence[Gap], undecided: bool = False) -> ExitStatus:
-    """Say what was not judged, and return the exit status: what was found outweighs what was not looked at."""
+    """Say what was not judged, and return the exit status: what was found outweighs what was not looked at. A fault of
+    kvproof is neither."""
     for gap in gaps:
         output.line(str(gap))
     if found:
         return ExitStatus.REFUTED
+    if any(gap.fault for gap in gaps):
+        return ExitStatus.UNUSABLE
     return ExitStatus.UNDECIDED if gaps or undecided else ExitStatus.HOLDS
 
 
 def of_hunt(report: "HuntReport") -> Iterator[Gap]:
     """What a hunt at one level of an engine did not judge."""
     part, activity = f"level {report.level}", report.activity
+    for each in report.astray:
+        at = f"after {each.case.ops[each.verdict.at][0]}" if each.verdict.at < len(each.case.ops) else "at its end"
+        yield Gap(
+            f"{part}, cases like one of {len(each.case.ops)} operations {at}",
+            each.violation.text.removesuffix("; please report it"),
+            f"report it with its trace, which kvproof fuzz {report.target} --level {report.level} --traces DIR writes",
+            fault=True,
+        )
     taken = report.examples - report.refused
     if report.findings and not report.steps:
         return  # An engine that fails at once was judged by that.

@@ -187,6 +187,7 @@ def _merged(plan: Plan, done: Sequence[Told]) -> Iterator[Told]:
     """A report for each level, in the order of the plan; each cause once, at the first level that shows it."""
     hunted = [report for report in done if isinstance(report, HuntReport)]
     found = merged((finding for report in hunted for finding in report.findings), plan.levels)
+    astray = merged((finding for report in hunted for finding in report.astray), plan.levels)
     for level in plan.levels:
         of_level = [told for told in done if (told.level if isinstance(told, HuntReport) else POOL) == level]
         first = of_level[0]
@@ -195,6 +196,7 @@ def _merged(plan: Plan, done: Sequence[Told]) -> Iterator[Told]:
                 assert isinstance(report, HuntReport)
                 first.add(report)
             first.findings = [finding for finding in found if finding.case.level == level]
+            first.astray = [finding for finding in astray if finding.case.level == level]
         yield first
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ..judge.record import Answer, Case
 from ..judge.sight import Sight
-from ..judge.violation import HARMLESS
+from ..judge.violation import HARMLESS, KIT
 from .causes import Causes
 from .collecting import Collector, Ground, Memory
 from .known import Listed
@@ -143,8 +143,11 @@ def hunt_levels(
             if all(budget.passed(report) >= until for report in reports.values()):
                 break
     for finding in causes.findings:
-        if finding.case.level in reports:
-            reports[finding.case.level].findings.append(finding if listed is None else looked_up(finding, listed))
+        report = reports.get(finding.case.level)
+        if report is not None and finding.violation.rule == KIT:
+            report.astray.append(finding)
+        elif report is not None:
+            report.findings.append(finding if listed is None else looked_up(finding, listed))
     for report in reports.values():
         report.seconds = budget.spent
         report.unsorted += sorter.unsorted(collector, report.level)

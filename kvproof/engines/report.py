@@ -116,6 +116,8 @@ class HuntReport:
     activity: Activity = field(default_factory=Activity)
     coverage: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    astray: list[Finding] = field(default_factory=list)
+    """Cases on which the judge itself failed, sorted and made small as findings are: faults of the kit."""
     seconds: float = 0.0
     """From the start of the hunt to its end, whatever was done meanwhile."""
     spent: Spent = field(default_factory=Spent)
@@ -137,7 +139,7 @@ class HuntReport:
         return self.steady_steps / self.steady_seconds if self.steady_seconds else None
 
     def add(self, other: "HuntReport") -> None:
-        """Add what another process did at the same level. Its findings are left to whoever knows which are the same."""
+        """Add what another process did at the same level. What it found is left to whoever knows which are the same."""
         self.examples += other.examples
         self.steps += other.steps
         self.skipped += other.skipped

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from .record import Answer
 
-__all__ = ["HARMLESS", "Thing", "Verdict", "Violation", "of_block", "of_key", "of_request", "unnumbered"]
+__all__ = ["HARMLESS", "KIT", "Thing", "Verdict", "Violation", "of_block", "of_key", "of_request", "unnumbered"]
 
 
 class Thing(NamedTuple):
@@ -49,13 +49,16 @@ def unnumbered(key: Iterable[str]) -> tuple[str, ...]:
 HARMLESS = frozenset({"D7", "E3", "O3", "P12", "P14", "P15"})
 """Rules whose breach leaves the engine's blocks as they are: what is broken behind it is no consequence of it."""
 
+KIT = "kit"
+"""Stands for a rule where the judge itself fails: what the engine did there, nobody judged."""
+
 
 @dataclass(frozen=True)
 class Violation:
     """One broken rule."""
 
     rule: str
-    """The rule's code in `spec/rules.py`: ``P6``."""
+    """The rule's code in `spec/rules.py`: ``P6``; or `KIT`."""
     oracle: str
     """What noticed it, in a word or two: ``content of a cached block``."""
     text: str

@@ -50,10 +50,10 @@ class Fuzzed:
     def broken(self) -> Mapping[str, list[str]]:
         """For each rule that is broken, what is wrong and how it comes to that, as text.
 
-        One step may break several rules, and each of them is told.
+        One step may break several rules, and each of them is told. So is where the judge itself failed.
         """
         found: dict[str, list[str]] = {}
-        for finding in self.report.findings:
+        for finding in (*self.report.findings, *self.report.astray):
             for each in _each(finding.verdict, self._rules):
                 text = f"{story(self.kind, finding.case, each)}\n{_when(finding)}"
                 found.setdefault(_rule_of(each.violation, self._rules), []).append(text)

@@ -38,7 +38,8 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
     for other in found.also[:3]:
         yield f"  also: {other.rule} {other.oracle}: {other.text}"
     rule = RULES.get(violation.rule)
-    yield f"  rule {violation.rule}: {rule.sentence if rule is not None else ''}"
+    if rule is not None:
+        yield f"  rule {violation.rule}: {rule.sentence}"
     if rule is not None and rule.more:
         yield f"    {rule.more}"
     if any(op == TOGETHER for op, _ in case.ops[: found.at + 1]):

@@ -18,6 +18,7 @@ from ...engines.report import Finding, HuntReport
 from ...engines.session import Session, WorkerError
 from ...errors import UsageError
 from ...judge.record import Case
+from ...judge.violation import KIT
 from ..ending import heed_the_end
 from ..gaps import of_fuzz, of_hunt
 from ..hunting import Part, Plan, hunt_beside, hunt_in, is_beside, opened
@@ -128,7 +129,7 @@ def _hunted(order: Order, session: Session, store: Store, tell: Callable[[HuntRe
     heard: set[str] = set()
 
     def share(found: list[Finding]) -> list[Finding]:
-        for finding in found:
+        for finding in (each for each in found if each.violation.rule != KIT):
             name = f"{order.name}-{len(heard)}"
             heard.add(name)
             after = order.after + time.monotonic() - began

@@ -1,6 +1,7 @@
 """What a campaign found, ready to be filed: a page, the same for programs, a trace and a script for each sighting."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich import box
@@ -61,11 +62,13 @@ def _gaps(store: Store) -> Iterator[Gap]:
         of_target = [done for done in slices if done.target == target]
         if not of_target:
             yield Gap(target, "no slice of time came to its end", "give it more with --hours or --minutes")
-        judged = {s.level for done in of_target for s in done.stretches if not s.gaps}
-        last = {s.level: s for done in of_target for s in done.stretches}
-        for level, stretch in last.items():
-            if level not in judged:
-                yield from (Gap(_part(gap.part, target), gap.why, _mend(gap)) for gap in stretch.gaps)
+        stretches = [stretch for done in of_target for stretch in done.stretches]
+        judged = {s.level for s in stretches if all(gap.fault for gap in s.gaps)}
+        last = {s.level: s for s in stretches}
+        faults = {gap.why: gap for s in stretches for gap in s.gaps if gap.fault}
+        unjudged = [gap for level, s in last.items() if level not in judged for gap in s.gaps if not gap.fault]
+        for gap in (*unjudged, *faults.values()):
+            yield replace(gap, part=_part(gap.part, target), mend=_mend(gap))
 
 
 def _part(part: str, target: str) -> str:
