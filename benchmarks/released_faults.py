@@ -96,7 +96,8 @@ def _row(folder: Path, fault: Fault) -> str:
 def _fitting(report: dict[str, Any], fault: Fault) -> Iterator[dict[str, Any]]:
     rules = _OF_LOCKSTEP if fault.level == "pool" else fault.rules
     for finding in report["findings"]:
-        if finding["rule"] in rules and fault.words in json.dumps([finding.get("key"), finding.get("text")]):
+        told = fault.words in json.dumps([finding.get("key"), finding.get("text")])
+        if finding["rule"] in rules and told and set(fault.needs) <= set(finding.get("needs", ())):
             yield finding
 
 

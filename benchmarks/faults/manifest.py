@@ -45,6 +45,8 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """A trace that shows it, as a file of this repository."""
     words: str = ""
     """Of a historical one, what the text or the key of a finding must hold besides."""
+    needs: list[str] = []
+    """Of a historical one, traits that its case must have."""
     absent: str = ""
     """The first release that is said to be without it."""
 

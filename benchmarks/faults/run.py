@@ -29,6 +29,7 @@ from kvproof.engines.cases import Cases
 from kvproof.engines.catalog import ENGINES
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.store import StoreError, resolve
+from kvproof.engines.traits import Traits
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Case
 from kvproof.judge.violation import Verdict, Violation
@@ -147,14 +148,14 @@ def _session(engine: str, release: str, planted: str, level: str) -> Session:
     return Session.around(ROOT / planted, build.python, environment, LIMITS, [level])
 
 
-def _shows(fault: Fault) -> Callable[[Verdict | None], bool]:
-    """What tells whether a verdict is the fault's."""
+def _shows(fault: Fault, traits: Traits) -> Callable[[Case, Verdict | None], bool]:
+    """What tells whether a verdict of a case is the fault's."""
     wanted: Violation | None = None
     if fault.trace:
         wanted = violation_of(read_trace(ROOT / fault.trace))
 
-    def shows(found: Verdict | None) -> bool:
-        if found is None:
+    def shows(case: Case, found: Verdict | None) -> bool:
+        if found is None or not traits.of(case).issuperset(fault.needs):
             return False
         if wanted is not None:
             return any(v.signature == wanted.signature for v in found.violations)
@@ -165,7 +166,8 @@ def _shows(fault: Fault) -> Callable[[Verdict | None], bool]:
 
 def _searched(fault: Fault, of: Cases, session: Session, seconds: float, number: int) -> Measured:
     """Draw cases until one shows the fault, or the time is over."""
-    shows, name = _shows(fault), fault.planted.partition(":")[2]
+    traits = Traits(()) if of.traits is None else of.traits(fault.release)
+    shows, name = _shows(fault, traits), fault.planted.partition(":")[2]
     began, cases, after = 0.0, 0, None
 
     @seed(number)
@@ -179,7 +181,8 @@ def _searched(fault: Fault, of: Cases, session: Session, seconds: float, number:
         began = began or time.monotonic()
         cases += 1
         broken = {**case.setup, "fault": name} if name else case.setup
-        if shows(verdict(session, close(Case(case.level, broken, case.ops)), of.more_oracles)[0]):
+        whole = close(Case(case.level, broken, case.ops))
+        if shows(whole, verdict(session, whole, of.more_oracles)[0]):
             after = time.monotonic() - began
             raise _Over
         if time.monotonic() - began > seconds:
