@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kvproof.engines.vllm.worker.vllm_disk import Disk
-from kvproof.judge.judging import judge
+from kvproof.judge.judging import faults, judge
 from kvproof.judge.record import Step
 
 from .test_vllm_connectors import PUSHED_OUT, STEP, Op, add, complete, copies, effects, offloading, run, well
@@ -74,6 +74,32 @@ def test_a_file_that_is_lost_is_computed_again() -> None:
     steps = well("0.33.0", files(), ops)
     assert [step.result for step in steps if step.op == "complete"] == [{"lost": ["below 0"]}, {"lost": ["below 1"]}]
     assert steps[-1].result["left"] == 0
+
+
+ELSEWHERE: list[Op] = [add([0] * 9), complete(how=5), *[STEP] * 3, complete(how=3), *[STEP] * 2, complete(how=3), STEP]
+"""Another engine that shares the folder has computed the prompt."""
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_another_engine_wrote_is_read(release: str) -> None:
+    answer = run(release, files(), [*ELSEWHERE, ("drain", {})])
+    assert {violation.rule for _, found in faults(answer) for violation in found} <= {"P15"}
+    assert answer.steps[1].result == {"had": ["below 0", "below 1"]}
+    assert effects(answer.steps, "lookup")[-1][2:] == [0, 8, 9]
+    last = copies(answer.steps)
+    assert [(copy[3][0][0], copy[3][0][2], len(copy[3])) for copy in last[:2]] == [
+        ("below", "host", 2), ("host", "device", 2)
+    ]  # fmt: skip
+    # What it wrote is judged: were it the KV of other tokens, the forward pass would read these.
+    _, second = effects(answer.steps, "computed_outside")
+    second[3][0][2] = 0
+    assert "P6" in {violation.rule for _, found in faults(answer) for violation in found}
+
+
+def test_another_engine_may_have_computed_a_part_and_writes_what_has_no_file() -> None:
+    ops = [add([0] * 9), complete(how=5, pick=1), complete(how=5), complete(how=5), ("drain", {})]
+    steps = well("0.33.0", files(), ops)
+    assert [step.result for step in steps if step.op == "complete"] == [{"had": ["below 0"]}, {"had": ["below 1"]}, None]
 
 
 def test_no_room_on_the_disk_loses_what_was_to_be_written() -> None:

@@ -92,10 +92,10 @@ def _are_equal(groups: list[Setup]) -> bool:
 
 def complete(setup: Setup, play: bytes) -> Op:
     """A copy ends: the oldest of a stream, all of a stream, all there are, or badly where that can be; or a file is
-    lost."""
+    lost, or another engine writes some."""
     connector = setup.get("connector", {})
     has_files = any(map(keeps_files, (connector, *connector.get("children", ()))))
-    hows = (0, 0, 1, 2, 2, 3, 4, 4) if has_files else (0, 0, 0, 1, 2, 3, 3)
+    hows = (0, 0, 1, 2, 2, 3, 4, 4, 5, 5) if has_files else (0, 0, 0, 1, 2, 3, 3)
     return "complete", {"pick": play[0] % 6, "how": hows[play[1] % len(hows)]}
 
 

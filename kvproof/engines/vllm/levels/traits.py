@@ -145,17 +145,22 @@ _FAILED = Trait(
 )
 
 
-def _kept_files(case: Case) -> Iterator[Case]:
-    yield msgspec.structs.replace(case, ops=[(op, a) for op, a in case.ops if not _loses(op, a)])
+def _by_others(name: str, how: int, like: str) -> Trait:
+    """What others do to files."""
+
+    def does(op: str, args: dict[str, Any]) -> bool:
+        return op == "complete" and args.get("how") == how
+
+    def without(case: Case) -> Iterator[Case]:
+        yield msgspec.structs.replace(case, ops=[(op, a) for op, a in case.ops if not does(op, a)])
+
+    return Trait(name, lambda case: any(does(op, a) for op, a in case.ops), without, like=like)
 
 
-def _loses(op: str, args: dict[str, Any]) -> bool:
-    return op == "complete" and args.get("how") == 4
+_LOST = _by_others("lost files", 4, like=_FAILED.name)
+"""Whose file is lost has its copy fail."""
 
-
-_LOST = Trait(
-    "lost files", lambda case: any(_loses(op, a) for op, a in case.ops), _kept_files, like=_FAILED.name
-)  # Whose file is lost has its copy fail.
+_SHARED = _by_others("files of another engine", 5, like=ELSEWHERE)
 
 
 def _drafters() -> Iterator[Trait]:
@@ -221,6 +226,7 @@ def of_scheduler(release: str) -> Traits:
             *_GROUPS,
             *CONNECTORS[3:],
             _LOST,
+            _SHARED,
             _FAILED,
             option("multimodal", "encoder"),
             option("adapters", "adapters"),

@@ -135,7 +135,7 @@ class ModelConnector:
         self._tells_events = events is not None and events.enable_kv_cache_events
         make = KVConnectorFactory.create_connector
         self._workers = [make(config, KVConnectorRole.WORKER, kv_cache_config) for _ in range(workers)]
-        self._transfers = Transfers(level, workers)
+        self._transfers = Transfers(level, workers, scheduler.requests)
         self._aggregator = KVOutputAggregator.from_connector(self._workers[0], workers)
         self._steps: list = []
         self._output = None

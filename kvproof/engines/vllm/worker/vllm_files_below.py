@@ -2,7 +2,8 @@
 0.22 on): the release's own manager, its names of files, its reads, writes and lookups.
 
 Ours are the disk, the threads and what the host memory holds. What a thread would do is done when the case says that
-the copy ends; then a write may find no room, and a read an error, no file, or one that is too short. Others may remove
+the copy ends; then a write may find no room, and a read an error, no file, or one that is too short. Other engines that
+share the folder, data-parallel ranks of one server or other servers, write files of what they computed and remove
 files. Lookups, where a release hands them to a thread, are answered while a step runs, or a few steps later. The memory
 holds a stamp for each chunk that is stored, so that what is told of a copy is what the release's code copied.
 """
@@ -11,10 +12,11 @@ import contextlib
 import functools
 import io
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
 import numpy as np
+from vllm.v1.kv_offload.base import make_offload_key
 from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
 from vllm.v1.kv_offload.tiering.fs import io as fs_io
 from vllm.v1.kv_offload.tiering.fs import manager as fs
@@ -70,6 +72,7 @@ class FilesBelow(fs.FileSystemTierManager):
         self._name, self._transfers, self._factor, self._host = name, transfers, factor, host
         transfers.fallible.add(name)
         transfers.losing.append(self._lose)
+        transfers.gaining.append(self._gain)
 
     @property
     def stored(self) -> dict[bytes, int]:
@@ -165,6 +168,36 @@ class FilesBelow(fs.FileSystemTierManager):
         key, place = there[pick % len(there)]
         _DISK.remove(self._path(key))
         return [f"{self._name} {place}"]
+
+    def _gain(self, pick: int) -> list[str]:
+        """Another engine has computed what a request begins with, all or some chunks of it, and writes its files; their
+        places. What is being written or read here stays as it is."""
+        requests = [*self._transfers.requests]
+        if not requests:
+            return []
+        r, chunks = requests[pick % len(requests)], pick // len(requests) or PLACES
+        new = [each for each in self._prompt(r, chunks) if not self._is_there(each[0])]
+        new = [each for each in new if self._place(each[0]) not in self._busy]
+        for key, g, first, tokens in new:
+            place, stamp = self._place(key), next(_stamps)
+            data = np.zeros(self._block_size // np.dtype(np.int64).itemsize, np.int64)
+            data[0] = stamp
+            _DISK.files[self._path(key)] = data.tobytes()
+            self._stored_in[stamp] = place
+            units = range(self._factor)
+            written = [[self._name, place * self._factor + i, first + i * tokens, tokens] for i in units]
+            self._transfers.level.tell("computed_outside", r, g, written)
+        return [f"{self._name} {self._place(key)}" for key, *_ in new]
+
+    def _prompt(self, r: str, chunks: int) -> Iterator[tuple[bytes, int, int, int]]:
+        """The first chunks of a request's prompt in each group: key, group, first token, and tokens to a unit."""
+        world, request = self._transfers.level.world, self._transfers.requests[r]
+        for g, group in enumerate(world["groups"]):
+            tokens = group["block"] * self._factor
+            count = min(chunks, request.num_prompt_tokens // tokens)
+            for n in range(count):
+                block_hash = request.block_hashes[(n + 1) * tokens // world["hash_block"] - 1]
+                yield make_offload_key(block_hash, g), g, n * tokens, group["block"]
 
     def _pairs(self, kind: str, copied: list[tuple[int, int]]) -> list:
         """Copies of chunks as copies of units."""

@@ -6,8 +6,9 @@ is one copy for all workers: it begins with the first worker's part and ends wit
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from level import Level
 
@@ -44,10 +45,14 @@ class Transfers:
 
     level: Level
     workers: int
+    requests: Mapping[str, Any] = field(default_factory=dict)
+    """The scheduler's, by name."""
     fallible: set[str] = field(default_factory=set)
     """Tiers whose copies may fail: those of releases and connectors that can report it."""
     losing: list[Callable[[int], list[str]]] = field(default_factory=list)
     """Let a tier lose something, which it returns."""
+    gaining: list[Callable[[int], list[str]]] = field(default_factory=list)
+    """Let a tier have what another engine put there, which it returns."""
     _copies: dict[str, _Copy] = field(default_factory=dict)
     _streams: dict[Stream, deque[Part]] = field(default_factory=dict)
 
@@ -114,13 +119,14 @@ class Transfers:
 
     def complete(self, pick: int, how: int) -> dict | None:
         """End the oldest copy of a stream (``how`` 0), or all of it (1), or let the oldest fail if it may (2), or end
-        all copies of all streams (3); or let a tier lose something (4).
+        all copies of all streams (3); or let a tier lose something (4), or have something of another engine (5).
 
-        None when nothing is under way, or can be lost.
+        None when nothing is under way, or can be lost or had.
         """
-        if how == 4:
-            lost = [name for lose in self.losing for name in lose(pick)]
-            return {"lost": lost} if lost else None
+        if how in (4, 5):
+            name, others = ("lost", self.losing) if how == 4 else ("had", self.gaining)
+            places = [place for other in others for place in other(pick)]
+            return {name: places} if places else None
         if not self._streams:
             return None
         if how == 3:
