@@ -99,7 +99,8 @@ def test_what_another_engine_wrote_is_read(release: str) -> None:
 def test_another_engine_may_have_computed_a_part_and_writes_what_has_no_file() -> None:
     ops = [add([0] * 9), complete(how=5, pick=1), complete(how=5), complete(how=5), ("drain", {})]
     steps = well("0.33.0", files(), ops)
-    assert [step.result for step in steps if step.op == "complete"] == [{"had": ["below 0"]}, {"had": ["below 1"]}, None]
+    had = [step.result for step in steps if step.op == "complete"]
+    assert had == [{"had": ["below 0"]}, {"had": ["below 1"]}, None]
 
 
 def test_no_room_on_the_disk_loses_what_was_to_be_written() -> None:
