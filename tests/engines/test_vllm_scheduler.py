@@ -73,6 +73,29 @@ def test_what_a_lookup_hands_out_stands_before_its_forward_pass(version: str) ->
     assert found < compute
 
 
+@pytest.mark.parametrize(("version", "every"), [(OLDEST, 1), ("0.22.1", 1), (NEWEST, 1), (NEWEST, 2)])
+def test_a_prompt_of_embeddings_is_found_by_one_of_the_same_alone(version: str, every: int) -> None:
+    setup = {"groups": [FULL], "spare": 8, "embeds": 2}
+    asked = [add(*[1] * 9), step(), *[add(*[1] * 9, embeds=every), step()] * 2]
+    told = answer(version, setup, *asked)
+    assert [effect[1:4] for effect in effects(told, "lookup")] == [["r0", 0, 0], ["r1", 0, 0], ["r2", 8, 0]]
+    given = [[101] * 9, [101, 101, 1, 1, 101, 101, 1, 1, 101]][every - 1]
+    assert [effect[3] for effect in effects(told, "compute")] == [[1] * 9, given, given[8:]]
+    assert fault(version, setup, *asked) is None
+
+
+def test_what_a_worker_got_of_a_prompt_is_kept_when_its_request_comes_back() -> None:
+    """The scheduler tells noughts in place of embeddings when a request is resumed."""
+    setup = {"groups": [FULL], "spare": 0, "max_len": 16, "reserve": False, "embeds": 1, "caching": False}
+    both = [add(*[1] * 7, embeds=1, max_tokens=8), add(*[1] * 7, embeds=1, max_tokens=8)]
+    ops = [*both, *[step()] * 12, ("drain", {})]
+    told = answer(NEWEST, setup, *ops)
+    (who, *_) = [effect[1] for effect in effects(told, "preempted")]
+    again = [effect[3][:7] for effect in effects(told, "compute") if effect[1:3] == [who, 0]]
+    assert again == [[101] * 7] * 2
+    assert fault(NEWEST, setup, *ops) is None
+
+
 @pytest.mark.parametrize("version", RELEASES)
 def test_two_steps_overlap_when_scheduling_is_asynchronous(version: str) -> None:
     setup = {"groups": [FULL], "spare": 4, "asynchronous": True}

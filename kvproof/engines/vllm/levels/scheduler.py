@@ -54,6 +54,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         ),
         "adapters": _setups(known, st.one_of(plain(), _hybrid()), adapters=st.integers(1, 2), stages=st.integers(1, 2)),
         "multimodal": _setups(known, st.one_of(plain(), _hybrid()), encoder=st.integers(3, 6), **_SOME_DRAFTS),
+        "embeddings": _setups(known, st.one_of(plain(), _hybrid()), **_embeds(known)),
         "mamba": _mambas(known, "align", encoder=st.sampled_from([0, 0, 4, 6])),
         "mamba uncached": _mambas(known, "none"),
     }
@@ -110,6 +111,7 @@ def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
         "spec": setups(groups, **_DRAFTS),
         "priority": setups(groups, priority=st.just(True)),
         "pressure": setups(groups, **_PRESSURE),
+        "embeddings": setups(groups, **_embeds(known)),
         # What a request had on the device is gone once it is preempted: it comes back by what the host has.
         "uncached": setups(groups, **_PRESSURE, caching=st.just(False)),
     }
@@ -122,8 +124,16 @@ def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
     return found
 
 
+def _embeds(known: Version) -> dict[str, Choice]:
+    """Prompts that are given as embeddings, of which vLLM's second model runner has none; requests are preempted."""
+    some = st.sampled_from([1, 2, 2]) if known >= _MIXED else st.just(1)
+    return {**_PRESSURE, "embeds": some, "runner": st.just(1), "asynchronous": st.booleans()}
+
+
 # Setups
 
+_MIXED = Version("0.25")
+"""Positions of a prompt may be tokens and embeddings by turns."""
 _WATERMARK = Version("0.24")
 _SECOND_RUNNER = Version("0.24")
 _SECOND_RUNNER_DRAFTS = Version("0.32")
@@ -304,6 +314,8 @@ def _request(setup: Setup, play: bytes) -> dict[str, Any]:
         args["priority"] = play[4] % 3
     if setup.get("adapters"):
         args["adapter"] = play[4] // 3 % 3
+    if setup.get("embeds"):
+        args["embeds"] = play[6] % 5 if setup["embeds"] > 1 else play[6] % 2
     if setup.get("encoder") and play[5] & 3:
         args["items"] = [[play[5] // 4 % length, play[5] >> 7], [play[6] % length, play[6] >> 7]]
     if play[4] >= 200:

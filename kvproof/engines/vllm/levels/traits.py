@@ -229,6 +229,7 @@ def of_scheduler(release: str) -> Traits:
             _SHARED,
             _FAILED,
             option("multimodal", "encoder"),
+            option("prompt embeddings", "embeds"),
             option("adapters", "adapters"),
             option("runner 2", "runner", 1),
             option("pipeline stages", "stages", 1),

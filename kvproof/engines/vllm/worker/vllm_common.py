@@ -24,6 +24,7 @@ from vllm.utils.hashing import get_hash_fn_by_name
 from vllm.v1 import kv_cache_interface as interface
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.request import Request
+from vllm_embeds import prompt
 from vllm_reading import raw_state, refusal, tables, told
 
 __all__ = [
@@ -368,7 +369,7 @@ def make_request(
         Request,
         {"eos_token_id": None},
         request_id=r,
-        **_prompt(tokens, embeds),
+        **prompt(tokens, embeds),
         sampling_params=sampling,
         pooling_params=None,
         arrival_time=arrival,
@@ -379,17 +380,6 @@ def make_request(
         block_hasher=block_hasher,
         **({"resumable": True} if goes_on else {}),
     )
-
-
-def _prompt(tokens: list[int], embeds: Sequence[bool]) -> dict:
-    """The arguments that say what is asked: tokens, embeddings, or (where the release takes that) both by turns."""
-    if not any(embeds):
-        return {"prompt_token_ids": list(tokens)}
-    rows = torch.tensor([[1.0 + t, 2.0] if e else [0.0, 0.0] for t, e in zip(tokens, embeds, strict=True)])
-    if all(embeds):
-        return {"prompt_token_ids": None, "prompt_embeds": rows}
-    mask = [not e for e in embeds]
-    return {"prompt_token_ids": list(tokens), "prompt_embeds": rows, "prompt_is_token_ids": mask}
 
 
 # What is told

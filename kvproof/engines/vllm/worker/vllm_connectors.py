@@ -133,6 +133,7 @@ class ModelConnector:
         config, kv_cache_config = scheduler.vllm_config, scheduler.kv_cache_config
         events = config.kv_events_config
         self._tells_events = events is not None and events.enable_kv_cache_events
+        self._tells_tokens = not getattr(config.model_config, "enable_prompt_embeds", False)
         make = KVConnectorFactory.create_connector
         self._workers = [make(config, KVConnectorRole.WORKER, kv_cache_config) for _ in range(workers)]
         self._transfers = Transfers(level, workers, scheduler.requests)
@@ -229,7 +230,7 @@ class ModelConnector:
 
         def taken():
             events = list(take())
-            event_effects(self._level, self._keys, [_in_tier(event) for event in events], tier)
+            event_effects(self._level, self._keys, [_in_tier(event) for event in events], tier, self._tells_tokens)
             if told:
                 self._level.tell("boundary", tier)
             return events

@@ -24,9 +24,10 @@ from vllm_common import (
     takes,
     world_groups,
 )
+from vllm_embeds import EMBEDDED, contents, embedded
 from vllm_mamba import MambaStates
 from vllm_manager_setup import made_manager, mamba_split, options
-from vllm_played import EMBEDDED, Pass, Played, embedded, items_of, name_of, sampled_tokens
+from vllm_played import Pass, Played, items_of, name_of, sampled_tokens
 
 __all__ = ["ManagerLevel"]
 
@@ -103,7 +104,7 @@ class ManagerLevel(Level):
         most = 1 + args.get("most", 0)
         given = embedded(args.get("embeds", 0) * self.setup.embeds, len(tokens))
         request = make_request(r, tokens, block_hasher=self.hasher, max_tokens=most, embeds=given, **who)
-        tokens = [token + EMBEDDED * is_given for token, is_given in zip(tokens, given, strict=True)]
+        tokens = contents(tokens, given)
         x = Played(r, request, len(self.setup.groups), tokens)
         self.requests.append(x)
         self.history.append(x.tokens)

@@ -12,6 +12,7 @@ from level import Level
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm_common import RELEASE
+from vllm_embeds import prompt_of
 from vllm_settings import DRAFTERS, Options
 from vllm_states import States
 from vllm_watch import Watch
@@ -227,9 +228,10 @@ class Runner:
         """Bring tokens and tables up to date; return where each request's computation starts."""
         starts = {}
         for new in scheduled.scheduled_new_reqs:
-            tokens = new.prefill_token_ids if new.prefill_token_ids is not None else new.prompt_token_ids
+            prompt = prompt_of(new)
+            tokens = new.prefill_token_ids if new.prefill_token_ids is not None else prompt
             (self._states.goes_on if self._keeps_columns else self._states.forget)(new.req_id)
-            self._replace(new.req_id, list(tokens), len(new.prompt_token_ids), new.block_ids)
+            self._replace(new.req_id, list(tokens), len(prompt), new.block_ids)
             self._rows[new.req_id].items = [item.identifier for item in new.mm_features or ()]
             starts[new.req_id] = new.num_computed_tokens
         cached = scheduled.scheduled_cached_reqs
@@ -239,7 +241,9 @@ class Runner:
                 tokens = cached.all_token_ids.get(r)
                 known = self._rows[r]
                 self._states.forget(r)
-                self._replace(r, list(known.tokens if tokens is None else tokens), known.prompt, blocks)
+                # Of what it is told once more, a runner takes the output: it has kept the prompt.
+                said = known.tokens if tokens is None else [*known.tokens[: known.prompt], *tokens[known.prompt :]]
+                self._replace(r, list(said), known.prompt, blocks)
             elif blocks is not None:
                 self._extend(r, blocks)
             row = self._rows[r]

@@ -3,10 +3,7 @@
 from prompts import VOCABULARY
 from vllm.v1.request import Request
 
-__all__ = ["EMBEDDED", "Pass", "Played", "embedded", "items_of", "name_of", "sampled_tokens"]
-
-EMBEDDED = 100
-"""What a position's content has on top of its token where it is given as an embedding: it is no token then."""
+__all__ = ["Pass", "Played", "items_of", "name_of", "sampled_tokens"]
 
 _NAMES = ("", "a", "b")
 """One alphabet for adapters, salts and items: a key that mixes them up shall be found out."""
@@ -54,12 +51,6 @@ def sampled_tokens(first: int, at: int, accepted: int, drafts: int) -> tuple[lis
 def name_of(number: int) -> str | None:
     """Return a name of the alphabet; none for 0."""
     return _NAMES[number % len(_NAMES)] or None
-
-
-def embedded(every: int, length: int) -> list[bool]:
-    """Which positions of a prompt are given as embeddings: none for 0, all for 1, else runs of so many and others by
-    turns."""
-    return [every == 1 or (every > 1 and i // every % 2 == 0) for i in range(length)]
 
 
 def items_of(wanted, length: int) -> list[list]:

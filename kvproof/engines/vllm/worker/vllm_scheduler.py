@@ -11,6 +11,7 @@ import json
 from level import SKIPPED, Level, Refused
 from vllm_common import VERSION, Keys, event_effects, hits_dialect, make_request, pool_state, tables
 from vllm_core import engine_core, world
+from vllm_embeds import contents, embedded
 from vllm_model import Plan, Runner
 from vllm_reading import deferred
 from vllm_sessions import Said, Sessions
@@ -76,7 +77,10 @@ class SchedulerLevel(Level):
                 "in_flight": self._core.batch_queue_size,
                 "longest": options.max_len,
                 "sampled": "processed",
-                "dialect": hits_dialect(
+                # A token in a prompt with embeddings has another key than one that was sampled, or stands in a text.
+                "dialect": {}
+                if options.embeds
+                else hits_dialect(
                     planned.groups,
                     on=options.caching,
                     eagle=_drops(self._scheduler),
@@ -95,8 +99,9 @@ class SchedulerLevel(Level):
         """Add a request.
 
         ``tokens``, ``max_tokens``, ``min`` (it is to have so many at least), ``stop`` (token 2 ends it), ``priority``,
-        ``adapter``, ``salt``, ``items`` (multimodal: offset and which), ``skip`` (reads no prefix cache); ``session``:
-        more is said in it later (`op_say`); ``remote``, ``later``, ``send``: what is asked of a remote connector.
+        ``adapter``, ``salt``, ``items`` (multimodal: offset and which), ``embeds`` (which positions are embeddings, as
+        `embedded`), ``skip`` (reads no prefix cache); ``session``: more is said in it later (`op_say`), of tokens
+        alone; ``remote``, ``later``, ``send``: what is asked of a remote connector.
         """
         prompt = args["tokens"][: self._options.max_len - 1] or [0]
         r = f"r{len(self._requests)}"
@@ -104,6 +109,7 @@ class SchedulerLevel(Level):
         salt = NAMES[args.get("salt", 0) % len(NAMES)]
         items = self._items(args.get("items", ()), len(prompt))
         prompt = _with_items(prompt, items)
+        given = embedded(args.get("embeds", 0) if self._options.embeds and not args.get("session") else 0, len(prompt))
         most = max(1, args.get("max_tokens", 1))
         request = make_request(
             r,
@@ -118,6 +124,7 @@ class SchedulerLevel(Level):
             arrival=float(len(self._requests)),
             goes_on=bool(args.get("session")),
             extra={"kv_transfer_params": asked} if (asked := {n: args[n] for n in ASKED if args.get(n)}) else None,
+            embeds=given,
         )
         if args.get("stop"):
             request.sampling_params.stop_token_ids = list(_STOPS)
@@ -126,7 +133,7 @@ class SchedulerLevel(Level):
         self._requests[r] = request
         self._alive.append(r)
         args["request"] = r
-        told = {"adapter": adapter, "salt": salt, "items": items, "tokens": list(prompt)}
+        told = {"adapter": adapter, "salt": salt, "items": items, "tokens": contents(prompt, given)}
         skips = {"skip": True} if getattr(request, "skip_reading_prefix_cache", False) else {}
         self.tell("request", r, {**told, **skips})
         self._keys.announce(self, r, request)
@@ -299,7 +306,7 @@ class SchedulerLevel(Level):
     def _take_events(self):
         """The KV events of a step; those of a connector are taken elsewhere."""
         events = self._events()
-        event_effects(self, self._keys, events)
+        event_effects(self, self._keys, events, tokens=not self._options.embeds)
         return events
 
     def _schedules(self, *args):

@@ -97,6 +97,8 @@ class Options:
     """Adapters that a step may use."""
     encoder: int = 0
     """Tokens that the encoder of a multimodal model takes in a step, and that its cache holds (0: a model of texts)."""
+    embeds: int = 0
+    """Prompts may be given as embeddings, all of them (1) or some positions too (2)."""
     events: bool = False
     hash_block: int = 0
     """The user's own choice of tokens per hash (0: the release's)."""
@@ -167,6 +169,8 @@ def settings_for(options: Options, block: int):
         setattr(settings, part, copy.copy(getattr(made, part)))
     for name in {"max_model_len", "original_max_model_len"} & set(vars(settings.model_config)):
         setattr(settings.model_config, name, options.max_len)
+    if options.embeds:
+        settings.model_config.enable_prompt_embeds = True
     settings.cache_config.block_size = block
     if options.hash_block:
         unit = {"prefix_match_unit", "hash_block_size"} & takes(config.CacheConfig)
