@@ -29,6 +29,10 @@ _SEEN_AGAIN = 2
 GRACE = 2.0
 """Seconds more, all together, for cases that show what was never told, though the time is over."""
 
+_RESERVE = 0.5
+"""Seconds before the end in which nothing is made smaller: a run that takes longer than those before it would leave no
+time to see a finding again, and it would not be told at all."""
+
 _RUNS = 6
 """So many runs of a case that shows what was never told are waited for, however long each takes."""
 
@@ -146,9 +150,10 @@ class Sorter:
 
     def _deadline(self, sample: Sample, cost: float) -> float:
         """Until when a sample may be made small: time to see it again is left."""
+        end = self._end - max(_SEEN_AGAIN * cost, _RESERVE)
         if not self._untold(sample):
-            return min(self._until, self._end - _SEEN_AGAIN * cost)
-        return min(max(self._grace, time.monotonic() + _RUNS * cost), self._end - _SEEN_AGAIN * cost)
+            return min(self._until, end)
+        return min(max(self._grace, time.monotonic() + _RUNS * cost), end)
 
     def _explained(self, sample: Sample) -> bool:
         """Whether a known cause shows so and needs nothing that the case lacks."""

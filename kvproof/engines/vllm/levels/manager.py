@@ -163,7 +163,8 @@ def _add_named(a: int, b: int, c: int, d: int) -> Op:
     """A request with an adapter, a salt or a multimodal item, all named from one alphabet."""
     name, args = _add(a, b, 0, d)
     more = {"adapter": c % 3, "salt": c // 3 % 3, "items": [[d // 4 % 6, d // 24]] * (c // 9 % 2)}
-    return name, {**args, **more}
+    moved = {"moved": 1} if c % 3 and c // 18 % 3 == 2 else {}
+    return name, {**args, **more, **moved}
 
 
 def _add_embeds(a: int, b: int, c: int, d: int) -> Op:

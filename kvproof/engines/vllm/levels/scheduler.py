@@ -314,6 +314,8 @@ def _request(setup: Setup, play: bytes) -> dict[str, Any]:
         args["priority"] = play[4] % 3
     if setup.get("adapters"):
         args["adapter"] = play[4] // 3 % 3
+        if args["adapter"] and play[4] // 9 % 3 == 2:
+            args["moved"] = 1
     if setup.get("embeds"):
         args["embeds"] = play[6] % 5 if setup["embeds"] > 1 else play[6] % 2
     if setup.get("encoder") and play[5] & 3:

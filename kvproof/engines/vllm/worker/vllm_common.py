@@ -353,6 +353,7 @@ def make_request(
 ) -> Request:
     """Return a request as the release's engine core would make it.
 
+    ``adapter``: its name, and behind an ``@`` where it was loaded from, where it is another one than at first;
     ``items``: offset, length and name of each multimodal item, in order and apart; ``block_hasher``: of `hasher`, or
     none where caching is off; ``goes_on``: a session, which waits for more when it is served; ``extra``: the sampling
     parameters' extra arguments; ``embeds``: which positions are given as embeddings, of which the token says only what
@@ -361,7 +362,11 @@ def make_request(
     sampling = SamplingParams(
         temperature=0.0, max_tokens=max_tokens, min_tokens=min_tokens, ignore_eos=True, extra_args=extra
     )
-    lora = LoRARequest(adapter, 1 + int.from_bytes(adapter.encode(), "big") % 2**31, f"/{adapter}") if adapter else None
+    lora = None
+    if adapter:
+        # Whoever loads another adapter under a name gives it a number of its own.
+        number = 1 + int.from_bytes(adapter.encode(), "big") % 2**31
+        lora = LoRARequest(adapter.partition("@")[0], number, f"/{adapter}")
     features = [
         MultiModalFeatureSpec(None, "image", name, PlaceholderRange(offset, length)) for offset, length, name in items
     ]

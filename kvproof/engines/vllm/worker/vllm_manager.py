@@ -99,7 +99,10 @@ class ManagerLevel(Level):
         """A request arrives: its prompt is what is kept of an earlier request's tokens, and runs of equal tokens."""
         tokens = [token % EMBEDDED for token in tokens_of(args, self.history, self.setup.max_len - 1)]
         items = items_of(args.get("items", ()), len(tokens))
-        who = {"adapter": name_of(args.get("adapter", 0)), "salt": name_of(args.get("salt", 0)), "items": items}
+        adapter = name_of(args.get("adapter", 0))
+        if adapter and args.get("moved"):
+            adapter += "@2"  # Another one was loaded under its name.
+        who = {"adapter": adapter, "salt": name_of(args.get("salt", 0)), "items": items}
         r = f"r{len(self.history)}"
         most = 1 + args.get("most", 0)
         given = embedded(args.get("embeds", 0) * self.setup.embeds, len(tokens))

@@ -99,13 +99,16 @@ class SchedulerLevel(Level):
         """Add a request.
 
         ``tokens``, ``max_tokens``, ``min`` (it is to have so many at least), ``stop`` (token 2 ends it), ``priority``,
-        ``adapter``, ``salt``, ``items`` (multimodal: offset and which), ``embeds`` (which positions are embeddings, as
-        `embedded`), ``skip`` (reads no prefix cache); ``session``: more is said in it later (`op_say`), of tokens
-        alone; ``remote``, ``later``, ``send``: what is asked of a remote connector.
+        ``adapter``, ``moved`` (another one was loaded under its name), ``salt``, ``items`` (multimodal: offset and
+        which), ``embeds`` (which positions are embeddings, as `embedded`), ``skip`` (reads no prefix cache);
+        ``session``: more is said in it later (`op_say`), of tokens alone; ``remote``, ``later``, ``send``: what is
+        asked of a remote connector.
         """
         prompt = args["tokens"][: self._options.max_len - 1] or [0]
         r = f"r{len(self._requests)}"
         adapter = NAMES[args.get("adapter", 0) % len(NAMES)] if self._options.adapters else None
+        if adapter and args.get("moved"):
+            adapter += "@2"
         salt = NAMES[args.get("salt", 0) % len(NAMES)]
         items = self._items(args.get("items", ()), len(prompt))
         prompt = _with_items(prompt, items)
