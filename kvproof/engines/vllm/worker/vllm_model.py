@@ -12,7 +12,7 @@ from level import Level
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm_common import RELEASE
-from vllm_embeds import prompt_of
+from vllm_embeds import is_embedded, prompt_of
 from vllm_settings import DRAFTERS, Options
 from vllm_states import States
 from vllm_watch import Watch
@@ -240,10 +240,12 @@ class Runner:
             if r in cached.resumed_req_ids:
                 tokens = cached.all_token_ids.get(r)
                 known = self._rows[r]
+                if tokens is None:
+                    tokens = known.tokens
+                elif is_embedded(known.tokens):  # It is told noughts in their place; a runner has kept the prompt.
+                    tokens = [*known.tokens[: known.prompt], *tokens[known.prompt :]]
                 self._states.forget(r)
-                # Of what it is told once more, a runner takes the output: it has kept the prompt.
-                said = known.tokens if tokens is None else [*known.tokens[: known.prompt], *tokens[known.prompt :]]
-                self._replace(r, list(said), known.prompt, blocks)
+                self._replace(r, list(tokens), known.prompt, blocks)
             elif blocks is not None:
                 self._extend(r, blocks)
             row = self._rows[r]
