@@ -7,7 +7,8 @@
 Cases are drawn at random from all families of the fault's level, without any of what a hunt does to be faster (no
 bandit, no memory of what is known). Time counts from the moment when the worker is ready. A fault that is planted is
 found by the first case that breaks one of its rules; one that a release has by the first case that breaks the rule of
-its trace in the same way, or, where it has no trace, one of its rules in its words.
+its trace in the same way, or, where it has no trace, one of its rules in its words, and does well on the first release
+that is without it.
 """
 
 import argparse
@@ -121,21 +122,27 @@ def _measured(engine: Engine, faults: list[Fault], seconds: float, number: int) 
     if engine.engine not in ENGINES:
         return
     sessions: dict[tuple[str, str, str], Session] = {}
+
+    def session(release: str, planted: str, level: str) -> Session:
+        wanted = release, planted, level
+        return sessions.get(wanted) or sessions.setdefault(wanted, _session(engine.engine, *wanted))
+
     try:
         for fault in faults:
             cases = ENGINES[engine.engine].cases(fault.level)
             if cases is None:
                 continue
-            wanted = (fault.release, fault.planted.partition(":")[0], fault.level)
             try:
-                session = sessions.get(wanted) or sessions.setdefault(wanted, _session(engine.engine, *wanted))
+                having = session(fault.release, fault.planted.partition(":")[0], fault.level)
+                # What a trace shows is told by that; else a case counts that a release without the fault does well.
+                without = None if fault.trace or not fault.absent else session(fault.absent, "", fault.level)
             except StoreError as error:
                 print(error)
                 continue
-            yield _searched(fault, cases, session, seconds, number)
+            yield _searched(fault, cases, having, without, seconds, number)
     finally:
-        for session in sessions.values():
-            session.close()
+        for each in sessions.values():
+            each.close()
 
 
 def _session(engine: str, release: str, planted: str, level: str) -> Session:
@@ -164,7 +171,9 @@ def _shows(fault: Fault, traits: Traits) -> Callable[[Case, Verdict | None], boo
     return shows
 
 
-def _searched(fault: Fault, of: Cases, session: Session, seconds: float, number: int) -> Measured:
+def _searched(
+    fault: Fault, of: Cases, session: Session, without: Session | None, seconds: float, number: int
+) -> Measured:
     """Draw cases until one shows the fault, or the time is over."""
     traits = Traits(()) if of.traits is None else of.traits(fault.release)
     shows, name = _shows(fault, traits), fault.planted.partition(":")[2]
@@ -182,7 +191,8 @@ def _searched(fault: Fault, of: Cases, session: Session, seconds: float, number:
         cases += 1
         broken = {**case.setup, "fault": name} if name else case.setup
         whole = close(Case(case.level, broken, case.ops))
-        if shows(whole, verdict(session, whole, of.more_oracles)[0]):
+        is_shown = shows(whole, verdict(session, whole, of.more_oracles)[0])
+        if is_shown and (without is None or not shows(whole, verdict(without, whole, of.more_oracles)[0])):
             after = time.monotonic() - began
             raise _Over
         if time.monotonic() - began > seconds:
