@@ -16,8 +16,14 @@ DISTRIBUTIONS: Final = ("sglang",)
 OLDEST: Final = Version("0.5.12")
 """The oldest release that the adapters know: before, others than the unified cache serve windows and states."""
 
-_SERVED: Final = Version("0.5.22")
-"""The oldest whose own scheduler is driven, and its host tier."""
+_SERVED: Final = Version("0.5.21")
+"""The oldest whose own scheduler is driven."""
+
+_TIERED: Final = Version("0.5.22")
+"""The oldest whose host tier is driven."""
+
+_ANY_PAGE: Final = Version("0.5.22")
+"""Since then pages may have any number of tokens; before, kernels find them that know powers of two only."""
 
 TORCH: Final = "torch==2.13.0"
 """The torch that every release imports; its CPU build, where there is one."""
@@ -68,6 +74,15 @@ def tells_events(version: str) -> bool:
 
 
 def is_served(version: str) -> bool:
-    """Tell whether a release's own scheduler is driven, and its host tier. Of those before, pages are found by kernels
-    that know powers of two only."""
+    """Tell whether a release's own scheduler is driven."""
     return Version(version) >= _SERVED
+
+
+def is_tiered(version: str) -> bool:
+    """Tell whether a release's host tier is driven."""
+    return Version(version) >= _TIERED
+
+
+def page_sizes(version: str) -> tuple[int, ...]:
+    """Return how many tokens a page of a release may have, as far as cases go."""
+    return (1, 2, 4, 3) if Version(version) >= _ANY_PAGE else (1, 2, 4)

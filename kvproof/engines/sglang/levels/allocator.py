@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ....judge.record import Case
 from ...cases import Op
 from ...traits import Traits, argument, option
-from ..releases import is_served
+from ..releases import page_sizes
 
 __all__ = ["profiles", "traits"]
 
@@ -17,9 +17,8 @@ _WIDTH = 5
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases, by name."""
-    # The kernels of older releases know pages of powers of two.
-    sizes = st.integers(2, 4) if is_served(release) else st.sampled_from([2, 4])
-    return {"tokens": _cases(st.just(1)), "pages": _cases(sizes)}
+    sizes = sorted(page_sizes(release))
+    return {"tokens": _cases(st.just(1)), "pages": _cases(st.sampled_from(sizes[1:]))}
 
 
 def traits(_release: str) -> Traits:

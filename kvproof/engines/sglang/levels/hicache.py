@@ -12,7 +12,7 @@ from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import is_served
+from ..releases import is_tiered
 from . import scheduler
 
 __all__ = ["more_oracles", "profiles", "traits"]
@@ -31,8 +31,8 @@ _SIZES = tuple(range(24, 0, -1))
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
-    """Return the families of cases, by name; none of a release whose scheduler is not driven."""
-    if not is_served(release):
+    """Return the families of cases, by name; none of a release whose host tier is not driven."""
+    if not is_tiered(release):
         return {}
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.booleans()}
     through, back = {"write": st.just("write_through")}, {"write": st.just("write_back")}

@@ -5,6 +5,7 @@ chunks, and how clients leave. Prompts are runs of equal tokens and beginnings o
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from ....judge.record import Case, World
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import is_served
+from ..releases import is_served, page_sizes
 
 __all__ = [
     "PAUSES", "REST", "TURNS", "WINDOW", "more_oracles", "ordered", "profiles", "setups", "sound", "traits",
@@ -31,38 +32,39 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases, by name; none of a release whose scheduler is not driven."""
     if not is_served(release):
         return {}
+    made = partial(setups, page=st.sampled_from(page_sizes(release)))
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.just(True)}
     tight = {"chunk": st.integers(0, 4), "mixed": st.booleans(), "conservative": st.sampled_from([0.05, 0.3, 1.0])}
     return {
-        "plain": _cases(setups()),
-        "overlap": _cases(setups(**overlap)),
-        "tight": _cases(setups(pages=st.integers(2, 6), overlap=st.booleans())),
-        "chunks": _cases(setups(**chunk)),
-        "chunks overlap": _cases(setups(**chunk, **overlap)),
-        "mixed": _cases(setups(**chunk, mixed=st.just(True), overlap=st.booleans())),
-        "priority": _cases(_ranked(), _RANKED),
-        "orders": _cases(setups(**chunk, order=st.sampled_from(_ORDERS), overlap=st.booleans())),
-        "pauses": _cases(setups(**chunk, mixed=st.booleans(), overlap=st.booleans()), _PAUSED),
-        "retracts": _cases(setups(**tight, overlap=st.booleans(), queue=st.sampled_from([None, None, 1, 2])), _LONG),
-        "conversations": _cases(setups(**tight, overlap=st.booleans()), _TALK),
+        "plain": _cases(made()),
+        "overlap": _cases(made(**overlap)),
+        "tight": _cases(made(pages=st.integers(2, 6), overlap=st.booleans())),
+        "chunks": _cases(made(**chunk)),
+        "chunks overlap": _cases(made(**chunk, **overlap)),
+        "mixed": _cases(made(**chunk, mixed=st.just(True), overlap=st.booleans())),
+        "priority": _cases(_ranked(made), _RANKED),
+        "orders": _cases(made(**chunk, order=st.sampled_from(_ORDERS), overlap=st.booleans())),
+        "pauses": _cases(made(**chunk, mixed=st.booleans(), overlap=st.booleans()), _PAUSED),
+        "retracts": _cases(made(**tight, overlap=st.booleans(), queue=st.sampled_from([None, None, 1, 2])), _LONG),
+        "conversations": _cases(made(**tight, overlap=st.booleans()), _TALK),
         "conversations with room": _cases(
-            setups(**tight, overlap=st.booleans(), pages=st.integers(24, 40), rows=st.just(8)), _QUIET
+            made(**tight, overlap=st.booleans(), pages=st.integers(24, 40), rows=st.just(8)), _QUIET
         ),
-        "events": _cases(setups(**chunk, events=st.just(True), overlap=st.booleans())),
+        "events": _cases(made(**chunk, events=st.just(True), overlap=st.booleans())),
         "windows with room": _cases(
-            setups(**WINDOW | {"window_pages": st.just(_ALL)}, **tight, overlap=st.booleans()), _PAUSED
+            made(**WINDOW | {"window_pages": st.just(_ALL)}, **tight, overlap=st.booleans()), _PAUSED
         ),
-        "windows": _cases(setups(**WINDOW, **chunk, overlap=st.booleans())),
-        "windows whole": _cases(setups(**WINDOW, overlap=st.booleans())),
-        "windows retracts": _cases(setups(**WINDOW, **tight, overlap=st.booleans()), _LONG),
-        "windows conversations": _cases(setups(**WINDOW, **tight, overlap=st.booleans()), _QUIET),
-        "windows rust": _cases(setups(**WINDOW, **tight, overlap=st.booleans(), core=st.just("rust")), _PAUSED),
-        "states": _cases(setups(**_STATES)),
-        "states chunks": _cases(setups(**_STATES, chunk=st.integers(1, 6), mixed=st.booleans()), _PAUSED),
-        "states retracts": _cases(setups(**_STATES, conservative=st.sampled_from([0.05, 0.3, 1.0])), _LONG),
-        "windows and states": _cases(setups(**WINDOW | _STATES, chunk=st.integers(1, 6)), _PAUSED),
+        "windows": _cases(made(**WINDOW, **chunk, overlap=st.booleans())),
+        "windows whole": _cases(made(**WINDOW, overlap=st.booleans())),
+        "windows retracts": _cases(made(**WINDOW, **tight, overlap=st.booleans()), _LONG),
+        "windows conversations": _cases(made(**WINDOW, **tight, overlap=st.booleans()), _QUIET),
+        "windows rust": _cases(made(**WINDOW, **tight, overlap=st.booleans(), core=st.just("rust")), _PAUSED),
+        "states": _cases(made(**_STATES)),
+        "states chunks": _cases(made(**_STATES, chunk=st.integers(1, 6), mixed=st.booleans()), _PAUSED),
+        "states retracts": _cases(made(**_STATES, conservative=st.sampled_from([0.05, 0.3, 1.0])), _LONG),
+        "windows and states": _cases(made(**WINDOW | _STATES, chunk=st.integers(1, 6)), _PAUSED),
         "all": _cases(
-            setups(
+            made(
                 **chunk,
                 mixed=st.booleans(),
                 overlap=st.booleans(),
@@ -173,7 +175,6 @@ _STATES: dict[str, st.SearchStrategy[Any]] = {
 def setups(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
     """Setups with these options, and the usual ones."""
     usual: dict[str, st.SearchStrategy[Any]] = {
-        "page": st.sampled_from([1, 2, 4, 3]),
         "pages": st.integers(4, 20),
         "rows": st.sampled_from([8, 8, 3, 2, 1]),
         "sort": st.booleans(),
@@ -190,8 +191,8 @@ def ordered() -> dict[str, st.SearchStrategy[Any]]:
     return {"order": st.sampled_from(_ORDERS), "policy": st.sampled_from(_POLICIES)}
 
 
-def _ranked() -> st.SearchStrategy[Setup]:
-    return setups(
+def _ranked(made: Callable[..., st.SearchStrategy[Setup]]) -> st.SearchStrategy[Setup]:
+    return made(
         priority=st.just(True), threshold=st.sampled_from([0, 1]), overlap=st.booleans(), chunk=st.integers(1, 4),
         queue=st.sampled_from([None, None, 2]),
     )  # fmt: skip

@@ -4,6 +4,7 @@ What is varied is how requests share prefixes, how tight the memory is, and what
 result. Prompts are runs of equal tokens and beginnings of earlier requests.
 """
 
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import LEAST, Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import has_two_cores, is_served, older_trees, tells_events
+from ..releases import has_two_cores, older_trees, page_sizes, tells_events
 
 __all__ = ["profiles", "traits"]
 
@@ -28,26 +29,27 @@ _TTL = Version("0.5.21")
 
 def profiles(release: str, *, least: int = LEAST, most: int = 60) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases, by name, with so many operations a case."""
+    made = partial(_setup, page=st.sampled_from(page_sizes(release)))
     policies = st.sampled_from(_POLICIES if Version(release) >= _TTL else _POLICIES[:-1])
     families: dict[str, tuple[st.SearchStrategy[Setup], list[Play]]] = {
-        "tokens": (_setup(page=st.just(1)), _USUAL),
-        "pages": (_setup(), _USUAL),
-        "tight": (_setup(pages=st.integers(2, 5)), _USUAL),
-        "events": (_setup(events=st.just(True)), _USUAL),
-        "tenants": (_setup(events=st.booleans()), _NAMED),
-        "policies": (_setup(policy=policies), _RANKED),
-        "again": (_setup(pages=st.integers(16, 32)), _AGAIN),
-        "windows": (_setup(**_WINDOW), _PARTS),
-        "states": (_setup(**_STATES), _PARTS),
-        "windows and states": (_setup(**_WINDOW | _STATES), _PARTS),
-        "rust": (_setup(core=st.just("rust"), policy=policies, events=st.booleans()), _RANKED),
-        "rust windows": (_setup(core=st.just("rust"), **_WINDOW), _PARTS),
-        "rust states": (_setup(core=st.just("rust"), **_STATES), _PARTS),
+        "tokens": (made(page=st.just(1)), _USUAL),
+        "pages": (made(), _USUAL),
+        "tight": (made(pages=st.integers(2, 5)), _USUAL),
+        "events": (made(events=st.just(True)), _USUAL),
+        "tenants": (made(events=st.booleans()), _NAMED),
+        "policies": (made(policy=policies), _RANKED),
+        "again": (made(pages=st.integers(16, 32)), _AGAIN),
+        "windows": (made(**_WINDOW), _PARTS),
+        "states": (made(**_STATES), _PARTS),
+        "windows and states": (made(**_WINDOW | _STATES), _PARTS),
+        "rust": (made(core=st.just("rust"), policy=policies, events=st.booleans()), _RANKED),
+        "rust windows": (made(core=st.just("rust"), **_WINDOW), _PARTS),
+        "rust states": (made(core=st.just("rust"), **_STATES), _PARTS),
     }
     older: dict[str, tuple[str, tuple[st.SearchStrategy[Setup], list[Play]]]] = {
-        "plain": ("plain tree", (_setup(tree=st.just("plain"), policy=policies, events=st.booleans()), _RANKED)),
-        "windows": ("plain windows", (_setup(tree=st.just("windows"), **_WINDOW), _PARTS)),
-        "sessions": ("sessions", (_setup(**_SESSIONS), _TALKS)),
+        "plain": ("plain tree", (made(tree=st.just("plain"), policy=policies, events=st.booleans()), _RANKED)),
+        "windows": ("plain windows", (made(tree=st.just("windows"), **_WINDOW), _PARTS)),
+        "sessions": ("sessions", (made(**_SESSIONS), _TALKS)),
     }
     families |= dict(older[kind] for kind in older_trees(release))
     if not has_two_cores(release):
@@ -55,9 +57,6 @@ def profiles(release: str, *, least: int = LEAST, most: int = 60) -> dict[str, s
     if not tells_events(release):
         del families["events"]
         families = {name: (cases.map(_silent), plays) for name, (cases, plays) in families.items()}
-    if not is_served(release):
-        # Their pages are found by kernels that know powers of two.
-        families = {name: (cases.filter(_by_kernels), plays) for name, (cases, plays) in families.items()}
     return {name: drawn("tree", setups, plays, least=least, most=most) for name, (setups, plays) in families.items()}
 
 
@@ -128,7 +127,6 @@ _SESSIONS: dict[str, st.SearchStrategy[Any]] = {
 
 def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
     usual: dict[str, st.SearchStrategy[Any]] = {
-        "page": st.sampled_from([1, 2, 4, 3]),
         "pages": st.integers(3, 16),
         "sort": st.booleans(),
         "events": st.just(False),
@@ -140,10 +138,6 @@ def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
 def _silent(setup: Setup) -> Setup:
     """The setup without events, but of a tree that tells them."""
     return setup if "tree" in setup else {**setup, "events": False}
-
-
-def _by_kernels(setup: Setup) -> bool:
-    return bool(setup["page"] != 3)
 
 
 def _add(a: int, b: int, c: int, d: int) -> Op:

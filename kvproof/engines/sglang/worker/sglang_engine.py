@@ -1,7 +1,7 @@
 """SGLang: which levels there are, and how each is made."""
 
 from level import Later, Refused
-from sglang_release import BEFORE_CHECKPOINTS, version
+from sglang_release import SERVED, version
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -11,7 +11,7 @@ LEVELS = {
     "hicache": Later("sglang_hicache", "HicacheLevel"),
     "scheduler": Later("sglang_scheduler", "SchedulerLevel"),
 }
-if BEFORE_CHECKPOINTS:  # Their schedulers are not driven.
+if not SERVED:
     del LEVELS["hicache"], LEVELS["scheduler"]
 
 

@@ -4,7 +4,7 @@ import importlib.metadata
 
 from drift import released
 
-__all__ = ["BEFORE_CHECKPOINTS", "version"]
+__all__ = ["BEFORE_CHECKPOINTS", "SERVED", "version"]
 
 
 def version() -> str:
@@ -14,3 +14,6 @@ def version() -> str:
 
 BEFORE_CHECKPOINTS = released(version()) < (0, 5, 22)
 """A request does not check in by itself (`checkpoint`): the tree caches it."""
+
+SERVED = released(version()) >= (0, 5, 21)
+"""Its own scheduler is driven."""

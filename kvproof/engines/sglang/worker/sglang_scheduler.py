@@ -13,9 +13,10 @@ import sglang_setup  # noqa: F401 - before anything of the release
 from level import SKIPPED, Level, Refused
 from prompts import tokens_of
 from sglang.srt.managers import io_struct as messages
-from sglang.srt.mem_cache.events import KVCacheEventRecorder
 from sglang.srt.sampling.sampling_params import SamplingParams
+from sglang_calls import lock_of
 from sglang_clients import Client, Conversation
+from sglang_drift import made_recorder
 from sglang_model import EOS, Model, Outbox
 from sglang_reading import Keys, told_of
 from sglang_requests import tenant_of
@@ -126,10 +127,7 @@ class SchedulerLevel(Level):
         self.model.memory = self.memory = self.served.memory
         self.model.host = self.served.host
         self.memory.watch(lambda pairs: self.tell("copied", pairs))
-        recorder = KVCacheEventRecorder(
-            enabled=self.events, page_size=self.page, lora_names=self.served.kv_event_lora_names
-        )
-        self.keys = Keys(recorder, self.page)
+        self.keys = Keys(made_recorder(self.events, self.page, self.served.kv_event_lora_names), self.page)
         # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
         notes = {"dialect": {"reuse": "ordered"}} if options.window else {}
         notes |= {"sampled": "processed"} | ({} if self.events else {"keys": "tokens"})
@@ -183,8 +181,7 @@ class SchedulerLevel(Level):
         x = self.clients[r] = Client(r, tokens, (label, salt))
         self._send(x, tokens, args)
         if x.req is not None:
-            # Of a prompt that it refuses, a release computes one token, and then tells the client.
-            x.prompt = list(x.req.origin_input_ids)
+            x.prompt = list(x.req.origin_input_ids)  # Of a prompt that it refuses, a release computes one token.
         self._tell_request(x)
         return len(x.prompt) == len(tokens)
 
@@ -209,8 +206,10 @@ class SchedulerLevel(Level):
         args["session"] = chosen.name
         self.history.append(prompt)
         x = self.clients[r] = chosen.turn = Client(r, prompt, (None, None), chosen)
-        self._tell_request(x)
         self._send(x, tokens, args, messages.SessionParams(id=chosen.name))
+        if x.req is not None and x.req.to_finish is not None:
+            x.prompt = list(x.req.origin_input_ids)  # It is refused: as of a prompt, one token is computed.
+        self._tell_request(x)
         return None
 
     def op_close(self, args: dict):
@@ -382,10 +381,10 @@ class SchedulerLevel(Level):
             if x.holds and id(x.req.kv) not in seen:
                 seen.add(id(x.req.kv))
                 lent = next((slot for slot in slots.values() if slot.kv is x.req.kv), None)
-                found.append((x.r, x.req.kv, x.req.lock if lent is None else lent.lock))
+                found.append((x.r, x.req.kv, lock_of(x.req if lent is None else lent)))
         for name, slot in slots.items():
             if slot.kv.holds_kv and id(slot.kv) not in seen:
-                found.append((self.conversations[name].last, slot.kv, slot.lock))
+                found.append((self.conversations[name].last, slot.kv, lock_of(slot)))
         return found
 
     def _tenant(self, names: tuple) -> list:

@@ -10,11 +10,10 @@ from typing import ClassVar
 
 import torch
 from sglang.srt.managers import scheduler as release
-from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_context, get_parallel
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
-from sglang_drift import make_requests
+from sglang_drift import lora_names, made_params, make_requests
 from sglang_memory import STATES_PER_ROW, Memory
 
 __all__ = ["Served", "Told", "configure"]
@@ -111,7 +110,7 @@ class Served(release.Scheduler):
         self.enable_unified_cache_external_linker = False
         self.enable_decode_hicache = self.enable_hisparse = self.enable_unified_memory = False
         self.max_recv_per_poll, self.max_new_tokens_limit = -1, None
-        self.attn_dp_enabled = False
+        self.attn_dp_enabled = self.enable_dp_attention = False  # As it was called before 0.5.22.
         self.model_config = worker.model_config
         self.init_metrics_collector()
         self.ipc_channels, self.recv_from_tokenizer, self.load_snapshot_writer = channels, None, None
@@ -179,7 +178,7 @@ class Served(release.Scheduler):
 
     def _make_cache(self, options) -> None:
         """What `build_kv_cache` makes of a model with full attention, and with a sliding window or states besides."""
-        self.init_kv_event_lora_names()
+        self.kv_event_lora_names = lora_names()
         self.memory = memory = Memory(options.memory, options.rows, options.context + 4)
         self.is_hybrid_swa, self.is_hybrid_ssm = bool(memory.window), bool(memory.states)
         self.sliding_window_size = memory.window or None
@@ -187,17 +186,16 @@ class Served(release.Scheduler):
         self.swa_tokens_per_layer = memory.page * memory.window_pages if memory.window else None
         self.token_to_kv_pool_allocator, self.req_to_token_pool = memory.allocator, memory.rows
         self.disable_radix_cache = False
-        params = CacheInitParams(
-            disable=False,
+        params = made_params(
+            options.core,
+            self.kv_event_lora_names,
             req_to_token_pool=self.req_to_token_pool,
             token_to_kv_pool_allocator=self.token_to_kv_pool_allocator,
             page_size=options.page,
             eviction_policy=release.get_memory().radix_eviction_policy,
             enable_kv_cache_events=options.events,
-            kv_event_lora_names=self.kv_event_lora_names,
             tree_components=memory.components,
             sliding_window_size=self.sliding_window_size,
-            tree_core_backend=options.core,
             chunked_prefill_size=release.get_schedule().chunked_prefill_size,
         )
         self.tree_cache = UnifiedRadixCache(params)
