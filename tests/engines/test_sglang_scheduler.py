@@ -1,5 +1,6 @@
 """SGLang's scheduler: what its level tells of a release, and that oracles see the release broken in one way."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -14,11 +15,13 @@ from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case
 from kvproof.judge.violation import Verdict
 
-from .installed import broken_session, session
+from .installed import broken_session
 
-NEWEST = "0.5.23"
+DRIVEN = ("0.5.23", "0.5.22", "0.5.21", "0.5.20", "0.5.19")
+NEWEST = DRIVEN[0]
 
 Op = tuple[str, dict[str, Any]]
+Answers = Callable[..., Answer]
 ROOM = {"page": 2, "pages": 12}
 WINDOW = {**ROOM, "window": 3, "window_pages": 8}
 STATES = {"page": 1, "pages": 20, "states": 9}
@@ -27,24 +30,34 @@ ABORT: Op = ("abort", {"i": 0})
 
 
 @cache
-def broken() -> Session:
-    """The release, broken as a setup says: not at all where it says nothing."""
-    return broken_session(NEWEST, "sglang", ["scheduler"])
+def broken(release: str) -> Session:
+    """A release, broken as a setup says: not at all where it says nothing."""
+    return broken_session(release, "sglang", ["scheduler"])
 
 
-def judged(case: Case) -> tuple[Verdict | None, Answer]:
+def judged(case: Case, release: str = NEWEST) -> tuple[Verdict | None, Answer]:
     cases = ENGINES["sglang"].cases(case.level)
     assert cases is not None
-    found, told = verdict(broken(), case, cases.more_oracles)
+    found, told = verdict(broken(release), case, cases.more_oracles)
     assert told.refused is None, told.refused
     return found, told
 
 
-def answer(setup: dict[str, Any], *ops: Op) -> Answer:
-    """What the release does, which breaks no rule."""
-    found, told = judged(close(Case("scheduler", setup, list(ops))))
-    assert found is None, found.violation
-    return told
+def answers(level: str, release: str) -> Answers:
+    """What a release does, which breaks no rule."""
+
+    def answered(setup: dict[str, Any], *ops: Op) -> Answer:
+        found, told = judged(close(Case(level, setup, list(ops))), release)
+        assert found is None, found.violation
+        return told
+
+    return answered
+
+
+@pytest.fixture(scope="module", params=DRIVEN)
+def answer(request: pytest.FixtureRequest) -> Answers:
+    """What a release does, which breaks no rule."""
+    return answers("scheduler", request.param)
 
 
 def add(*runs: list[int], most: int = 1, **more: Any) -> Op:
@@ -68,14 +81,15 @@ def computed(told: Answer, r: str = "r000") -> list[Any]:
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-def test_a_request_is_prefilled_decoded_and_checked_in(overlap: bool) -> None:
+def test_a_request_is_prefilled_decoded_and_checked_in(answer: Answers, overlap: bool) -> None:
     told = answer({**ROOM, "overlap": overlap}, add([1, 5], most=3), *rounds(1, 2, 0, 0))
-    assert computed(told) == [[0, [1] * 5], [5, [1]], [6, [2]]]
+    # Before 0.5.22 a loop that overlaps does not see that a pass brings the last token, and launches one more.
+    assert computed(told)[:3] == [[0, [1] * 5], [5, [1]], [6, [2]]]
     assert effects(told, "append") == [["r000", [1]], ["r000", [2]], ["r000", [0]]]
     assert effects(told, "end") == [["r000", "finished"]]
 
 
-def test_in_the_overlapping_loop_a_pass_is_launched_before_the_last_one_is_processed() -> None:
+def test_in_the_overlapping_loop_a_pass_is_launched_before_the_last_one_is_processed(answer: Answers) -> None:
     told = answer({**ROOM, "overlap": True}, add([1, 2], most=3), *rounds(1, 2))
     assert [[e[0] for e in step.effects if e[0] in ("compute", "processed")] for step in told.steps[1:3]] == [
         ["compute"],
@@ -83,14 +97,14 @@ def test_in_the_overlapping_loop_a_pass_is_launched_before_the_last_one_is_proce
     ]
 
 
-def test_a_prompt_goes_in_chunks_and_is_mixed_with_what_decodes() -> None:
+def test_a_prompt_goes_in_chunks_and_is_mixed_with_what_decodes(answer: Answers) -> None:
     setup = {**ROOM, "chunk": 4, "mixed": True}
     told = answer(setup, add([1, 2], most=4), *rounds(1), add([2, 9]), *rounds(1, 1, 1))
     assert computed(told, "r001")[0] == [0, [2, 2]]  # Of four tokens one is the other's, and a chunk is whole pages.
     assert [e[1] for e in told.steps[3].effects if e[0] == "compute"] == ["r001", "r000"]
 
 
-def test_what_does_not_fit_any_more_is_retracted_and_comes_back() -> None:
+def test_what_does_not_fit_any_more_is_retracted_and_comes_back(answer: Answers) -> None:
     setup = {"page": 1, "pages": 20, "conservative": 0.05}
     told = answer(setup, add([1, 4], most=8), add([2, 4], most=8), *rounds(*[1] * 9))
     assert effects(told, "preempted") == [["r001"]]
@@ -98,7 +112,7 @@ def test_what_does_not_fit_any_more_is_retracted_and_comes_back() -> None:
     assert sorted(effects(told, "end")) == [["r000", "finished"], ["r001", "finished"]]
 
 
-def test_a_higher_priority_takes_the_place_of_a_lower() -> None:
+def test_a_higher_priority_takes_the_place_of_a_lower(answer: Answers) -> None:
     setup = {"page": 1, "pages": 20, "rows": 1, "priority": True}
     told = answer(setup, add([1, 4], most=6, priority=0), *rounds(1), add([2, 4], most=6, priority=2), *rounds(1))
     assert effects(told, "preempted") == [["r000"]]
@@ -107,7 +121,9 @@ def test_a_higher_priority_takes_the_place_of_a_lower() -> None:
 
 @pytest.mark.parametrize("before", [0, 1, 2])
 @pytest.mark.parametrize("overlap", [False, True])
-def test_an_abort_ends_a_request_that_waits_or_is_prefilled_or_decodes(before: int, overlap: bool) -> None:
+def test_an_abort_ends_a_request_that_waits_or_is_prefilled_or_decodes(
+    answer: Answers, before: int, overlap: bool
+) -> None:
     told = answer(
         {**ROOM, "chunk": 4, "overlap": overlap}, add([1, 7], most=6), *rounds(*[1] * before), ("abort", {"i": 0})
     )
@@ -115,26 +131,26 @@ def test_an_abort_ends_a_request_that_waits_or_is_prefilled_or_decodes(before: i
 
 
 @pytest.mark.parametrize("retract", [0, 1])
-def test_a_pause_loses_nothing(retract: int) -> None:
+def test_a_pause_loses_nothing(answer: Answers, retract: int) -> None:
     pause: Op = ("pause", {"retract": retract})
     told = answer(ROOM, add([1, 5], most=4), *rounds(1, 1), pause, *rounds(1), ("resume", {}), *rounds(1, 1, 1))
     assert effects(told, "end") == [["r000", "finished"]]
     assert bool(effects(told, "preempted")) == bool(retract)
 
 
-def test_a_prompt_that_is_too_long_is_refused() -> None:
+def test_a_prompt_that_is_too_long_is_refused(answer: Answers) -> None:
     told = answer({"page": 1, "pages": 12}, add([1, 12]), *rounds(1))
     assert told.steps[0].result is False
     assert effects(told, "end") == [["r000", "aborted"]]
 
 
-def test_a_conversation_goes_on_from_what_its_last_turn_left() -> None:
+def test_a_conversation_goes_on_from_what_its_last_turn_left(answer: Answers) -> None:
     told = answer(ROOM, OPEN, turn([1, 3], most=2), *rounds(2, 2), turn([0, 2]), *rounds(1))
     assert effects(told, "found", "r001") == [["r001", [[1, 2]], 4]]
     assert computed(told, "r001") == [[4, [2, 0, 0]]]
 
 
-def test_of_a_turn_that_is_aborted_nothing_was_said() -> None:
+def test_of_a_turn_that_is_aborted_nothing_was_said(answer: Answers) -> None:
     told = answer(
         ROOM,
         OPEN,
@@ -147,22 +163,23 @@ def test_of_a_turn_that_is_aborted_nothing_was_said() -> None:
         turn([2, 1]),
         *rounds(1),
     )
-    assert computed(told, "r002") == [[4, [2]]]
+    [[start, tokens]] = computed(told, "r002")  # Before 0.5.22 its conversation keeps nothing that was computed.
+    assert [1, 1, 1, 2, 2][start:] == tokens
 
 
-def test_a_window_is_given_up_as_decoding_goes_on() -> None:
+def test_a_window_is_given_up_as_decoding_goes_on(answer: Answers) -> None:
     told = answer(WINDOW, add([1, 5], most=9), *rounds(*[1] * 9))
     *_, last = [table for _, group, _, table in effects(told, "table", "r000") if group == 1]
     assert last[:4] == [13, 14, 0, 0]  # Those of the prompt are the tree's.
     assert all(last[4:])
 
 
-def test_a_prefix_is_found_where_its_window_is() -> None:
+def test_a_prefix_is_found_where_its_window_is(answer: Answers) -> None:
     told = answer(WINDOW, add([1, 5]), *rounds(2), add([1, 5], [0, 1]), *rounds(1))
     assert effects(told, "found", "r001") == [["r001", [[1, 2], [13, 14]], 4]]
 
 
-def test_a_state_is_copied_from_the_tree_before_the_pass_that_goes_on_from_it() -> None:
+def test_a_state_is_copied_from_the_tree_before_the_pass_that_goes_on_from_it(answer: Answers) -> None:
     told = answer(STATES, add([1, 5], most=3), *rounds(0, 0, 0), add([1, 7]), *rounds(0))
     # Numbers 21 to 29 are states: 23 is the tree's at the end of five tokens.
     assert effects(told, "copied") == [[[["device", 22, "device", 23]]], [[["device", 23, "device", 24]]]]
@@ -183,12 +200,13 @@ FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
 }
 
 
+@pytest.mark.parametrize("release", DRIVEN)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_seen(fault: str) -> None:
+def test_a_planted_fault_is_seen(release: str, fault: str) -> None:
     ops, expected = FAULTS[fault]
     setup = WINDOW if "window" in fault else STATES if "state" in fault else ROOM
-    assert judged(close(Case("scheduler", setup, ops)))[0] is None
-    found, _ = judged(close(Case("scheduler", {**setup, "fault": fault}, ops)))
+    assert judged(close(Case("scheduler", setup, ops)), release)[0] is None
+    found, _ = judged(close(Case("scheduler", {**setup, "fault": fault}, ops)), release)
     assert found is not None
     assert (found.violation.rule, found.violation.oracle) == expected, found.violation
 
@@ -241,14 +259,7 @@ def test_what_was_reported_and_mended_is_seen_where_it_comes_back(fault: str) ->
     ],
 )
 def test_a_setup_that_no_server_would_start_with_is_refused(setup: dict[str, Any]) -> None:
-    assert broken().run(Case("scheduler", setup, [])).answer.refused is not None
-
-
-def test_the_release_before_is_driven_too() -> None:
-    ops = [add([1, 5], most=2), *rounds(1, 1), add([1, 5], most=2), *rounds(1, 1)]
-    found, told = verdict(session("0.5.22", "sglang"), close(Case("scheduler", {**WINDOW, "page": 1}, ops)))
-    assert found is None
-    assert effects(told, "end") == [["r000", "finished"], ["r001", "finished"]]
+    assert broken(NEWEST).run(Case("scheduler", setup, [])).answer.refused is not None
 
 
 SILENT = [

@@ -16,10 +16,10 @@ DISTRIBUTIONS: Final = ("sglang",)
 OLDEST: Final = Version("0.5.12")
 """The oldest release that the adapters know: before, others than the unified cache serve windows and states."""
 
-_SERVED: Final = Version("0.5.21")
+_SERVED: Final = Version("0.5.19")
 """The oldest whose own scheduler is driven."""
 
-_TIERED: Final = Version("0.5.22")
+_TIERED: Final = Version("0.5.21")
 """The oldest whose host tier is driven."""
 
 _ANY_PAGE: Final = Version("0.5.22")

@@ -23,7 +23,8 @@ def _no_release(scheduler) -> None:
 
 def _no_unlock(scheduler) -> None:
     """A request that finishes leaves its lock."""
-    _patch(scheduler.tree_cache, "unlock", lambda _lock: None)
+    tree = scheduler.tree_cache
+    _patch(tree, "unlock" if hasattr(tree, "unlock") else "dec_lock_ref", lambda *_lock, **_how: None)  # Since 0.5.22.
 
 
 def _wrong_relay(scheduler) -> None:
@@ -60,7 +61,7 @@ def _lost_abort(scheduler) -> None:
 
 def _never_admits(scheduler) -> None:
     """The queue is never looked at."""
-    _patch(scheduler, "_should_defer_prefill", lambda _batch: True)
+    _patch(scheduler, "_should_defer_prefill", lambda *_batch: True)
 
 
 def _stale_row(scheduler) -> None:
@@ -78,21 +79,23 @@ def _stale_row(scheduler) -> None:
 
 def _early_window(scheduler) -> None:
     """Tokens are given up before they have left the window."""
-    evict = scheduler.tree_cache.evict_sliding_windows
-    early = lambda req, length, **how: evict(req, length + 4, **how)  # noqa: E731
-    _patch(scheduler.tree_cache, "evict_sliding_windows", early)
+    from sglang.srt.managers.schedule_batch import ScheduleBatch
+
+    evict = ScheduleBatch._evict_swa
+    early = lambda batch, req, length, **how: evict(batch, req, length + 4, **how)  # noqa: E731
+    _patch(ScheduleBatch, "_evict_swa", early)
 
 
 def _kept_window(scheduler) -> None:
     """What is said to have left the window is not freed."""
-    _patch(scheduler.token_to_kv_pool_allocator, "free_swa_segment", lambda _slots, **_how: None)
+    allocator = scheduler.token_to_kv_pool_allocator
+    name = "free_swa_segment" if hasattr(allocator, "free_swa_segment") else "free_swa"  # Since 0.5.20.
+    _patch(allocator, name, lambda _slots, **_how: None)
 
 
 def _uncopied_state(scheduler) -> None:
     """A request goes on from a state that was never copied to it."""
-    rows = scheduler.req_to_token_pool
-    if hasattr(rows, "copy_mamba_state"):
-        _patch(rows, "copy_mamba_state", lambda _source, _target: None)
+    _patch(scheduler.memory, "copy_states", lambda _batch: None)
 
 
 def _early_ack(scheduler) -> None:

@@ -4,6 +4,7 @@ A release loads nothing back that is shorter than ten tokens, so prompts are lon
 share more; the device's pool is small beside them, so that what they leave is given up and comes back.
 """
 
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import is_tiered
+from ..releases import is_tiered, page_sizes
 from . import scheduler
 
 __all__ = ["more_oracles", "profiles", "traits"]
@@ -34,36 +35,36 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases, by name; none of a release whose host tier is not driven."""
     if not is_tiered(release):
         return {}
+    first, *others = page_sizes(release)
+    made = partial(_setup, page=st.sampled_from([*others, first]))
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.booleans()}
     through, back = {"write": st.just("write_through")}, {"write": st.just("write_back")}
     selective = {"write": st.just("write_through_selective")}
     tight = {"conservative": st.sampled_from([0.05, 0.3, 1.0]), "pages": st.integers(6, 10)}
     return {
-        "through": _cases(_setup(**through)),
-        "through overlap": _cases(_setup(**through, overlap=st.just(True))),
-        "through chunks": _cases(_setup(**through, **chunk, **overlap)),
-        "selective": _cases(_setup(**selective, **overlap)),
-        "back": _cases(_setup(**back)),
-        "back overlap": _cases(_setup(**back, overlap=st.just(True))),
-        "back chunks": _cases(_setup(**back, **chunk, **overlap)),
-        "tight host": _cases(_setup(**_ANY, **overlap, host_pages=st.integers(1, 6))),
-        "retracts": _cases(_setup(**_ANY, **overlap, **tight), _LONG),
-        "pauses": _cases(_setup(**_ANY, **chunk, **overlap), _PAUSED),
-        "conversations": _cases(_setup(**_ANY, **overlap, rows=st.just(8)), _TALK),
-        "events": _cases(_setup(**_ANY, **overlap, events=st.just(True))),
-        "windows": _cases(_setup(**_ANY, **scheduler.WINDOW, **chunk, **overlap)),
-        "windows back": _cases(_setup(**back, **scheduler.WINDOW, **overlap)),
-        "windows retracts": _cases(_setup(**_ANY, **scheduler.WINDOW, **tight | overlap), _LONG),
-        "policies": _cases(_setup(**_ANY, **overlap, **scheduler.ordered())),
-        "storage": _cases(_setup(**through, **_STORAGE, **chunk, **overlap), _STORED).map(_from_below),
-        "storage tight": _cases(_setup(**through, **_STORAGE, **overlap, host_pages=st.integers(2, 8)), _STORED),
-        "storage any": _cases(_setup(**_ANY, **_STORAGE, **chunk, **overlap), _STORED),
-        "storage retracts": _cases(_setup(**_ANY, **_STORAGE, **tight | overlap), _STORED_LONG),
-        "storage windows": _cases(_setup(**through, **_STORAGE, **scheduler.WINDOW, **overlap), _STORED).map(
-            _from_below
-        ),
-        "storage comes and goes": _cases(_setup(**through, **_STORAGE, **overlap), _COMES).map(_from_below),
-        "storage conversations": _cases(_setup(**through, **_STORAGE, **overlap, rows=st.just(8)), _TALK_STORED),
+        "through": _cases(made(**through)),
+        "through overlap": _cases(made(**through, overlap=st.just(True))),
+        "through chunks": _cases(made(**through, **chunk, **overlap)),
+        "selective": _cases(made(**selective, **overlap)),
+        "back": _cases(made(**back)),
+        "back overlap": _cases(made(**back, overlap=st.just(True))),
+        "back chunks": _cases(made(**back, **chunk, **overlap)),
+        "tight host": _cases(made(**_ANY, **overlap, host_pages=st.integers(1, 6))),
+        "retracts": _cases(made(**_ANY, **overlap, **tight), _LONG),
+        "pauses": _cases(made(**_ANY, **chunk, **overlap), _PAUSED),
+        "conversations": _cases(made(**_ANY, **overlap, rows=st.just(8)), _TALK),
+        "events": _cases(made(**_ANY, **overlap, events=st.just(True))),
+        "windows": _cases(made(**_ANY, **scheduler.WINDOW, **chunk, **overlap)),
+        "windows back": _cases(made(**back, **scheduler.WINDOW, **overlap)),
+        "windows retracts": _cases(made(**_ANY, **scheduler.WINDOW, **tight | overlap), _LONG),
+        "policies": _cases(made(**_ANY, **overlap, **scheduler.ordered())),
+        "storage": _cases(made(**through, **_STORAGE, **chunk, **overlap), _STORED).map(_from_below),
+        "storage tight": _cases(made(**through, **_STORAGE, **overlap, host_pages=st.integers(2, 8)), _STORED),
+        "storage any": _cases(made(**_ANY, **_STORAGE, **chunk, **overlap), _STORED),
+        "storage retracts": _cases(made(**_ANY, **_STORAGE, **tight | overlap), _STORED_LONG),
+        "storage windows": _cases(made(**through, **_STORAGE, **scheduler.WINDOW, **overlap), _STORED).map(_from_below),
+        "storage comes and goes": _cases(made(**through, **_STORAGE, **overlap), _COMES).map(_from_below),
+        "storage conversations": _cases(made(**through, **_STORAGE, **overlap, rows=st.just(8)), _TALK_STORED),
     }
 
 
@@ -129,7 +130,6 @@ def _from_below(case: Case) -> Case:
 
 def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
     usual: dict[str, st.SearchStrategy[Any]] = {
-        "page": st.sampled_from([2, 4, 3, 1]),
         "pages": st.integers(6, 16),
         "host_pages": st.integers(4, 24),
     }

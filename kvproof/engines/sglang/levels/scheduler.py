@@ -57,6 +57,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "windows": _cases(made(**WINDOW, **chunk, overlap=st.booleans())),
         "windows whole": _cases(made(**WINDOW, overlap=st.booleans())),
         "windows retracts": _cases(made(**WINDOW, **tight, overlap=st.booleans()), _LONG),
+        "windows priority": _cases(_ranked(made, **WINDOW | {"chunk": st.integers(0, 4)}), _RANKED),
         "windows conversations": _cases(made(**WINDOW, **tight, overlap=st.booleans()), _QUIET),
         "windows rust": _cases(made(**WINDOW, **tight, overlap=st.booleans(), core=st.just("rust")), _PAUSED),
         "states": _cases(made(**_STATES)),
@@ -191,11 +192,15 @@ def ordered() -> dict[str, st.SearchStrategy[Any]]:
     return {"order": st.sampled_from(_ORDERS), "policy": st.sampled_from(_POLICIES)}
 
 
-def _ranked(made: Callable[..., st.SearchStrategy[Setup]]) -> st.SearchStrategy[Setup]:
-    return made(
-        priority=st.just(True), threshold=st.sampled_from([0, 1]), overlap=st.booleans(), chunk=st.integers(1, 4),
-        queue=st.sampled_from([None, None, 2]),
-    )  # fmt: skip
+def _ranked(made: Callable[..., st.SearchStrategy[Setup]], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
+    usual: dict[str, st.SearchStrategy[Any]] = {
+        "priority": st.just(True),
+        "threshold": st.sampled_from([0, 1]),
+        "overlap": st.booleans(),
+        "chunk": st.integers(1, 4),
+        "queue": st.sampled_from([None, None, 2]),
+    }
+    return made(**usual | more)
 
 
 def _cases(setups: st.SearchStrategy[Setup], plays: "list[Play] | None" = None) -> st.SearchStrategy[Case]:

@@ -109,11 +109,12 @@ def take(req, held) -> None:
 
 
 def lock_of(req):
-    """Return the lock of a request that has a row: its ``node``, and whether that of the window is ``swa_released``."""
+    """Return the lock of a request that has a row, or of a conversation that has one between its turns: its ``node``,
+    and whether that of the window is ``swa_released``, of which conversations say nothing before 0.5.20."""
     if CHECKS_IN:
         return req.lock
     node = req.last_node  # The node itself before 0.5.17, since then its number.
-    return SimpleNamespace(node=getattr(node, "id", node), swa_released=req.swa_prefix_lock_released)
+    return SimpleNamespace(node=getattr(node, "id", node), swa_released=getattr(req, "swa_prefix_lock_released", False))
 
 
 def checkpoint(req, cache, chunked: bool) -> None:

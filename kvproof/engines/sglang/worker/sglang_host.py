@@ -4,6 +4,8 @@ What a release copies is told when it is submitted. A copy is over when a case s
 it, or when the release does; those of one direction end in the order of their stream.
 """
 
+import dataclasses
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import ClassVar
@@ -20,6 +22,7 @@ from sglang.srt.mem_cache.pool_host.base import HostKVCache
 from sglang.srt.mem_cache.pool_host.group import HostPoolGroup
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang_memory import Memory
+from sglang_release import BEFORE_CHECKPOINTS
 from sglang_storage import PLACES, Storage
 
 __all__ = ["Host", "attach"]
@@ -107,6 +110,14 @@ class _Transfers:
         return TransferCompletion(_Event(), finished, False)
 
 
+def _size(tokens: int) -> dict:
+    """Return what says that a pool of the host is for so many tokens of a byte; before 0.5.22, a pool of the device."""
+    layers = {"start_layer": 0, "end_layer": 1}
+    if "device_pool" in inspect.signature(HostKVCache.__init__).parameters:
+        return {"device_pool": SimpleNamespace(store_dtype=torch.uint8, size=tokens, **layers)}
+    return {"dtype": torch.uint8, "device_capacity_tokens": tokens, "size_per_token": 1, "is_dummy": True, **layers}
+
+
 class _Pool(HostKVCache):
     """A release's pool of host slots, without the memory."""
 
@@ -115,22 +126,24 @@ class _Pool(HostKVCache):
 
     def __init__(self, pages: int, page: int, first: int) -> None:
         """``first``: the number of its first page among those of all pools."""
-        self.first = first
+        self.first, self.layer_num = first, 1
+        self.target_layer_num = self.layer_num
         super().__init__(
-            dtype=torch.uint8,
-            device_capacity_tokens=(pages - 1) * page,  # A release makes it one page larger.
-            size_per_token=1,
-            start_layer=0,
-            end_layer=1,
+            **_size((pages - 1) * page),  # A release makes it one page larger.
             host_to_device_ratio=1.0,
             host_size=0,
             page_size=page,
             layout="layer_first",
             pin_memory=False,
             device="cpu",
-            is_dummy=True,
         )
-        self.layer_num = 1
+
+    def get_size_per_token(self) -> int:
+        """Return how many bytes a token has."""
+        return 1
+
+    def init_kv_buffer(self) -> None:
+        """Allot nothing."""
 
     def page_of(self, slot) -> int:
         """Return the page of a slot."""
@@ -150,6 +163,11 @@ class _Pool(HostKVCache):
 
 
 _Pool.__abstractmethods__ = frozenset()  # Nobody reads or moves what is not there.
+
+
+_FIELDS = {field.name for field in dataclasses.fields(assembler.StackBuildResult)}
+_NO_DECLARATIONS = {"pool_declarations": ()} if "pool_declarations" in _FIELDS else {}
+"""Since 0.5.22 a stack says which pools it has declared."""
 
 
 class _Strategy(assembler.StackStrategy):
@@ -193,7 +211,7 @@ class _Strategy(assembler.StackStrategy):
             host_memory_mode="cache",
             **{name: how[name] for name in _OF_STORAGE if name in how},
         )
-        return assembler.StackBuildResult(group, controller, components, pool_declarations=())
+        return assembler.StackBuildResult(group, controller, components, **_NO_DECLARATIONS)
 
 
 assembler.register_stack_strategy(_Strategy())
@@ -302,6 +320,21 @@ class Host:
         return list(dict.fromkeys((a // self.page + first, pool.page_of(b)) for a, b in slots))
 
 
+def _note_host_locks(core) -> None:
+    """Let a receipt say whether it is of a lock on full attention; before 0.5.22 it does not, and no release asks."""
+    lock = core.inc_host_lock_ref
+
+    def noted(node):
+        data = core.node_by_id(node).component_data[ComponentType.FULL]
+        before = data.host_lock_ref
+        receipt = lock(node)
+        if data.host_lock_ref > before:
+            receipt.component_host_lock_uuids[ComponentType.FULL] = None
+        return receipt
+
+    core.inc_host_lock_ref = noted
+
+
 def attach(
     cache, params, memory: Memory, tell: Callable, *, pages: int, window_pages: int, policy: str, storage: bool
 ) -> Host:
@@ -309,6 +342,8 @@ def attach(
     host = _Strategy.host = Host(memory, pages, window_pages, policy)
     cache.init_hicache(SimpleNamespace(file_storage_path=None), params)
     host.cache, host.controller = cache, cache.cache_controller
+    if BEFORE_CHECKPOINTS:
+        _note_host_locks(cache.tree_core)
     host.transfers = host.controller.l2_transfer_engine = _Transfers(tell, host.pairs_of)
     if storage:
         host.storage = Storage(cache, tell)

@@ -168,9 +168,13 @@ class Memory:
         if self.states and hasattr(ScheduleBatch, "_collect_deferred_mamba_cow_and_clear"):  # Since 0.5.13.
             batch = self.batch(cache, req)
             batch._collect_deferred_mamba_cow_and_clear([req])
-            if batch.mamba_cow_src_indices is not None:
-                copy = getattr(self.rows, "copy_mamba_state", self.rows.mamba_pool.copy_from)  # Since 0.5.20.
-                copy(batch.mamba_cow_src_indices, batch.mamba_cow_dst_indices)
+            self.copy_states(batch)
+
+    def copy_states(self, batch) -> None:
+        """Copy the states that a batch goes on from, as the model worker does before its pass."""
+        if batch.mamba_cow_src_indices is not None:
+            copy = getattr(self.rows, "copy_mamba_state", self.rows.mamba_pool.copy_from)  # The former since 0.5.20.
+            copy(batch.mamba_cow_src_indices, batch.mamba_cow_dst_indices)
 
     # ---------------------------------------------------------------------------------------------- to the kit
 

@@ -1,5 +1,6 @@
 """What is on both sides of a scheduler: the model worker behind it, and the clients before it."""
 
+import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -13,6 +14,11 @@ __all__ = ["EOS", "Model", "Outbox"]
 
 EOS = 3
 """The token that ends a text. A vocabulary has three others."""
+
+_NO_NGRAMS = NgramEmbeddingManager(
+    **{field.name: None for field in dataclasses.fields(NgramEmbeddingManager) if field.default is dataclasses.MISSING}
+)
+"""Not enabled; before 0.5.21 it asks for one more size."""
 
 
 class Model:
@@ -43,7 +49,7 @@ class Model:
             forward_stream=torch.cpu.Stream(),
             attn_backend=SimpleNamespace(),
             prefill_aware_swa=False,
-            ngram_embedding_manager=NgramEmbeddingManager(enabled=False, table=None, n=0),
+            ngram_embedding_manager=_NO_NGRAMS,
             decode_cuda_graph_runner=None,
             shared_read_done_event=None,
         )
@@ -53,8 +59,8 @@ class Model:
         if self.host is not None and batch.hicache_consumer_index >= 0:
             self.host.wait(batch.hicache_consumer_index)
         memory = self.memory
-        if batch.mamba_cow_src_indices is not None:
-            memory.rows.copy_mamba_state(batch.mamba_cow_src_indices, batch.mamba_cow_dst_indices)
+        if batch.forward_mode.is_extend():  # A batch of 0.5.19 that decodes names the copies of its prefill still.
+            memory.copy_states(batch)
         ends, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
         counts = list(batch.extend_lens) if batch.forward_mode.is_extend() else [1] * len(ends)
         tokens, slots = batch.input_ids.tolist(), batch.out_cache_loc

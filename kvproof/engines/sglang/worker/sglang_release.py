@@ -15,5 +15,5 @@ def version() -> str:
 BEFORE_CHECKPOINTS = released(version()) < (0, 5, 22)
 """A request does not check in by itself (`checkpoint`): the tree caches it."""
 
-SERVED = released(version()) >= (0, 5, 21)
+SERVED = released(version()) >= (0, 5, 19)
 """Its own scheduler is driven."""

@@ -202,13 +202,17 @@ class SchedulerLevel(Level):
         prompt = chosen.context + tokens
         if len(prompt) >= self.most:
             return SKIPPED
-        r = args["request"] = chosen.last = f"r{len(self.history):03}"
+        r = args["request"] = f"r{len(self.history):03}"
         args["session"] = chosen.name
         self.history.append(prompt)
         x = self.clients[r] = chosen.turn = Client(r, prompt, (None, None), chosen)
         self._send(x, tokens, args, messages.SessionParams(id=chosen.name))
         if x.req is not None and x.req.to_finish is not None:
-            x.prompt = list(x.req.origin_input_ids)  # It is refused: as of a prompt, one token is computed.
+            x.prompt = list(
+                x.req.origin_input_ids
+            )  # It is refused: one token is computed, and not in the conversation.
+        else:
+            chosen.last = r
         self._tell_request(x)
         return None
 

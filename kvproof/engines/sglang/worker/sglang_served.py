@@ -11,8 +11,9 @@ from typing import ClassVar
 import torch
 from sglang.srt.managers import scheduler as release
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
-from sglang.srt.runtime_context import get_context, get_parallel
+from sglang.srt.runtime_context import get_context
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+from sglang_alone import GROUP, RANKS, join
 from sglang_drift import lora_names, made_params, make_requests
 from sglang_memory import STATES_PER_ROW, Memory
 
@@ -21,15 +22,6 @@ __all__ = ["Served", "Told", "configure"]
 _BESIDE_A_PROMPT = 5
 """Tokens that a release's model worker keeps free beside the longest prompt."""
 
-
-_ALONE = SimpleNamespace(cpu_group=None, world_size=1, first_rank=0, is_first_rank=True, is_last_rank=True)
-"""A group of processes of which there is one."""
-
-get_parallel().override_permanently(
-    **dict.fromkeys(("pp_rank", "attn_tp_rank", "attn_cp_rank", "attn_dp_rank", "tp_rank"), 0),
-    **dict.fromkeys(("tp_group", "attn_tp_group", "attn_cp_group", "pp_group"), _ALONE),
-    dp_rank=None,
-)
 torch.set_grad_enabled(False)
 
 
@@ -92,6 +84,7 @@ class Served(release.Scheduler):
         # What a release's own begins with.
         self.is_initializing, self.forward_ct, self.processed_tokens_counter = True, 0, 0
         self.server_args = get_context().server_args
+        join(self)
         schedule = release.get_schedule()
         self.schedule_policy = schedule.schedule_policy
         self.enable_priority_scheduling = schedule.enable_priority_scheduling
@@ -112,7 +105,7 @@ class Served(release.Scheduler):
         self.max_recv_per_poll, self.max_new_tokens_limit = -1, None
         self.attn_dp_enabled = self.enable_dp_attention = False  # As it was called before 0.5.22.
         self.model_config = worker.model_config
-        self.init_metrics_collector()
+        self.init_metrics_collector(*RANKS)
         self.ipc_channels, self.recv_from_tokenizer, self.load_snapshot_writer = channels, None, None
         self.idle_sleeper = None
         self.tokenizer = self.processor = None
@@ -123,10 +116,10 @@ class Served(release.Scheduler):
         self.decode_offload_manager = None
         self.init_running_status()
         self.init_chunked_prefill()
-        self.dynamic_chunk_sizer = None
+        self.dynamic_chunk_sizer, self.enable_dynamic_chunking = None, False  # The latter before 0.5.20.
         self.init_diffusion_llm()
-        self.init_metrics_reporter()
-        self.scheduler_stage_metrics = self.metrics_reporter.scheduler_stage_metrics
+        self.init_metrics_reporter(*RANKS)
+        self.scheduler_stage_metrics = getattr(self.metrics_reporter, "scheduler_stage_metrics", None)  # Since 0.5.20.
         self.init_kv_events_publisher()
         self.init_schedule_policy()
         self.memory_saver_adapter = None
@@ -143,7 +136,7 @@ class Served(release.Scheduler):
         self.init_lora_overlap_loader()
         self.init_grammar_manager()
         self.scripted_scheduler_hook = None
-        self.request_receiver = SimpleNamespace(recv_requests=lambda local_reqs: local_reqs)
+        self.request_receiver = SimpleNamespace(recv_requests=lambda local_reqs=(): [*local_reqs])
         self.init_dp_attn_adapter()
         self.init_pool_stats_observer()
         self.init_invariant_checker()
@@ -170,9 +163,9 @@ class Served(release.Scheduler):
         self.min_free_slots_delayer = None
         self.pad_input_ids_func = None
         for name in ("tp", "attn_tp", "attn_cp", "dp_tp"):
-            setattr(self, f"{name}_group", _ALONE)
+            setattr(self, f"{name}_group", GROUP)
             setattr(self, f"{name}_cpu_group", None)
-        self.pp_group = self.world_group = _ALONE
+        self.pp_group = self.world_group = GROUP
         self.require_mlp_sync = False
         self._war_barrier_enabled = False
 

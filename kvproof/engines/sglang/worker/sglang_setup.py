@@ -16,6 +16,6 @@ __all__: list[str] = []
 utils.get_native_hash = native_hash
 logging.getLogger("sglang").setLevel(logging.ERROR)
 # What the caches ask the configuration for is the same for every model; there is none.
-_args = ServerArgs(model_path="dummy", device="cpu", attention_backend="torch_native")
+_args = ServerArgs(model_path="dummy", device="cpu", attention_backend="torch_native", skip_tokenizer_init=True)
 _args._mamba_cache_chunk_size = 1  # Else the model is asked.
 set_global_server_args_for_scheduler(_args)
