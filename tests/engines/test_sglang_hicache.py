@@ -12,7 +12,7 @@ from kvproof.judge.record import Answer, Case
 
 from .test_sglang_scheduler import DRIVEN, NEWEST, Answers, Op, add, answers, broken, effects, judged, rounds
 
-TIERED = DRIVEN[:3]
+WITH_WINDOWS = DRIVEN[:-1]
 
 SETUP = {"page": 4, "pages": 8, "host_pages": 12}
 BACK = {**SETUP, "write": "write_back"}
@@ -25,9 +25,15 @@ BEHIND = [*PUSHED, STORED, *rounds(0), add([1, 20], [2, 3], most=2), *rounds(0)]
 """A third one begins with them."""
 
 
-@pytest.fixture(scope="module", params=TIERED)
+@pytest.fixture(scope="module", params=DRIVEN)
 def answer(request: pytest.FixtureRequest) -> Answers:
     """What a release does, which breaks no rule."""
+    return answers("hicache", request.param)
+
+
+@pytest.fixture(scope="module", params=WITH_WINDOWS)
+def with_windows(request: pytest.FixtureRequest) -> Answers:
+    """What a release does that is driven with windows over a host, which breaks no rule."""
     return answers("hicache", request.param)
 
 
@@ -166,6 +172,12 @@ def test_a_setup_that_no_server_would_start_with_is_refused(setup: dict[str, Any
     assert broken(NEWEST).run(Case("hicache", setup, [])).answer.refused is not None
 
 
+def test_windows_over_a_host_are_refused_where_they_are_not_driven() -> None:
+    setup = {**SETUP, "window": 1, "window_pages": 6}
+    assert broken(DRIVEN[-1]).run(Case("hicache", setup, [])).answer.refused is not None
+    assert not any("windows" in name for name in hicache.profiles(DRIVEN[-1]))
+
+
 def test_a_window_that_is_stored_is_no_prefix_that_is_stored() -> None:
     """Finding 38: the events say so of the nodes above a leaf that is written back."""
     setup = {**BACK, "page": 2, "pages": 9, "window": 5, "window_pages": 9, "window_interval": 4, "events": True}
@@ -175,15 +187,15 @@ def test_a_window_that_is_stored_is_no_prefix_that_is_stored() -> None:
     assert (found.violation.rule, found.violation.key) == ("P12", ("host", "reported, not cached"))
 
 
-def test_a_window_that_is_stored_once_more_leaves_what_is_on_the_host_there(answer: Answers) -> None:
+def test_a_window_that_is_stored_once_more_leaves_what_is_on_the_host_there(with_windows: Answers) -> None:
     """It was told as not cached (P12), as its node has a store under way."""
     window = {"window": 1, "window_pages": 6, "window_interval": 1, "host_window_pages": 14}
     setup = {"page": 1, "pages": 11, "host_pages": 16, "events": True, **window}
     again = [add([1, 2], keep=2, most=2), add([0, 1], keep=1), *rounds(0), ("copies", {"stores": 1}), *rounds(0)]
-    answer(setup, add([1, 2], most=0), *rounds(0), STORED, *rounds(0), ("reset", {}), *again)
+    with_windows(setup, add([1, 2], most=0), *rounds(0), STORED, *rounds(0), ("reset", {}), *again)
 
 
-def test_what_is_loaded_of_the_window_alone_holds_that_alone(answer: Answers) -> None:
+def test_what_is_loaded_of_the_window_alone_holds_that_alone(with_windows: Answers) -> None:
     """It was told as a lock that is missing (R3): its node came to the host behind the load."""
     window = {"window": 7, "window_pages": 9, "window_interval": 1, "host_window_pages": 8}
     setup = {"page": 2, "pages": 11, "host_pages": 24, "storage": 4, "prefetch": "wait_complete", **window}
@@ -191,7 +203,7 @@ def test_what_is_loaded_of_the_window_alone_holds_that_alone(answer: Answers) ->
     written: list[Op] = [asked, *rounds(0), STORED, *rounds(0), ("storage", {"writes": 3}), *rounds(0), ("reset", {})]
     others = [add([2, 6], keep=7, most=0), add([0, 4], keep=10, like=1, most=2)]
     read: list[Op] = [("storage", {"reads": 1, "acks": 1}), *rounds(0), ("storage", {"acks": 2}), *rounds(0)]
-    told = answer(
+    told = with_windows(
         setup, add([2, 3], [2, 5], most=0), *written, add([2, 3], [2, 5], keep=5, most=0), asked, *others,
         *rounds(0), *read,
     )  # fmt: skip

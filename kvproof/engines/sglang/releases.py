@@ -17,10 +17,10 @@ OLDEST: Final = Version("0.5.12")
 """The oldest release that the adapters know: before, others than the unified cache serve windows and states."""
 
 _SERVED: Final = Version("0.5.19")
-"""The oldest whose own scheduler is driven."""
+"""The oldest whose own scheduler is driven, and its host tier."""
 
-_TIERED: Final = Version("0.5.21")
-"""The oldest whose host tier is driven."""
+_WINDOWS_BELOW: Final = Version("0.5.20")
+"""The oldest whose host tier is driven with windows."""
 
 _ANY_PAGE: Final = Version("0.5.22")
 """Since then pages may have any number of tokens; before, kernels find them that know powers of two only."""
@@ -74,13 +74,13 @@ def tells_events(version: str) -> bool:
 
 
 def is_served(version: str) -> bool:
-    """Tell whether a release's own scheduler is driven."""
+    """Tell whether a release's own scheduler is driven, and its host tier."""
     return Version(version) >= _SERVED
 
 
-def is_tiered(version: str) -> bool:
-    """Tell whether a release's host tier is driven."""
-    return Version(version) >= _TIERED
+def has_windows_below(version: str) -> bool:
+    """Tell whether the host tier of a release is driven with windows."""
+    return Version(version) >= _WINDOWS_BELOW
 
 
 def page_sizes(version: str) -> tuple[int, ...]:

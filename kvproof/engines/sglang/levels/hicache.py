@@ -13,7 +13,7 @@ from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import is_tiered, page_sizes
+from ..releases import has_windows_below, is_served, page_sizes
 from . import scheduler
 
 __all__ = ["more_oracles", "profiles", "traits"]
@@ -33,7 +33,7 @@ _SIZES = tuple(range(24, 0, -1))
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases, by name; none of a release whose host tier is not driven."""
-    if not is_tiered(release):
+    if not is_served(release):
         return {}
     first, *others = page_sizes(release)
     made = partial(_setup, page=st.sampled_from([*others, first]))
@@ -41,7 +41,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     through, back = {"write": st.just("write_through")}, {"write": st.just("write_back")}
     selective = {"write": st.just("write_through_selective")}
     tight = {"conservative": st.sampled_from([0.05, 0.3, 1.0]), "pages": st.integers(6, 10)}
-    return {
+    families = {
         "through": _cases(made(**through)),
         "through overlap": _cases(made(**through, overlap=st.just(True))),
         "through chunks": _cases(made(**through, **chunk, **overlap)),
@@ -66,6 +66,9 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "storage comes and goes": _cases(made(**through, **_STORAGE, **overlap), _COMES).map(_from_below),
         "storage conversations": _cases(made(**through, **_STORAGE, **overlap, rows=st.just(8)), _TALK_STORED),
     }
+    if not has_windows_below(release):
+        families = {name: family for name, family in families.items() if "windows" not in name}
+    return families
 
 
 def traits(release: str) -> Traits:

@@ -35,6 +35,7 @@ __all__ = [
     "say_interval",
     "say_page",
     "states_of",
+    "storage_hashes",
     "tokens_of_key",
     "told_salt",
 ]
@@ -189,6 +190,12 @@ def page_hashes(recorder, node) -> list[int]:
         return hashes
     seed = recorder._namespace_seed(node)
     return [kv_events.namespaced_block_hash(number, namespace_seed=seed) for number in hashes]
+
+
+def storage_hashes(key: RadixKey, page: int) -> list[str]:
+    """Return what a storage below calls the pages of a key; before 0.5.20 it is what the tree calls them."""
+    hashes = getattr(utils, "get_storage_hash_str", None) or utils.get_hash_str
+    return hashes(key, None, page_size=page)
 
 
 def make_requests(kind: type) -> None:

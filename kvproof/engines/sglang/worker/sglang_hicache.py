@@ -9,6 +9,7 @@ import sglang_setup  # noqa: F401 - before anything of the release
 from level import SKIPPED, Refused
 from sglang.srt.managers import io_struct as messages
 from sglang_host import attach
+from sglang_release import WINDOWS_BELOW
 from sglang_scheduler import Options, SchedulerLevel
 from sglang_storage import POLICIES, THREADS, fields
 
@@ -32,6 +33,8 @@ class _Options(Options):
         self.storage, self.prefetch = setup.get("storage", 0), setup.get("prefetch", POLICIES[0])
         if self.prefetch not in POLICIES:
             raise Refused(f"requests do not wait for the storage by {self.prefetch}")
+        if setup.get("window") and not WINDOWS_BELOW:
+            raise Refused("the host tier of this release is not driven with windows")
         sizes = {"pages": pages, "window_pages": window_pages}
         self.host = partial(attach, **sizes, policy=self.write, storage=bool(self.storage))
         own = ("host_pages", "host_window_pages", "write", "storage", "prefetch")

@@ -31,6 +31,13 @@ _OF_STORAGE = ("storage_backend", "storage_backend_extra_config", "prefetch_thre
 """What a controller is told of a storage below."""
 
 
+_BY_NUMBER = "transfer_layer_num" in inspect.signature(assembler.build_pool_entry).parameters
+_LAYERS, _SUBMITTED_LAYERS = (
+    ("transfer_layer_num", "layer_num") if _BY_NUMBER else ("transfer_layer_id_max", "transfer_layer_id_max")
+)
+"""What says how many layers there are: of pools, and of a load; the former before 0.5.21."""
+
+
 class _Event:
     """A point of a stream: whoever waits for it waits for the copy that was submitted last when it was recorded."""
 
@@ -90,12 +97,12 @@ class _Transfers:
         pairs = [["device", a, "host", b] for transfer in transfers for a, b in self._pairs_of(transfer)]
         return self._submitted(self.stores, pairs)
 
-    def submit_host_to_device(self, transfers: list, *, on_layer_done=None, transfer_layer_id_max, **_how):
+    def submit_host_to_device(self, transfers: list, *, on_layer_done=None, **how):
         """Copies from the host begin; forward passes that read them wait for their layers."""
         pairs = [["host", b, "device", a] for transfer in transfers for a, b in self._pairs_of(transfer)]
         completion = self._submitted(self.loads, pairs)
         _Event.submitted = completion.finish_event.copy
-        for layer in range(transfer_layer_id_max if on_layer_done is not None else 0):
+        for layer in range(how[_SUBMITTED_LAYERS] if on_layer_done is not None else 0):
             on_layer_done(layer)
         _Event.submitted = None
         return completion
@@ -166,8 +173,8 @@ _Pool.__abstractmethods__ = frozenset()  # Nobody reads or moves what is not the
 
 
 _FIELDS = {field.name for field in dataclasses.fields(assembler.StackBuildResult)}
-_NO_DECLARATIONS = {"pool_declarations": ()} if "pool_declarations" in _FIELDS else {}
-"""Since 0.5.22 a stack says which pools it has declared."""
+_MORE = {name: value for name, value in (("pool_declarations", ()), ("transfer_layer_num", 1)) if name in _FIELDS}
+"""What else a stack says: the pools that it has declared (since 0.5.22), and how many layers it has (before 0.5.21)."""
 
 
 class _Strategy(assembler.StackStrategy):
@@ -183,17 +190,19 @@ class _Strategy(assembler.StackStrategy):
         """Build what `_PlainKvStrategy` and `_SwaStrategy` do."""
         host = self.host
         device = host.memory.allocator.get_kvcache()
-        one = {"layer_mapping": {0: 0}, "transfer_layer_id_max": 1, "device_pool": device}
+        one = {"layer_mapping": {0: 0}, _LAYERS: 1, "device_pool": device}
         full = assembler.build_pool_entry(name=PoolName.KV, host_pool=host.pools[0], is_anchor=True, **one)
         entries, components = [full], {ComponentType.FULL: host.pools[0]}
         if host.memory.window:
+            slots = host.memory.allocator.swa_attn_allocator
             entries.append(
                 assembler.build_pool_entry(
                     name=PoolName.SWA,
                     host_pool=host.pools[1],
                     host_evict_fn=lambda n: cache.evict_host(n, ComponentType.SWA),
                     device_evict_fn=lambda n: assembler._evict_swa_for_device_alloc(cache, n),
-                    **assembler._swa_allocation_callbacks(host.memory.allocator.swa_attn_allocator),
+                    device_alloc_fn=slots.alloc,
+                    device_free_fn=slots.free,
                     **one,
                 )
             )
@@ -207,11 +216,11 @@ class _Strategy(assembler.StackStrategy):
             load_cache_event=load_cache_event,
             write_policy=host.policy,
             io_backend="direct",
-            transfer_layer_id_max=1,
             host_memory_mode="cache",
+            **{_LAYERS: 1},
             **{name: how[name] for name in _OF_STORAGE if name in how},
         )
-        return assembler.StackBuildResult(group, controller, components, **_NO_DECLARATIONS)
+        return assembler.StackBuildResult(group, controller, components, **_MORE)
 
 
 assembler.register_stack_strategy(_Strategy())
@@ -286,9 +295,7 @@ class Host:
         loading = self.cache.ongoing_load_back.values()
         loads = [(f"load {x.node_id}", x.node_id, x.host_lock_params) for x in loading]
         found = loads + ([] if self.storage is None else self.storage.anchors())
-        return [
-            (name, node) for name, node, receipt in found if ComponentType.FULL in receipt.component_host_lock_uuids
-        ]
+        return [(name, node) for name, node, receipt in found if _holds_full(receipt)]
 
     def held(self) -> list[int]:
         """Return the pages that reads from the storage hold, each as often as one does."""
@@ -321,18 +328,31 @@ class Host:
 
 
 def _note_host_locks(core) -> None:
-    """Let a receipt say whether it is of a lock on full attention; before 0.5.22 it does not, and no release asks."""
+    """Let a receipt say whether it is of a lock on full attention: before 0.5.22 it does not."""
     lock = core.inc_host_lock_ref
 
     def noted(node):
         data = core.node_by_id(node).component_data[ComponentType.FULL]
         before = data.host_lock_ref
-        receipt = lock(node)
-        if data.host_lock_ref > before:
-            receipt.component_host_lock_uuids[ComponentType.FULL] = None
-        return receipt
+        result = lock(node)
+        holds, receipt_of = data.host_lock_ref > before, result.to_dec_params
+
+        def receipt():
+            made = receipt_of()
+            made.holds_full = holds
+            return made
+
+        result.to_dec_params = receipt
+        return result
 
     core.inc_host_lock_ref = noted
+
+
+def _holds_full(receipt) -> bool:
+    """Whether a receipt is of a lock on full attention."""
+    if BEFORE_CHECKPOINTS:
+        return getattr(receipt, "holds_full", False)
+    return ComponentType.FULL in receipt.component_host_lock_uuids
 
 
 def attach(

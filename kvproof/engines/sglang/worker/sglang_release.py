@@ -4,7 +4,7 @@ import importlib.metadata
 
 from drift import released
 
-__all__ = ["BEFORE_CHECKPOINTS", "SERVED", "version"]
+__all__ = ["BEFORE_CHECKPOINTS", "SERVED", "WINDOWS_BELOW", "version"]
 
 
 def version() -> str:
@@ -16,4 +16,8 @@ BEFORE_CHECKPOINTS = released(version()) < (0, 5, 22)
 """A request does not check in by itself (`checkpoint`): the tree caches it."""
 
 SERVED = released(version()) >= (0, 5, 19)
-"""Its own scheduler is driven."""
+"""Its own scheduler is driven, and its host tier."""
+
+WINDOWS_BELOW = released(version()) >= (0, 5, 20)
+"""Its host tier is driven with windows: before, a lock leaves out what has no window when it is taken, though that may
+come back under it, and the judge takes a lock of a window for one of all of it."""

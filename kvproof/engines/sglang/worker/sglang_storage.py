@@ -17,8 +17,7 @@ import torch
 from sglang.srt.managers import cache_controller
 from sglang.srt.mem_cache.hicache_storage import HiCacheFile, PoolName
 from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller
-from sglang.srt.mem_cache.utils import get_storage_hash_str
-from sglang_drift import made_key
+from sglang_drift import made_key, storage_hashes
 
 __all__ = ["PLACES", "POLICIES", "THREADS", "Storage", "fields"]
 
@@ -175,7 +174,7 @@ class Storage:
         """These are the numbers of a sequence's whole pages."""
         whole = len(tokens) // page * page
         if whole:
-            hashes = get_storage_hash_str(made_key(tokens[:whole], names), None, page_size=page)
+            hashes = storage_hashes(made_key(tuple(tokens[:whole]), names), page)
             for key, number in zip(hashes, numbers, strict=False):
                 self._numbers.setdefault(key, number)
 
