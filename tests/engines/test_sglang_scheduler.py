@@ -167,6 +167,23 @@ def test_of_a_turn_that_is_aborted_nothing_was_said(answer: Answers) -> None:
     assert [1, 1, 1, 2, 2][start:] == tokens
 
 
+def test_a_flush_ends_what_a_conversation_has(answer: Answers) -> None:
+    """What a turn had that was aborted as it waited was told as its own still, and free besides (R2)."""
+    first = [OPEN, turn([1, 5], most=5), *rounds(0, 0, 0, 0, 0)]
+    told = answer({"page": 4, "pages": 6}, *first, turn([2, 5], most=2), *rounds(0), ABORT, ("reset", {}))
+    assert told.steps[-3].result is True
+
+
+@pytest.mark.parametrize("release", DRIVEN[2:])
+def test_a_turn_that_is_refused_is_no_part_of_its_conversation(release: str) -> None:
+    """It is, where the turn before was aborted as it waited; that one's row was told as its own."""
+    ops = [OPEN, turn([1, 3]), *rounds(2), turn([0, 2], most=6), ABORT, turn([2, 1]), *rounds(1)]
+    found, told = judged(close(Case("scheduler", ROOM, ops)), release)
+    assert found is not None
+    assert (found.violation.rule, found.violation.oracle) == ("L1", "a request that is dropped")
+    assert [len(told["tokens"]) for r, told in effects(told, "request") if r == "r002"] == [1]
+
+
 def test_a_window_is_given_up_as_decoding_goes_on(answer: Answers) -> None:
     told = answer(WINDOW, add([1, 5], most=9), *rounds(*[1] * 9))
     *_, last = [table for _, group, _, table in effects(told, "table", "r000") if group == 1]

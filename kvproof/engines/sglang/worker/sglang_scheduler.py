@@ -382,7 +382,8 @@ class SchedulerLevel(Level):
         slots = self.served.tree_cache.session.slots
         found, seen = [], set[int]()
         for x in sorted(self.clients.values(), key=lambda x: x.ended):
-            if x.holds and id(x.req.kv) not in seen:
+            # What a turn that is over has is its conversation's; its record outlives a flush, which ends that.
+            if x.holds and id(x.req.kv) not in seen and not (x.ended and x.conversation is not None):
                 seen.add(id(x.req.kv))
                 lent = next((slot for slot in slots.values() if slot.kv is x.req.kv), None)
                 found.append((x.r, x.req.kv, lock_of(x.req if lent is None else lent)))
