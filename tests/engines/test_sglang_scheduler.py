@@ -303,3 +303,23 @@ def test_generated_calls_break_no_rule(profile: str) -> None:
         assert found is None, found.violation
 
     silent()
+
+
+@pytest.mark.parametrize("profile", [name for name in SILENT if not name.startswith("windows")])
+@pytest.mark.parametrize("release", DRIVEN[2:])
+def test_generated_calls_break_no_rule_of_older_releases(release: str, profile: str) -> None:
+    """But for what a check-in may give up of a window (docs/findings.md, 32)."""
+
+    @settings(
+        max_examples=6,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def silent(data: st.DataObject) -> None:
+        found, _ = judged(close(data.draw(scheduler.profiles(release)[profile])), release)
+        assert found is None, found.violation
+
+    silent()
