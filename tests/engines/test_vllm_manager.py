@@ -46,6 +46,13 @@ def effects(told: Answer, kind: str) -> list[Any]:
     return [effect[1:] for step in told.steps for effect in step.effects if effect[0] == kind]
 
 
+def test_a_pass_that_is_over_says_nothing_of_those_behind_it() -> None:
+    """It was told with the positions of all that were under way, and what these fill counted as cached."""
+    setup = {"groups": [FULL], "spare": 6, "budget": 8, "flight": 3, "asynchronous": True}
+    told = answer(NEWEST, setup, add([1, 9], most=3), run(), run(), run(), *[("process", {})] * 3)
+    assert effects(told, "processed") == [["r0", 8], ["r0", 9], ["r0", 10]]
+
+
 def test_a_prefix_is_found_and_the_rest_computed() -> None:
     told = answer(NEWEST, {"groups": [FULL], "spare": 4, "budget": 8}, add([1, 10], most=3), run(), run(), run(),
                   add([1, 9], [2, 2], most=3), run(1), ("finish", {"i": 1}))  # fmt: skip

@@ -377,7 +377,7 @@ class ManagerLevel(Level):
             if since((0, 33)):
                 request.num_computed_tokens -= len(each.sampled) - kept
             self._cache_output(request, placeholders)
-        self.tell("processed", x.r, request.num_tokens - 1 if each.sampled else each.x.done)
+        self.tell("processed", x.r, request.num_tokens - 1 if each.sampled else each.end)
         if stopped:
             self._end(x)
         elif each.sampled and not self.setup.asynchronous:

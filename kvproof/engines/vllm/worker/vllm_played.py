@@ -38,6 +38,8 @@ class Pass:
 
     def __init__(self, x: Played, tokens: int, drafts: int, sampled: list[int], accepted: int) -> None:
         self.x, self.epoch = x, x.epoch
+        self.end = x.done
+        """Up to where the request is computed with it, though others may have been scheduled behind it."""
         self.tokens, self.drafts, self.accepted, self.sampled = tokens, drafts, accepted, sampled
 
 
