@@ -35,9 +35,10 @@ def check_comparable(kind: type) -> None:
     for method in ("lookup", "ref_counts", "free_queue", "cached"):
         if not has(kind, method):
             raise UsageError(f"{kind.__qualname__} has no {method}(), so it cannot be compared with machine P; tell it")
-    if kind.kept_back or "cached" in kind.dialect:
+    if kind.kept_back or kind.window is not None or "cached" in kind.dialect:
         raise UsageError(
-            f"{kind.__qualname__} keeps blocks back or holds what is cached, and machine P does neither: they differ"
+            f"{kind.__qualname__} keeps blocks back, has a window or holds what is cached, and machine P does nothing "
+            "of that: they differ"
         )
     if kind.dialect.get("free") not in ("append", "split"):
         raise UsageError(f'{kind.__qualname__}.dialect says nothing of "free"; say append or split')

@@ -34,11 +34,11 @@ class HostSide:
 
     def find(self, request: Request) -> None:
         """Look up what of the request's tokens the host has behind what the device has."""
-        request.on_host = numbers(self._ask("host_lookup", request)) if self._finds else []
+        request.on_host = numbers(self._ask("host_lookup", request), "host_lookup") if self._finds else []
 
     def load(self, request: Request, table: Sequence[int]) -> None:
         """Copy what was found into the request's new blocks, before anything is computed there."""
-        request.table = numbers(table)
+        request.table = numbers(table, "allocate")
         if request.on_host:
             pairs = _pairs(self._ask("load", request))
             self._tell("copied", [["host", a, "device", b] for a, b in pairs])
@@ -87,7 +87,7 @@ class HostSide:
     def state(self) -> dict[str, Any]:
         """What the manager tells of its host pool."""
         told: dict[str, Any] = {
-            name: numbers(self._ask(STATE[name])) for name in self._shows if name in ("ref", "free")
+            name: numbers(self._ask(STATE[name]), STATE[name]) for name in self._shows if name in ("ref", "free")
         }
         if "cached" in self._shows:
             told["cached"] = [[self._number(key), 0, [index(at)]] for key, at in self._ask("host_cached").items()]

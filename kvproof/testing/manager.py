@@ -75,6 +75,11 @@ class BlockManager:
     """A block that stands for "nothing here" and is never handed out, if it has one. Then there is one block more than
     it was asked for, all are numbered, and this one is never handed out. Unlocks P4."""
 
+    window: ClassVar[int | None] = None
+    """Each token attends to so many, itself counted, where a manager gives up the blocks behind a sliding window: the
+    null block stands for them in the tables, and in what `lookup` finds; such a manager tells `table`. None: each token
+    attends to all before it."""
+
     kept_back: ClassVar[int] = 0
     """So many blocks it always keeps back, as a watermark. Then there are so many more than it was asked for, all are
     numbered, and the requests do with the others."""
@@ -130,7 +135,8 @@ class BlockManager:
         """Give the request blocks for its first ``tokens`` tokens and return its whole block table; None: no room.
 
         The first call for a request, and the first one after `free`, also takes hold of ``request.found``, which the
-        table begins with. A refusal changes nothing (P7, P15).
+        table begins with. A refusal changes nothing (P7, P15). Where a manager finds nothing before it allocates, it
+        sets ``request.cached``, in tokens: whole blocks, since a copy that it makes of one is not seen.
         """
         raise NotImplementedError
 
@@ -142,15 +148,20 @@ class BlockManager:
         return None
 
     def free(self, request: Request) -> Told[None]:
-        """Take the request's blocks back: it has finished, was aborted, or is preempted (and will come again)."""
+        """Take the request's blocks back: it has finished, was aborted, or is preempted (and may come again).
+
+        It is told of requests that hold blocks, and of no others: one that is aborted while it waits has none.
+        """
         raise NotImplementedError
 
     def evict(self, block: int) -> Told[None]:
-        """Take a block out of the prefix map; whoever holds it goes on holding it. Unlocks P11."""
+        """Take a block out of the prefix map; whoever holds it goes on holding it. Unlocks P11: with `cached` of all,
+        else of what lookups find."""
         raise NotImplementedError
 
     def reset(self) -> Told[bool]:
-        """Empty the prefix map and return true; with blocks held, return false and change nothing. Unlocks O10."""
+        """Empty the prefix map and return true; with blocks held, return false and change nothing. Unlocks O10:
+        with `cached` of all, else of what lookups find."""
         raise NotImplementedError
 
     # ----------------------------------------------------------------------------------------------------- a host tier
@@ -209,7 +220,9 @@ class BlockManager:
         raise NotImplementedError
 
     def table(self, request: Request) -> Told[Sequence[int]]:
-        """Return the request's block table from the manager's own books; left out: what `allocate` returned."""
+        """Return the request's block table from the manager's own books, which may have changed since `allocate`: where
+        `commit` puts a cached block in the place of an equal one, or gives one up. Left out: what `allocate` returned.
+        """
         return request.table
 
     def ref_counts(self) -> Told[Sequence[int]]:

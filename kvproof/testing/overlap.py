@@ -288,12 +288,12 @@ class OverlappingSystem(System):
             async with self._takers.beside_others():
                 return await self._takes(each, request, [], most)
         async with self._takers.beside_others():
-            found = numbers(await self._call(each, "lookup", request))
+            found = numbers(await self._call(each, "lookup", request), "lookup")
             if not found or (not self._upset and self._staying.issuperset(found)):
                 return await self._takes(each, request, found, most)
         # A lookup takes hold of nothing: until this request has what was found, nobody else may be given it.
         async with self._takers.alone():
-            found = numbers(await self._call(each, "lookup", request))
+            found = numbers(await self._call(each, "lookup", request), "lookup")
             return await self._takes(each, request, found, most)
 
     async def _takes(self, each: _Call, request: Request, found: list[int], most: int) -> bool:

@@ -18,7 +18,7 @@ from ..judge.shapes import problem_of_dialect
 from .host_side import STATE as HOST_STATE
 from .host_side import HostSide
 from .manager import BlockManager, Refused, Request
-from .scheduler import SKIPPED, Scheduler, numbers
+from .scheduler import SKIPPED, Scheduler, items, number, numbers
 
 __all__ = ["LEVEL", "Refused", "System", "capabilities", "has", "overlaps"]
 
@@ -61,6 +61,11 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
         raise UsageError(f"{kind.__qualname__}: block_sizes and tokens_per_grow are numbers above 0")
     if kind.kept_back < 0:
         raise UsageError(f"{kind.__qualname__}.kept_back is {kind.kept_back}; it is a number of blocks")
+    if kind.window is not None and (kind.window < 1 or kind.null_block is None or not has(kind, "table")):
+        raise UsageError(
+            f"{kind.__qualname__}.window is {kind.window}; it is a number of tokens above 0, a null_block stands for "
+            "what is behind it, and table() tells where"
+        )
     if kind.cancelled not in ("undone", "freed", None):
         raise UsageError(f"{kind.__qualname__}.cancelled is {kind.cancelled!r}; there are undone, freed and None")
     if wrong_words := problem_of_dialect(World([], {}, 1, notes={"dialect": dict(kind.dialect)})):
@@ -131,7 +136,7 @@ class System(Scheduler):
             notes["eager"] = ["host"]
         self._host = HostSide(self._ask, self._tell, partial(has, kind), self._number) if host_blocks else None
         self.world: dict[str, Any] = {
-            "groups": [{"kind": "full", "block": self._size}],
+            "groups": [_attention(kind.window) | {"block": self._size}],
             "tiers": {"device": device, **({"host": {"blocks": host_blocks}} if host_blocks else {})},
             "hash_block": self._size,
             "exact": kind.exact,
@@ -143,7 +148,7 @@ class System(Scheduler):
     def state(self) -> dict[str, Any]:
         """Return what the manager tells of its state."""
         told = {name: getattr(self, f"_shown_{name}")() for name in self._shows}
-        tables = {name: [numbers(self._ask("table", request))] for name, request in self._running.items()}
+        tables = {name: [numbers(self._ask("table", request), "table")] for name, request in self._running.items()}
         counts = {"waiting": len(self._waiting), "running": len(self._running), "pending": 0}
         if self._host is None:
             return {"pools": {"device": told}, "tables": tables, **counts}
@@ -199,7 +204,10 @@ class System(Scheduler):
         return None
 
     def _reset(self) -> Any:
-        return bool(self._ask("reset"))
+        done = self._ask("reset")
+        if done is None:
+            raise TypeError("reset() answered None; it is true where the map is empty, and false where it is refused")
+        return bool(done)
 
     # -------------------------------------------------------------------------------------- what operations are made of
 
@@ -207,7 +215,7 @@ class System(Scheduler):
         """Look up, hold, make room and compute; without room nothing has happened."""
         self._tell_keys(request)
         size, length = self._size, len(request.tokens)
-        request.found = numbers(self._ask("lookup", request)) if self._looks_up else []
+        request.found = numbers(self._ask("lookup", request), "lookup") if self._looks_up else []
         local = len(request.found) * size
         if self._host is not None:
             self._host.find(request)
@@ -234,7 +242,7 @@ class System(Scheduler):
         size, length, cached = self._size, len(request.tokens), index(request.cached)
         external = len(request.on_host) * size
         only_local = self._looks_up and not external
-        found = (request.found if only_local else numbers(table))[: -(-cached // size)]
+        found = (request.found if only_local else numbers(table, "allocate"))[: -(-cached // size)]
         self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, [list(found)], cached)
         request.computed = min(cached, length)
@@ -256,7 +264,7 @@ class System(Scheduler):
 
     def _forward(self, request: Request, table: Iterable[Any], until: int) -> None:
         """The forward pass, of which the manager was not told yet."""
-        request.table = numbers(table)
+        request.table = numbers(table, "allocate")
         self._tell("table", request.name, 0, 0, list(request.table))
         if request.computed < until:
             self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])
@@ -312,26 +320,32 @@ class System(Scheduler):
     # -------------------------------------------------------------------------------------------------------- the state
 
     def _shown_ref(self) -> list[int]:
-        return numbers(self._ask("ref_counts"))
+        return numbers(self._ask("ref_counts"), "ref_counts")
 
     def _shown_free(self) -> list[int]:
-        return numbers(self._ask("free_queue"))
+        return numbers(self._ask("free_queue"), "free_queue")
 
     def _shown_num_free(self) -> int:
-        return index(self._ask("num_free"))
+        return number(self._ask("num_free"), "num_free")
 
     def _shown_cached(self) -> list[list[Any]]:
-        entries = self._ask("cached").items()
-        return [[self._number(key), 0, numbers(at) if isinstance(at, Iterable) else [index(at)]] for key, at in entries]
+        entries = items(self._ask("cached"), "cached")
+        blocks = ((key, at if isinstance(at, Iterable) else [at]) for key, at in entries)
+        return [[self._number(key), 0, numbers(at, "cached")] for key, at in blocks]
 
     def _shown_hashes(self) -> list[list[Any]]:
-        return [[index(block), [[self._number(key), 0]]] for block, key in self._ask("block_keys").items()]
+        entries = items(self._ask("block_keys"), "block_keys")
+        return [[number(block, "block_keys"), [[self._number(key), 0]]] for block, key in entries]
 
     # ----------------------------------------------------------------------------------------------------- small things
 
     def _number(self, key: Hashable) -> int:
         """The number of a key: they are numbered as they are met."""
         return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _attention(window: int | None) -> dict[str, Any]:
+    return {"kind": "full"} if window is None else {"kind": "window", "window": window}
 
 
 def _read(setup: dict[str, Any], options: list[str]) -> tuple[int, int, bool]:

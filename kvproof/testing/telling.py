@@ -188,14 +188,31 @@ def story(kind: Adapter, case: Case, found: Verdict) -> str:
 
 def _hints(found: Verdict) -> Iterator[str]:
     """What may be wrong with a manager where it shows elsewhere."""
-    if found.violation.oracle == "write without a block" and found.violation.text.endswith("has no entry"):
-        yield "  allocate() may have answered too few blocks for the tokens that it was asked for"
+    text = found.violation.text
+    all_of_them = (found.violation, *found.also)
+    if any(each.oracle == "write without a block" and each.text.endswith("has no entry") for each in all_of_them):
+        yield "  allocate() may have answered too few blocks for the tokens asked for; it gives the whole table"
+    if text.endswith("no request ever had that key"):
+        yield "  cached() tells the keys that keys() does; without that these are (adapter, salt, tuple of all tokens"
+        yield "  up to the block's end)"
+    if found.violation.oracle in _READS and f" block {_null_of(found)} for positions" in text:
+        yield "  a manager that gives up what lies behind a sliding window says so: window = its tokens"
+    elif found.violation.oracle == "a lookup handed out" and "never written" in text:
+        yield "  a copy that the manager makes, as of a block of which a part is found, is not seen"
     if found.violation.oracle == "what was computed is not found again":
         yield "  a manager that is not meant to keep all of that says so: dialect = {}"
     if found.violation.oracle == "requests that never end":
         ended = [effect[1] for effect in found.answer.steps[found.at].effects if effect[0] == "preempted"]
         why = f"alone, {ended[0]} was let in and refused more blocks" if ended else "alone, it was not let in"
         yield f"  {why}, though it needs no more than there are: allocate() answered None"
+
+
+_READS = ("a lookup handed out", "a forward pass read")
+
+
+def _null_of(found: Verdict) -> int | None:
+    world = found.answer.world
+    return None if world is None else next(iter(world.tiers.values())).null
 
 
 def regression_test(kind: Adapter, case: Case, found: Verdict) -> str:

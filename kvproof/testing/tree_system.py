@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .manager import Refused, Request
-from .scheduler import SKIPPED, Scheduler, numbers
+from .scheduler import SKIPPED, Scheduler, number, numbers
 from .tree import Edge, PrefixTree
 
 __all__ = ["LEVEL", "TreeSystem", "capabilities", "has"]
@@ -229,13 +229,13 @@ class TreeSystem(Scheduler):
 
     def _match(self, request: Request, most: int) -> tuple[list[int], Any]:
         told, node = self._ask("match", request.tokens[:most], request.salt)
-        slots = numbers(told)
+        slots = numbers(told, "match")
         self._tell("matched", request.name, most, slots)
         return slots, node
 
     def _insert(self, request: Request, most: int) -> int:
         slots = request.table[:most]
-        had = index(self._ask("insert", request.tokens[:most], [*slots], request.salt))
+        had = number(self._ask("insert", request.tokens[:most], [*slots], request.salt), "insert")
         self._tell("inserted", request.name, most, slots, had)
         return had
 
@@ -304,7 +304,7 @@ class TreeSystem(Scheduler):
         return self._evicts and (self._locks or not self._running)
 
     def _make_free(self, tokens: int) -> list[int]:
-        slots = numbers(self._ask("evict", tokens))
+        slots = numbers(self._ask("evict", tokens), "evict")
         self._tell("evicted", tokens, slots)
         self._give_back(slots)
         return slots

@@ -106,6 +106,157 @@ def test_the_story_of_a_request_that_cannot_go_on_says_who_refused_it() -> None:
         assert_played(driven(pool_faults.AsksForAll), {"blocks": 2, "block_tokens": 2}, operations)
 
 
+class _ShowsNoMap(BlockManager):
+    """It can be emptied, and tells nothing of what it has cached."""
+
+    kind = Pool
+    pool: Pool
+    tenants = example.TestPool.tenants
+    __init__, lookup, allocate = example.TestPool.__init__, example.TestPool.lookup, example.TestPool.allocate
+    commit, free = example.TestPool.commit, example.TestPool.free
+    evict, reset = example.TestPool.evict, example.TestPool.reset
+
+
+class _KeepsAll(Pool):
+    def reset(self):
+        return not any(block.ref_cnt for block in self.blocks)
+
+
+class _KeepsEvicted(_ShowsNoMap):
+    def evict(self, block):
+        pass
+
+
+class _KeepsKeys(Pool):
+    """Behind a reset its blocks have their keys still, under which others are cached when they lose them."""
+
+    def reset(self):
+        if any(block.ref_cnt for block in self.blocks):
+            return False
+        self.cached.clear()
+        return True
+
+    def forget(self, block):
+        if block.key is not None:
+            self.cached.pop(block.key, None)
+            block.key = None
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        (type("KeepsAll", (_ShowsNoMap,), {"kind": _KeepsAll}), "O10"),
+        (_KeepsEvicted, "P11"),
+        (type("KeepsKeys", (_ShowsNoMap,), {"kind": _KeepsKeys}), "P14 (nothing less)"),
+    ],
+)
+def test_what_is_forgotten_shows_in_what_lookups_find(kind: type[BlockManager], rule: str) -> None:
+    assert {*fuzz_manager(kind, examples=None, seconds=20, findings=1).broken} == {rule}
+    assert fuzz_manager(_ShowsNoMap).broken == {}
+
+
+class _Shares(Pool):
+    """Who computed what is cached in another block goes on with that one, and gives his own back."""
+
+    def computed(self, name, tokens, salt=None):
+        for i, key in enumerate(self.keys(tokens, salt)):
+            own, other = self.blocks[self.tables[name][i]], self.cached.get(key)
+            if other is not None and other != own.number and own.key is None:
+                self.touch(self.blocks[other])
+                self.give_back(own)
+                self.tables[name][i] = other
+        super().computed(name, tokens, salt)
+
+
+class _SharesBlocks(example.TestPool):
+    kind = _Shares
+
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        return None if table is None else [*table]
+
+    def table(self, request):
+        return self.pool.tables[request.name]
+
+
+def test_a_block_that_is_given_back_for_an_equal_one_was_taken_from_the_head_all_the_same() -> None:
+    assert fuzz_manager(_SharesBlocks, examples=200, seconds=60).broken == {}
+
+
+class _Windows(Pool):
+    """A sliding window of four tokens: what lies behind it is given back, and block 0 stands for it."""
+
+    behind = 3
+
+    def lookup(self, tokens, salt=None):
+        keys = self.keys(tokens, salt)[: self.most(tokens)]
+        for n in range(len(keys), 0, -1):
+            first = max(0, n * self.block_tokens - 3) // self.block_tokens
+            if all(key in self.cached for key in keys[first:n]):
+                return [0] * first + [self.cached[key] for key in keys[first:n]]
+        return []
+
+    def register(self, block, key):
+        if block.number:
+            super().register(block, key)
+
+    def computed(self, name, tokens, salt=None):
+        super().computed(name, tokens, salt)
+        table = self.tables[name]
+        for i in range(max(0, len(tokens) - self.behind) // self.block_tokens):
+            if table[i]:
+                self.give_back(self.blocks[table[i]])
+                table[i] = 0
+
+
+class _Window(example.TestPool):
+    window, null_block = 4, 0
+    dialect: ClassVar = {"keep": "all"}
+    kind = _Windows
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks + 1, block_tokens)
+        del self.pool.free[0]
+        self.pool.num_free -= 1
+        self.pool.blocks[0].ref_cnt = 1 << 20
+
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        return None if table is None else [*table]
+
+    def free(self, request):
+        table = self.pool.tables[request.name]
+        table[:] = [block for block in table if block]
+        super().free(request)
+
+    def table(self, request):
+        return self.pool.tables[request.name]
+
+    def reset(self):
+        if self.pool.tables:
+            return False
+        for block in self.pool.blocks:
+            self.pool.forget(block)
+        return True
+
+
+class _WholePrefix(_Windows):
+    """It finds nothing behind a block that has gone, whether or not anybody attends to that."""
+
+    def lookup(self, tokens, salt=None):
+        return Pool.lookup(self, tokens, salt)
+
+
+def test_a_sliding_window_is_judged_by_what_is_in_it() -> None:
+    assert fuzz_manager(_Window, examples=300, seconds=60).broken == {}
+    early = type("Early", (_Windows,), {"behind": 2})
+    faults = {early: "P6", _WholePrefix: "P14 (nothing less)"}
+    for fault, rule in faults.items():
+        assert rule in fuzz_manager(type("Window", (_Window,), {"kind": fault}), seconds=20, findings=1).broken
+    with pytest.raises(AssertionError, match=r"what lies behind a sliding window says so: window ="):
+        assert_fuzzed(type("SaysNothing", (_Window,), {"window": None}))
+
+
 class _Null(example.TestPool):
     """A pool that keeps its block 0 back."""
 
@@ -429,6 +580,27 @@ class _Unreadable(example.TestPool):
         return "three"
 
 
+class _Counts(example.TestPool):
+    def lookup(self, request):
+        return len(super().lookup(request))
+
+
+class _TellsPairs(example.TestPool):
+    def cached(self):
+        return [*super().cached().items()]
+
+
+class _OtherKeys(example.TestPool):
+    """It shows its own keys, and does not say whose they are."""
+
+    keys: Any = BlockManager.keys
+
+
+class _Silent(example.TestPool):
+    def reset(self):
+        super().reset()
+
+
 class _NoState(example.TestPool):
     def cached(self):
         return dict.fromkeys(super().cached(), 99)
@@ -437,6 +609,7 @@ class _NoState(example.TestPool):
 CASE: list[tuple[str, dict[str, Any]]] = [
     ("start", {"request": "r0", "prompt": [0, 0, 0]}),
     ("finish", {"request": "r0"}),
+    ("reset", {}),
 ]
 
 
@@ -449,6 +622,10 @@ CASE: list[tuple[str, dict[str, Any]]] = [
         (_Exits, "SystemExit: out of blocks"),
         (_ExitsLater, "SystemExit: out of blocks"),
         (_Unreadable, "L2 exception"),
+        (_Counts, "lookup() answered 0, which is no list of numbers"),
+        (_TellsPairs, "which is no dictionary"),
+        (_OtherKeys, "cached() tells the keys that keys() does"),
+        (_Silent, "reset() answered None"),
         (_NoState, "block 99"),
     ],
 )
@@ -487,6 +664,7 @@ def test_the_timer_of_others_is_left_alone() -> None:
     ("more", "words"),
     [
         ({"free": BlockManager.free}, "has no free()"),
+        ({"window": 4}, "a null_block stands for what is behind it, and table() tells where"),
         ({"tenants": ("user",)}, "there are salt and adapter"),
         ({"block_sizes": ()}, "numbers above 0"),
         ({"dialect": {"take": "tail"}}, "the dialect says take tail"),
@@ -508,6 +686,21 @@ def test_a_finding_is_a_test_to_keep() -> None:
         test()
     scope[kind.__name__] = example.TestPool
     test()
+
+
+class _OnlyNewBlocks(example.TestPool):
+    def allocate(self, request, tokens):
+        had, table = len(request.table), super().allocate(request, tokens)
+        return None if table is None else table[had:]
+
+
+def test_a_table_that_is_not_whole_hints_at_who_gave_it() -> None:
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("grow", {"request": "r0", "tokens": [0]}),
+    ]
+    with pytest.raises(AssertionError, match=r"allocate\(\) may have answered too few .* it gives the whole table"):
+        assert_played(_OnlyNewBlocks, {"blocks": 3, "block_tokens": 2}, operations)
 
 
 class _OneBlockLess(example.TestPool):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ...judge.judging import Oracle
 from ...judge.oracles.copies import CopiesOracle
+from ...judge.oracles.forgotten import ForgottenOracle
 from ...judge.oracles.found import FoundOracle
 from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
@@ -66,7 +67,7 @@ _STORED = {"start": 34, "mirror": 24, "finish": 24, "evict": 6}
 only where the device has no more of it."""
 
 
-_ORACLES = (RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, WordsOracle)
+_ORACLES = (RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, ForgottenOracle, WordsOracle)
 
 
 def more_oracles(_case: Case) -> Callable[[World], list[Oracle]]:
@@ -179,12 +180,19 @@ class _Player:
             self._mirror(a, b)
         elif name == "evict":
             self._add("evict", block=a % (self._setup["blocks"] + 1))
-        elif name in ("reset", "drain"):
-            self._add(name)
-            if name == "drain":
-                self.lengths.clear()
+        elif name == "drain":
+            self._drain()
+        elif name == "reset":
+            # While somebody runs it is refused; what it leaves behind shows where it is not.
+            if a % 2 and "drain" in self._capabilities.operations:
+                self._drain()
+            self._add("reset")
         elif self.lengths:
             self._on_one(name, list(self.lengths)[a % len(self.lengths)], b, c)
+
+    def _drain(self) -> None:
+        self._add("drain")
+        self.lengths.clear()
 
     def last(self) -> None:
         """A request that needs all there is: alone at the end, it shows what the others left held.

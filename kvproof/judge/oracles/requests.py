@@ -53,7 +53,7 @@ class RequestsOracle:
         if step.op in ADMITS and step.result is False:
             yield from self._refused(step, last, state)
         elif step.op in ADMITS and self._dialect.get("take") == "head" and self._single:
-            yield from self._taken(last, state)
+            yield from self._taken(step, last, state)
         elif step.op in _ENDS and self._single:
             yield from self._freed(step, last, state)
         yield from self._mirrored(step, ghost, last, state)
@@ -102,12 +102,14 @@ class RequestsOracle:
                 text = f"key {key} is reported with parent {parent}, and the block before it has key {before[key]}"
                 yield Violation("P12", "parent of a stored block", text, ("another",), (of_key(key),))
 
-    def _taken(self, last: State, state: State) -> Iterator[Violation]:
-        """P7: what is handed out and was not found is the head of the free queue."""
+    def _taken(self, step: Step, last: State, state: State) -> Iterator[Violation]:
+        """P7: what is handed out and was not found is the head of the free queue. It may have been given back already,
+        for another that holds the same."""
         before, after = shown(last, self._device), shown(state, self._device)
         if before.free is None or after.free is None or before.cached is None or after.cached is None:
             return
-        gone = set(before.free) - set(after.free)
+        told = {block for effect in step.effects if effect[0] == "table" for block in effect[4]}
+        gone = set(before.free) - (set(after.free) - told)
         # A block that still carries what it carried was found, not taken.
         was, now = _keys_of(before), _keys_of(after)
         taken = [block for block in before.free if block in gone and not was.get(block, set()) & now.get(block, set())]

@@ -1,0 +1,72 @@
+"""O10, P11: no lookup finds what was emptied or evicted. It is judged by what lookups hand out, so that a manager which
+does not show its prefix map is held to a reset too.
+"""
+
+from collections.abc import Iterator
+
+from ..ghost import Ghost
+from ..record import TOGETHER, Effect, Step, World
+from ..violation import Violation, of_block, of_request
+from .pools import evicted_by
+
+__all__ = ["ForgottenOracle"]
+
+_ENDS = ("end", "preempted")
+
+
+class ForgottenOracle:
+    """Follows which blocks of the device cannot be cached, since nothing of who holds them was computed, or given
+    back, after they were emptied. Who gives a block back may cache then what he had computed before.
+
+    Where calls overlap, nobody knows what was cached before an evict and what behind it, so all is forgiven there.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        device = world.tiers[next(iter(world.tiers))]
+        self._all = {*range(device.blocks)} - {device.null}
+        self._forgotten: dict[int, tuple[str, str]] = {}
+        """The blocks that nothing is cached in, and the rule and the operation that say so."""
+        self._tables: dict[str, dict[int, list[int]]] = {}
+        self._local: dict[str, int] = {}
+
+    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+        """Yield the first block of each lookup that was to be found no more."""
+        if step.error is not None or step.op == TOGETHER:
+            self._forgotten.clear()
+        for effect in step.effects:
+            if effect[0] == "found":
+                yield from self._found(effect[1], effect[2])
+            else:
+                self._follow(effect)
+        if step.skipped or step.error is not None:
+            return
+        if step.op == "reset" and step.result is True:
+            self._forgotten = dict.fromkeys(self._all, ("O10", "a reset that answered true"))
+        elif step.op == "evict":
+            self._forgotten |= dict.fromkeys(self._all.intersection(evicted_by(step) or ()), ("P11", "its evict"))
+
+    def _found(self, r: str, tables: list[list[int]]) -> Iterator[Violation]:
+        for group, table in zip(self.world.groups, tables, strict=False):
+            whole = table[: self._local.get(r, 0) // group.block]
+            block = next((block for block in whole if block in self._forgotten), None)
+            if block is not None:
+                rule, behind = self._forgotten.pop(block)
+                text = f"the lookup of {r} finds block {block} behind {behind}, and nothing was computed there since"
+                about = (of_block(next(iter(self.world.tiers)), block), of_request(r))
+                yield Violation(rule, "found though it was forgotten", text, about=about)
+                return
+
+    def _follow(self, effect: Effect) -> None:
+        kind = effect[0]
+        if kind == "lookup":
+            self._local[effect[1]] = effect[2]
+        elif kind == "table":
+            _, r, g, at, blocks = effect
+            self._tables.setdefault(r, {}).setdefault(g, [])[at:] = blocks
+        elif kind == "processed" or kind in _ENDS:
+            tables = self._tables.get(effect[1], {})
+            for block in (block for table in tables.values() for block in table):
+                self._forgotten.pop(block, None)
+            if kind in _ENDS:
+                self._tables.pop(effect[1], None)
