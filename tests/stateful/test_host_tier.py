@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,22 @@ def test_what_is_cached_under_a_copy_is_told_so() -> None:
     kind = type("Early", (example.TestOffload,), {"tier": host_faults.RegistersEarly})
     with pytest.raises(AssertionError, match=r"cached under key 0 .* but a copy may or may not have written it"):
         assert_played(kind, {"blocks": 3, "block_tokens": 2, "host_blocks": 3}, operations)
+
+
+class _ShowsNoMap(example.TestOffload):
+    """What the host has shows in what is found there alone."""
+
+    host_cached: Any = BlockManager.host_cached
+
+
+class _EmptiesTheDevice(_ShowsNoMap):
+    def reset(self):
+        return not self.offload.storing and self.pool.reset()
+
+
+def test_what_the_host_keeps_behind_a_reset_shows_in_what_lookups_find() -> None:
+    assert "O10" in fuzz_manager(_EmptiesTheDevice, examples=None, seconds=30, findings=1).broken
+    assert fuzz_manager(_ShowsNoMap, examples=120, seconds=60).broken == {}
 
 
 @pytest.mark.parametrize("method", ["store", "load"])

@@ -13,6 +13,8 @@ __all__ = ["ForgottenOracle"]
 
 _ENDS = ("end", "preempted")
 
+_COPIES = ("copied", "copy")
+
 
 class ForgottenOracle:
     """Follows which blocks of the device cannot be cached, since nothing of who holds them was computed, or given
@@ -27,6 +29,10 @@ class ForgottenOracle:
         self._all = {*range(device.blocks)} - {device.null}
         self._forgotten: dict[int, tuple[str, str]] = {}
         """The blocks that nothing is cached in, and the rule and the operation that say so."""
+        tiers = [*world.tiers]
+        self._host = next((name for name in tiers[1:2] if world.tiers[name].blocks), None)
+        self._is_host_empty = False
+        """Whether nothing was copied to the host since it was emptied."""
         self._tables: dict[str, dict[int, list[int]]] = {}
         self._local: dict[str, int] = {}
 
@@ -34,7 +40,14 @@ class ForgottenOracle:
         """Yield the first block of each lookup that was to be found no more."""
         if step.error is not None or step.op == TOGETHER:
             self._forgotten.clear()
+            self._is_host_empty = False
         for effect in step.effects:
+            if effect[0] == "lookup" and effect[3] and self._is_host_empty:
+                self._is_host_empty = False
+                text = (
+                    f"the lookup of {effect[1]} finds {effect[3]} tokens on the host behind a reset that answered true"
+                )
+                yield Violation("O10", "found though it was forgotten", text, ("host",), (of_request(effect[1]),))
             if effect[0] == "found":
                 yield from self._found(effect[1], effect[2])
             else:
@@ -43,6 +56,7 @@ class ForgottenOracle:
             return
         if step.op == "reset" and step.result is True:
             self._forgotten = dict.fromkeys(self._all, ("O10", "a reset that answered true"))
+            self._is_host_empty = self._host is not None and not self.world.tiers[self._host].persists
         elif step.op == "evict":
             self._forgotten |= dict.fromkeys(self._all.intersection(evicted_by(step) or ()), ("P11", "its evict"))
 
@@ -61,6 +75,9 @@ class ForgottenOracle:
         kind = effect[0]
         if kind == "lookup":
             self._local[effect[1]] = effect[2]
+        elif kind in _COPIES:
+            to = effect[1] if kind == "copied" else effect[3]
+            self._is_host_empty = self._is_host_empty and all(tier != self._host for _, _, tier, _ in to)
         elif kind == "table":
             _, r, g, at, blocks = effect
             self._tables.setdefault(r, {}).setdefault(g, [])[at:] = blocks

@@ -29,6 +29,8 @@ class StoredOracle:
         self._excused: set[Entry] = set()
         self._cached: set[Entry] = set()
         self._stored: dict[str, set[Entry]] = {tier: set() for tier in self._eager}
+        self._shows: set[str] = set()
+        """The tiers whose maps the states show."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield the first block that a tier should hold at rest and never did."""
@@ -54,6 +56,8 @@ class StoredOracle:
         if step.state is None:
             return
         for tier, pool in step.state.pools.items():
+            if pool.cached is not None:
+                self._shows.add(tier)
             entries = {(k, g) for k, g, blocks in pool.cached or () if blocks}
             if tier in self._stored:
                 self._stored[tier] |= entries
@@ -65,7 +69,7 @@ class StoredOracle:
     def _missing(self, ghost: Ghost) -> Iterator[Violation]:
         for tier in self._eager:
             blocks = self.world.tiers[tier].blocks - (self.world.tiers[tier].null is not None)
-            if self._copies[tier] >= blocks:
+            if tier not in self._shows or self._copies[tier] >= blocks:
                 continue  # Something may have been evicted, or found no room.
             never_stored = self._cached - self._excused - self._stored[tier]
             for r in self._finished:
