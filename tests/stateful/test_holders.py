@@ -185,5 +185,5 @@ def test_what_cannot_be_held_to_what_it_says_is_one_sentence(more: dict[str, obj
 
 @pytest.mark.parametrize("kind", [_Holding, _KeepsOneBack])
 def test_machine_p_holds_nothing_of_the_kind(kind: type[BlockManager]) -> None:
-    with pytest.raises(UsageError, match="machine P does neither"):
+    with pytest.raises(UsageError, match="machine P does nothing of that"):
         assert_lockstep(kind)
