@@ -13,8 +13,6 @@ __all__ = ["ForgottenOracle"]
 
 _ENDS = ("end", "preempted")
 
-_COPIES = ("copied", "copy")
-
 
 class ForgottenOracle:
     """Follows which blocks of the device cannot be cached, since nothing of who holds them was computed, or given
@@ -75,9 +73,10 @@ class ForgottenOracle:
         kind = effect[0]
         if kind == "lookup":
             self._local[effect[1]] = effect[2]
-        elif kind in _COPIES:
-            to = effect[1] if kind == "copied" else effect[3]
-            self._is_host_empty = self._is_host_empty and all(tier != self._host for _, _, tier, _ in to)
+        elif kind == "copied":
+            self._is_host_empty = self._is_host_empty and all(tier != self._host for _, _, tier, _ in effect[1])
+        elif kind == "copy":  # It may have begun before the reset: what it brings is not judged here.
+            self._is_host_empty = False
         elif kind == "table":
             _, r, g, at, blocks = effect
             self._tables.setdefault(r, {}).setdefault(g, [])[at:] = blocks
