@@ -151,7 +151,8 @@ def test_the_levels_of_a_release_are_its_tests() -> None:
     assert set(levels_of("vllm==0.33.0")) == {"pool", "manager", "offload", "scheduler"}
     assert levels_of("exec:./driver") == ("requests",)
     assert levels_of("sglang==0.5.23") == ("scheduler", "hicache", "tree", "allocator")
-    assert levels_of("sglang==0.5.21") == ("tree", "allocator")
+    assert levels_of("sglang==0.5.19") == ("scheduler", "hicache", "tree", "allocator")
+    assert levels_of("sglang==0.5.18") == ("tree", "allocator")
     assert set(levels_of("vllm@/no/such/python")) == {"pool", "manager", "offload", "scheduler"}
 
 

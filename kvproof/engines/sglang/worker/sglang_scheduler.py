@@ -208,9 +208,8 @@ class SchedulerLevel(Level):
         x = self.clients[r] = chosen.turn = Client(r, prompt, (None, None), chosen)
         self._send(x, tokens, args, messages.SessionParams(id=chosen.name))
         if x.req is not None and x.req.to_finish is not None:
-            x.prompt = list(
-                x.req.origin_input_ids
-            )  # It is refused: one token is computed, and not in the conversation.
+            # It is refused: one token is computed, and not in the conversation.
+            x.prompt = list(x.req.origin_input_ids)
         else:
             chosen.last = r
         self._tell_request(x)
