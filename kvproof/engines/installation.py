@@ -17,6 +17,7 @@ from .catalog import ENGINES
 from .engine import Engine
 from .folder import Folder
 from .process import ProcessError, run
+from .session import WORKER
 
 __all__ = [
     "RECORD", "Installation", "Progress", "Record", "interpreter", "log_of", "runtime_name", "trial", "worker_folders",
@@ -27,8 +28,6 @@ Progress = Callable[[str, str], None]
 
 RECORD = "kvproof.json"
 """The file in a release's folder that says what it is."""
-
-_WORKER = Path(__file__).with_name("worker")
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The Python of a new runtime: the kit's own."""
@@ -56,7 +55,7 @@ def runtime_name(engine: Engine) -> str:
 
 def worker_folders(engine: Engine) -> list[Path]:
     """Return the folders that a worker imports its own modules from, in the order in which it looks there."""
-    return [_WORKER, engine.WORKER.parent]
+    return [WORKER, engine.WORKER.parent]
 
 
 def trial(engine: Engine) -> str:

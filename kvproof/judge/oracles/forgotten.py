@@ -23,12 +23,12 @@ class ForgottenOracle:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        device = world.tiers[next(iter(world.tiers))]
+        self._device, *others = world.tiers
+        device = world.tiers[self._device]
         self._all = {*range(device.blocks)} - {device.null}
         self._forgotten: dict[int, tuple[str, str]] = {}
         """The blocks that nothing is cached in, and the rule and the operation that say so."""
-        tiers = [*world.tiers]
-        self._host = next((name for name in tiers[1:2] if world.tiers[name].blocks), None)
+        self._host = next((name for name in others[:1] if world.tiers[name].blocks), None)
         self._is_host_empty = False
         """Whether nothing was copied to the host since it was emptied."""
         self._tables: dict[str, dict[int, list[int]]] = {}
@@ -65,7 +65,7 @@ class ForgottenOracle:
             if block is not None:
                 rule, behind = self._forgotten.pop(block)
                 text = f"the lookup of {r} finds block {block} behind {behind}, and nothing was computed there since"
-                about = (of_block(next(iter(self.world.tiers)), block), of_request(r))
+                about = (of_block(self._device, block), of_request(r))
                 yield Violation(rule, "found though it was forgotten", text, about=about)
                 return
 

@@ -7,12 +7,15 @@ from packaging.version import Version
 
 from ...cases import Op, Setup
 
-__all__ = ["BLOCKS", "Choice", "Op", "Setup", "chunk", "plain", "takes_events", "window", "windowed"]
+__all__ = ["BLOCKS", "MIXED", "Choice", "Op", "Setup", "chunk", "plain", "takes_events", "window", "windowed"]
 
 Choice = st.SearchStrategy[Any]
 
 BLOCKS = st.sampled_from([2, 3, 4, 8])
 """Tokens of a block."""
+
+MIXED = Version("0.25")
+"""The first release whose prompts may be tokens and embeddings by turns."""
 
 _EVENTS_WITH_GROUPS = Version("0.20")
 

@@ -16,12 +16,9 @@ from ....judge.oracles.freed import FreedOracle
 from ....judge.oracles.removals import RemovalsOracle
 from ....judge.record import Case, World
 from ...plays import Play, drawn, weighted
-from .geometry import BLOCKS, Op, Setup, chunk, plain, takes_events, window, windowed
+from .geometry import BLOCKS, MIXED, Op, Setup, chunk, plain, takes_events, window, windowed
 
 __all__ = ["more_oracles", "profiles", "sound"]
-
-_MIXED = Version("0.25")
-"""The first release whose prompts may be tokens and embeddings by turns."""
 
 _ALL = 99
 """More tokens than any request has."""
@@ -40,7 +37,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     ahead: dict[str, st.SearchStrategy[Any]] = {}
     if known >= Version("0.33"):
         ahead = {"ahead": st.sampled_from([0, 0, 1, 2])}
-    embeds = weighted((18, _add_embeds if known >= _MIXED else _add_whole), (40, _run), *_REST)
+    embeds = weighted((18, _add_embeds if known >= MIXED else _add_whole), (40, _run), *_REST)
     found = {
         "plain": _cases(setup(plain())),
         "window": _cases(setup(window())),

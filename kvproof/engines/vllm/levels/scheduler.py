@@ -14,7 +14,7 @@ from ....judge.oracles.freed import FreedOracle
 from ....judge.record import Case, World
 from ...plays import sized
 from .connectors import MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
-from .geometry import Choice, Op, Setup, chunk, plain, takes_events, window, windowed
+from .geometry import MIXED, Choice, Op, Setup, chunk, plain, takes_events, window, windowed
 
 __all__ = ["cases", "more_oracles", "profiles", "sound"]
 
@@ -126,14 +126,12 @@ def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
 
 def _embeds(known: Version) -> dict[str, Choice]:
     """Prompts that are given as embeddings, of which vLLM's second model runner has none; requests are preempted."""
-    some = st.sampled_from([1, 2, 2]) if known >= _MIXED else st.just(1)
+    some = st.sampled_from([1, 2, 2]) if known >= MIXED else st.just(1)
     return {**_PRESSURE, "embeds": some, "runner": st.just(1), "asynchronous": st.booleans()}
 
 
 # Setups
 
-_MIXED = Version("0.25")
-"""Positions of a prompt may be tokens and embeddings by turns."""
 _WATERMARK = Version("0.24")
 _SECOND_RUNNER = Version("0.24")
 _SECOND_RUNNER_DRAFTS = Version("0.32")

@@ -32,6 +32,7 @@ __all__ = [
     "RELEASE",
     "VERSION",
     "Keys",
+    "adapter_of",
     "block_sizes",
     "call",
     "event_effects",
@@ -183,15 +184,25 @@ def world_groups(groups: list[dict]) -> list[dict]:
 
 
 def hits_dialect(
-    groups: list[dict], *, on: bool, eagle: bool, ahead: int, unseen: bool = False, sparse: bool = False
+    groups: list[dict],
+    *,
+    on: bool,
+    eagle: bool,
+    ahead: int,
+    unseen: bool = False,
+    sparse: bool = False,
+    embeds: bool = False,
 ) -> dict:
     """Return what lookups of a configuration promise, as the world's dialect has it.
 
     ``on``: prefix caching; ``eagle``: a drafter's layers want the end of a hit computed again; ``ahead``: tokens that
     are not sure yet, which delay registration; ``unseen``: blocks may be taken and given back within one step;
-    ``sparse``: of windows not all are kept that a hit in whole blocks needs (a retention interval).
+    ``sparse``: of windows not all are kept that a hit in whole blocks needs (a retention interval); ``embeds``: prompts
+    may be given as embeddings, and a token among these has another key than one that was sampled, or stands in a text.
     """
     dialect: dict = {}
+    if embeds:
+        return dialect
     if on and eagle:
         dialect["drop"] = math.lcm(*(group["block"] for group in groups))
     if not on:
@@ -333,6 +344,11 @@ def hasher(hash_block: int, lookahead: int = 0):
     if more and "num_hash_lookahead_tokens" not in takes(kv_cache_utils.get_request_block_hasher):
         raise Refused(f"vLLM {VERSION} has no hashes that look ahead")
     return kv_cache_utils.get_request_block_hasher(hash_block, function, *more)
+
+
+def adapter_of(name: str | None, args: dict) -> str | None:
+    """Return the adapter of a request, as `make_request` takes it; ``moved``: another one was loaded under its name."""
+    return f"{name}@2" if name and args.get("moved") else name
 
 
 def make_request(

@@ -13,6 +13,7 @@ from vllm.v1.core.kv_cache_manager import KVCacheManager
 from vllm.v1.request import RequestStatus
 from vllm_common import (
     Keys,
+    adapter_of,
     event_effects,
     hasher,
     hits_dialect,
@@ -58,15 +59,13 @@ class ManagerLevel(Level):
             "exact": True,
             "notes": {
                 "scheduler_block": self.block,
-                # A token in a prompt with embeddings has another key than one that was sampled, or stands in a text.
-                "dialect": {}
-                if what.embeds
-                else hits_dialect(
+                "dialect": hits_dialect(
                     what.groups,
                     eagle=what.eagle and not what.ahead,
                     ahead=what.drafts or what.ahead,
                     on=what.caching,
                     sparse=what.retention is not None,
+                    embeds=what.embeds,
                 ),
             },
         }
@@ -99,9 +98,7 @@ class ManagerLevel(Level):
         """A request arrives: its prompt is what is kept of an earlier request's tokens, and runs of equal tokens."""
         tokens = [token % EMBEDDED for token in tokens_of(args, self.history, self.setup.max_len - 1)]
         items = items_of(args.get("items", ()), len(tokens))
-        adapter = name_of(args.get("adapter", 0))
-        if adapter and args.get("moved"):
-            adapter += "@2"  # Another one was loaded under its name.
+        adapter = adapter_of(name_of(args.get("adapter", 0)), args)
         who = {"adapter": adapter, "salt": name_of(args.get("salt", 0)), "items": items}
         r = f"r{len(self.history)}"
         most = 1 + args.get("most", 0)

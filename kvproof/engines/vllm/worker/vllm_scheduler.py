@@ -9,7 +9,7 @@ import functools
 import json
 
 from level import SKIPPED, Level, Refused
-from vllm_common import VERSION, Keys, event_effects, hits_dialect, make_request, pool_state, tables
+from vllm_common import VERSION, Keys, adapter_of, event_effects, hits_dialect, make_request, pool_state, tables
 from vllm_core import engine_core, world
 from vllm_embeds import contents, embedded
 from vllm_model import Plan, Runner
@@ -77,10 +77,7 @@ class SchedulerLevel(Level):
                 "in_flight": self._core.batch_queue_size,
                 "longest": options.max_len,
                 "sampled": "processed",
-                # A token in a prompt with embeddings has another key than one that was sampled, or stands in a text.
-                "dialect": {}
-                if options.embeds
-                else hits_dialect(
+                "dialect": hits_dialect(
                     planned.groups,
                     on=options.caching,
                     eagle=_drops(self._scheduler),
@@ -88,6 +85,7 @@ class SchedulerLevel(Level):
                     # A request that was scheduled may be preempted in the same step; a connector's loads take blocks.
                     unseen=options.priority or self._connector is not None,
                     sparse=_keeps_windows_in_part(self._scheduler),
+                    embeds=bool(options.embeds),
                 ),
                 **(self._connector.notes if self._connector is not None else {}),
             },
@@ -106,9 +104,8 @@ class SchedulerLevel(Level):
         """
         prompt = args["tokens"][: self._options.max_len - 1] or [0]
         r = f"r{len(self._requests)}"
-        adapter = NAMES[args.get("adapter", 0) % len(NAMES)] if self._options.adapters else None
-        if adapter and args.get("moved"):
-            adapter += "@2"
+        named = NAMES[args.get("adapter", 0) % len(NAMES)] if self._options.adapters else None
+        adapter = adapter_of(named, args)
         salt = NAMES[args.get("salt", 0) % len(NAMES)]
         items = self._items(args.get("items", ()), len(prompt))
         prompt = _with_items(prompt, items)
