@@ -453,7 +453,9 @@ def goes_wrong(mutant: Mutant, setting: Setting, value: Callable[[Any], int]) ->
             return not 0 <= missing.args[0] < sizes.items  # a table was read outside
         ends = dict(zip(TENSORS, (sizes.source.words, sizes.destination.words, sizes.items, sizes.items), strict=True))
         outside = any(access.mask and not 0 <= access.offset < ends[access.tensor] for access in accesses)
-        return outside or (place is not None and not (accesses[-1].mask and accesses[-1].offset == place))
+        # A lane without a word stores nothing: a place within the tensor is as wrong as one outside of it.
+        stored_to = accesses[-1].offset if accesses[-1].mask else None
+        return outside or stored_to != place
     stored: list[int] = []
     for p, q in itertools.product(*map(range, launches.grid_of(sizes))):
         for lane in range(sizes.width):
