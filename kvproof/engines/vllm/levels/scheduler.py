@@ -89,6 +89,8 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     return made | {
         "sessions connector": cases(connected["pressure"], MORE, often=_TALKS, most=60),
         "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
+        # Few prompts, so that a preempted one finds on the host what another one stored there, and nothing nearer.
+        "uncached again connector": cases(connected["uncached"], MORE, often=_AGAIN, most=60),
         # What is in flight when all is emptied takes a while to come about.
         "resets connector": cases(connected["pressure"], MORE, often=_RESETS, most=60),
         "crowd connector": cases(connected["pressure"], MORE, often=_CROWD),
