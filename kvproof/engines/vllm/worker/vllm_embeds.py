@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["EMBEDDED", "contents", "embedded", "is_embedded", "prompt", "prompt_of"]
+__all__ = ["EMBEDDED", "contents", "embedded", "prompt", "prompt_of"]
 
 EMBEDDED = 100
 """What a position's content has on top of its token where it is given as an embedding: it is no token then."""
@@ -22,11 +22,6 @@ def embedded(every: int, length: int) -> list[bool]:
 def contents(tokens: Sequence[int], embeds: Sequence[bool]) -> list[int]:
     """Return what stands at each position."""
     return [token + EMBEDDED * is_given for token, is_given in zip(tokens, embeds, strict=True)]
-
-
-def is_embedded(found: Sequence[int]) -> bool:
-    """Return whether some of what stands there is given as embeddings."""
-    return any(content >= EMBEDDED for content in found)
 
 
 def prompt(tokens: list[int], embeds: Sequence[bool]) -> dict:

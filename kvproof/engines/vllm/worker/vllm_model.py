@@ -12,7 +12,7 @@ from level import Level
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm_common import RELEASE
-from vllm_embeds import is_embedded, prompt_of
+from vllm_embeds import prompt_of
 from vllm_settings import DRAFTERS, Options
 from vllm_states import States
 from vllm_watch import Watch
@@ -238,12 +238,12 @@ class Runner:
         for index, r in enumerate(cached.req_ids):
             blocks = cached.new_block_ids[index]
             if r in cached.resumed_req_ids:
-                tokens = cached.all_token_ids.get(r)
-                known = self._rows[r]
-                if tokens is None:
-                    tokens = known.tokens
-                elif is_embedded(known.tokens):  # It is told noughts in their place; a runner has kept the prompt.
-                    tokens = [*known.tokens[: known.prompt], *tokens[known.prompt :]]
+                known, outputs = self._rows[r], cached.num_output_tokens[index]
+                tokens = known.tokens
+                if (self._asynchronous or self._told_samples) and outputs:
+                    # A runner keeps the prompt. With steps in flight it takes the answers that it is told once more; of
+                    # several stages it is the last one that has kept them.
+                    tokens = [*tokens[: known.prompt], *cached.all_token_ids[r][-outputs:]]
                 self._states.forget(r)
                 self._replace(r, list(tokens), known.prompt, blocks)
             elif blocks is not None:
