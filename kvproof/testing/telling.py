@@ -82,8 +82,8 @@ REMEMBERED = 12
 
 
 def _histories(found: Verdict) -> Iterator[str]:
-    """What happened to what the violation is about."""
-    for thing in found.violation.about[:EXPLAINED]:
+    """What happened to what the violation is about, to each thing once."""
+    for thing in list(dict.fromkeys(found.violation.about))[:EXPLAINED]:
         told = history(found.answer, found.at, thing)
         if told:
             yield f"  history of {thing}:"
