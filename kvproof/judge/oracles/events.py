@@ -29,6 +29,7 @@ class EventsOracle:
         self._news: dict[str, set[Key]] = {}
         """Per tier, what was told stored since then."""
         self._device = next(iter(world.tiers))
+        self._world = world
         self._block = world.hash_block
         self._drops = bool(world.dialect.get("drop"))
         self._keys_are_tokens = world.notes.get("keys") == "tokens"
@@ -103,14 +104,28 @@ class EventsOracle:
             yield Violation("P12", "events and lookups", text, (self._device, "reported, not found"), about)
 
     def _stored(
-        self, tier: str, g: int | None, keys: list[int], parent: int | None = None, *_: object
+        self,
+        tier: str,
+        g: int | None,
+        keys: list[int],
+        parent: int | None = None,
+        _tokens: object = None,
+        size: int | None = None,
     ) -> Iterator[Violation]:
         if keys and parent is not None and parent not in self._ever:
             text = f"key {keys[0]} ({tier}) is reported with parent {parent}, which was never reported"
             yield Violation("P12", "parent of a stored block", text, (tier,), (of_key(parent), of_key(keys[0])))
         self._ever.update(keys)
-        self._news.setdefault(tier, set()).update((k, g) for k in keys)
-        self._belief.at(_ENGINE, tier, g).stored(keys)
+        # Who tells all that a chunk is made of tells what other chunks begin with too: it is known by its last.
+        known = keys[-1:] if self._is_one_chunk(tier, g, len(keys), size) else keys
+        self._news.setdefault(tier, set()).update((k, g) for k in known)
+        self._belief.at(_ENGINE, tier, g).stored(known)
+
+    def _is_one_chunk(self, tier: str, g: int | None, count: int, size: int | None) -> bool:
+        """Whether so many keys of so many tokens each are those of one chunk of a tier, or of the first part of it."""
+        if g is None or size is None or tier == self._device or tier not in self._world.tiers:
+            return False
+        return count * size <= self._world.tiers[tier].split * self._world.groups[g].block
 
     def _removed(self, tier: str, g: int | None, keys: list[int]) -> None:
         """A removal that names no group is of these keys, in whatever group they were seen."""

@@ -124,6 +124,7 @@ CONNECTORS = (
     _of_connector("tokens loaded at once", "sync", like=ELSEWHERE),
     _of_connector("prompts only", "prompt_only"),
     _of_connector("store threshold", "threshold"),
+    _of_connector("events that say what their blocks are", "describes"),
     _of_connector("several blocks to a chunk", "factor", 1, added=2),
     _of_connector("ARC", "policy", "lru", added="arc"),
     _of_connector("failed loads end requests", "fail", "recompute"),

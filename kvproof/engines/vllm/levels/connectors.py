@@ -26,6 +26,7 @@ _THRESHOLD = Version("0.19")
 _LOADS_OF_SEVERAL_GROUPS = Version("0.19")
 _HYBRID = Version("0.22")
 _PROMPT_ONLY = Version("0.24")
+_DESCRIBES = Version("0.24")
 _SYNCHRONOUS = Version("0.33")
 
 
@@ -166,6 +167,8 @@ def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
         options["files"] = st.sampled_from([0, 0, 1, 2])
     if known >= _PROMPT_ONLY:
         options["prompt_only"] = st.integers(0, 1)
+    if known >= _DESCRIBES:
+        options["describes"] = st.sampled_from([0, 0, 1])
     if known >= _SYNCHRONOUS:
         options["sync"] = st.sampled_from([0, 0, 2, 8])
     return _options(**options).map(_that_go_together)

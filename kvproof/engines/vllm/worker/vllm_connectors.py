@@ -217,22 +217,32 @@ class ModelConnector:
             tier = next(tiers)
             side = _SIDES[setup["kind"]](here, there, tier, self._transfers, setup)
             if tier in side.tiers:
-                self._listen(here, tier, self._tells_events and side.tells_events)
+                files = getattr(side, "files", None)
+                self._listen(here, tier, self._tells_events and side.tells_events, files)
             sides.append(side)
         return sides
 
-    def _listen(self, connector, tier: str, told: bool) -> None:
+    def _listen(self, connector, tier: str, told: bool, files) -> None:
         """Tell the KV events of a connector when they are taken, and that a reset cleared its tier.
 
-        ``told``: whether the events say all of the tier.
+        ``told``: whether the events say all of the tier. ``files``: the tier of files below, if it tells some. Who else
+        writes and removes files tells that too.
         """
         take, reset = connector.take_events, connector.reset_cache
+        places = {"CPU": tier} if files is None else {"CPU": tier, "STORAGE": files.name}
 
         def taken():
             events = list(take())
-            event_effects(self._level, self._keys, [_in_tier(event) for event in events], tier, self._tells_tokens)
+            for what, key in files.take_news() if files is not None else ():
+                k, group = offloading.key_and_group(key, self._keys)
+                self._level.tell(what, files.name, group, [k])
+            for event in events:
+                place, known = _in_tier(event, places, tier)
+                event_effects(self._level, self._keys, [known], place, self._tells_tokens)
             if told:
                 self._level.tell("boundary", tier)
+            if files is not None and not files.untold:
+                self._level.tell("boundary", files.name)
             return events
 
         def cleared():
@@ -275,9 +285,10 @@ class _Step:
         return None if self._empty and self._output.is_empty() else self._output
 
 
-def _in_tier(event):
-    """An event of host memory as one of the connector's own tier: there may be two. What it says of others stays."""
-    return msgspec.structs.replace(event, medium=None) if getattr(event, "medium", None) == "CPU" else event
+def _in_tier(event, places: dict[str, str], tier: str) -> tuple:
+    """The tier of an event, by the media of a connector: there may be two of each. What it says of others stays."""
+    place = places.get(getattr(event, "medium", None))
+    return (tier, event) if place is None else (place, msgspec.structs.replace(event, medium=None))
 
 
 def _stand_in(worker) -> None:

@@ -19,15 +19,18 @@ class Disk:
         self.path = SimpleNamespace(exists=self.files.__contains__, dirname=os.path.dirname, join=os.path.join)
         self._open: dict[int, str] = {}
         self._bad: tuple[int, int] | None = None
+        self._gone: list[str] = []
 
     def go_bad(self, at: int, how: int) -> None:
         """Let the read or write of this number fail: it does not come about (``how`` 0), or, where it is a read, the
         file is not there any more (1), or is too short (2)."""
         self._bad = (at, how)
 
-    def go_well(self) -> None:
-        """Let all go well from here on."""
+    def go_well(self) -> list[str]:
+        """Let all go well from here on; return the files that were gone."""
         self._bad = None
+        gone, self._gone = self._gone, []
+        return gone
 
     def makedirs(self, _path: str, exist_ok: bool = False) -> None:
         """`os.makedirs`."""
@@ -84,6 +87,8 @@ class Disk:
             data = self.files.pop(path)
             if how > 1:
                 self.files[path] = data[: len(data) // 2]
+            else:
+                self._gone.append(path)
 
     def _fails(self) -> int | None:
         """How this read or write fails, if it does; it is counted."""

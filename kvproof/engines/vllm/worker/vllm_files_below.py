@@ -20,7 +20,7 @@ from vllm.v1.kv_offload.base import make_offload_key
 from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
 from vllm.v1.kv_offload.tiering.fs import io as fs_io
 from vllm.v1.kv_offload.tiering.fs import manager as fs
-from vllm_common import since
+from vllm_common import since, takes
 from vllm_disk import Disk
 from vllm_tier_below import chunks_of
 from vllm_transfers import Part, Transfers
@@ -48,7 +48,8 @@ _stamps = (n << 32 | n for n in itertools.count(1))
 def told(files: int) -> dict:
     """Return what the release is to be told of such a tier; ``files`` is 2 where lookups are late."""
     _register()
-    return {"type": _TYPE, "root_dir": f"/{next(_roots)}", "late": files > 1}
+    events = {"enable_kv_events": True} if "enable_kv_events" in takes(fs.FileSystemTierManager) else {}
+    return {"type": _TYPE, "root_dir": f"/{next(_roots)}", "late": files > 1, **events}
 
 
 class FilesBelow(fs.FileSystemTierManager):
@@ -66,10 +67,12 @@ class FilesBelow(fs.FileSystemTierManager):
         self._busy: list[int] = []
         """Places of the files that copies under way write or read."""
         self._pool.tier = self
+        self._news: list[tuple[str, bytes]] = []
 
     def serve(self, name: str, transfers: Transfers, factor: int, host: str) -> None:
         """Copy by these from here on, from and to this tier of the host, so many units to a chunk."""
-        self._name, self._transfers, self._factor, self._host = name, transfers, factor, host
+        self.name = name
+        self._transfers, self._factor, self._host = transfers, factor, host
         transfers.fallible.add(name)
         transfers.losing.append(self._lose)
         transfers.gaining.append(self._gain)
@@ -78,6 +81,17 @@ class FilesBelow(fs.FileSystemTierManager):
     def stored(self) -> dict[bytes, int]:
         """The place of each key that has a file."""
         return {key: place for key, place in self._places.items() if self._is_there(key)}
+
+    @property
+    def untold(self) -> set[int]:
+        """The places of files of which the release has not told yet what it did to them."""
+        keys = (key for event in getattr(self, "events", None) or () for key in event.keys)
+        return {*map(self._place, keys), *self._pool.ended}
+
+    def take_news(self) -> list[tuple[str, bytes]]:
+        """Return what others did to files since the last call, as they tell it: stored or removed, and the key."""
+        news, self._news = self._news, []
+        return news
 
     def step(self) -> None:
         """A step runs: what was asked of the disk is answered, or will be."""
@@ -100,7 +114,7 @@ class FilesBelow(fs.FileSystemTierManager):
     def begin(self, tasks: list) -> "_Work":
         """Tell of the copy that was just submitted; ``tasks``: what threads would do for it."""
         kind, job = self._job
-        work = _Work(job.job_id, tasks, [self._place(key) for key in job.keys], chunks_of(job))
+        work = _Work(job.job_id, tasks, [*map(self._place, job.keys)], chunks_of(job))
         if kind == "store":
             self._memory[work.chunks] = [next(_stamps) for _ in work.chunks]
         # What has a file is not written, and what has none cannot be read; what is being written will be there.
@@ -116,7 +130,7 @@ class FilesBelow(fs.FileSystemTierManager):
         self._busy += work.places
         ended = functools.partial(self._ended, work, kind)
         pairs = self._pairs(kind, work.planned)
-        work.part = self._transfers.submit(self._name, kind, 0, job.job_id, pairs, alone=True, ended=ended)
+        work.part = self._transfers.submit(self.name, kind, 0, job.job_id, pairs, alone=True, ended=ended)
         return work
 
     def end(self, work: "_Work") -> None:
@@ -137,7 +151,8 @@ class FilesBelow(fs.FileSystemTierManager):
         if failed:
             _DISK.go_bad(work.job_id % len(work.planned), work.job_id // len(work.planned) % 3)
         done = self._write(work) if kind == "store" else self._read(work)
-        _DISK.go_well()
+        gone = _DISK.go_well()
+        self._news += [("removed", key) for key in self._places if self._path(key) in gone]
         return done
 
     def _write(self, work: "_Work") -> list[tuple[int, int]]:
@@ -162,12 +177,15 @@ class FilesBelow(fs.FileSystemTierManager):
 
     def _lose(self, pick: int) -> list[str]:
         """Somebody removes a file; its place."""
-        there = [*self.stored.items()]
+        # What comes first, that one is written or that it is gone, must be seen from the events.
+        untold = self.untold if getattr(self, "events", None) is not None else ()
+        there = [(key, place) for key, place in self.stored.items() if place not in untold]
         if not there:
             return []
         key, place = there[pick % len(there)]
         _DISK.remove(self._path(key))
-        return [f"{self._name} {place}"]
+        self._news.append(("removed", key))
+        return [f"{self.name} {place}"]
 
     def _gain(self, pick: int) -> list[str]:
         """Another engine has computed what a request begins with, all or some chunks of it, and writes its files; their
@@ -184,10 +202,11 @@ class FilesBelow(fs.FileSystemTierManager):
             data[0] = stamp
             _DISK.files[self._path(key)] = data.tobytes()
             self._stored_in[stamp] = place
+            self._news.append(("stored", key))
             units = range(self._factor)
-            written = [[self._name, place * self._factor + i, first + i * tokens, tokens] for i in units]
+            written = [[self.name, place * self._factor + i, first + i * tokens, tokens] for i in units]
             self._transfers.level.tell("computed_outside", r, g, written)
-        return [f"{self._name} {self._place(key)}" for key, *_ in new]
+        return [f"{self.name} {self._place(key)}" for key, *_ in new]
 
     def _prompt(self, r: str, chunks: int) -> Iterator[tuple[bytes, int, int, int]]:
         """The first chunks of a request's prompt in each group: key, group, first token, and tokens to a unit."""
@@ -201,7 +220,7 @@ class FilesBelow(fs.FileSystemTierManager):
 
     def _pairs(self, kind: str, copied: list[tuple[int, int]]) -> list:
         """Copies of chunks as copies of units."""
-        here, there, factor = self._host, self._name, self._factor
+        here, there, factor = self._host, self.name, self._factor
         pairs = [(chunk * factor + i, place * factor + i) for place, chunk in copied for i in range(factor)]
         return [[here, a, there, b] if kind == "store" else [there, b, here, a] for a, b in pairs]
 
@@ -247,6 +266,11 @@ class _Pool:
         self._works = [work for work in self._works if not work.done]
         took = (0.0,) if since((0, 28)) else ()
         return [(work.job_id, work.success, *took) for work in ended]
+
+    @property
+    def ended(self) -> set[int]:
+        """The places of files whose copies have ended, and were not asked for yet."""
+        return {place for work in self._works if work.done for place in work.places}
 
     def wait_idle(self) -> None:
         """Let all copies end."""

@@ -16,11 +16,18 @@ from level import Refused
 from vllm_common import Keys, since
 from vllm_transfers import Part, Transfers
 
-__all__ = ["OffloadingSide", "extra_config"]
+__all__ = ["OffloadingSide", "extra_config", "key_and_group"]
 
 NAME = "OffloadingConnector"
 
-_OPTIONS = {"threshold": (0, 19), "below": (0, 22), "files": (0, 22), "prompt_only": (0, 24), "sync": (0, 33)}
+_OPTIONS = {
+    "threshold": (0, 19),
+    "below": (0, 22),
+    "files": (0, 22),
+    "prompt_only": (0, 24),
+    "describes": (0, 24),
+    "sync": (0, 33),
+}
 """Options, and the first release that has them."""
 
 _LOADS_WAIT = (0, 28)
@@ -44,6 +51,7 @@ def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
         "eviction_policy": connector.get("policy", "lru"),
         "store_threshold": connector.get("threshold", 0),
         "offload_prompt_only": bool(connector.get("prompt_only")),
+        "self_describing_kv_events": bool(connector.get("describes")),
         "sync_load_budget_bytes": connector.get("sync", 0) * page,
     }
     if factor > 1:
@@ -70,11 +78,15 @@ class OffloadingSide:
         self.resets = hasattr(self._scheduler, "reset_cache")
         self.tells_events = True
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
+        self.files = None
+        """The tier of files below, if it tells events."""
         if self._tiering is not None:
             self._below = tier.replace("host", "below")
             places = _files().PLACES if setup.get("files") else setup["below"]
             self.tiers[self._below] = {"blocks": places, "split": factor, "persists": True}
-            self._tiering.secondary_tiers[0].serve(self._below, transfers, factor, tier)
+            below = self._tiering.secondary_tiers[0]
+            below.serve(self._below, transfers, factor, tier)
+            self.files = below if getattr(below, "events", None) is not None else None
         for number, worker in enumerate(workers):
             worker.connector_worker.worker = _Copies(tier, number, transfers, factor, self._order)
 
@@ -100,12 +112,12 @@ class OffloadingSide:
             chunk = _chunk(entry)
             ref[chunk] += 1 if entry.ref_cnt < 0 else entry.ref_cnt
             if entry.ref_cnt >= 0:
-                cached.append([*_key(key, keys), [chunk]])
+                cached.append([*key_and_group(key, keys), [chunk]])
         pools = {self._tier: _pool(cached, ref, self._free())}
         if self._tiering is not None:
             # What holds the places of the tier below is its own affair.
             stored = self._tiering.secondary_tiers[0].stored
-            pools[self._below] = _pool([[*_key(key, keys), [at]] for key, at in stored.items()])
+            pools[self._below] = _pool([[*key_and_group(key, keys), [at]] for key, at in stored.items()])
         return pools
 
     def holds(self) -> dict:
@@ -237,7 +249,7 @@ def _chunk(entry) -> int:
     return entry.chunk_id if hasattr(entry, "chunk_id") else entry.block_id
 
 
-def _key(key: bytes, keys: Keys) -> tuple[int, int]:
+def key_and_group(key: bytes, keys: Keys) -> tuple[int, int]:
     """Number and group of an offload key: a block hash, from 0.20 on with the group's number in four bytes behind."""
     if not since((0, 20)):
         return keys.number(key), 0
