@@ -44,6 +44,7 @@ from .recorder import NOW, Recorder, is_kind, recording, variable
 from .source import parameters
 from .tallies import check_reads_none
 from .terms import TRUE, Bool, Int, Term, as_bool, as_int, as_term, has_type, name_of
+from .traversal import walk
 
 __all__ = ["Promise", "Steps", "SuchAs", "eventually", "promise", "properties_of", "steps", "such_as"]
 
@@ -209,13 +210,26 @@ class _Reading:
             raise MachineError(f"{self.name} returns a promise(goal=…, fair=…, measure=…), not {said!r}", self.line)
         if isinstance(said.goal.operation, op.Constant):
             raise MachineError(f"the goal of {self.name} is plainly {said.goal!r}: it promises nothing", self.line)
-        self.texts.add(_text(said))
+        taken = [[(step.action, step.args, _where(step)) for step in some] for some in (said.fair, said.only)]
+        for term in (said.goal, *said.measure, *_terms_of(taken)):
+            self._check_view(term, view)
+        self.texts.add(_text((said.goal, said.measure, taken)))
         if len(self.texts) > 1:
             raise MachineError(
                 f"{self.name} says something else each time its text is run, so it depends on more than the state",
                 self.line,
             )
         return said
+
+    def _check_view(self, term: Term, view: str) -> None:
+        """A promise speaks of one state: of steps it is asked what it said of the state before them."""
+        for part in walk(term):
+            if isinstance(read := part.operation, op.Read) and read.view != view:
+                raise MachineError(
+                    f"{self.name} looks at {part!r} by way of a machine that its text has made or kept: read it of the "
+                    "one that the method is given",
+                    self.line,
+                )
 
     def _promised(self) -> Promised:
         with self._recording() as rec:
@@ -286,10 +300,27 @@ class _Reading:
         return replace(made, promise=self.name, ranks=ranks)
 
 
-def _text(said: Promise) -> str:
+def _text(said: object) -> str:
     """What the method says, without the name of the state that it looks at."""
-    taken = [[(step.action, step.args) for step in some] for some in (said.fair, said.only)]
-    return repr((said.goal, said.measure, taken)).replace("before.", "")
+    return repr(said).replace("before.", "")
+
+
+def _where(step: Steps) -> Bool | None:
+    """Which steps are meant, said of parameters by their own names."""
+    if step.where is None:
+        return None
+    return as_bool(step.where(*(variable(kind, name) for name, kind in step.kinds.items())), step.line)
+
+
+def _terms_of(said: object) -> Iterator[Term]:
+    """What is said of steps: their arguments, and which of them are meant."""
+    if isinstance(said, Term):
+        yield said
+    elif isinstance(said, SuchAs):
+        yield said.number
+    elif isinstance(said, list | tuple):
+        for one in said:
+            yield from _terms_of(one)
 
 
 def _named(some: Sequence[Steps]) -> list[str]:

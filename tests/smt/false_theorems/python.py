@@ -40,7 +40,7 @@ from kvproof.machine import (
     steps,
     when,
 )
-from kvproof.machine.terms import TRUE
+from kvproof.machine.terms import FALSE, TRUE
 
 from .corpus import false, refused
 
@@ -451,6 +451,51 @@ def a_measure_that_falls_by_itself() -> type[Machine]:
             return promise(goal=self.x.value == 7, fair=[steps(self.turn)], measure=[-time.monotonic_ns()])
 
     return Moody
+
+
+@refused("says something else each time")
+def fair_steps_that_lower_nothing() -> type[Machine]:
+    """Each step is one that is not put off, as long as nobody asks what it has lowered."""
+
+    class Moody(Base):
+        @action("X")
+        def turn(self) -> None:
+            self.lamp.value = ~self.lamp.value
+
+        @eventually("X")
+        def x_will_be_seven(self) -> Promise:
+            is_asked_of_a_step = self.view != "now"
+            fair = steps(self.turn, where=lambda: FALSE if is_asked_of_a_step else TRUE)
+            return promise(goal=self.x.value == 7, fair=[fair], measure=[0])
+
+    return Moody
+
+
+@refused("by way of a machine that its text has made or kept")
+def fair_steps_that_are_none_when_they_are_done() -> type[Machine]:
+    """Whether a step is fair was asked of the state after it."""
+
+    class Fresh(Base):
+        @action("X")
+        def up(self) -> None:
+            self.require(~self.lamp.value)
+            self.lamp.value = True
+
+        @action("X")
+        def down(self) -> None:
+            self.require(self.lamp.value)
+            self.lamp.value = False
+
+        @eventually("X")
+        def x_will_be_seven(self) -> Promise:
+            now = type(self)()
+            up = steps(self.up, where=lambda: ~now.lamp.value)
+            return promise(goal=self.x.value == 7, fair=[up, steps(self.down, where=now.is_on)], measure=[0])
+
+        def is_on(self) -> Bool:
+            return self.lamp.value
+
+    return Fresh
 
 
 # -------------------------------------------------------------------------------- written where nothing is kept
