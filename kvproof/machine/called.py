@@ -1,7 +1,8 @@
 """A method as the text of a machine has it: to be called, and neither true nor equal to anything.
 
 Python takes any method for true. One that stands in a list, or that a loop goes through, and that nobody calls would
-decide as if what it says always held.
+decide as if what it says always held. What a method returns that returns nothing Python takes for false: of
+``self.require(a) and self.require(b)`` it would never come to the second.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .recorder import Recorder
 from .source import is_of_others
 from .terms import Term
 
-__all__ = ["Called", "to_be_called"]
+__all__ = ["Called", "Nothing", "or_none", "to_be_called"]
 
 
 def to_be_called(value: Any) -> Any:
@@ -36,11 +37,14 @@ class Called:
     def __call__(self, *args: Any, **more: Any) -> Any:
         """What the method does; one that only says something is not left without anybody who listens."""
         rec = Recorder.current
-        if rec is None or not rec.of_action:
+        if rec is None:
             return self.__wrapped__(*args, **more)
         done = len(rec.blocks[-1])
         said = self.__wrapped__(*args, **more)
-        if isinstance(said, Term) and all(isinstance(s, Let) for s in rec.blocks[-1][done:]) and _is_left():
+        if said is None:
+            return Nothing(self.__wrapped__.__name__)
+        is_said_only = isinstance(said, Term) and all(isinstance(s, Let) for s in rec.blocks[-1][done:])
+        if rec.of_action and is_said_only and _is_left():
             name = self.__wrapped__.__name__
             raise MachineError(f"nothing is done with what {name}(…) says: require it, write it or return it")
         return said
@@ -64,6 +68,38 @@ class Called:
     def _mistake(self) -> MachineError:
         name = self.__wrapped__.__name__
         return MachineError(f"{name} is a function, which Python takes for true: call it, as in {name}(…)")
+
+
+class Nothing:
+    """What a method returns that returns nothing, without the truth that Python sees in that."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"what {self._name}(…) returns, and that is nothing"
+
+    def __bool__(self) -> bool:
+        if is_asked_by_a_text():
+            raise self._mistake()
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        if is_asked_by_a_text():
+            raise self._mistake()
+        return other is None or isinstance(other, Nothing)
+
+    __hash__ = object.__hash__
+
+    def _mistake(self) -> MachineError:
+        return MachineError(
+            f"{self._name}(…) returns nothing, which Python takes for false: what stands behind it would be left out"
+        )
+
+
+def or_none(returned: Any) -> Any:
+    """What a text has returned, be it what another text returned that returns nothing."""
+    return None if isinstance(returned, Nothing) else returned
 
 
 def _is_left() -> bool:

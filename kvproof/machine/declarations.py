@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from . import operations as op
-from .called import to_be_called
+from .called import Nothing, or_none, to_be_called
 from .mistakes import Line, MachineError, caller, is_asked_by_a_text, is_tool
 from .program import Assign, Emit, Push, Remove
 from .recorder import Recorder, is_kind, recorder
@@ -230,6 +230,9 @@ class Tally(Map[Int]):
 
     is_tally = True
 
+    def __getattribute__(self, name: str) -> Any:
+        return to_be_called(object.__getattribute__(self, name))
+
     def __init__(self, *kinds: type[Term]) -> None:
         super().__init__(*kinds, to=Int, init=0)
 
@@ -439,9 +442,10 @@ class Event(Declaration):
         terms, line = _keys(self, self.kinds, args, or_none=True), caller()
         rec.check(*terms)
         with rec.block(HEARD) as heard:
-            if self.heard is not None and self.heard(self.machine, *terms) is not None:
+            if self.heard is not None and or_none(self.heard(self.machine, *terms)) is not None:
                 raise MachineError(f"what a listener makes of {self.name} is written, not returned", self.line)
         rec.add(Emit(self.name, terms, heard, line))
+        return Nothing(self.name)  # type: ignore[return-value] # it is none, without its truth
 
 
 HEARD = "heard"

@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import operations as op
+from .called import or_none
 from .classbody import (
     check_loose,
     check_override,
@@ -318,7 +319,7 @@ def _action(model: Model, name: str, function: Callable[..., Any], mark: dict[st
     check_sorts(model, kinds.values(), line)
     params = tuple(variable(kind, n) for n, kind in kinds.items())
     with recording(f"action {name}", of_action=True, known=params) as rec:
-        returned = function(model.machine(), *params)
+        returned = or_none(function(model.machine(), *params))
         result = None if returned is None else _result(rec, returned, line)
         check_returned(function, name, None if result is None else type(result), line)
         _check_body(model, rec.body)

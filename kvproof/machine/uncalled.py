@@ -1,5 +1,5 @@
 """What Python takes for true in the text of a machine, whatever it holds: a function that should have been called, a
-list of conditions, a generator of them.
+list of conditions, a generator of them. And what it takes for false: what a function returns that returns nothing.
 
 Found in the code: one that is asked for its truth, or a function that is compared, by its own name or by one that it
 was given, and one that stands in a list of which `all` or `any` asks that, or that a loop goes through. Methods of a
@@ -22,6 +22,7 @@ from .declarations import Declaration
 from .instructions import (
     CALLS,
     MAKERS,
+    begun_with,
     call_at,
     called_at,
     is_a_generator,
@@ -89,6 +90,12 @@ class _Looked:
             elif self._is_never_false(i) and self._is_asked(i):
                 text = place(self.code, step)[1]
                 yield self._place(i), f"`{text}` is true for Python, whatever it holds: ask for what it holds"
+            elif step.opcode in CALLS and self._is_asked(i) and _returns_nothing(self._function_called(i)):
+                text = place(self.code, step)[1]
+                yield (
+                    self._place(i),
+                    f"`{text}` returns nothing, which Python takes for false: what stands behind it would be left out",
+                )
 
     def _place(self, i: int) -> int:
         return place(self.code, self.steps[i])[0]
@@ -122,6 +129,17 @@ class _Looked:
 
     def _called(self, i: int) -> object:
         return called_at(self.steps[i], self.steps[:i], self.names, self.machine)
+
+    def _function_called(self, i: int) -> object:
+        """The function that is called by its own name or by way of `super()`; methods of a state see to themselves."""
+        begun = begun_with(self.steps[i], self.steps[:i])
+        methods = [s for s in begun if s.opname in (*_SUPER, "LOAD_ATTR", "LOAD_METHOD")]
+        if not methods:
+            return self._called(i)
+        if begun[0].argval != "super":
+            return None
+        above = (vars(base) for base in self.machine.__mro__[1:])
+        return next((names[methods[-1].argval] for names in above if methods[-1].argval in names), None)
 
     def _is_never_false(self, i: int) -> bool:
         step = self.steps[i]
@@ -168,6 +186,16 @@ class _Looked:
             is_loop = [s.opname for s in after[:2]] == ["GET_ITER", "FOR_ITER"] and after[2].opname in _STORES
             if is_list and is_loop and users.count(user) == self.steps[user].arg:
                 yield after[2].argval
+
+
+def _returns_nothing(called: object) -> bool:
+    """It is a function of which every end returns nothing."""
+    if not isinstance(called, FunctionType) or is_a_generator(called):
+        return False
+    steps = steps_of(called.__code__)
+    values = [step for step, end in pairwise(steps) if end.opname == "RETURN_VALUE"]
+    values += [step for step in steps if step.opname == "RETURN_CONST"]
+    return bool(values) and all(step.opname.endswith("_CONST") and step.argval is None for step in values)
 
 
 def _is_one_of(some: Iterable[object], value: object) -> bool:

@@ -1,4 +1,4 @@
-"""What Python takes for true whatever it holds: asked for its truth, it would decide as if it always held."""
+"""What Python takes for true whatever it holds, or for false: asked for its truth, it would decide for all states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,22 @@ import builtins
 import functools
 from collections.abc import Callable
 
-from kvproof.machine import Bool, Int, Machine, Part, Queue, Scalar, Sort, action, all_of, invariant
+from kvproof.machine import (
+    Bool,
+    Event,
+    Int,
+    Machine,
+    Part,
+    Queue,
+    Scalar,
+    Sort,
+    Tally,
+    action,
+    all_of,
+    can,
+    corollary,
+    invariant,
+)
 
 from .corpus import false, refused, true
 
@@ -271,3 +286,168 @@ def claims_that_nobody_reads() -> type[Machine]:
             return self.is_true()
 
     return Unread
+
+
+# ------------------------------------------------------------------------------------------ what returns nothing
+
+
+class Doing(Base):
+    """Of y nothing is promised either."""
+
+    told = Event()
+    many = Tally()
+
+    def put(self, n: Int) -> None:
+        self.x.value = n
+
+    def put_both(self, n: Int) -> None:
+        self.put(n)
+        self.y.value = n
+
+
+def _put(m: Doing, n: Int) -> None:
+    m.x.value = n
+
+
+def _decided_by_nothing(asked: Callable[[Doing, Int], object]) -> type[Machine]:
+    """What an action asks returns nothing, and is false for Python: what it would do otherwise is never taken down."""
+
+    class Decided(Doing):
+        @action("X")
+        def do(self, n: Int) -> None:
+            if asked(self, n):
+                self.y.value = n
+
+        @invariant("X")
+        def y_is_zero(self) -> Bool:
+            return self.y.value == 0
+
+    return Decided
+
+
+@refused("put(…) returns nothing, which Python takes for false")
+def a_write_that_decides() -> type[Machine]:
+    return _decided_by_nothing(lambda m, n: m.put(n))
+
+
+@refused("put_both(…) returns nothing")
+def a_write_that_decides_by_a_name() -> type[Machine]:
+    class Named(Doing):
+        @action("X")
+        def do(self, n: Int) -> None:
+            done = self.put_both(n)  # type: ignore[func-returns-value]
+            if not done:
+                self.y.value = 0
+
+        @invariant("X")
+        def y_is_zero(self) -> Bool:
+            return self.y.value == 0
+
+    return Named
+
+
+@refused("require(…) returns nothing")
+def one_requirement_and_another() -> type[Machine]:
+    """The second was none."""
+
+    class Required(Doing):
+        @action("X")
+        def do(self, n: Int) -> None:
+            self.require(n == 1) and self.require(self.x.value == 1)  # type: ignore[func-returns-value]
+            self.y.value = n
+
+        @corollary("X")
+        def always(self) -> Bool:
+            return can(self.do, 1)
+
+    return Required
+
+
+@refused("push_back(…) returns nothing")
+def a_push_that_decides() -> type[Machine]:
+    class Pushed(Doing):
+        @action("X")
+        def do(self, b: Block) -> None:
+            self.require(~self.q.has(b))
+            self.y.value = 1 if self.q.push_back(b) else 0  # type: ignore[func-returns-value]
+
+        @invariant("X")
+        def y_is_zero(self) -> Bool:
+            return self.y.value == 0
+
+    return Pushed
+
+
+@refused("told(…) returns nothing")
+def a_report_that_decides() -> type[Machine]:
+    return _decided_by_nothing(lambda m, _: m.told())
+
+
+@refused("add(…) returns nothing")
+def a_tally_that_decides() -> type[Machine]:
+    return _decided_by_nothing(lambda m, _: m.many.add(1))
+
+
+@refused("put(…) returns nothing")
+def writes_that_all_decide() -> type[Machine]:
+    return _decided_by_nothing(lambda m, n: all(m.put(k) for k in (n, n)))  # type: ignore[func-returns-value]
+
+
+@refused("`super().put(n)` returns nothing")
+def a_write_above_that_decides() -> type[Machine]:
+    class Above(Doing):
+        def put(self, n: Int) -> None:
+            if super().put(n):
+                self.y.value = n
+
+        @action("X")
+        def do(self, n: Int) -> None:
+            self.put(n)
+
+        @invariant("X")
+        def y_is_zero(self) -> Bool:
+            return self.y.value == 0
+
+    return Above
+
+
+@refused("`_put(self, n)` returns nothing")
+def a_function_that_decides() -> type[Machine]:
+    class Outside(Doing):
+        @action("X")
+        def do(self, n: Int) -> None:
+            self.y.value = n if _put(self, n) else 0  # type: ignore[func-returns-value]
+
+        @invariant("X")
+        def y_is_zero(self) -> Bool:
+            return self.y.value == 0
+
+    return Outside
+
+
+@refused("is_lit(…) returns nothing")
+def a_condition_that_is_not_returned() -> type[Machine]:
+    class Forgotten(Base):
+        def is_lit(self, which: str) -> Bool:
+            if which == "x":
+                return self.x.value == 0
+            return None  # type: ignore[return-value]
+
+        @invariant("X")
+        def x_or_y(self) -> Bool:
+            return self.is_lit("y") or self.is_true()
+
+    return Forgotten
+
+
+@false("y_is_zero")
+class WhatReturnsNothingIsDone(Doing):
+    """What is done with it is not asked, and an action may return it."""
+
+    @action("X")
+    def do(self, n: Int) -> None:
+        return self.put_both(n)
+
+    @invariant("X")
+    def y_is_zero(self) -> Bool:
+        return self.y.value == 0
