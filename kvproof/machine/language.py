@@ -325,6 +325,11 @@ class LoopHandle:
 
     __hash__ = object.__hash__
 
+    def __bool__(self) -> bool:
+        if is_asked_by_a_text():
+            raise MachineError("a loop is neither true nor false: ask for its `rounds`")
+        return True
+
 
 class MissingPartError(MachineError, AttributeError):
     """The text of a machine names something that the machine does not have."""

@@ -39,6 +39,7 @@ from .instructions import (
 )
 from .made import made_in_vain
 from .mistakes import Line, MachineError, is_tool
+from .overwritten import keys_that_stand_twice, overwritten_values
 from .source import IS, does, function_of, is_of_others, never_run, returns_at_last
 from .uncalled import uncalled_functions
 
@@ -150,6 +151,8 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
             yield from _left_calls(code, names, machine, says_only)
     if says_only:
         yield from _unread(function.__code__)
+        yield from overwritten_values(function.__code__)
+    yield from keys_that_stand_twice(function.__code__)
     yield from _bound_around(function.__code__)
     yield from made_in_vain(function.__code__)
 

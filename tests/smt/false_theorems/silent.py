@@ -20,6 +20,7 @@ from kvproof.machine import (
     can,
     corollary,
     forall,
+    implies,
     invariant,
     none,
     optional,
@@ -564,6 +565,97 @@ def claims_by_name_of_which_a_loop_keeps_the_last() -> type[Machine]:
             return all_of(*[claim() for claim in claims.values()])
 
     return Made
+
+
+@refused("claim is bound anew before anybody reads it")
+def a_claim_under_the_name_of_another() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            claim = self.x.value == 0
+            claim = self.x.value == self.x.value
+            return claim  # noqa: RET504
+
+    return Made
+
+
+@refused("claim is bound anew before anybody reads it")
+def a_claim_for_all_under_the_name_of_another() -> type[Machine]:
+    class Made(Base):
+        @step("X", of="act")
+        def x_is_zero(self, before: Base) -> Bool:
+            claim = implies(before.x.value == 0, self.x.value == 0)
+            claim = implies(before.x.value == 0, before.x.value == 0)
+            return claim  # noqa: RET504
+
+    return Made
+
+
+@refused("of claim a loop keeps the last alone")
+def a_claim_for_each_of_which_a_loop_keeps_the_last() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_large(self) -> Bool:
+            for k in (1, 0):
+                claim = self.x.value * k >= k
+            return claim
+
+    return Made
+
+
+@refused("'claim' stands twice in this dict")
+def two_claims_of_one_name() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            claims = {"claim": self.x.value == 0, "claim": self.x.value == self.x.value}  # noqa: F601
+            return all_of(*claims.values())
+
+    return Made
+
+
+@refused("'fact' stands twice in this dict")
+def two_facts_of_one_name() -> type[Machine]:
+    class Made(Base):
+        @action("X")
+        def twice(self) -> None:
+            x = self.x.value
+            with self.loop(
+                2,
+                facts=lambda _i, _entry: {"fact": self.x.value == 0, "fact": self.x.value >= x},  # noqa: F601
+            ):
+                self.x.value = self.x.value + 1
+
+    return Made
+
+
+@refused("a loop is neither true nor false")
+def a_loop_that_is_asked_for_its_truth() -> type[Machine]:
+    class Made(Base):
+        @action("X")
+        def twice(self, n: Int) -> None:
+            with self.loop(n) as loop:
+                self.x.value = 0
+            if not loop:
+                self.x.value = 1
+
+    return Made
+
+
+@false("x_is_zero")
+class AClaimThatIsReadAndBoundAnew(Base):
+    """A name may stand for one thing after the other, and for what a loop ends with."""
+
+    @invariant("X")
+    def x_is_zero(self) -> Bool:
+        claim = self.x.value == self.x.value
+        for k in (0, 1):
+            claim = claim & (self.x.value * k == 0)
+        for k in (1, 0):
+            if k == 1:
+                other = self.x.value + k
+                break
+        return claim & (other == other)
 
 
 @refused("nothing is done with what is_low(…) says")
