@@ -64,7 +64,7 @@ def _compared(seed: int) -> Outcome:
     return outcome
 
 
-COVERING = (4, 10, 35, 50, 63, 93, 166, 201)
+COVERING = (4, 6, 63, 88, 145, 149, 152, 160, 183)
 """Seeds of machines that are proved and that together use every construct."""
 
 
@@ -94,19 +94,18 @@ NOTICED = {  # found by asking each fault of one seed after the other
     "loop_facts_are_asked_at_first_only": 86,
     "loop_facts_are_asked_in_rounds_only": 375,
     "lemmas_hold_anywhere": 13,
-    "counts_are_compared_without_condition": 7,
+    "counts_are_compared_without_condition": 25,
     "loops_leave_one_thing_alone": 92,
-    "counts_stay": 89,
-    "one_untouched_is_enough": 110,
+    "counts_stay": 23,
+    "one_untouched_is_enough": 120,
     "queues_are_pushed_at_the_other_end": 29,
     "first_values_have_any_type": 33,
     "rounds_need_not_keep_invariants": 41,
     "indices_have_no_end": 54,
     "one_of_a_group_is_enough": 55,
-    "heads_are_tails": 61,
     "members_count_twice": 92,
     "anything_is_an_element": 138,
-    "counts_stay_when_many_change": 89,
+    "counts_stay_when_many_change": 120,
     "loops_leave_counts_alone": 92,
     "extra_elements_are_ordinary": 118,
     "sums_count_once": 200,

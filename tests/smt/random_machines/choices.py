@@ -42,6 +42,10 @@ FEATURES = (
 HEARD = 0.4
 """The share of machines with events in which somebody listens. Drawn beside, so that the others stay what they were."""
 
+LOOKS = 0.3
+"""Likewise: the share in which rounds of `each` read what they have written, and that in which is looked behind the
+last index."""
+
 
 class Draw:
     """A source of choices."""
@@ -49,10 +53,19 @@ class Draw:
     def __init__(self, seed: int | str, *, features: Sequence[str] | None = None) -> None:
         self.random = random.Random(f"machine {seed}")
         self.hears = random.Random(f"listener {seed}").random() < HEARD
+        beside = random.Random(f"looks {seed}")
+        self.looks_back = beside.random() < LOOKS
+        """Rounds of `each` read what they have just written."""
+        self.looks_behind = beside.random() < LOOKS
+        """Counts by an index are read for numbers that may lie behind the last one."""
         share = self.random.uniform(0.15, 0.6)
         self.features = frozenset(f for f in FEATURES if self.random.random() < share)
         if features is not None:
             self.features = frozenset(features)
+        if self.looks_behind:
+            self.features |= {"index"}
+        if self.looks_back:
+            self.features |= {"each", "queue", "keyed_queue"}
         self._names: dict[str, int] = {}
 
     def has(self, feature: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from .choices import Draw
@@ -63,11 +63,16 @@ class Declarations:
             self.scalar()
         if draw.has("queue"):
             self.queue()
+        if draw.looks_back:  # of each queue something can be noted
+            keys = self.world.parts[-1].keys
+            self._add(Part(draw.name("m"), "map", keys, INT, self._call("Map", keys, INT), init="0"))
         if draw.has("scratch"):
             self.scalar(scratch=True) if draw.chance(0.6) else self.map(scratch=True)
         if draw.has("tally"):
             self.tally()
         self.counts()
+        if draw.looks_behind:
+            self.counts_by_index()
         if draw.has("event"):
             self.event()
 
@@ -203,10 +208,18 @@ class Declarations:
 
     # ------------------------------------------------------------------------------------------------ counts
 
-    def count(self, *, weighted: bool = False) -> None:
+    def counts_by_index(self) -> None:
+        """A map of which one key is an index, and counts of it."""
+        index = next(t for t in self.world.types if t.family == "index")
+        self._variable("Map", self.draw.name("m"), (self.world.types[0], index), False)
+        made = self.world.parts[-1:]
+        for weighted in (False, True)[: self.draw.number(1, 2)]:
+            self.count(weighted=weighted, of=made)
+
+    def count(self, *, weighted: bool = False, of: Sequence[Part] = ()) -> None:
         """A count or sum of elements of which something is kept."""
         draw = self.draw
-        candidates = [p for p in self.world.of("map", "queue") if self._places(p)]
+        candidates = [p for p in of or self.world.of("map", "queue") if self._places(p)]
         if not candidates:
             return
         main = draw.pick(candidates)

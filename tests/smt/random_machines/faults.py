@@ -740,9 +740,36 @@ def listeners_hear_nothing() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def rounds_read_sizes_from_before() -> Iterator[None]:
+    """In a round of `each` a count stays where the element that it concerns is that of the round."""
+    ordinary = Run._recount
+
+    def recount(self: Run, name: str, keys: Sequence[Formula], symbols: frozenset[str], before: Snapshot) -> None:
+        ordinary(self, name, keys, symbols, before)
+        self.now.functions.update({n: before.functions[n] for n in self.many})
+
+    with patch.object(Run, "_recount", recount):
+        yield
+
+
+@contextmanager
+def counts_go_on_behind_the_last_index() -> Iterator[None]:
+    """A count behind the last index is carried as any other."""
+
+    def total(self: Evaluation, read: Any, name: str, keys: list[Formula]) -> Formula:
+        known = self.symbolic.params if name in self.symbolic.params else self._state(read.view).functions
+        return known[name](*keys)
+
+    with patch.object(Evaluation, "_total", total):
+        yield
+
+
 FAULTS: dict[str, Fault] = {
     f.__name__: f
     for f in (
+        rounds_read_sizes_from_before,
+        counts_go_on_behind_the_last_index,
         scratch_is_not_asked_before_a_loop,
         rounds_of_each_may_meet,
         rounds_of_each_may_read_each_other,

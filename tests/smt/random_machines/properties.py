@@ -83,6 +83,8 @@ class Properties:
             options.append((2.0, self._queued))
         if self.world.of("count"):
             options.append((3.0, self._counted))
+        if draw.looks_behind and self._by_index():
+            options.append((3.0, self._behind))
         found = draw.weighted(options)
         if found is None:
             return None
@@ -233,6 +235,44 @@ class Properties:
             return params, f"{entry} {sign} {draw.pick(same).at(LOOK, list(params))}"
         return params, f"{entry} {sign} {draw.pick(('0', '0', '1', '2'))}"
 
+    def _by_index(self) -> list[Part]:
+        """The counts of which some key is an index."""
+        return [c for c in self.world.of("count") if any(k.family == "index" for k in c.keys)]
+
+    def _behind(self) -> tuple[dict[str, Type], str]:
+        """A count for a number that may lie behind the last index."""
+        draw = self.draw
+        count = draw.pick(self._by_index())
+        params, keys = self._loose_keys(count)
+        entry = count.at(LOOK, keys)
+        (kind, key) = next((k, key) for k, key in zip(count.keys, keys, strict=True) if k.family == "index")
+        return params, draw.pick(
+            (
+                f"{kind.name}.has({key}) | ({entry} == 0)",
+                f"implies({kind.name}.has({key}), {entry} == 0)",
+                f"{entry} == 0",
+                f"{entry} <= 1",
+                f"{entry} >= 0",
+                f"implies({entry} > 0, {kind.name}.has({key}))",
+            )
+        )
+
+    def _loose_keys(self, count: Part) -> tuple[dict[str, Type], list[str]]:
+        """Keys of a count: for an index one more than some index, or than a number that the state holds."""
+        draw = self.draw
+        numbers = [p for p in self.world.of("map", "param") if not p.keys and p.to.family == "index"]
+        numbers = [p for p in numbers if not p.to.optional and not p.scratch]
+        params: dict[str, Type] = {}
+        keys: list[str] = []
+        for kind in count.keys:
+            if kind.family == "index" and numbers and draw.chance(0.5):
+                keys.append(f"({draw.pick(numbers).at(LOOK)} + {draw.pick(('0', '1'))})")
+                continue
+            name = draw.name("a")
+            params[name] = kind
+            keys.append(f"({name} + 1)" if kind.family == "index" else name)
+        return params, keys
+
     def _formula(self) -> tuple[dict[str, Type], str] | None:
         """Anything."""
         draw = self.draw
@@ -259,6 +299,9 @@ class Properties:
         numbers = [p for p in self._values() if p.to.family in ("int", "real") and not p.to.optional]
         if numbers:
             options.append((1.5, lambda: self._moves(draw.pick(numbers))))
+        moved = [(c, w) for c in self._by_index() for w in done.writes if draw.looks_behind and w.part.name in c.reads]
+        if moved:
+            options.append((4.0, lambda: self._count_moves(*draw.pick(moved))))
         if done.result is not None:
             result = done.result
             options.append((3.0, lambda: self._result(result, params)))
@@ -353,7 +396,11 @@ class Properties:
         """By how much a count changes, for some or all of its keys."""
         draw = self.draw
         binders = {draw.name("a"): k for k in count.keys}
-        now, then = (count.at(v, list(binders)) for v in (NOW, THEN))
+        keys = list(binders)
+        if draw.looks_behind:
+            binders, keys = self._loose_keys(count)
+            keys = [self._seen(k) for k in keys]
+        now, then = (count.at(v, keys) for v in (NOW, THEN))
         claim = draw.pick(
             (
                 f"{now} == {then}",

@@ -15,6 +15,41 @@ class M(Machine):
 """
 
 SHOWN: dict[str, str] = {
+    "rounds_read_sizes_from_before": HEADER
+    + """    l = Queue(A, by=A)
+    n = Map(A, to=Int)
+    @action("X")
+    def act(self):
+        with self.each(A) as b:
+            with when(~self.l[b].has(b)):
+                self.l[b].push_back(b)
+                self.n[b] = self.l[b].size
+    @step("X", of="act")
+    def st(self, before: "M", a: A) -> Bool:
+        return implies(~before.l[a].has(a), self.n[a] == before.l[a].size)
+""",
+    "counts_go_on_behind_the_last_index": HEADER
+    + """    f = Map(A, to=Bool)
+    c = Count(A, by=I, where=lambda m, a, i: m.f[a])
+    @action("X")
+    def act(self, a: A):
+        self.require(~self.f[a])
+        self.f[a] = True
+    @step("X", of="act")
+    def st(self, before: "M", i: I) -> Bool:
+        return self.c[i + 1] == before.c[i + 1] + 1
+""",
+    "heads_are_tails": HEADER
+    + """    l = Queue(A, init=True)
+    x = Scalar(to=optional(A))
+    @action("X")
+    def act(self):
+        self.require(~self.l.is_empty())
+        self.x.value = self.l.head()
+    @step("X", of="act")
+    def st(self, before: "M", a: A) -> Bool:
+        return implies(before.l.has(a) & (a != self.x.value), before.l.before(a, self.x.value))
+""",
     "listeners_hear_nothing": HEADER
     + """    knows = Map(A, to=Bool)
     told = Event(A, heard=lambda m, a: m.hear(a))

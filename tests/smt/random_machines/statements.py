@@ -252,6 +252,9 @@ class ActionWriter:
         if not parts:
             return
         main = draw.pick(parts)
+        if draw.looks_back and draw.chance(0.5):
+            (queue,) = self.world.of("queue")
+            main = next(p for p in parts if p.keys == queue.keys)
         number = len(main.keys) if len(main.keys) == 2 and draw.chance(0.5) else 1
         spots = sorted(draw.random.sample(range(len(main.keys)), number))
         with self._each(tuple(main.keys[i] for i in spots)) as binders:
@@ -271,6 +274,9 @@ class ActionWriter:
                     self._own_write(main, keys)
             else:
                 self._own_write(main, keys)
+            if draw.looks_back and draw.chance(0.7):
+                self._read_back(main, keys)
+                self._own_write(main, keys)
             others = [p for p in self.world.of("map") if p.keys == main.keys and p is not main and not p.heard]
             if others and draw.chance(0.4):
                 other = draw.pick(others)
@@ -285,9 +291,18 @@ class ActionWriter:
             with self._under(conditions):
                 self._put_assign(part, keys, text)
 
+    def _read_back(self, part: Part, keys: list[str]) -> None:
+        """What this round has written has a name, and may be used from here on."""
+        written = [w for w in self.writes if w.part is part]
+        if not written:
+            return
+        name = self._local(part.at(LOOK, keys), part.to, stem="back")
+        if not written[-1].path or self.draw.chance(0.2):  # properties say of it what was written
+            self.definitions[name] = f"({written[-1].value})"
+
     def _each_queue(self, binders: list[str]) -> None:
         """A queue of its own for each key, or all members taken out."""
-        queues = [q for q in self.world.of("queue") if self.draw.chance(0.3)]
+        queues = [q for q in self.world.of("queue") if self.draw.chance(0.9 if self.draw.looks_back else 0.3)]
         if not queues or len(binders) != 1:
             return
         queue, (binder,) = self.draw.pick(queues), binders
@@ -299,10 +314,29 @@ class ActionWriter:
                 with self._under([*more, f"~{named}.has({element})"]):
                     self._put(Piece(f"{named}.push_back({element})", tag="back"))
                     self._note("back", queue, [binder], element)
+                    if self.draw.looks_back:
+                        self._ask_back(queue, named, binder, element)
         elif not queue.keys and queue.to == kind:
             with self._under([f"{queue.at(LOOK)}.has({binder})"]):
                 self._put(Piece(f"{queue.at(LOOK)}.remove({binder})", tag="remove"))
                 self._note("remove", queue, [], binder)
+
+    def _ask_back(self, queue: Part, named: str, binder: str, element: str) -> None:
+        """The round asks its own queue, into which it has pushed, and perhaps takes something out and asks again."""
+        draw = self.draw
+        if draw.chance(0.3):
+            out = draw.pick((element, self._local(f"{named}.head()", queue.to)))
+            self._put(Piece(f"{named}.remove({out})", tag="remove"))
+            self._note("remove", queue, [binder], out)
+        asked = {f"{named}.size": INT, f"{named}.has({element})": BOOL, f"{named}.is_first({element})": BOOL}
+        text = draw.pick(list(asked))
+        name = self._local(text, asked[text], stem="back")
+        if asked[text] == INT:
+            self.definitions[name] = f"({self._plain(text)} {draw.pick(('+ 1', '+ 1', '- 1', '+ 0'))})"
+        keys = (self.binders[binder],)
+        for part in [p for p in self.world.of("map") if p.keys == keys and p.to == asked[text] and not p.heard][:2]:
+            self.closed |= {part.name}
+            self._put_assign(part, [binder], name)
 
     def loop(self, depth: int) -> None:
         """Rounds, one after the other, and what is said to hold between them."""
@@ -427,8 +461,8 @@ class ActionWriter:
             )
         )
 
-    def _local(self, text: str, kind: Type) -> str:
-        name = self.draw.name("v")
+    def _local(self, text: str, kind: Type, *, stem: str = "v") -> str:
+        name = self.draw.name(stem)
         self.block.append(Piece(f"{name} = {text}", tag="let"))
         self.definitions[name] = f"({self._plain(text)})"
         self.names[name] = kind
