@@ -37,6 +37,12 @@ class _Block(AbstractContextManager[R]):
         self._inside, self._rec, self._note = inside, rec, (name, caller())
         rec.waiting.append(self._note)
 
+    def __bool__(self) -> bool:
+        raise MachineError(
+            f"`{self._note[0]}` is neither true nor false, and `and` and `or` would leave one of two blocks out: put a "
+            "comma between them, or & or | between their conditions"
+        )
+
     def __enter__(self) -> R:
         if self._note in self._rec.waiting:
             self._rec.waiting.remove(self._note)

@@ -56,8 +56,15 @@ def eventually(rule: str) -> Callable[[F], F]:
     return mark("eventually", "promise", rule)
 
 
+class _Said:
+    """Something that a promise says: Python takes it for true, and would leave out what an `or` has behind it."""
+
+    def __bool__(self) -> bool:
+        raise MachineError("steps, and what is promised, are neither true nor false: name each of them by itself")
+
+
 @dataclass(frozen=True)
-class SuchAs:
+class SuchAs(_Said):
     """Any number, and one of those with which the action is possible."""
 
     number: Int
@@ -69,7 +76,7 @@ def such_as(number: Int | int) -> SuchAs:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(_Said):
     """Some of an action's steps."""
 
     action: str
@@ -116,7 +123,7 @@ def _argument(given: object, parameter: str, kind: type[Term]) -> object:
 
 
 @dataclass(frozen=True)
-class Promise:
+class Promise(_Said):
     """A goal, the steps that are not put off for ever, all that are taken, and what they lower."""
 
     goal: Bool

@@ -12,6 +12,7 @@ from kvproof.machine import (
     Int,
     Machine,
     Part,
+    Promise,
     Queue,
     Scalar,
     Sort,
@@ -20,7 +21,13 @@ from kvproof.machine import (
     all_of,
     can,
     corollary,
+    eventually,
+    implies,
     invariant,
+    promise,
+    steps,
+    such_as,
+    when,
 )
 
 from .corpus import false, refused, true
@@ -286,6 +293,40 @@ def claims_that_nobody_reads() -> type[Machine]:
             return self.is_true()
 
     return Unread
+
+
+@refused("`when` is neither true nor false")
+def one_block_or_another() -> type[Machine]:
+    """The second was made by nobody."""
+
+    class Either(Base):
+        @action("X")
+        def put(self, n: Int) -> None:
+            with when(self.is_dark()) or when(self.is_true()):
+                self.y.value = n
+
+        @invariant("X")
+        def y_is_zero(self) -> Bool:
+            return implies(self.x.value != 0, self.y.value == 0)
+
+    return Either
+
+
+@refused("steps, and what is promised, are neither true nor false")
+def some_steps_or_others() -> type[Machine]:
+    """The others were not taken, and could put off nothing."""
+
+    class Either(Base):
+        @action("X")
+        def put(self, n: Int) -> None:
+            self.y.value = 1
+
+        @eventually("X")
+        def y_will_be_one(self) -> Promise:
+            put = steps(self.put, such_as(1))
+            return promise(goal=self.y.value == 1, fair=[put], only=[put or steps(self.act, such_as(0))], measure=[0])
+
+    return Either
 
 
 # ------------------------------------------------------------------------------------------ what returns nothing
