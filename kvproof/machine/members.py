@@ -37,7 +37,7 @@ def members_of(machine: type) -> dict[str, Any]:
                 raise MachineError(
                     f"{machine.__name__} extends {base.__name__} and {owners[name].__name__}, which both have {name}: "
                     "one would hide the other; rename one",
-                    _line_of(member),
+                    _line_of(member) or next((line for m in vars(base).values() if (line := _line_of(m))), None),
                 )
             members[name], owners[name] = member, base
     return members
@@ -46,23 +46,24 @@ def members_of(machine: type) -> dict[str, Any]:
 def _hides(machine: type, name: str, base: type, other: type) -> bool:
     """What one base says hides what another one says, neither of which extends the other.
 
-    Of an action that both have extended, by way of ``super()``, that is no loss.
+    Also where that is a helper or a plain value, of which the other's properties speak. Of an action, a helper or a
+    value that a class has which both extend, each says it in its own way, perhaps by way of ``super()``: that is no
+    loss.
     """
     said = vars(other)[name]
     mark = mark_of(other, name, said) if isinstance(said, FunctionType) else None
-    if issubclass(base, other) or not (isinstance(said, Declaration) or mark):
+    if issubclass(base, other) or other.__module__ in sys.stdlib_module_names:
         return False
-    is_action = mark is not None and mark["kind"] == "action"
-    return not (
-        is_action and any(name in vars(c) for c in machine.__mro__ if issubclass(base, c) and issubclass(other, c))
-    )
+    is_whole = isinstance(said, Declaration) or (mark is not None and mark["kind"] != "action")
+    return is_whole or not any(name in vars(c) for c in machine.__mro__ if issubclass(base, c) and issubclass(other, c))
 
 
 def _line_of(member: object) -> Line | None:
     if isinstance(member, Declaration):
         return member.line
-    if isinstance(member, FunctionType):
-        return Line(member.__code__.co_filename, member.__code__.co_firstlineno)
+    function = member.fget if isinstance(member, property) else member
+    if isinstance(function, FunctionType):
+        return Line(function.__code__.co_filename, function.__code__.co_firstlineno)
     return None
 
 

@@ -360,3 +360,102 @@ def two_promises_of_one_name() -> type[Machine]:
         pass
 
     return LeftFirst
+
+
+class Upper(Base):
+    """What is low, and how low, is its own affair, as it is of the other."""
+
+    least = 0
+
+    def is_low(self, b: Block) -> Bool:
+        return implies(self.holds[b], self.holds[b])
+
+
+class Lower(Base):
+    def is_low(self, b: Block) -> Bool:
+        return ~self.holds[b]
+
+
+class LowByHelper(Lower):
+    @invariant("X")
+    def low(self, b: Block) -> Bool:
+        return self.is_low(b)
+
+
+class LowByNumber(Base):
+    least = 1
+
+    @invariant("X")
+    def low(self, b: Block) -> Bool:
+        return implies(self.holds[b], exists(Block, lambda c: c == b)) if self.least == 0 else ~self.holds[b]
+
+
+@refused("extends Upper and Lower, which both have is_low: one would hide the other")
+def a_helper_of_one_side_hides_that_of_the_other() -> type[Machine]:
+    """What the other side promises by its own helper was said by this one's, and proved."""
+
+    class Both(Upper, LowByHelper):
+        pass
+
+    return Both
+
+
+@refused("extends Upper and LowByNumber, which both have least: one would hide the other")
+def a_number_of_one_side_hides_that_of_the_other() -> type[Machine]:
+    class Both(Upper, LowByNumber):
+        pass
+
+    return Both
+
+
+class UpperPages(Machine):
+    full = Map(Block, to=Bool)
+
+    @property
+    def is_filled(self) -> Bool:
+        return exists(Block, lambda b: self.full[b])
+
+    @action("X")
+    def fill(self, b: Block) -> None:
+        self.full[b] = True
+
+
+class LowerPages(UpperPages):
+    """Of what both extend, each may say it in its own way."""
+
+    @property
+    def is_filled(self) -> Bool:
+        return super().is_filled & exists(Block, lambda b: self.full[b])
+
+
+class OtherPages(UpperPages):
+    @property
+    def is_filled(self) -> Bool:
+        return super().is_filled
+
+
+@true
+class AllPages(LowerPages, OtherPages):
+    @step("X", of="fill")
+    def something_is_filled(self, before: AllPages) -> Bool:
+        return self.is_filled
+
+
+class Pages(Machine):
+    """Nothing in common with the others but the name of a property."""
+
+    left = Map(Block, to=Bool)
+
+    @property
+    def is_filled(self) -> Bool:
+        return ~exists(Block, lambda b: self.left[b])
+
+
+@refused("extends Pages and UpperPages, which both have is_filled: one would hide the other")
+def a_property_of_one_side_hides_that_of_the_other() -> type[Machine]:
+    class Both(Pages, UpperPages):
+        @invariant("X")
+        def it_is_filled(self) -> Bool:
+            return self.is_filled
+
+    return Both
