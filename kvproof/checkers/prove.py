@@ -15,6 +15,7 @@ from pathlib import Path
 
 import z3
 
+from ..errors import UsageError
 from ..machine import Machine, Model
 from ..machine.universe import Unbounded
 from .beginnings import Beginnings
@@ -124,6 +125,7 @@ def prove_machines(
 
     Raises:
         SketchError: a file beside a machine holds no sketches.
+        UsageError: ``only`` names what no machine has, of which nothing would be asked.
     """
     with tempfile.TemporaryDirectory() as folder, heap_at_rest():
         # What Z3 has proved is no opinion of cvc5's.
@@ -140,6 +142,7 @@ def prove_machines(
             begun |= dict(read(_begin, [(number,) for number in unknown]))
             # A mistake in a machine's text is raised here, where it can be told.
             places = [begun[number] or _begun(work, number) for number in range(len(machines))]
+            _check_only(only, places)
             tasks = [(number, place) for number, of_machine in enumerate(places) for place in of_machine.left]
             total = sum(len(of_machine.order) for of_machine in places)
             for done, found in enumerate(each(_at_place, tasks), 1 + total - len(tasks)):
@@ -150,6 +153,14 @@ def prove_machines(
         for number in unknown:
             _keep_whole(work, number, places[number])
     return reports
+
+
+def _check_only(only: Collection[str] | None, places: Sequence[_Places]) -> None:
+    absent = {*(only or ())}.difference(*(of_machine.order for of_machine in places))
+    if absent or (only is not None and not only):
+        named = " and ".join(of_machine.report.machine for of_machine in places)
+        what = f"{named} has no action {min(absent)}" if absent else f"nothing of {named} is named"
+        raise UsageError(f"{what}, and nothing would be asked of it: name actions, `{INITIALLY}` or `{COROLLARIES}`")
 
 
 @dataclass

@@ -22,6 +22,7 @@ from kvproof.checkers.prove import prove
 from kvproof.checkers.shown import Counterexample
 from kvproof.checkers.slices import EVERYTHING, Slices
 from kvproof.checkers.solvers import BRANCHES, Question, Way, ask, ask_cvc5, to_smt2
+from kvproof.errors import UsageError
 from kvproof.machine import (
     Bool,
     Count,
@@ -95,6 +96,14 @@ def refuted(machine: type[Machine], action: str, goal: str) -> Counterexample:
     found = step_that_breaks(machine, action, goal)
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize(
+    ("only", "says"), [(["allocat"], "Pool has no action allocat"), ([], "nothing of Pool is named")]
+)
+def test_what_asks_for_nothing_is_not_proved(only: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        prove(Pool, only=only, jobs=1)
 
 
 @pytest.mark.slow
