@@ -149,6 +149,8 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
             yield from _told_apart(code, names)
         if _LEFT_CALL.search(numbers_of(code)):
             yield from _left_calls(code, names, machine, says_only)
+        if says_only and "next" in code.co_names:
+            yield from _first_alone(code, names, machine)
     if says_only:
         yield from _unread(function.__code__)
         yield from overwritten_values(function.__code__)
@@ -187,6 +189,18 @@ def _left_calls(
                 yield number, f"nothing is done with `{text}`: return it with what else is said"
             elif not says_only and _makes_a_term(called):
                 yield number, f"nothing is done with `{text}`: require it, write it or return it"
+
+
+def _first_alone(code: CodeType, names: Mapping[str, object], machine: type) -> Iterator[tuple[int, str]]:
+    """Calls of `next` that take the first of what a generator of the text's own says."""
+    steps = steps_of(code)
+    for i, step in enumerate(steps):
+        if step.opcode in CALLS and called_at(step, steps[:i], names, machine) is next:
+            before = [j for j in range(i - 2, i) if steps[j].opcode in CALLS]  # nothing else stands between the two
+            called = called_at(steps[before[-1]], steps[: before[-1]], names, machine) if before else None
+            if isinstance(called, FunctionType) and is_a_generator(called):
+                number, text = place(code, step)
+                yield number, f"`{text}` takes the first alone, and what else is said would be lost: go through all"
 
 
 def _fills(steps: Sequence[dis.Instruction], call: int) -> bool:

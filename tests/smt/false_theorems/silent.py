@@ -603,6 +603,20 @@ def a_claim_for_each_of_which_a_loop_keeps_the_last() -> type[Machine]:
     return Made
 
 
+@refused("`next(self.claims())` takes the first alone")
+def the_first_of_several_claims() -> type[Machine]:
+    class First(Base):
+        def claims(self) -> Iterator[Bool]:
+            yield self.x.value == self.x.value
+            yield self.x.value == 0
+
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return next(self.claims())
+
+    return First
+
+
 @refused("'claim' stands twice in this dict")
 def two_claims_of_one_name() -> type[Machine]:
     class Made(Base):
