@@ -80,7 +80,7 @@ _looked_through: WeakSet[FunctionType] = WeakSet()
 @cache
 def _mistakes(code: CodeType) -> tuple[tuple[int, str], ...]:
     """The lines, and what is wrong there; also of what is defined inside."""
-    found = [*_identities(code), *_left_values(code), *_never_run(code), *_bound_outside(code)]
+    found = [*_identities(code), *_left_values(code), *_never_run(code), *_one_round(code), *_bound_outside(code)]
     if code.co_flags & inspect.CO_COROUTINE:
         found.append((code.co_firstlineno, f"{code.co_name} is an `async def`, which is not run where it is called"))
     return (*found, *(one for inside in code.co_consts if isinstance(inside, CodeType) for one in _mistakes(inside)))
@@ -125,6 +125,21 @@ def _never_run(code: CodeType) -> Iterator[tuple[int, str]]:
         if function is not None and function.lineno <= number <= (function.end_lineno or 0):
             yield number, _RETURNED if number in at_last else _BEHIND
 
+
+def _one_round(code: CodeType) -> Iterator[tuple[int, str]]:
+    """Loops of which each way through the first round leaves them, as where a `return` is indented too far."""
+    if not _LOOPS.search(numbers_of(code)):
+        return
+    steps = steps_of(code)
+    goes_on = {step.argval for step in steps if "BACKWARD" in step.opname}
+    for i, step in enumerate(steps):
+        if step.opname == "FOR_ITER":
+            begin = next(j for j in range(i, -1, -1) if j == 0 or steps[j - 1].opname != "EXTENDED_ARG")
+            if steps[begin].offset not in goes_on:
+                yield place(code, step)[0], "this loop is left in its first round, so what it says of others is lost"
+
+
+_LOOPS = re.compile(one_of(numbers_for("FOR_ITER".__eq__)))
 
 _BEHIND = "this stands behind the end of its block, and is never run: put it before, or leave it out"
 _RETURNED = "a `return` in a `finally` takes the place of what was to be returned before: return it with that"
@@ -218,8 +233,8 @@ _OWN = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")
 
 def _is_left(after: Sequence[dis.Instruction]) -> bool:
     """Nothing is done with what was computed right before, be it that a comma behind it makes a tuple of it."""
-    is_alone = len(after) > 1 and after[0].opname == "BUILD_TUPLE" and after[0].arg == 1
-    return any(step.opname == "POP_TOP" for step in after[is_alone : is_alone + 1])
+    is_in_tuple = len(after) > 1 and after[0].opname == "BUILD_TUPLE"
+    return any(step.opname == "POP_TOP" for step in after[is_in_tuple : is_in_tuple + 1])
 
 
 def _makes_a_term(called: object) -> bool:

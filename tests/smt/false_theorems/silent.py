@@ -617,6 +617,59 @@ def the_first_of_several_claims() -> type[Machine]:
     return First
 
 
+@refused("this loop is left in its first round")
+def a_return_that_is_indented_too_far() -> type[Machine]:
+    class Indented(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            claims = []
+            for k in (0, 1):
+                claims.append(self.x.value * k == 0)
+                return all_of(*claims)
+            return all_of()
+
+    return Indented
+
+
+@refused("this loop is left in its first round")
+def writes_of_which_the_first_is_the_last() -> type[Machine]:
+    class Indented(Base):
+        @action("X")
+        def low(self) -> None:
+            for n in (0, 1):
+                self.x.value = n
+                break
+
+    return Indented
+
+
+@refused("nothing is done with `self.lamp.value`")
+def a_requirement_and_a_comma() -> type[Machine]:
+    class Comma(Base):
+        @action("X")
+        def low(self, n: Int) -> None:
+            self.require(n >= 0), self.lamp.value  # type: ignore[func-returns-value]
+            self.x.value = n
+
+        @corollary("X")
+        def one_may(self) -> Bool:
+            return can(self.low, 0)
+
+    return Comma
+
+
+@false("x_is_zero")
+class ALoopThatMayBeLeft(Base):
+    """One that some way leaves in its first round, and another does not."""
+
+    @invariant("X")
+    def x_is_zero(self) -> Bool:
+        for k in (0, 1):
+            if k == 1:
+                return self.x.value * k == 0
+        return self.x.value == self.x.value
+
+
 @refused("'claim' stands twice in this dict")
 def two_claims_of_one_name() -> type[Machine]:
     class Made(Base):
