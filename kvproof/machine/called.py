@@ -77,7 +77,7 @@ class Nothing:
         self._name = name
 
     def __repr__(self) -> str:
-        return f"what {self._name}(…) returns, and that is nothing"
+        return f"nothing (from {self._name}(…))"
 
     def __bool__(self) -> bool:
         if is_asked_by_a_text():
