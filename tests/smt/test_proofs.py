@@ -106,8 +106,8 @@ def test_a_second_run_recalls_everything_and_tells_the_same(proofs: Proofs, aske
 
 
 def test_several_processes_share_a_store(proofs: Proofs) -> None:
-    first = prove(Statistics, only=["skip", "touch", INITIALLY], proofs=proofs, jobs=2)
-    second = prove(Statistics, only=["skip", "touch", INITIALLY], proofs=proofs, jobs=2)
+    first = prove(Statistics, only=["skip", "hit", INITIALLY], proofs=proofs, jobs=2)
+    second = prove(Statistics, only=["skip", "hit", INITIALLY], proofs=proofs, jobs=2)
     assert first.holds
     assert second.recalled == len(second.obligations)
     assert told(first) == told(second)
