@@ -43,9 +43,11 @@ def overwritten_values(code: CodeType) -> Iterator[tuple[int, str]]:
     for one in with_those_inside(code):
         steps = steps_of(one)
         for i, (step, after) in enumerate(pairwise(steps)):
-            if after.opname != "STORE_FAST" or step.opcode not in _VALUES or after.argval.startswith("_"):
+            if not after.opname.startswith("STORE_FAST") or step.opcode not in _VALUES:
                 continue
-            name = after.argval
+            name, *read = names_of(after)  # Python 3.13 reads another name in the same instruction
+            if name in read or str(name).startswith("_"):
+                continue
             if _is_bound_anew(steps[i + 2 :], name):
                 yield place(one, after)[0], f"{name} is bound anew before anybody reads it: what it says would be lost"
             elif _is_kept_by_a_loop(steps, i + 1):
@@ -57,27 +59,32 @@ _VALUE_MAKERS = ("COMPARE_OP", "CONTAINS_OP", "BINARY_OP", "BINARY_SUBSCR", "UNA
 _VALUES = numbers_for(_VALUE_MAKERS.__contains__) + CALLS
 
 
-def _is_bound_anew(behind: Sequence[dis.Instruction], name: str) -> bool:
+def _is_bound_anew(behind: Sequence[dis.Instruction], name: object) -> bool:
     """Right on the way, where the code does not branch."""
     for step in behind:
         if step.is_jump_target or "JUMP" in step.opname or step.opname == "FOR_ITER":
             return False
-        if step.opname.endswith("_FAST") and name in names_of(step):
-            return step.opname == "STORE_FAST"
+        if "_FAST" in step.opname and name in names_of(step):
+            return step.opname.startswith("STORE_FAST") and name not in names_of(step)[1:]
     return False
 
 
 def _is_kept_by_a_loop(steps: Sequence[dis.Instruction], i: int) -> bool:
     """The name that is bound here is bound in each round of a loop without branches, and read behind it only."""
-    name, loop = steps[i].argval, _loop_around(steps, i)
+    name, loop = names_of(steps[i])[0], _loop_around(steps, i)
     if loop is None:
         return False
     end = steps[loop].argval
     inside = [step for step in steps[loop + 1 :] if step.offset < end]
     branches = [step for step in inside[:-1] if "JUMP" in step.opname or step.opname in ("FOR_ITER", "RETURN_VALUE")]
-    reads = [step.offset for step in steps if step.opname.startswith("LOAD_FAST") and name in names_of(step)]
+    reads = [step.offset for step in steps if "_FAST" in step.opname and name in _read_by(step)]
     is_read_inside = any(inside[0].offset <= offset < end for offset in reads)
     return not branches and not is_read_inside and any(offset >= end for offset in reads)
+
+
+def _read_by(step: dis.Instruction) -> tuple[object, ...]:
+    names = names_of(step)
+    return names[1:] if step.opname.startswith("STORE") else names
 
 
 def _loop_around(steps: Sequence[dis.Instruction], i: int) -> int | None:
