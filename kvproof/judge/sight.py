@@ -17,9 +17,9 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "P4": ("null", "device.free"),
     "P5": ("device.cached", "device.hashes"),
     "P6": ("device.cached", "table", "compute"),
-    "P7": ("device.free", "device.cached", "dialect take"),
-    "P10": ("device.free", "tables", "dialect free"),
-    "P11": ("evict", "device.cached"),
+    "P7": ("device.free", "device.cached", "dialect take", "one group"),
+    "P10": ("device.free", "tables", "dialect free", "one group"),
+    "P11": ("evict", "hits"),
     "P12": ("stored", "boundary", "device.cached"),
     "P13": ("keys", "own keys"),
     "P14": ("lookup",),
@@ -29,7 +29,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "H8": ("tables",),
     "L1": ("drain",),
     "L2": ("drain", "device.ref"),
-    "O10": ("reset", "device.cached"),
+    "O10": ("reset", "hits"),
 }
 """What must be told at least once before a rule is judged at all."""
 
@@ -44,8 +44,8 @@ OF_HOSTS: dict[str, tuple[str, ...]] = {
     "M2": ("mirror", "host.cached", "device.cached", "dialect host"),
     "M3": ("mirror", "host.cached", "device.cached", "dialect host"),
     "M4": ("host.cached", "dialect host"),
-    "M5": ("reload", "device.cached", "dialect host"),
-    "M6": ("reload", "keys", "host.cached", "device.cached", "dialect host"),
+    "M5": ("reload", "device.cached", "dialect host", "one group"),
+    "M6": ("reload", "keys", "host.cached", "device.cached", "dialect host", "one group"),
 }
 """The same, for worlds with a second tier."""
 
@@ -84,6 +84,8 @@ _WORDS = {
     "own keys": "keys stand for the tokens themselves, so that they name nothing else",
     "reload": "nothing was copied back from the host",
     "again": "no lookup asked for what had been computed before",
+    "one group": "it is judged of one group of full attention alone",
+    "hits": "no state shows cached of the device, and no lookup found anything",
     "kept": "no state shows cached of the device, and the world's notes do not say that all is kept",
 }
 
@@ -111,6 +113,8 @@ class Sight:
             self.told.update(effect[0] for effect in step.effects if effect and isinstance(effect[0], str))
             if "event tokens" not in self.told and any(map(tells_tokens, step.effects)):
                 self.told.add("event tokens")
+            if "hits" not in self.told and any(_hits(effect) for effect in step.effects):
+                self.told.add("hits")
             if "tenants" not in self.told and any(_names_tenant(effect) for effect in step.effects):
                 self.told.add("tenants")
             if "reload" not in self.told and any(_reloads(effect, tiers) for effect in step.effects):
@@ -127,6 +131,8 @@ class Sight:
             yield "host"
         if any(tier.null is not None for tier in world.tiers.values()):
             yield "null"
+        if [group.kind for group in world.groups] == ["full"]:
+            yield "one group"
         yield from (f"dialect {name}" for name, value in world.dialect.items() if value in DIALECT.get(name, ()))
         if world.dialect.get("keep") == "all":
             yield "kept"
@@ -164,6 +170,12 @@ def _names_tenant(effect: Effect) -> bool:
     return isinstance(what, dict) and bool(what.get("salt") or what.get("adapter"))
 
 
+def _hits(effect: Effect) -> bool:
+    """Whether a lookup hands out blocks: what is found says what is cached, also where no state shows it."""
+    tables = effect[2] if len(effect) > 2 and effect[0] == "found" else None
+    return isinstance(tables, list) and any(tables)
+
+
 def _reloads(effect: Effect, tiers: Mapping[str, str]) -> bool:
     """Whether something is copied from the second tier to the first."""
     pairs = effect[1] if len(effect) > 1 and effect[0] == "copied" else None
@@ -186,7 +198,7 @@ def _of_state(step: Step, tiers: dict[str, str]) -> Iterator[str]:
         if tier in tiers:
             yield from (f"{tiers[tier]}.{name}" for name in pool.__struct_fields__ if getattr(pool, name) is not None)
             if tiers[tier] == "device" and pool.cached is not None:
-                yield "kept"
+                yield from ("kept", "hits")
 
 
 def said(need: str) -> str:

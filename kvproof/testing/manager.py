@@ -235,7 +235,11 @@ class BlockManager:
         raise NotImplementedError
 
     def num_free(self) -> Told[int]:
-        """Return the manager's own counter of free blocks. Unlocks more of P3."""
+        """Return the manager's own counter of free blocks: of all that nobody holds, cached ones too.
+
+        Those that it always keeps back, and where `cached` is told those that are cached, it may leave out throughout.
+        Unlocks more of P3; without `free_queue` it is compared with `ref_counts`, or else with the block tables.
+        """
         raise NotImplementedError
 
     def cached(self) -> Told[Mapping[Any, int | Iterable[int]]]:

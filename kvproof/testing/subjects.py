@@ -85,6 +85,7 @@ _BLOCKS = Subject(
         "device.cached": "cached()",
         "device.hashes": "block_keys()",
         "kept": "cached()",
+        "hits": "cached()",
         "own keys": "keys()",
         "stored": "take_events()",
         "boundary": "take_events()",

@@ -132,6 +132,8 @@ class System(Scheduler):
         notes: dict[str, Any] = {"dialect": dialect}
         if not has(kind, "keys"):
             notes["keys"] = "tokens"
+        if kind.kept_back:
+            notes["kept_back"] = kind.kept_back
         if host_blocks and kind.eager and has(kind, "stored"):
             notes["eager"] = ["host"]
         self._host = HostSide(self._ask, self._tell, partial(has, kind), self._number) if host_blocks else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..judge.history import history
+from ..judge.oracles.words import GARBAGE
 from ..judge.record import TOGETHER, Answer, Case, State, Step, TreeState
 from ..judge.violation import Verdict
 from ..spec.rules import RULES
@@ -37,6 +38,8 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
     yield f"  what: {violation.text}"
     for other in found.also[:3]:
         yield f"  also: {other.rule} {other.oracle}: {other.text}"
+    if violation.oracle == GARBAGE and target.startswith("exec:"):
+        yield f"  kvproof protocol-check {shlex.quote(target)} says more"
     rule = RULES.get(violation.rule)
     if rule is not None:
         yield f"  rule {violation.rule}: {rule.sentence}"

@@ -29,6 +29,7 @@ from kvproof.judge.oracles.requests import RequestsOracle
 from kvproof.judge.record import Capabilities, Case, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.violation import Violation
 from kvproof.spec.rules import RULES
+from kvproof.testing.telling import tell
 
 from .toys import FAKES
 
@@ -378,7 +379,8 @@ def test_words_that_are_none_are_a_finding_and_no_fault_of_the_kit(fault: str) -
     report = hunted((*FAKE, "--fault", fault), 100)
     garbage = [f for f in report.findings if f.violation.key and f.violation.key[0] == "garbage"]
     assert report.findings
-    assert all("protocol-check" in finding.violation.text for finding in garbage)
+    told = ["\n".join(tell("exec:driver", f.case, f.verdict)) for f in garbage]
+    assert all("kvproof protocol-check exec:driver says more" in text for text in told)
     assert garbage or fault != "no groups"
 
 

@@ -152,7 +152,9 @@ class _KeepsKeys(Pool):
 )
 def test_what_is_forgotten_shows_in_what_lookups_find(kind: type[BlockManager], rule: str) -> None:
     assert {*fuzz_manager(kind, examples=None, seconds=20, findings=1).broken} == {rule}
-    assert fuzz_manager(_ShowsNoMap).broken == {}
+    right = fuzz_manager(_ShowsNoMap)
+    assert right.broken == {}
+    assert not {"O10", "P11"} & {*right.unjudged}
 
 
 class _Shares(Pool):
@@ -249,6 +251,9 @@ class _WholePrefix(_Windows):
 
 def test_a_sliding_window_is_judged_by_what_is_in_it() -> None:
     assert fuzz_manager(_Window, examples=300, seconds=60).broken == {}
+    ordered = {"keep": "all", "take": "head", "free": "append"}
+    unjudged = fuzz_manager(type("Ordered", (_Window,), {"dialect": ordered}), examples=100, seconds=60).unjudged
+    assert {unjudged[rule] for rule in ("P7", "P10")} == {"it is judged of one group of full attention alone"}
     early = type("Early", (_Windows,), {"behind": 2})
     faults = {early: "P6", _WholePrefix: "P14 (nothing less)"}
     for fault, rule in faults.items():
@@ -446,6 +451,94 @@ def test_a_refusal_that_takes_something_shows_in_the_counter_alone() -> None:
     assert "P7" in fuzz_manager(kind, seconds=10, findings=1).broken
 
 
+class _CountsHits(Pool):
+    """What is found stays counted as free, where the count is told."""
+
+    told = 0
+
+    def touch(self, block):
+        self.told += block.ref_cnt == 0
+        super().touch(block)
+
+
+class _CountsRight(_CountsHits):
+    touch = Pool.touch
+
+
+class _CountsTooMany(_Counting):
+    kind = _CountsHits
+    pool: _CountsHits
+
+    def num_free(self):
+        return self.pool.num_free + self.pool.told
+
+
+class _TellsCounts(_CountsTooMany):
+    """It tells who holds blocks, too, and that there may be still others."""
+
+    exact = False
+
+    def ref_counts(self):
+        return [block.ref_cnt for block in self.pool.blocks]
+
+
+class _MayHaveOthers(_CountsTooMany):
+    """Others may hold blocks while requests run: then it may count fewer free ones, but not more."""
+
+    exact = False
+
+
+class _LosesSome(_MayHaveOthers):
+    """A block that is found is counted out once more than it is counted in; it shows when nobody runs."""
+
+    def num_free(self):
+        return self.pool.num_free - self.pool.told
+
+
+@pytest.mark.parametrize("kind", [_CountsTooMany, _TellsCounts, _MayHaveOthers, _LosesSome])
+def test_a_counter_without_its_queue_is_held_to_who_holds_what(kind: type[_CountsTooMany]) -> None:
+    found = fuzz_manager(kind, seconds=20, findings=1).broken
+    assert [*found] == ["P3"]
+    assert "are held by nobody" in found["P3"][0]
+    assert fuzz_manager(type("Right", (kind,), {"kind": _CountsRight})).broken == {}
+
+
+class _KeepsOneBack(_Counting):
+    """Its last free block is nobody's, and it does not count that."""
+
+    kept_back = 1
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks + 1, block_tokens)
+        self.pool.num_free -= 1
+
+
+class _CountsWhatIsNotCached(_Counting):
+    """What is cached and held by nobody stands elsewhere, until it is wanted."""
+
+    def cached(self):
+        return self.pool.cached
+
+    def keys(self, request):
+        return self.pool.keys(request.tokens)
+
+    def num_free(self):
+        return sum(block.ref_cnt == 0 and block.key is None for block in self.pool.blocks)
+
+
+class _CountsNowAndThen(_CountsWhatIsNotCached):
+    """What is cached counts as free while nobody runs."""
+
+    def num_free(self):
+        return super().num_free() if self.pool.tables else self.pool.num_free
+
+
+def test_a_counter_may_leave_out_what_is_kept_back_or_cached_but_throughout() -> None:
+    for kind in (_KeepsOneBack, _CountsWhatIsNotCached):
+        assert fuzz_manager(kind, examples=200, seconds=60).broken == {}
+    assert [*fuzz_manager(_CountsNowAndThen, seconds=20, findings=1).broken] == ["P3"]
+
+
 def test_a_cache_that_never_hits_is_found_though_nothing_is_promised() -> None:
     kind = type("NeverHits", (_Least,), {"kind": pool_faults.NeverHits, "dialect": {}})
     broken = fuzz_manager(kind, examples=100).broken
@@ -606,6 +699,11 @@ class _NoState(example.TestPool):
         return dict.fromkeys(super().cached(), 99)
 
 
+class _TooFewCounts(example.TestPool):
+    def ref_counts(self):
+        return super().ref_counts()[:2]
+
+
 CASE: list[tuple[str, dict[str, Any]]] = [
     ("start", {"request": "r0", "prompt": [0, 0, 0]}),
     ("finish", {"request": "r0"}),
@@ -633,6 +731,12 @@ def test_what_goes_wrong_in_a_manager_is_a_finding(kind: type[BlockManager], sai
     found, _ = verdict(InProcess(kind, seconds=0.2), Case("requests", {"blocks": 3, "block_tokens": 2}, CASE))
     assert found is not None
     assert said in story(kind, Case("requests", {}, CASE), found)
+
+
+def test_who_speaks_no_protocol_is_not_sent_to_its_checker() -> None:
+    with pytest.raises(AssertionError, match="ref of device has 2 entries") as raised:
+        assert_played(_TooFewCounts, {"blocks": 3, "block_tokens": 2}, CASE)
+    assert "protocol-check" not in str(raised.value)
 
 
 class _GivesUp(example.TestPool):

@@ -15,6 +15,7 @@ from ...judge.judging import Oracle
 from ...judge.oracles.copies import CopiesOracle
 from ...judge.oracles.forgotten import ForgottenOracle
 from ...judge.oracles.found import FoundOracle
+from ...judge.oracles.free_counter import FreeCounterOracle
 from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
@@ -67,7 +68,9 @@ _STORED = {"start": 34, "mirror": 24, "finish": 24, "evict": 6}
 only where the device has no more of it."""
 
 
-_ORACLES = (RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, ForgottenOracle, WordsOracle)
+_ORACLES = (
+    RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, ForgottenOracle, FreeCounterOracle, WordsOracle,
+)  # fmt: skip
 
 
 def more_oracles(_case: Case) -> Callable[[World], list[Oracle]]:

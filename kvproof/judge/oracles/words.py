@@ -7,7 +7,10 @@ from ..record import Step, World
 from ..shapes import Reader
 from ..violation import Violation
 
-__all__ = ["WordsOracle", "garbage"]
+__all__ = ["GARBAGE", "WordsOracle", "garbage"]
+
+GARBAGE = "garbage"
+"""What notices words that are none."""
 
 
 class WordsOracle:
@@ -24,4 +27,4 @@ class WordsOracle:
 
 def garbage(kind: str, text: str) -> Violation:
     """What was told is not what the protocol says, so nothing can be judged by it."""
-    return Violation("L2", "garbage", f"{text}; kvproof protocol-check says more", ("garbage", kind))
+    return Violation("L2", GARBAGE, text, (GARBAGE, kind))
