@@ -161,7 +161,7 @@ class _OfKey(_Of):
             shown = f": {tokens}" if len(tokens) <= SHOWN else ""
             yield f"names the first {count} tokens of {effect[1]}{shown}"
         elif kind == "stored" and key in effect[3]:
-            parent = "" if effect[4] is None else f", with parent {effect[4]}"
+            parent = "".join(f", with parent {parent}" for parent in effect[4:5] if parent is not None)
             yield f"an event says that it is stored ({_where(effect[1], effect[2])}){parent}"
         elif kind == "removed" and key in effect[3]:
             yield f"an event says that it is removed ({_where(effect[1], effect[2])})"

@@ -80,6 +80,7 @@ _WORDS = {
     "dialect take": "the world's notes name no order of taking",
     "dialect free": "the world's notes name no order of freeing",
     "dialect host": "the world's notes do not call the host a mirror",
+    "loads": "the world's notes name no tier that lookups go on to",
     "eager": "the world's notes name no tier that stores everything",
     "own keys": "keys stand for the tokens themselves, so that they name nothing else",
     "reload": "nothing was copied back from the host",
@@ -138,8 +139,7 @@ class Sight:
             yield "kept"
         if world.notes.get("keys") != "tokens":
             yield "own keys"
-        if world.notes.get("eager"):
-            yield "eager"
+        yield from (name for name in ("eager", "loads") if world.notes.get(name))
         yield from (name for name in _OF_TREE_NOTES if world.notes.get(name))
 
     @property

@@ -15,6 +15,7 @@ from ..engines.hunt import hunt
 from ..engines.report import Finding, HuntReport
 from ..engines.verdicts import Judged, judged_in, verdict
 from ..engines.worker.frames import with_room
+from ..judge.oracles.nothing_kept import NOTHING_KEPT
 from ..judge.record import Answer, Case
 from ..judge.sight import said
 from ..judge.violation import Verdict, Violation
@@ -183,10 +184,13 @@ def _rule_of(violation: Violation, rules: Collection[str]) -> str:
     part = _PARTS.get((violation.rule, violation.oracle), violation.rule)
     if "host" in violation.key:
         part = _OF_HOST.get(part, part)
-    if part == "P14" and violation.oracle != "length of a hit":
+    if part == "P14" and violation.oracle not in _TOO_MUCH:
         part = "P14 (nothing less)"
     return part if part in rules else "L2"
 
+
+_TOO_MUCH = ("length of a hit", NOTHING_KEPT)
+"""What notices hits that are too long; all else of P14 notices those that are too short."""
 
 _OF_HOST = {"P6": "P6 (host)", **dict.fromkeys(("P1", "P2", "P3"), "O1 (host counts)")}
 """What rules of a pool are called of the host's."""

@@ -53,7 +53,7 @@ class Subject:
 
 _OF_HOSTS = OF_HOSTS | {
     "O3": ("copy",),
-    "O6": ("host.cached", "lookup"),
+    "O6": ("host.cached", "lookup", "loads"),
     "O9": ("eager", "host.cached", "device.cached", "drain"),
 }
 """What must be told of a host tier, before a rule is judged."""
@@ -95,6 +95,7 @@ _BLOCKS = Subject(
         "host.ref": "host_ref_counts()",
         "host.free": "host_free_queue()",
         "host.cached": "host_cached()",
+        "loads": "host_lookup()",
         "eager": "eager",
         "dialect host": 'dialect["host"]',
         "null": "null_block",

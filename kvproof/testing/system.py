@@ -134,6 +134,8 @@ class System(Scheduler):
             notes["keys"] = "tokens"
         if kind.kept_back:
             notes["kept_back"] = kind.kept_back
+        if host_blocks and has(kind, "host_lookup"):
+            notes["loads"] = ["host"]
         if host_blocks and kind.eager and has(kind, "stored"):
             notes["eager"] = ["host"]
         self._host = HostSide(self._ask, self._tell, partial(has, kind), self._number) if host_blocks else None
@@ -309,9 +311,9 @@ class System(Scheduler):
         for event in self._ask("take_events"):
             kind, *rest = event
             if kind == "stored" and len(rest) in (1, 2, 3):
-                parent = None if len(rest) == 1 or rest[1] is None else self._number(rest[1])
+                parent = [None if key is None else self._number(key) for key in rest[1:2]]
                 tokens = [numbers(rest[2]), self._size] if len(rest) == 3 else []
-                self._tell("stored", "device", 0, [self._number(rest[0])], parent, *tokens)
+                self._tell("stored", "device", 0, [self._number(rest[0])], *parent, *tokens)
             elif kind == "removed" and len(rest) == 1:
                 self._tell("removed", "device", 0, [self._number(rest[0])])
             elif kind == "cleared" and not rest:

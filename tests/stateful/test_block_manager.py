@@ -322,6 +322,27 @@ class _TellsTheSameParent(_TellsBlocks):
         return parent and next(iter(self.of)), tokens
 
 
+class _ForgetsParents(_TellsBlocks):
+    """It names the parents of blocks, and none of a second one; of tokens it says nothing."""
+
+    def take_events(self) -> Iterator[tuple[Any, ...]]:
+        for event in super().take_events():
+            parent = event[2] if event[0] == "stored" else None
+            yield event if event[0] != "stored" else (*event[:2], parent and self.of[parent][0] and parent)
+
+
+class _KnowsNoParents(_TellsBlocks):
+    def take_events(self) -> Iterator[tuple[Any, ...]]:
+        yield from ((*event[:2], None) if event[0] == "stored" else event for event in super().take_events())
+
+
+def test_a_block_that_is_told_without_its_parent_is_found_where_others_have_theirs() -> None:
+    found = fuzz_manager(_ForgetsParents, examples=200, seconds=60).broken
+    assert {*found} == {"P12"}
+    assert "is reported without a parent, and the block before it has key" in found["P12"][0]
+    assert fuzz_manager(_KnowsNoParents, examples=200, seconds=60).broken == {}
+
+
 def test_a_wrong_parent_is_one_symptom() -> None:
     found = fuzz_manager(_TellsTheSameParent, examples=200, seconds=60).broken
     assert {*found} == {"P12"}
@@ -337,6 +358,18 @@ def test_what_events_say_of_a_block_is_judged_where_they_tell_its_tokens(
     fuzzed = fuzz_manager(kind, examples=200, seconds=60)
     assert {*fuzzed.broken} == broken
     assert "E3" not in fuzzed.unjudged
+
+
+@pytest.mark.parametrize("base", [example.TestPool, _ShowsNoMap])
+def test_what_caches_though_nothing_is_to_be_cached_is_found(base: type[BlockManager]) -> None:
+    says = type("Says", (base,), {"dialect": {"keep": "none"}})
+
+    class Made(base):  # type: ignore[misc, valid-type]
+        def __init__(self, blocks: int, block_tokens: int, caching: bool = True) -> None:
+            super().__init__(blocks, block_tokens)
+
+    for kind in (says, Made):
+        assert [*fuzz_manager(kind, seconds=10, findings=1).broken] == ["P14"]
 
 
 def test_a_null_block_that_is_queued_is_found() -> None:
@@ -521,6 +554,9 @@ class _CountsWhatIsNotCached(_Counting):
 
     def keys(self, request):
         return self.pool.keys(request.tokens)
+
+    def evict(self, block):
+        self.pool.forget(self.pool.blocks[block])
 
     def num_free(self):
         return sum(block.ref_cnt == 0 and block.key is None for block in self.pool.blocks)

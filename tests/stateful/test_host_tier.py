@@ -83,6 +83,19 @@ def test_what_the_host_keeps_behind_a_reset_shows_in_what_lookups_find() -> None
     assert fuzz_manager(_ShowsNoMap, examples=120, seconds=60).broken == {}
 
 
+class _StoresForOthers(example.TestOffload):
+    """What it stores others read."""
+
+    host_lookup: Any = BlockManager.host_lookup
+    load: Any = BlockManager.load
+
+
+def test_a_host_that_nothing_is_loaded_from_need_not_be_looked_up() -> None:
+    fuzzed = fuzz_manager(_StoresForOthers, examples=120, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.unjudged["O6"] == "there is no host_lookup()"
+
+
 @pytest.mark.parametrize("method", ["store", "load"])
 def test_a_host_tier_by_halves_is_one_sentence(method: str) -> None:
     kind = type("Half", (example.TestOffload,), {method: getattr(BlockManager, method)})

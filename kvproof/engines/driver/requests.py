@@ -16,6 +16,7 @@ from ...judge.oracles.copies import CopiesOracle
 from ...judge.oracles.forgotten import ForgottenOracle
 from ...judge.oracles.found import FoundOracle
 from ...judge.oracles.free_counter import FreeCounterOracle
+from ...judge.oracles.nothing_kept import NothingKeptOracle
 from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
@@ -69,7 +70,8 @@ only where the device has no more of it."""
 
 
 _ORACLES = (
-    RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, ForgottenOracle, FreeCounterOracle, WordsOracle,
+    RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, NothingKeptOracle, ForgottenOracle, FreeCounterOracle,
+    WordsOracle,
 )  # fmt: skip
 
 

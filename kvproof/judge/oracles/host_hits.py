@@ -12,17 +12,21 @@ HOST = "host"
 
 
 class HostHitsOracle:
-    """Judges that a lookup goes on where the device's prefix ends, by what the host's map shows before and after."""
+    """Judges that a lookup goes on where the device's prefix ends, by what the host's map shows before and after.
+
+    Only of a manager whose lookups go on there at all (``notes["loads"]``): another one stores for others to read.
+    """
 
     def __init__(self, world: World) -> None:
         self._size = world.hash_block
+        self._goes_on = HOST in world.notes.get("loads", ())
         is_mirror = world.dialect.get("host") == "mirror"
         self._rule = "M4" if is_mirror else "O6"
         self._before: dict[int, list[int]] = {}
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield the lookups of a step that found less than the host has all the time."""
-        if step.state is None:
+        if step.state is None or not self._goes_on:
             return
         after = _cached(step.state)
         written = {block for effect in step.effects for block in _written(effect)}

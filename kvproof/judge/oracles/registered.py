@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ..ghost import Ghost
 from ..record import State, Step, World
 from ..violation import Violation, of_key, of_request
+from .nothing_kept import NOTHING_KEPT
 from .pools import entries, shown
 
 __all__ = ["RegisteredOracle"]
@@ -92,7 +93,7 @@ class RegisteredOracle:
         if left and not self._keeps:
             k, g = min(left)
             text = f"key {k} of group {g} is cached, and nothing is to be kept here"
-            yield Violation("P14", "kept though nothing is to be", text, about=(of_key(k),))
+            yield Violation("P14", NOTHING_KEPT, text, about=(of_key(k),))
         elif left:
             k, g = min(left)
             text = f"key {k} of group {g} is still cached behind {step.op}, and nobody holds its block"

@@ -38,6 +38,9 @@ class RequestsOracle:
         self._dialect = world.dialect
         self._single = len(world.groups) == 1 and world.groups[0].kind == "full"
         self._last: State | None = None
+        self._tells_parents = False
+        """Whether an event named a parent: who does so for some blocks, and for others none, says that these come
+        first."""
         self._mirror = Recency[int](0 if self._host is None else world.tiers[self._host].blocks)
         """The keys of a mirrored host."""
 
@@ -92,14 +95,16 @@ class RequestsOracle:
         What the event tells of tokens says more, where it is known what the keys name (`ToldBlocksOracle`).
         """
         stored = [effect for effect in step.effects if effect[0] == "stored" and effect[3][:1]]
-        with_parent = [effect for effect in stored if effect[4] is not None and not has_judged_parent(effect, ghost)]
+        with_parent = [effect for effect in stored if len(effect) > 4 and not has_judged_parent(effect, ghost)]
         told = [(effect[3][0], effect[4]) for effect in with_parent]
-        if not self._single or not told:
+        self._tells_parents = self._tells_parents or any(parent is not None for _, parent in told)
+        if not self._single or not self._tells_parents or not told:
             return
         before = {b: a for request in ghost.requests.values() for a, b in pairwise(request.keys) if -1 not in (a, b)}
         for key, parent in told:
             if before.get(key, parent) != parent:
-                text = f"key {key} is reported with parent {parent}, and the block before it has key {before[key]}"
+                said = "without a parent" if parent is None else f"with parent {parent}"
+                text = f"key {key} is reported {said}, and the block before it has key {before[key]}"
                 yield Violation("P12", "parent of a stored block", text, ("another",), (of_key(key),))
 
     def _taken(self, step: Step, last: State, state: State) -> Iterator[Violation]:

@@ -33,7 +33,8 @@ def tells_tokens(effect: Effect) -> bool:
 
 def has_judged_parent(effect: Effect, ghost: Ghost) -> bool:
     """Whether it is an event whose parent is judged here, by the contents that its keys name."""
-    return tells_tokens(effect) and None not in (_named(ghost, key) for key in (effect[3][0], effect[4]))
+    named = (effect[3][0], *(parent for parent in effect[4:5] if parent is not None))
+    return tells_tokens(effect) and None not in (_named(ghost, key) for key in named)
 
 
 def _wrong_with(
