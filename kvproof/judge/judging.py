@@ -105,11 +105,15 @@ class Judge:
         return raised if r is None else requests.beyond(r, f"{r} has {requests[r].tokens} tokens ({raised.text})")
 
 
+_SILENT = {"Hang": "it computes, or waits, for longer than an operation may"}
+"""What errors say that have no words of their own."""
+
+
 def of_error(error: Error) -> Violation:
     """An engine that raises on legal calls serves nobody: L2. Faults are told apart by type and by the place in the
     engine."""
     inner = error.where[-1] if error.where else ("?", 0, "?")
-    text = f"{error.type}: {error.message or '(no message)'}"
+    text = f"{error.type}: {error.message or _SILENT.get(error.type, '(no message)')}"
     if error.where:
         text += f" ({inner[0]}:{inner[1]} in {inner[2]})"
     if error.type == "CallsNeverEnd":  # `kvproof/testing/overlap.py`

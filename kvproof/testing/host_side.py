@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import index
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from .answers import Keys, items, listed, number, numbers, parts
 from .manager import Request
-from .scheduler import numbers
 
 __all__ = ["STATE", "HostSide"]
 
@@ -22,10 +21,10 @@ class HostSide:
     """One manager's host tier; its stores that are under way."""
 
     def __init__(
-        self, ask: Callable[..., Any], tell: Callable[..., None], has: Callable[[str], bool], number: Callable[..., int]
+        self, ask: Callable[..., Any], tell: Callable[..., None], has: Callable[[str], bool], keys: Keys
     ) -> None:
         """Ask a manager; tell what it does, in the numbers of its keys."""
-        self._ask, self._tell, self._number = ask, tell, number
+        self._ask, self._tell, self._keys = ask, tell, keys
         self._takes_time = has("stored")
         self._finds = has("host_lookup")
         self._shows = [name for name, method in STATE.items() if has(method)]
@@ -40,7 +39,7 @@ class HostSide:
         """Copy what was found into the request's new blocks, before anything is computed there."""
         request.table = numbers(table, "allocate")
         if request.on_host:
-            pairs = _pairs(self._ask("load", request))
+            pairs = _pairs(self._ask("load", request), "load")
             self._tell("copied", [["host", a, "device", b] for a, b in pairs])
 
     def computed(self, request: Request) -> None:
@@ -50,13 +49,14 @@ class HostSide:
 
     def store(self, requests: Sequence[Request]) -> None:
         """Let the manager store what it likes of these requests' blocks."""
-        for job, told in self._ask("store", requests):
-            number, pairs = self._count, _pairs(told)
+        for each in listed(self._ask("store", requests), "store", "jobs with their copies"):
+            job, told = parts(each, "store", _JOB)
+            which, pairs = self._count, _pairs(told, "store")
             self._count += 1
-            self._tell("copy", number, "begin", [["device", a, "host", b] for a, b in pairs])
-            self._jobs[number] = job, pairs
+            self._tell("copy", which, "begin", [["device", a, "host", b] for a, b in pairs])
+            self._jobs[which] = job, pairs
             if not self._takes_time:
-                self._end(number)
+                self._end(which)
 
     def end_one(self, which: int) -> None:
         """One of the stores that are under way is done: they may come in any order."""
@@ -65,12 +65,12 @@ class HostSide:
 
     def end_all(self) -> None:
         """All of them are."""
-        for number in [*self._jobs]:
-            self._end(number)
+        for which in [*self._jobs]:
+            self._end(which)
 
-    def _end(self, number: int) -> None:
-        job, pairs = self._jobs.pop(number)
-        self._tell("copy", number, "end", [["device", a, "host", b] for a, b in pairs])
+    def _end(self, which: int) -> None:
+        job, pairs = self._jobs.pop(which)
+        self._tell("copy", which, "end", [["device", a, "host", b] for a, b in pairs])
         if self._takes_time:
             self._ask("stored", job)
 
@@ -90,9 +90,17 @@ class HostSide:
             name: numbers(self._ask(STATE[name]), STATE[name]) for name in self._shows if name in ("ref", "free")
         }
         if "cached" in self._shows:
-            told["cached"] = [[self._number(key), 0, [index(at)]] for key, at in self._ask("host_cached").items()]
+            entries = items(self._ask("host_cached"), "host_cached")
+            told["cached"] = [
+                [self._keys.number(key, "host_cached"), 0, [number(at, "host_cached")]] for key, at in entries
+            ]
         return told
 
 
-def _pairs(told: Iterable[tuple[Any, Any]]) -> Pairs:
-    return [(index(a), index(b)) for a, b in told]
+_JOB = ("a job", "its copies")
+_COPY = ("a block", "another one")
+
+
+def _pairs(told: Any, method: str) -> Pairs:
+    pairs = (parts(pair, method, _COPY) for pair in listed(told, method, "copies"))
+    return [(number(a, method), number(b, method)) for a, b in pairs]

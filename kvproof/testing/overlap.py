@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+from .answers import numbers
 from .manager import BlockManager, Request
-from .scheduler import SKIPPED, numbers, waited
+from .scheduler import SKIPPED, waited
 from .system import System
 from .turns import Loop, Turns, place, run, tasks
 
@@ -245,7 +246,7 @@ class OverlappingSystem(System):
             return None
         before = len(running.tokens)
         running.tokens += tokens
-        keys = [self._number(key) for key in self._keys(running)]
+        keys = self._keys(running)
         del running.tokens[before:]
         return lambda each: self._advances(each, running, before + len(tokens), tokens, keys)
 
@@ -304,6 +305,7 @@ class OverlappingSystem(System):
         if table is None:
             self._forget_found(request)
             return False
+        table = numbers(table, "allocate")
         self._admitted(request, table)
         self._forward(request, table, max(until, request.computed))
         return True

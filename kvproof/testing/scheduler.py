@@ -7,16 +7,14 @@ extends it.
 from __future__ import annotations
 
 import inspect
-import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
-from operator import index
+from collections.abc import Callable, Collection
 from typing import Any
 
 from .manager import Request
 from .turns import run
 
-__all__ = ["SKIPPED", "Scheduler", "items", "number", "numbers", "waited"]
+__all__ = ["SKIPPED", "Scheduler", "waited"]
 
 SKIPPED = object()
 
@@ -160,33 +158,3 @@ class Scheduler(ABC):
 async def waited(answer: Any) -> Any:
     """Wait for an answer: a task is made of coroutines alone, and it may be anything that can be awaited."""
     return await answer
-
-
-def numbers(told: Iterable[Any], method: str | None = None) -> list[int]:
-    """Numbers of blocks or slots as plain numbers, whatever kind of integers they are.
-
-    Raises:
-        TypeError: they are none; where a method of the adapter told them, it says which.
-    """
-    try:
-        return [index(number) for number in told]
-    except TypeError as error:
-        if method is None:
-            raise
-        raise TypeError(f"{method}() answered {reprlib.repr(told)}, which is no list of numbers: {error}") from error
-
-
-def number(told: Any, method: str) -> int:
-    """One number that a method of the adapter told."""
-    return numbers([told], method)[0]
-
-
-def items(told: Any, method: str) -> Iterable[tuple[Any, Any]]:
-    """What is in a dictionary that a method of the adapter told.
-
-    Raises:
-        TypeError: it is none.
-    """
-    if not hasattr(told, "items"):
-        raise TypeError(f"{method}() answered {reprlib.repr(told)}, which is no dictionary")
-    return list(told.items())

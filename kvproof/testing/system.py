@@ -6,7 +6,8 @@ It plays what a server does around its block manager, in the words of `docs/prot
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+import reprlib
+from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
 from operator import index
 from typing import Any
@@ -15,10 +16,12 @@ from ..engines.driver.requests import LEVEL, OVERLAPPING
 from ..errors import UsageError
 from ..judge.record import World
 from ..judge.shapes import problem_of_dialect
+from .answers import Keys, items, listed, number, numbers
+from .declared import check_declared
 from .host_side import STATE as HOST_STATE
 from .host_side import HostSide
 from .manager import BlockManager, Refused, Request
-from .scheduler import SKIPPED, Scheduler, items, number, numbers
+from .scheduler import SKIPPED, Scheduler
 
 __all__ = ["LEVEL", "Refused", "System", "capabilities", "has", "overlaps"]
 
@@ -30,6 +33,8 @@ _STATE = {
     "hashes": "block_keys",
 }
 """The fields of a pool's state, and who tells them."""
+
+_EVENTS = "(stored, key), (stored, key, parent), (stored, key, parent, tokens), (removed, key) and (cleared,)"
 
 _ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt")
 
@@ -50,6 +55,7 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     Raises:
         UsageError: it lacks what every manager has, or says what is no word.
     """
+    check_declared(kind, BlockManager)
     for method in ("allocate", "free"):
         if not has(kind, method):
             raise UsageError(
@@ -57,10 +63,6 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
             )
     if wrong := set(kind.tenants) - {"salt", "adapter"}:
         raise UsageError(f"{kind.__qualname__}.tenants names {min(wrong)}; there are salt and adapter")
-    if not kind.block_sizes or min(kind.block_sizes) < 1 or kind.tokens_per_grow < 1:
-        raise UsageError(f"{kind.__qualname__}: block_sizes and tokens_per_grow are numbers above 0")
-    if kind.kept_back < 0:
-        raise UsageError(f"{kind.__qualname__}.kept_back is {kind.kept_back}; it is a number of blocks")
     if kind.window is not None and (kind.window < 1 or kind.null_block is None or not has(kind, "table")):
         raise UsageError(
             f"{kind.__qualname__}.window is {kind.window}; it is a number of tokens above 0, a null_block stands for "
@@ -123,7 +125,7 @@ class System(Scheduler):
         self._kind = kind
         self._shows = can["visible"]["device"]
         self._looks_up = has(kind, "lookup")
-        self._numbers: dict[Hashable, int] = {}
+        self._key_numbers = Keys()
         self._told: dict[str, list[int]] = {}
         null = kind.null_block
         self._blocks = blocks + kind.kept_back + (null is not None)
@@ -138,7 +140,7 @@ class System(Scheduler):
             notes["loads"] = ["host"]
         if host_blocks and kind.eager and has(kind, "stored"):
             notes["eager"] = ["host"]
-        self._host = HostSide(self._ask, self._tell, partial(has, kind), self._number) if host_blocks else None
+        self._host = HostSide(self._ask, self._tell, partial(has, kind), self._key_numbers) if host_blocks else None
         self.world: dict[str, Any] = {
             "groups": [_attention(kind.window) | {"block": self._size}],
             "tiers": {"device": device, **({"host": {"blocks": host_blocks}} if host_blocks else {})},
@@ -165,7 +167,7 @@ class System(Scheduler):
     def _grown(self, request: Request, tokens: list[int]) -> bool:
         before = len(request.tokens)
         request.tokens += tokens
-        table = self._ask("allocate", request, len(request.tokens))
+        table = self._allocate(request, len(request.tokens))
         if table is None:
             del request.tokens[before:]
             return False
@@ -225,7 +227,7 @@ class System(Scheduler):
             self._host.find(request)
         request.cached = local + len(request.on_host) * size
         until = min(length, request.cached + (most or length))
-        table = self._ask("allocate", request, until)
+        table = self._allocate(request, until)
         if table is None:
             self._forget_found(request)
             return False
@@ -243,7 +245,7 @@ class System(Scheduler):
     def _admitted(self, request: Request, table: Iterable[Any]) -> None:
         """It runs from now on, behind what was found for it."""
         self._running[request.name] = self._waiting.pop(request.name)
-        size, length, cached = self._size, len(request.tokens), index(request.cached)
+        size, length, cached = self._size, len(request.tokens), _tokens_cached(request)
         external = len(request.on_host) * size
         only_local = self._looks_up and not external
         found = (request.found if only_local else numbers(table, "allocate"))[: -(-cached // size)]
@@ -252,11 +254,16 @@ class System(Scheduler):
         request.computed = min(cached, length)
 
     def _advance(self, request: Request, until: int) -> bool:
-        table = self._ask("allocate", request, until)
+        table = self._allocate(request, until)
         if table is None:
             return False
         self._compute(request, table, until)
         return True
+
+    def _allocate(self, request: Request, tokens: int) -> list[int] | None:
+        """Ask for blocks; what is told of them may be read once only."""
+        table = self._ask("allocate", request, tokens)
+        return None if table is None else numbers(table, "allocate")
 
     def _compute(self, request: Request, table: Iterable[Any], until: int) -> None:
         """The forward pass up to a position, in the blocks of this table, and its result."""
@@ -283,7 +290,7 @@ class System(Scheduler):
         request.table, request.found, request.on_host, request.cached, request.computed = [], [], [], 0, 0
 
     def _tell_keys(self, request: Request) -> None:
-        self._tell_those(request, [self._number(key) for key in self._keys(request)])
+        self._tell_those(request, self._keys(request))
 
     def _tell_those(self, request: Request, keys: list[int]) -> None:
         """Those keys of a request that are new, or not what they were."""
@@ -293,14 +300,15 @@ class System(Scheduler):
             self._tell("keys", request.name, same, keys[same:])
         self._told[request.name] = keys
 
-    def _keys(self, request: Request) -> Sequence[Hashable]:
+    def _keys(self, request: Request) -> list[int]:
+        """The numbers of its keys."""
         tokens, ends = request.tokens, range(self._size, len(request.tokens) + 1, self._size)
         if "keys" in self.world["notes"]:
-            return [(request.adapter, request.salt, tuple(tokens[:end])) for end in ends]
-        keys: Sequence[Hashable] = self._ask("keys", request)
+            return [self._number((request.adapter, request.salt, tuple(tokens[:end])), "keys") for end in ends]
+        keys = [*listed(self._ask("keys", request), "keys", "keys")]
         if len(keys) != len(ends):
             raise ValueError(f"keys() returned {len(keys)} keys, and {request.name} has {len(ends)} full blocks")
-        return keys
+        return [self._number(key, "keys") for key in keys]
 
     def _done(self) -> None:
         if self._events:
@@ -308,23 +316,24 @@ class System(Scheduler):
             self._tell("boundary", "device")
 
     def _tell_events(self) -> None:
-        for event in self._ask("take_events"):
-            kind, *rest = event
+        for event in listed(self._ask("take_events"), "take_events", "events"):
+            kind, *rest = event if isinstance(event, tuple | list) and event else (None,)
             if kind == "stored" and len(rest) in (1, 2, 3):
-                parent = [None if key is None else self._number(key) for key in rest[1:2]]
-                tokens = [numbers(rest[2]), self._size] if len(rest) == 3 else []
-                self._tell("stored", "device", 0, [self._number(rest[0])], *parent, *tokens)
+                parent = [None if key is None else self._number(key, "take_events") for key in rest[1:2]]
+                tokens = [numbers(rest[2], "take_events"), self._size] if len(rest) == 3 else []
+                self._tell("stored", "device", 0, [self._number(rest[0], "take_events")], *parent, *tokens)
             elif kind == "removed" and len(rest) == 1:
-                self._tell("removed", "device", 0, [self._number(rest[0])])
+                self._tell("removed", "device", 0, [self._number(rest[0], "take_events")])
             elif kind == "cleared" and not rest:
                 self._tell("cleared", "device")
             else:
-                raise ValueError(f"take_events() told {event!r}; there are stored, removed and cleared")
+                raise ValueError(f"take_events() told {reprlib.repr(event)}; there are {_EVENTS}")
 
     # -------------------------------------------------------------------------------------------------------- the state
 
     def _shown_ref(self) -> list[int]:
-        return numbers(self._ask("ref_counts"), "ref_counts")
+        told = self._ask("ref_counts")
+        return numbers(told if isinstance(told, Iterator) else [*listed(told, "ref_counts", "counts")], "ref_counts")
 
     def _shown_free(self) -> list[int]:
         return numbers(self._ask("free_queue"), "free_queue")
@@ -334,18 +343,24 @@ class System(Scheduler):
 
     def _shown_cached(self) -> list[list[Any]]:
         entries = items(self._ask("cached"), "cached")
-        blocks = ((key, at if isinstance(at, Iterable) else [at]) for key, at in entries)
-        return [[self._number(key), 0, numbers(at, "cached")] for key, at in blocks]
+        blocks = ((key, at if isinstance(at, Iterable) else [number(at, "cached")]) for key, at in entries)
+        return [[self._number(key, "cached"), 0, numbers(at, "cached")] for key, at in blocks]
 
     def _shown_hashes(self) -> list[list[Any]]:
         entries = items(self._ask("block_keys"), "block_keys")
-        return [[number(block, "block_keys"), [[self._number(key), 0]]] for block, key in entries]
+        return [[number(block, "block_keys"), [[self._number(key, "block_keys"), 0]]] for block, key in entries]
 
     # ----------------------------------------------------------------------------------------------------- small things
 
-    def _number(self, key: Hashable) -> int:
-        """The number of a key: they are numbered as they are met."""
-        return self._numbers.setdefault(key, len(self._numbers))
+    def _number(self, key: Hashable, method: str) -> int:
+        return self._key_numbers.number(key, method)
+
+
+def _tokens_cached(request: Request) -> int:
+    try:
+        return index(request.cached)
+    except TypeError as error:
+        raise TypeError(f"request.cached is {reprlib.repr(request.cached)}, which is no number of tokens") from error
 
 
 def _attention(window: int | None) -> dict[str, Any]:

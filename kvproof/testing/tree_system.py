@@ -12,14 +12,17 @@ that has it, and its length:
 
 from __future__ import annotations
 
+import reprlib
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
-from operator import index
+from dataclasses import fields
 from typing import Any
 
 from ..errors import UsageError
+from .answers import Keys, listed, number, numbers, parts
+from .declared import check_declared
 from .manager import Refused, Request
-from .scheduler import SKIPPED, Scheduler, number, numbers
+from .scheduler import SKIPPED, Scheduler
 from .tree import Edge, PrefixTree
 
 __all__ = ["LEVEL", "TreeSystem", "capabilities", "has"]
@@ -28,6 +31,11 @@ LEVEL = "tree"
 
 _ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "drain")
 _SIZES = ("evictable", "protected")
+
+_EDGE = tuple(field.name for field in fields(Edge))
+_MATCH = ("slots", "what lock() takes")
+_CHECK_IN = ("how many tokens were there before", *_MATCH)
+_EVENTS = "(stored, key, parent, tokens), with a namespace behind them perhaps, (removed, key) and (cleared,)"
 
 _ENDLESS = 40
 """So many times the slots that a case asks for has an allocator that nobody can ask to evict."""
@@ -44,14 +52,13 @@ def capabilities(kind: type[PrefixTree]) -> dict[str, Any]:
     Raises:
         UsageError: it lacks what every tree has, or says what is no word.
     """
+    check_declared(kind, PrefixTree)
     for method in ("match", "insert"):
         if not has(kind, method):
             raise UsageError(f"{kind.__qualname__} has no {method}(); kvproof.testing.PrefixTree says what it must do")
     for one, other in (("lock", "unlock"), ("children", "edge")):
         if has(kind, one) != has(kind, other):
             raise UsageError(f"{kind.__qualname__} has only one of {one}() and {other}(); they come together")
-    if not kind.page_sizes or min(kind.page_sizes) < 1:
-        raise UsageError(f"{kind.__qualname__}: page_sizes are numbers above 0")
     if kind.order not in (None, "lru"):
         raise UsageError(f"{kind.__qualname__}.order is {kind.order!r}; it is lru or None")
     return {
@@ -88,7 +95,7 @@ class TreeSystem(Scheduler):
         self._free = deque(range(pages))
         self._loose: set[int] = set()
         """Free slots of pages that are not free as a whole."""
-        self._numbers: dict[Hashable, int] = {}
+        self._keys = Keys()
         self.world: dict[str, Any] = {
             "groups": [{"kind": "full", "block": 1}],
             "tiers": {"device": {"blocks": slots}},
@@ -109,7 +116,7 @@ class TreeSystem(Scheduler):
         """Return what the tree tells of its state."""
         tables = {name: [[*request.table]] for name, request in self._running.items()}
         counts = {"waiting": len(self._waiting), "running": len(self._running), "pending": 0}
-        tree: dict[str, Any] = {name: index(self._ask(f"{name}_size")) for name in self._sizes}
+        tree: dict[str, Any] = {name: number(self._ask(f"{name}_size"), f"{name}_size") for name in self._sizes}
         if self._walks:
             tree["nodes"] = [*self._walk()]
         return {"pools": {}, "tables": tables, "tree": tree, **counts}
@@ -119,17 +126,22 @@ class TreeSystem(Scheduler):
 
         The namespace is that of the root's child: what stands below it says none of its own.
         """
-        waiting: deque[tuple[int, str | None, Any]] = deque((-1, None, node) for node in self._ask("children", None))
-        number = 0
-        while waiting and number <= self._slots:
+        waiting: deque[tuple[int, str | None, Any]] = deque((-1, None, node) for node in self._children(None))
+        place = 0
+        while waiting and place <= self._slots:
             parent, namespace, node = waiting.popleft()
-            edge: Edge = self._ask("edge", node)
+            edge = self._ask("edge", node)
+            if not all(hasattr(edge, name) for name in _EDGE):
+                raise TypeError(f"edge() answered {reprlib.repr(edge)}, which is no kvproof.testing.Edge")
             if parent < 0:
                 namespace = edge.namespace
-            lock_ref = None if edge.lock_ref is None else index(edge.lock_ref)
-            yield [parent, [None, namespace], numbers(edge.tokens), numbers(edge.slots), lock_ref]
-            waiting += ((number, namespace, child) for child in self._ask("children", node))
-            number += 1
+            lock_ref = None if edge.lock_ref is None else number(edge.lock_ref, "edge")
+            yield [parent, [None, namespace], numbers(edge.tokens, "edge"), numbers(edge.slots, "edge"), lock_ref]
+            waiting += ((place, namespace, child) for child in self._children(node))
+            place += 1
+
+    def _children(self, node: Any) -> list[Any]:
+        return [*listed(self._ask("children", node), "children", "nodes")]
 
     # ------------------------------------------------------------------------------------------------------- operations
 
@@ -228,7 +240,7 @@ class TreeSystem(Scheduler):
     # ------------------------------------------------------------------------------------------------- the tree's part
 
     def _match(self, request: Request, most: int) -> tuple[list[int], Any]:
-        told, node = self._ask("match", request.tokens[:most], request.salt)
+        told, node = parts(self._ask("match", request.tokens[:most], request.salt), "match", _MATCH)
         slots = numbers(told, "match")
         self._tell("matched", request.name, most, slots)
         return slots, node
@@ -243,7 +255,8 @@ class TreeSystem(Scheduler):
         """The tree checks in by itself: it inserts, and moves the lock."""
         held, slots = len(request.found), request.table[:whole]
         told = self._ask("check_in", request.tokens[:whole], [*slots], request.own, request.salt)
-        had, request.found, request.own = index(told[0]), numbers(told[1]), told[2]
+        before, found, request.own = parts(told, "check_in", _CHECK_IN)
+        had, request.found = number(before, "check_in"), numbers(found, "check_in")
         self._tell("inserted", request.name, whole, slots, had)
         self._tell("matched", request.name, whole, [*request.found])
         self._tell_lock("locked", request, len(request.found))
@@ -267,20 +280,20 @@ class TreeSystem(Scheduler):
 
     def _done(self) -> None:
         """Tell the tree's events."""
-        for event in self._ask("take_events") if self._events else ():
+        for event in listed(self._ask("take_events"), "take_events", "events") if self._events else ():
             match event:
                 case ("stored", key, parent, tokens, *rest) if len(rest) <= 1:
-                    above = None if parent is None else self._number(parent)
-                    self._tell("page stored", self._number(key), above, numbers(tokens), *(rest or [None]))
+                    above, page = None if parent is None else self._number(parent), numbers(tokens, "take_events")
+                    self._tell("page stored", self._number(key), above, page, *(rest or [None]))
                 case ("removed", key):
                     self._tell("page removed", self._number(key))
                 case ("cleared",):
                     self._tell("pages cleared")
                 case _:
-                    raise ValueError(f"take_events() told {event!r}; there are stored, removed and cleared")
+                    raise ValueError(f"take_events() told {reprlib.repr(event)}; there are {_EVENTS}")
 
     def _number(self, key: Hashable) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
+        return self._keys.number(key, "take_events")
 
     # -------------------------------------------------------------------------------------------------------- the slots
 

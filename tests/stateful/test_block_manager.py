@@ -471,6 +471,24 @@ def test_events_are_held_to_what_lookups_find_where_no_map_is_shown(kind: type[B
     assert [*fuzz_manager(kind, seconds=20, findings=1).broken] == ["P12"]
 
 
+class _ReadOnce(_Least):
+    """Its answers can be read once."""
+
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        return None if table is None else iter(table)
+
+    def keys(self, request):
+        return iter(self.pool.keys(request.tokens))
+
+    def ref_counts(self):
+        return (block.ref_cnt for block in self.pool.blocks)
+
+
+def test_answers_may_be_generators() -> None:
+    assert fuzz_manager(_ReadOnce, examples=100, seconds=60).broken == {}
+
+
 class _Counting(_Least):
     """It tells how many blocks are free, and nothing else."""
 
@@ -725,6 +743,38 @@ class _OtherKeys(example.TestPool):
     keys: Any = BlockManager.keys
 
 
+class _TellsNoKeys(example.TestPool):
+    def keys(self, request):
+        return None
+
+
+class _TellsListsForKeys(example.TestPool):
+    def keys(self, request):
+        return [[key] for key in super().keys(request)]
+
+
+class _TellsNoEvents(example.TestPool):
+    def take_events(self):
+        return None
+
+
+class _TellsNoEvent(example.TestPool):
+    def take_events(self):
+        return [{"type": "stored"}]
+
+
+class _CountsByBlock(example.TestPool):
+    def ref_counts(self):
+        return dict(enumerate(super().ref_counts()))
+
+
+class _FindsHalfAToken(_Least):
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        request.cached = 0.5
+        return table
+
+
 class _Silent(example.TestPool):
     def reset(self):
         super().reset()
@@ -750,7 +800,7 @@ CASE: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (_Hangs, "L2 hang"),
+        (_Hangs, "Hang: it computes, or waits, for longer than an operation may"),
         (_Raises, "KeyError: 'r0'"),
         (_Cancelled, "CancelledError"),
         (_Exits, "SystemExit: out of blocks"),
@@ -760,11 +810,19 @@ CASE: list[tuple[str, dict[str, Any]]] = [
         (_TellsPairs, "which is no dictionary"),
         (_OtherKeys, "cached() tells the keys that keys() does"),
         (_Silent, "reset() answered None"),
+        (_TellsNoKeys, "keys() answered None, which is no list of keys"),
+        (_TellsListsForKeys, "which is none: unhashable type"),
+        (_CountsByBlock, "ref_counts() answered {0: 1, 1: 1, 2: 0}, which is no list of counts"),
+        (_FindsHalfAToken, "request.cached is 0.5, which is no number of tokens"),
+        (_TellsNoEvents, "take_events() answered None, which is no list of events"),
+        (_TellsNoEvent, "take_events() told {'type': 'stored'}; there are (stored, key), "),
         (_NoState, "block 99"),
     ],
 )
 def test_what_goes_wrong_in_a_manager_is_a_finding(kind: type[BlockManager], said: str) -> None:
-    found, _ = verdict(InProcess(kind, seconds=0.2), Case("requests", {"blocks": 3, "block_tokens": 2}, CASE))
+    options = InProcess(kind).hello.capabilities["requests"].options
+    setup = {"blocks": 3, "block_tokens": 2, **({"events": True} if "events" in options else {})}
+    found, _ = verdict(InProcess(kind, seconds=0.2), Case("requests", setup, CASE))
     assert found is not None
     assert said in story(kind, Case("requests", {}, CASE), found)
 
@@ -807,6 +865,13 @@ def test_the_timer_of_others_is_left_alone() -> None:
         ({"window": 4}, "a null_block stands for what is behind it, and table() tells where"),
         ({"tenants": ("user",)}, "there are salt and adapter"),
         ({"block_sizes": ()}, "numbers above 0"),
+        ({"block_sizes": 2}, "block_sizes is 2; it is a tuple of numbers above 0"),
+        ({"window": "4"}, "window is '4'; it is a number or None"),
+        ({"dialect": None}, "dialect is None; it is a dictionary"),
+        ({"tenants": "salt"}, "tenants is 'salt'; it is a tuple of words"),
+        ({"exact": "no"}, "exact is 'no'; it is true or false"),
+        ({"kept_back": -1}, "kept_back is -1; it is a number of blocks"),
+        ({"evict": None}, "evict is None; it is a method"),
         ({"dialect": {"take": "tail"}}, "the dialect says take tail"),
     ],
 )

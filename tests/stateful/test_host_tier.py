@@ -83,6 +83,21 @@ def test_what_the_host_keeps_behind_a_reset_shows_in_what_lookups_find() -> None
     assert fuzz_manager(_ShowsNoMap, examples=120, seconds=60).broken == {}
 
 
+@pytest.mark.parametrize(
+    ("method", "answer", "said"),
+    [
+        ("store", None, r"store\(\) answered None, which is no list of jobs with their copies"),
+        ("store", [(1, [(0, 0, 0)])], r"store\(\) told \(0, 0, 0\), which is not \(a block, another one\)"),
+        ("host_cached", [], r"host_cached\(\) answered \[\], which is no dictionary"),
+    ],
+)
+def test_an_answer_of_the_wrong_shape_says_which_method_gave_it(method: str, answer: object, said: str) -> None:
+    kind = type("Odd", (example.TestOffload,), {method: lambda *_: answer})
+    start: list[tuple[str, dict[str, object]]] = [("start", {"request": "r0", "prompt": [0, 0, 0]})]
+    with pytest.raises(AssertionError, match=said):
+        assert_played(kind, {"blocks": 3, "block_tokens": 2, "host_blocks": 3}, start)
+
+
 class _StoresForOthers(example.TestOffload):
     """What it stores others read."""
 

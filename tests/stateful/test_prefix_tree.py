@@ -194,6 +194,28 @@ def test_a_tree_without_locks_is_not_asked_to_evict_what_is_read() -> None:
 # ------------------------------------------------------------------------------------------------ how it is told
 
 
+@pytest.mark.parametrize(
+    ("method", "answer", "said"),
+    [
+        ("match", [], r"match\(\) told \[\], which is not \(slots, what lock\(\) takes\)"),
+        ("insert", None, r"insert\(\) answered None, which is no number"),
+        ("evictable_size", 1.5, r"evictable_size\(\) answered 1.5, which is no number"),
+        ("children", None, r"children\(\) answered None, which is no list of nodes"),
+        ("edge", (0, 1), r"edge\(\) answered \(0, 1\), which is no kvproof.testing.Edge"),
+    ],
+)
+def test_an_answer_of_the_wrong_shape_says_which_method_gave_it(method: str, answer: object, said: str) -> None:
+    kind = type("Odd", (example.TestRadix,), {method: lambda *_: answer})
+    with pytest.raises(AssertionError, match=said):
+        assert_played(kind, {"blocks": 3, "block_tokens": 2}, [("start", {"request": "r0", "prompt": [0, 0, 0]})])
+
+
+@pytest.mark.parametrize(("name", "told"), [("page_sizes", 3), ("namespaces", None), ("order", "fifo")])
+def test_what_a_class_says_of_itself_is_looked_at(name: str, told: object) -> None:
+    with pytest.raises(UsageError, match=f"{name} is {told!r}; it is "):
+        fuzz_manager(type("Odd", (example.TestRadix,), {name: told}))
+
+
 def test_a_finding_is_a_story_and_a_test_to_keep() -> None:
     kind = driven(tree_faults.EvictsInnerNodes)
     fuzzed = fuzz_manager(kind, seconds=5, findings=1)
