@@ -106,6 +106,25 @@ def test_the_story_of_a_request_that_cannot_go_on_says_who_refused_it() -> None:
         assert_played(driven(pool_faults.AsksForAll), {"blocks": 2, "block_tokens": 2}, operations)
 
 
+@pytest.mark.parametrize(("prompt", "grown"), [([0], [0]), ([0, 0], [0])])
+def test_a_block_that_is_evicted_under_its_holder_may_be_cached_again_and_a_copy_of_it_not(
+    prompt: list[int], grown: list[int]
+) -> None:
+    """It is filled behind the evict, or noted once more by the next commit. Who computes the same then is a copy."""
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": prompt}),
+        ("evict", {"block": 0}),
+        ("grow", {"request": "r0", "tokens": grown}),
+        ("finish", {"request": "r0"}),
+        ("start", {"request": "r1", "prompt": [0, 0]}),
+        ("finish", {"request": "r1"}),
+        ("start", {"request": "r2", "prompt": [1, 1, 1, 1]}),
+        ("finish", {"request": "r2"}),
+        ("start", {"request": "r3", "prompt": [0, 0, 0]}),
+    ]
+    assert_played(example.TestPool, {"blocks": 3, "block_tokens": 2}, operations)
+
+
 class _ShowsNoMap(BlockManager):
     """It can be emptied, and tells nothing of what it has cached."""
 

@@ -154,7 +154,7 @@ class HitsOracle:
                 yield from self._promised(lookups[at], ghost, kept, shows(at))
             if effect[0] in FOLLOWED:
                 kept.follow(effect, taken.get(at, ()), ghost)
-        kept.end(step)
+        kept.end(step, ghost)
 
     def _promised(self, lookup: _Lookup, ghost: Ghost, kept: Kept, shown: set[Entry] | None) -> Iterator[Violation]:
         line = ghost.requests[lookup.r].line

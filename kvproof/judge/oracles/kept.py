@@ -38,7 +38,7 @@ class Kept:
     A block is kept from the result of the forward pass that filled it until it is handed out again, evicted or reset.
     Of several blocks with one content the first counts: an engine need not cache a second one. A block that is evicted
     while somebody holds it need not be cached again for as long as that lasts: what it lacks may not be all that is
-    wrong with it.
+    wrong with it. It may be, and then another one with its content need not.
     """
 
     def __init__(self, world: World) -> None:
@@ -56,8 +56,8 @@ class Kept:
         self._evicted: set[int] = set()
         """The blocks that were evicted while somebody held them, until they are handed out anew."""
         self._loaded: dict[int, Place | None] = {}
-        """What a copy brought to blocks, until these are handed out anew; None: no table says yet what it is. They may
-        be cached too, and what is computed a second time need not be."""
+        """What a copy brought to blocks, or an evict left in those that somebody held, until these are handed out anew;
+        None: no table says yet what it is. They may be cached too, and what is computed a second time need not be."""
         self._filled: dict[str, list[tuple[int, int, int]]] = {}
         """Per request what forward passes fill whose result is not there: group, entry and block."""
 
@@ -128,7 +128,7 @@ class Kept:
         for g, group in enumerate(self.world.groups):
             yield from ((g, line[end]) for end in range(group.block, len(line), group.block))
 
-    def end(self, step: Step) -> None:
+    def end(self, step: Step, ghost: Ghost) -> None:
         """Let an operation on the cache itself happen, and blocks change hands of which no table was told."""
         if step.skipped:
             return
@@ -142,6 +142,8 @@ class Kept:
                 self._loaded.pop(block, None)
             held = {b for tables in (self._tables, self._shown) for each in tables.values() for t in each for b in t}
             self._evicted |= evicted & held
+            places = ((block, self._place_of(block, ghost)) for block in evicted & held)
+            self._loaded |= {block: place for block, place in places if place is not None}
         if step.state is not None:
             self._forget(self._held_unseen(step.state.tables))
             self._shown = step.state.tables
@@ -166,7 +168,7 @@ class Kept:
         for g, group in enumerate(self.world.groups if tables else ()):
             assert tables is not None
             for i in range(start // group.block, min(end // group.block, len(tables[g]))):
-                if tables[g][i] not in self._evicted and tables[g][i] != self._null:
+                if tables[g][i] != self._null:
                     self._filled.setdefault(r, []).append((g, i, tables[g][i]))
 
     def _processed(self, r: str, n: int, ghost: Ghost) -> None:
@@ -175,6 +177,8 @@ class Kept:
             end = (i + 1) * self.world.groups[g].block
             if end > n or end >= len(line):
                 later.append((g, i, block))
+            elif block in self._evicted:
+                self._loaded[block] = g, line[end]
             elif (g, line[end]) not in self._block_of and (g, line[end]) not in self._loaded.values():
                 self._forget([block])
                 self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
