@@ -20,6 +20,8 @@ DIALECT: dict[str, tuple[str, ...]] = {
     "cached": ("held",),
     "reuse": ("ordered",),
     "copies": ("first",),
+    "evicts": ("lru",),
+    "host_evicts": ("lru",),
 }
 """What a world's notes may say of where engines differ, and in which words; ``drop`` is a number of tokens."""
 

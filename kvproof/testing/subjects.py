@@ -77,7 +77,11 @@ _BLOCKS = Subject(
     requests.closing,
     of_requests,
     _oracles_of_blocks,
-    lambda kind: RULES + (tuple(_OF_HOSTS) if system.has(kind, "store") else ()),
+    lambda kind: (
+        *RULES,
+        *(_OF_HOSTS if system.has(kind, "store") else ()),
+        *(("O12",) if {"evicts", "host_evicts"} & {*kind.dialect} else ()),
+    ),
     lambda: Sight(of_hosts=_OF_HOSTS),
     {
         "device.ref": "ref_counts()",

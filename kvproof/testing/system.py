@@ -74,6 +74,9 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
         raise UsageError(f"{kind.__qualname__}: {wrong_words}")
     if "cached" in kind.dialect and not has(kind, "cached"):
         raise UsageError(f"{kind.__qualname__} says that what is cached is held; then cached() tells what that is")
+    for word, method in (("evicts", "cached"), ("host_evicts", "host_cached")):
+        if word in kind.dialect and not has(kind, method):
+            raise UsageError(f"{kind.__qualname__} says by {word} what goes first; then {method}() tells what there is")
     options = ["events"] if has(kind, "take_events") else []
     takes_host = "host_blocks" in inspect.signature(kind.__init__).parameters
     if (

@@ -889,6 +889,7 @@ def test_the_timer_of_others_is_left_alone() -> None:
         ({"dialect": None}, "dialect is None; it is a dictionary"),
         ({"tenants": "salt"}, "tenants is 'salt'; it is a tuple of words"),
         ({"exact": "no"}, "exact is 'no'; it is true or false"),
+        ({"dialect": {"host_evicts": "lru"}}, "says by host_evicts what goes first; then host_cached() tells"),
         ({"kept_back": -1}, "kept_back is -1; it is a number of blocks"),
         ({"evict": None}, "evict is None; it is a method"),
         ({"dialect": {"take": "tail"}}, "the dialect says take tail"),
@@ -953,6 +954,38 @@ def test_managers_are_fuzzed_and_played_in_one_line() -> None:
         assert_fuzzed(driven(pool_faults.TruncatedHit), seconds=2)
     with pytest.raises(AssertionError, match="blocks must be a number above 0"):
         assert_played(example.TestPool, {"blocks": 0, "block_tokens": 2}, [])
+
+
+class _LeastRecent(example.TestPool):
+    """What is found is used, and so is what is given back; the queue has nothing else in it that is cached."""
+
+    dialect: ClassVar = {"keep": "all", "evicts": "lru"}
+
+
+class _TakesTheLatest(Pool):
+    def take(self):
+        self.free.move_to_end([*self.free][-1], last=False)
+        return super().take()
+
+
+class _FirstInFirstOut(Pool):
+    """What was cached first goes first, however often it was found."""
+
+    def give_back(self, block):
+        super().give_back(block)
+        order = [*self.cached.values()]
+        for number in sorted(self.free, key=lambda number: order.index(number) if number in order else -1):
+            self.free.move_to_end(number)
+
+
+@pytest.mark.parametrize("fault", [_TakesTheLatest, _FirstInFirstOut])
+def test_who_promises_lru_is_held_to_it(fault: type[Pool]) -> None:
+    assert fuzz_manager(_LeastRecent, examples=200, seconds=60).broken == {}
+    found = fuzz_manager(type("Other", (_LeastRecent,), {"kind": fault}), seconds=20, findings=1).broken
+    assert [*found] == ["O12"]
+    assert "which was used after key" in found["O12"][0]
+    silent = type("SaysNothing", (_LeastRecent,), {"kind": fault, "dialect": {"keep": "all"}})
+    assert fuzz_manager(silent, examples=100, seconds=60).broken == {}
 
 
 class _Copies(example.TestPool):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -96,6 +96,29 @@ def test_an_answer_of_the_wrong_shape_says_which_method_gave_it(method: str, ans
     start: list[tuple[str, dict[str, object]]] = [("start", {"request": "r0", "prompt": [0, 0, 0]})]
     with pytest.raises(AssertionError, match=said):
         assert_played(kind, {"blocks": 3, "block_tokens": 2, "host_blocks": 3}, start)
+
+
+class _LeastRecent(example.TestOffload):
+    dialect: ClassVar = {"keep": "all", "evicts": "lru", "host_evicts": "lru"}
+
+
+class _LatestFirst(Offload):
+    """What was used last gives its place to the next one."""
+
+    def make_room(self):
+        for key in [*self.cached]:
+            self.cached.move_to_end(key, last=False)
+        done = super().make_room()
+        for key in [*self.cached]:
+            self.cached.move_to_end(key, last=False)
+        return done
+
+
+def test_a_host_that_promises_lru_is_held_to_it() -> None:
+    assert fuzz_manager(_LeastRecent, examples=200, seconds=60).broken == {}
+    found = fuzz_manager(type("Other", (_LeastRecent,), {"tier": _LatestFirst}), seconds=30, findings=1).broken
+    assert [*found] == ["O12"]
+    assert "(host)" in found["O12"][0]
 
 
 class _StoresForOthers(example.TestOffload):

@@ -16,6 +16,7 @@ from ...judge.oracles.copies import CopiesOracle
 from ...judge.oracles.forgotten import ForgottenOracle
 from ...judge.oracles.found import FoundOracle
 from ...judge.oracles.free_counter import FreeCounterOracle
+from ...judge.oracles.lru import LruOracle
 from ...judge.oracles.nothing_kept import NothingKeptOracle
 from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
@@ -71,7 +72,7 @@ only where the device has no more of it."""
 
 _ORACLES = (
     RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, NothingKeptOracle, ForgottenOracle, FreeCounterOracle,
-    WordsOracle,
+    LruOracle, WordsOracle,
 )  # fmt: skip
 
 
