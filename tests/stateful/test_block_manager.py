@@ -1012,6 +1012,18 @@ def test_which_copy_is_found_is_judged_where_the_dialect_says_so() -> None:
     assert "a later copy is found" in found["P5"][0]
 
 
+def test_the_first_copy_may_go_within_the_operation_in_which_the_next_one_is_found() -> None:
+    """A drain lets one request in after another: the first one takes the block of the first copy."""
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0, 0, 0]}),
+        ("start", {"request": "r1", "prompt": [1, 1, 1, 1, 1, 1, 1]}),
+        ("preempt", {"request": "r0"}),
+        ("start", {"request": "r2", "prompt": [0, 0, 0]}),
+        ("drain", {}),
+    ]
+    assert_played(_FirstCopies, {"blocks": 4, "block_tokens": 3}, operations)
+
+
 def test_a_pool_does_in_every_step_what_machine_p_does() -> None:
     assert_lockstep(_Copies, examples=40, seconds=60)
 

@@ -1,6 +1,6 @@
 """P5: of several blocks with one key a lookup finds the first registered that remains, where the dialect says so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from ..ghost import Ghost
 from ..record import TOGETHER, Effect, Step, World
@@ -33,27 +33,38 @@ class CopiesOracle:
         """Yield the blocks that a lookup found though an earlier one has the same key."""
         if not self._judged or step.skipped:
             return
+        told = takings(step, self.world, any(effect[0] == "lookup" for effect in step.effects))
         if step.op != TOGETHER:
-            for effect in step.effects:
-                if effect[0] == "found":
-                    yield from self._found(effect, ghost)
-        self._follow(step)
+            yield from self._all_found(step, told, ghost)
+        self._follow(step, told)
 
-    def _found(self, effect: Effect, ghost: Ghost) -> Iterator[Violation]:
+    def _all_found(self, step: Step, told: Mapping[int, Sequence[int]], ghost: Ghost) -> Iterator[Violation]:
+        """What the lookups of a step found; an operation may let in several requests, one after the other."""
+        handed: list[tuple[str, Sequence[int]]] = []
+        for at, effect in enumerate(step.effects):
+            if effect[0] == "table":
+                handed.append((effect[1], told[at]))
+            elif effect[0] == "found":
+                gone = {block for r, blocks in handed if r != effect[1] for block in blocks}
+                yield from self._found(effect, gone, ghost)
+
+    def _found(self, effect: Effect, gone: Set[int], ghost: Ghost) -> Iterator[Violation]:
+        """What one lookup found; ``gone``: blocks that others were given before it."""
         _, r, tables, _ = effect
         keys = ghost.requests[r].keys
         for g, (group, table) in enumerate(zip(self.world.groups, tables, strict=False)):
             for i, block in enumerate(table):
                 place = (i + 1) * group.block // self.world.hash_block - 1
                 ranks = self._ranks.get((keys[place], g), []) if place < len(keys) else []
+                ranks = [rank - gone for rank in ranks if rank - gone]
                 if any(block in later for later in ranks[1:]):
                     found = f"the lookup of {r} finds key {keys[place]} in block {block}"
                     text = f"{found}, and block {min(ranks[0])} had it first"
                     yield Violation("P5", "a later copy is found", text, about=(of_request(r), of_key(keys[place])))
 
-    def _follow(self, step: Step) -> None:
+    def _follow(self, step: Step, told: Mapping[int, Sequence[int]]) -> None:
         """What was handed out and has its key again has it anew; what has come is behind what was there."""
-        taken = self._taken(step)
+        taken = self._taken(step, told)
         pool = None if step.state is None else step.state.pools.get(self._device)
         if pool is None or pool.cached is None:
             now = {entry: set[int]().union(*ranks) for entry, ranks in self._ranks.items()}
@@ -61,9 +72,8 @@ class CopiesOracle:
             now = {(k, g): set(blocks) for k, g, blocks in pool.cached if blocks}
         self._ranks = {entry: self._ranked(step, entry, blocks, taken) for entry, blocks in now.items()}
 
-    def _taken(self, step: Step) -> set[int]:
+    def _taken(self, step: Step, told: Mapping[int, Sequence[int]]) -> set[int]:
         """The blocks that were handed out: found by no lookup, and not in the request's table before."""
-        told = takings(step, self.world, any(effect[0] == "lookup" for effect in step.effects))
         taken: set[int] = set()
         for place, effect in enumerate(step.effects):
             if effect[0] == "table":
