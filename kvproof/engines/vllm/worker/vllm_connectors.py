@@ -39,6 +39,8 @@ __all__ = ["ModelConnector", "configure", "transfer_config"]
 
 _NAMES = {"simple": simple.NAME, "offloading": offloading.NAME, "remote": remote.NAME, "multi": "MultiConnector"}
 _SIDES = {"simple": simple.SimpleSide, "offloading": offloading.OffloadingSide, "remote": remote.RemoteSide}
+_OF_FILES = ("FS", "STORAGE")
+"""The medium of a tier of files, in 0.26 and later."""
 
 _life_cycle = mixin.KVConnectorModelRunnerMixin._get_kv_connector_output
 _SAVES_ALWAYS = "wait_for_save" not in takes(_life_cycle)
@@ -229,7 +231,7 @@ class ModelConnector:
         writes and removes files tells that too.
         """
         take, reset = connector.take_events, connector.reset_cache
-        places = {"CPU": tier} if files is None else {"CPU": tier, "STORAGE": files.name}
+        places = {"CPU": tier} | ({} if files is None else dict.fromkeys(_OF_FILES, files.name))
 
         def taken():
             events = list(take())
