@@ -204,6 +204,19 @@ def test_a_block_that_is_given_back_for_an_equal_one_was_taken_from_the_head_all
     assert fuzz_manager(_SharesBlocks, examples=200, seconds=60).broken == {}
 
 
+def test_who_goes_on_with_an_equal_block_takes_it_from_nobody() -> None:
+    """It stays cached, and what a third one computes is a second copy: gone with its holder, and not to be found."""
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0]}),
+        ("start", {"request": "r1", "prompt": [0]}),
+        *(("start", {"request": name, "prompt": [2, 2]}) for name in ("r2", "r3", "r4")),
+        ("evict", {"block": 2}),
+        ("start", {"request": "r5", "prompt": [2, 2, 0]}),
+        ("drain", {}),
+    ]
+    assert_played(_SharesBlocks, {"blocks": 4, "block_tokens": 2}, operations)
+
+
 class _Windows(Pool):
     """A sliding window of four tokens: what lies behind it is given back, and block 0 stands for it."""
 

@@ -145,7 +145,7 @@ class Kept:
             places = ((block, self._place_of(block, ghost)) for block in evicted & held)
             self._loaded |= {block: place for block, place in places if place is not None}
         if step.state is not None:
-            self._forget(self._held_unseen(step.state.tables))
+            self._forget(self._held_unseen(step.state.tables, ghost))
             self._shown = step.state.tables
 
     def _given(self, taken: Sequence[int], effect: Effect, ghost: Ghost) -> None:
@@ -153,6 +153,7 @@ class Kept:
         tables = self._tables.setdefault(r, [[] for _ in self.world.groups])
         # A block that a window gave up may come back to its request, at another place.
         again = {block for block, had in zip(blocks, tables[g][at:], strict=False) if block == had}
+        again |= self._put_in_place(r, g, at, blocks, tables[g], ghost)
         self._forget(handed := set(taken) - again)
         self._evicted -= (anew := handed.difference(*self._shown.get(r, ())))
         tables[g][at:] = blocks
@@ -162,6 +163,17 @@ class Kept:
                 self._loaded[block] = self._place_of(block, ghost)
             else:
                 del self._loaded[block]
+
+    def _put_in_place(
+        self, r: str, g: int, at: int, blocks: Sequence[int], table: Sequence[int], ghost: Ghost
+    ) -> set[int]:
+        """Blocks that are kept, and that a request gets for its own with the same content: nobody handed them out."""
+        line, size, found = ghost.requests[r].line, self.world.groups[g].block, set()
+        for i, (block, had) in enumerate(zip(blocks, table[at:], strict=False), start=at):
+            end = (i + 1) * size
+            if had not in (block, self._null) and end < len(line) and self._place_at.get(block) == (g, line[end]):
+                found.add(block)
+        return found
 
     def _computed(self, r: str, start: int, end: int) -> None:
         tables = self._tables.get(r)
@@ -210,12 +222,13 @@ class Kept:
             places = [(tier, unit) for _, _, tier, unit in (effect[-1] if isinstance(effect[-1], list) else ())]
         return (unit // split for tier, unit in places if tier == self._device)
 
-    def _held_unseen(self, tables: Tables) -> Iterator[int]:
+    def _held_unseen(self, tables: Tables, ghost: Ghost) -> Iterator[int]:
         """Blocks that stand in an engine's tables before the model worker is told of them, as those of a load."""
         for r, of_request in tables.items():
             known = self._tables.get(r, [[]] * len(of_request))
-            for mine, table in zip(known, of_request, strict=False) if known != of_request else ():
-                yield from (block for i, block in enumerate(table) if i >= len(mine) or mine[i] != block)
+            for g, (mine, table) in enumerate(zip(known, of_request, strict=False) if known != of_request else ()):
+                kept = self._put_in_place(r, g, 0, table, mine, ghost)
+                yield from (b for i, b in enumerate(table) if b not in kept and (i >= len(mine) or mine[i] != b))
 
     def _forget_all(self) -> None:
         self._forget([*self._place_at])
