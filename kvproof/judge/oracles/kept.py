@@ -168,10 +168,12 @@ class Kept:
         self, r: str, g: int, at: int, blocks: Sequence[int], table: Sequence[int], ghost: Ghost
     ) -> set[int]:
         """Blocks that are kept, and that a request gets for its own with the same content: nobody handed them out."""
-        line, size, found = ghost.requests[r].line, self.world.groups[g].block, set()
+        found = set()
         for i, (block, had) in enumerate(zip(blocks, table[at:], strict=False), start=at):
-            end = (i + 1) * size
-            if had not in (block, self._null) and end < len(line) and self._place_at.get(block) == (g, line[end]):
+            if had in (block, self._null) or block not in self._place_at:
+                continue
+            line, end = ghost.requests[r].line, (i + 1) * self.world.groups[g].block
+            if end < len(line) and self._place_at[block] == (g, line[end]):
                 found.add(block)
         return found
 
