@@ -35,9 +35,9 @@ class HostSide:
         """Look up what of the request's tokens the host has behind what the device has."""
         request.on_host = numbers(self._ask("host_lookup", request), "host_lookup") if self._finds else []
 
-    def load(self, request: Request, table: Sequence[int]) -> None:
+    def load(self, request: Request, table: list[int]) -> None:
         """Copy what was found into the request's new blocks, before anything is computed there."""
-        request.table = numbers(table, "allocate")
+        request.table = table
         if request.on_host:
             pairs = _pairs(self._ask("load", request), "load")
             self._tell("copied", [["host", a, "device", b] for a, b in pairs])

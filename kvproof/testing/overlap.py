@@ -301,21 +301,24 @@ class OverlappingSystem(System):
         length = len(request.tokens)
         request.found, request.cached = found, len(found) * self._size
         until = min(length, request.cached + (most or length))
-        table = await self._call(each, "allocate", request, until)
+        table = await self._allocated(each, request, until)
         if table is None:
             self._forget_found(request)
             return False
-        table = numbers(table, "allocate")
         self._admitted(request, table)
         self._forward(request, table, max(until, request.computed))
         return True
+
+    async def _allocated(self, each: _Call, request: Request, until: int) -> list[int] | None:
+        table = await self._call(each, "allocate", request, until)
+        return None if table is None else numbers(table, "allocate")
 
     async def _advances(self, each: _Call, request: Request, until: int, tokens: list[int], keys: list[int]) -> Any:
         before = len(request.tokens)
         request.tokens += tokens
         try:
             async with self._takers.beside_others():
-                table = await self._call(each, "allocate", request, until)
+                table = await self._allocated(each, request, until)
                 if table is not None:
                     self._advanced(request, table, until, tokens, keys)
         except asyncio.CancelledError:
@@ -326,7 +329,7 @@ class OverlappingSystem(System):
             return False
         return await self._commits(each, request)
 
-    def _advanced(self, request: Request, table: Any, until: int, tokens: list[int], keys: list[int]) -> None:
+    def _advanced(self, request: Request, table: list[int], until: int, tokens: list[int], keys: list[int]) -> None:
         if tokens:
             self._tell("append", request.name, list(tokens))
             self._tell_those(request, keys)

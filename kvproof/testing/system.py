@@ -245,13 +245,13 @@ class System(Scheduler):
         """It was not admitted: what was found for it counts no more."""
         request.found, request.on_host, request.cached = [], [], 0
 
-    def _admitted(self, request: Request, table: Iterable[Any]) -> None:
+    def _admitted(self, request: Request, table: list[int]) -> None:
         """It runs from now on, behind what was found for it."""
         self._running[request.name] = self._waiting.pop(request.name)
         size, length, cached = self._size, len(request.tokens), _tokens_cached(request)
         external = len(request.on_host) * size
         only_local = self._looks_up and not external
-        found = (request.found if only_local else numbers(table, "allocate"))[: -(-cached // size)]
+        found = (request.found if only_local else table)[: -(-cached // size)]
         self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, [list(found)], cached)
         request.computed = min(cached, length)
@@ -268,7 +268,7 @@ class System(Scheduler):
         table = self._ask("allocate", request, tokens)
         return None if table is None else numbers(table, "allocate")
 
-    def _compute(self, request: Request, table: Iterable[Any], until: int) -> None:
+    def _compute(self, request: Request, table: list[int], until: int) -> None:
         """The forward pass up to a position, in the blocks of this table, and its result."""
         self._forward(request, table, until)
         self._ask("commit", request, until)
@@ -276,9 +276,9 @@ class System(Scheduler):
         if self._host is not None:
             self._host.computed(request)
 
-    def _forward(self, request: Request, table: Iterable[Any], until: int) -> None:
+    def _forward(self, request: Request, table: list[int], until: int) -> None:
         """The forward pass, of which the manager was not told yet."""
-        request.table = numbers(table, "allocate")
+        request.table = table
         self._tell("table", request.name, 0, 0, list(request.table))
         if request.computed < until:
             self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])

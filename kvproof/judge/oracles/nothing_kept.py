@@ -1,13 +1,13 @@
 """P14 where nothing is cached: nothing is found then, and no map has anything."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..ghost import Ghost
 from ..record import Step, World
 from ..violation import Violation, of_key, of_request
 from .pools import entries, shown
 
-__all__ = ["NOTHING_KEPT", "NothingKeptOracle"]
+__all__ = ["NOTHING_KEPT", "NothingKeptOracle", "kept_all_the_same"]
 
 NOTHING_KEPT = "kept though nothing is to be"
 """What notices it."""
@@ -31,6 +31,11 @@ class NothingKeptOracle:
             yield Violation("P14", NOTHING_KEPT, text, about=(of_request(r),))
             break
         if step.state is not None and (there := entries(shown(step.state, self._device))):
-            k, g = min(there)
-            text = f"key {k} of group {g} is cached, and nothing is to be kept here"
-            yield Violation("P14", NOTHING_KEPT, text, about=(of_key(k),))
+            yield kept_all_the_same(there)
+
+
+def kept_all_the_same(there: Iterable[tuple[int, int]]) -> Violation:
+    """The violation that there are such entries, by hash key and group, where nothing is to be kept."""
+    k, g = min(there)
+    text = f"key {k} of group {g} is cached, and nothing is to be kept here"
+    return Violation("P14", NOTHING_KEPT, text, about=(of_key(k),))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ..ghost import Ghost
 from ..record import State, Step, World
 from ..violation import Violation, of_key, of_request
-from .nothing_kept import NOTHING_KEPT
+from .nothing_kept import kept_all_the_same
 from .pools import entries, shown
 
 __all__ = ["RegisteredOracle"]
@@ -91,9 +91,7 @@ class RegisteredOracle:
 
     def _left(self, step: Step, left: set[Entry]) -> Iterator[Violation]:
         if left and not self._keeps:
-            k, g = min(left)
-            text = f"key {k} of group {g} is cached, and nothing is to be kept here"
-            yield Violation("P14", NOTHING_KEPT, text, about=(of_key(k),))
+            yield kept_all_the_same(left)
         elif left:
             k, g = min(left)
             text = f"key {k} of group {g} is still cached behind {step.op}, and nobody holds its block"

@@ -10,7 +10,7 @@ import inspect
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 import torch
@@ -411,12 +411,14 @@ def pool_state(pool, keys: Keys) -> dict:
     return told(raw_state(pool), keys.grouped)
 
 
-def event_effects(level: Level, keys: Keys, events, tier: str = "device", tokens: bool = True) -> None:
-    """Tell KV events. ``tier``: where an event says nothing of its medium; ``tokens``: whether those that an event
-    tells are the requests' (in place of embeddings it tells zeros)."""
+def event_effects(
+    level: Level, keys: Keys, events, tier: str = "device", tokens: bool = True, media: Mapping[str, str] = _TIERS
+) -> None:
+    """Tell KV events. ``tier``: where an event says nothing of its medium; ``media``: the tier of each medium, by its
+    name; ``tokens``: whether those that an event tells are the requests' (in place of embeddings it tells zeros)."""
     for event in events or ():
         medium = getattr(event, "medium", None)
-        place = tier if medium is None else _TIERS.get(medium.upper(), medium.lower())
+        place = tier if medium is None else media.get(medium.upper(), medium.lower())
         if isinstance(event, AllBlocksCleared):
             level.tell("cleared", place)
             continue

@@ -20,7 +20,6 @@ import copy
 import itertools
 from types import SimpleNamespace
 
-import msgspec
 import vllm_offloading_connector as offloading
 import vllm_remote_connector as remote
 import vllm_simple_connector as simple
@@ -231,16 +230,15 @@ class ModelConnector:
         writes and removes files tells that too.
         """
         take, reset = connector.take_events, connector.reset_cache
-        places = {"CPU": tier} | ({} if files is None else dict.fromkeys(_OF_FILES, files.name))
+        # There may be two of each.
+        media = {"GPU": "device", "CPU": tier} | ({} if files is None else dict.fromkeys(_OF_FILES, files.name))
 
         def taken():
             events = list(take())
             for what, key in files.take_news() if files is not None else ():
                 k, group = offloading.key_and_group(key, self._keys)
                 self._level.tell(what, files.name, group, [k])
-            for event in events:
-                place, known = _in_tier(event, places, tier)
-                event_effects(self._level, self._keys, [known], place, self._tells_tokens)
+            event_effects(self._level, self._keys, events, tier, self._tells_tokens, media)
             if told:
                 self._level.tell("boundary", tier)
             if files is not None and not files.untold:
@@ -285,12 +283,6 @@ class _Step:
         _stand_in(self._worker)
         self._cycle.__exit__(None, None, None)
         return None if self._empty and self._output.is_empty() else self._output
-
-
-def _in_tier(event, places: dict[str, str], tier: str) -> tuple:
-    """The tier of an event, by the media of a connector: there may be two of each. What it says of others stays."""
-    place = places.get(getattr(event, "medium", None))
-    return (tier, event) if place is None else (place, msgspec.structs.replace(event, medium=None))
 
 
 def _stand_in(worker) -> None:

@@ -83,10 +83,14 @@ class FilesBelow(fs.FileSystemTierManager):
         return {key: place for key, place in self._places.items() if self._is_there(key)}
 
     @property
+    def tells_events(self) -> bool:
+        """Whether the release tells what it writes: from 0.26 on, where events are on."""
+        return getattr(self, "events", None) is not None
+
+    @property
     def untold(self) -> set[int]:
         """The places of files of which the release has not told yet what it did to them."""
-        keys = (key for event in getattr(self, "events", None) or () for key in event.keys)
-        return {*map(self._place, keys), *self._pool.ended}
+        return {*(self._place(key) for event in self.events for key in event.keys), *self._pool.ended}
 
     def take_news(self) -> list[tuple[str, bytes]]:
         """Return what others did to files since the last call, as they tell it: stored or removed, and the key."""
@@ -114,7 +118,7 @@ class FilesBelow(fs.FileSystemTierManager):
     def begin(self, tasks: list) -> "_Work":
         """Tell of the copy that was just submitted; ``tasks``: what threads would do for it."""
         kind, job = self._job
-        work = _Work(job.job_id, tasks, [*map(self._place, job.keys)], chunks_of(job))
+        work = _Work(job.job_id, tasks, [self._place(key) for key in job.keys], chunks_of(job))
         if kind == "store":
             self._memory[work.chunks] = [next(_stamps) for _ in work.chunks]
         # What has a file is not written, and what has none cannot be read; what is being written will be there.
@@ -151,8 +155,8 @@ class FilesBelow(fs.FileSystemTierManager):
         if failed:
             _DISK.go_bad(work.job_id % len(work.planned), work.job_id // len(work.planned) % 3)
         done = self._write(work) if kind == "store" else self._read(work)
-        gone = _DISK.go_well()
-        self._news += [("removed", key) for key in self._places if self._path(key) in gone]
+        if gone := _DISK.go_well():
+            self._news += [("removed", key) for key in self._places if self._path(key) in gone]
         return done
 
     def _write(self, work: "_Work") -> list[tuple[int, int]]:
@@ -178,7 +182,7 @@ class FilesBelow(fs.FileSystemTierManager):
     def _lose(self, pick: int) -> list[str]:
         """Somebody removes a file; its place."""
         # What comes first, that one is written or that it is gone, must be seen from the events.
-        untold = self.untold if getattr(self, "events", None) is not None else ()
+        untold = self.untold if self.tells_events else ()
         there = [(key, place) for key, place in self.stored.items() if place not in untold]
         if not there:
             return []

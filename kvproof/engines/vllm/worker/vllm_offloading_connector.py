@@ -86,7 +86,7 @@ class OffloadingSide:
             self.tiers[self._below] = {"blocks": places, "split": factor, "persists": True}
             below = self._tiering.secondary_tiers[0]
             below.serve(self._below, transfers, factor, tier)
-            self.files = below if getattr(below, "events", None) is not None else None
+            self.files = below if getattr(below, "tells_events", False) else None
         for number, worker in enumerate(workers):
             worker.connector_worker.worker = _Copies(tier, number, transfers, factor, self._order)
 
