@@ -99,6 +99,8 @@ class HitsOracle:
                 self._keyed[effect[1]] = min(self._keyed.get(effect[1], 0), effect[2])
             elif kind in ("preempted", "end"):
                 self._asked.discard(effect[1])
+            elif kind == "found":  # Without a lookup: a turn of a conversation goes on from what that has.
+                self._asked.add(effect[1])
             elif kind == "lookup" or (kind == "compute" and effect[1] not in self._asked):
                 self._asked.add(r := effect[1])
                 if step.op != TOGETHER or kind == "lookup":  # Nobody knows when they would have asked.

@@ -98,6 +98,33 @@ def _uncopied_state(scheduler) -> None:
     _patch(scheduler.memory, "copy_states", lambda _batch: None)
 
 
+def _kept_reserve(_scheduler) -> None:
+    """Slots for drafts that a request has beyond its tokens are not given back."""
+    from sglang.srt.mem_cache import common
+
+    _patch(common, "_release_overallocated_kv_indices", lambda *_request: None)
+
+
+def _counted_draft(scheduler) -> None:
+    """One draft that was not right counts as computed, where not all were right."""
+    process = scheduler.process_batch_result
+
+    def processed(batch, result):
+        process(batch, result)
+        if result.accept_lens is not None and batch.forward_mode.is_decode():
+            for req in batch.reqs:
+                req.kv.kv_committed_len += req.kv.kv_committed_len < req.kv.kv_allocated_len
+
+    _patch(scheduler, "process_batch_result", processed)
+
+
+def _no_reserve(_scheduler) -> None:
+    """A pass that verifies drafts has no slots for them."""
+    from sglang.srt.speculative import eagle_utils
+
+    _patch(eagle_utils, "get_alloc_reserve_per_decode", lambda: 1)
+
+
 def _early_ack(scheduler) -> None:
     """A store to the host counts as done when it is submitted."""
     cache = scheduler.tree_cache
@@ -287,6 +314,9 @@ _FAULTS = {
         _no_unlock,
         _wrong_relay,
         _early_free,
+        _kept_reserve,
+        _counted_draft,
+        _no_reserve,
         _lost_abort,
         _never_admits,
         _stale_row,

@@ -34,7 +34,9 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         return {}
     made = partial(setups, page=st.sampled_from(page_sizes(release)))
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.just(True)}
-    tight = {"chunk": st.integers(0, 4), "mixed": st.booleans(), "conservative": st.sampled_from([0.05, 0.3, 1.0])}
+    hopeful = {"chunk": st.integers(0, 4), "conservative": st.sampled_from([0.05, 0.3, 1.0])}
+    tight = hopeful | {"mixed": st.booleans()}
+    room = {"pages": st.integers(20, 50)}
     return {
         "plain": _cases(made()),
         "overlap": _cases(made(**overlap)),
@@ -60,6 +62,13 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "windows priority": _cases(_ranked(made, **WINDOW | {"chunk": st.integers(0, 4)}), _RANKED),
         "windows conversations": _cases(made(**WINDOW, **tight, overlap=st.booleans()), _QUIET),
         "windows rust": _cases(made(**WINDOW, **tight, overlap=st.booleans(), core=st.just("rust")), _PAUSED),
+        "drafts": _cases(made(**DRAFTS | room, **hopeful, overlap=st.booleans(), events=st.booleans()), _DRAFTED),
+        "drafts tight": _cases(made(**DRAFTS, **hopeful, overlap=st.booleans()), _DRAFTED_LONG),
+        "drafts conversations": _cases(made(**DRAFTS | room, **hopeful, overlap=st.booleans()), _DRAFTED_TALK),
+        "drafts windows": _cases(
+            made(**DRAFTS | room | WINDOW | {"window_pages": st.integers(10, _ALL)}, **hopeful, overlap=st.booleans()),
+            _DRAFTED,
+        ),
         "states": _cases(made(**_STATES)),
         "states chunks": _cases(made(**_STATES, chunk=st.integers(1, 6), mixed=st.booleans()), _PAUSED),
         "states retracts": _cases(made(**_STATES, conservative=st.sampled_from([0.05, 0.3, 1.0])), _LONG),
@@ -104,6 +113,7 @@ def traits(_release: str) -> Traits:
             option("pages that are sorted", "sort", False),
             option("KV events", "events", False),
             option("window", "window", 0),
+            option("drafts", "drafts", 0),
             option("states", "states", 0),
             option("window of a prefix given up", "release", False),
             option("order of the queue", "order", "fcfs"),
@@ -123,6 +133,7 @@ def traits(_release: str) -> Traits:
             "pages": tuple(range(2, 25)),
             "rows": (8, 3, 2, 1),
             "window": tuple(range(1, 9)),
+            "drafts": (2, 3, 4, 5),
             "window_pages": tuple(range(3, 25)),
             "window_interval": (1, 2, 4),
             "states": (3, 6, 9, 12),
@@ -163,6 +174,9 @@ WINDOW: dict[str, st.SearchStrategy[Any]] = {
     "events": st.booleans(),
 }
 
+
+DRAFTS: dict[str, st.SearchStrategy[Any]] = {"drafts": st.integers(2, 5)}
+"""How many tokens a pass verifies: with n-grams a server mixes no prompts with decoding."""
 
 _STATES: dict[str, st.SearchStrategy[Any]] = {
     "states": st.sampled_from([3, 6, 9, 12]),
@@ -225,16 +239,23 @@ def _round(a: int, b: int, _c: int, _d: int) -> Op:
     return "round", {"tokens": [-1 if n % 12 == 11 else n % 3 for n in (a, b)]}
 
 
+def _verified(a: int, b: int, c: int, d: int) -> Op:
+    """A round in which so many drafts are right."""
+    name, args = _round(a, b, c, d)
+    return name, {**args, "accept": c % 5}
+
+
 def _pause(a: int, _b: int, _c: int, _d: int) -> Op:
     return "pause", {"retract": 1} if a % 2 else {}
 
 
-REST: list[tuple[int, Play]] = [
-    (60, _round),
+_LEAVE: list[tuple[int, Play]] = [
     (6, lambda a, _b, _c, _d: ("abort", {"i": a % 8})),
     (1, lambda _a, _b, _c, _d: ("abort_all", {})),
     (1, lambda _a, _b, _c, _d: ("reset", {})),
 ]
+REST: list[tuple[int, Play]] = [(60, _round), *_LEAVE]
+_VERIFIED: list[tuple[int, Play]] = [(60, _verified), *_LEAVE]
 
 
 def _turn(a: int, b: int, c: int, d: int) -> Op:
@@ -264,4 +285,7 @@ TURNS: list[tuple[int, Play]] = [
     (3, lambda a, _b, _c, _d: ("close", {"i": a % 4})),
 ]
 _QUIET = weighted(TURNS[1], TURNS[0], (6, _long), *REST, TURNS[2])
+_DRAFTED = weighted((24, _add), *_VERIFIED, *PAUSES)
+_DRAFTED_LONG = weighted((24, _long), *_VERIFIED, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
+_DRAFTED_TALK = weighted(TURNS[1], TURNS[0], (6, _long), *_VERIFIED, TURNS[2], *PAUSES)
 _TALK = [*_QUIET, *weighted((3, _pause), (4, lambda _a, _b, _c, _d: ("resume", {})))]

@@ -24,6 +24,9 @@ _NO_NGRAMS = NgramEmbeddingManager(
 class Model:
     """A model worker that tells what a forward pass reads and writes, and samples what it is given."""
 
+    drafts = accepted = 0
+    """How many tokens a pass verifies of a request that decodes, and how many drafts among them are right."""
+
     def __init__(self, tell: Callable, sampled: Callable[[int], int], context: int) -> None:
         """``sampled`` is asked for the token of the i-th row of a batch; ``context`` is the longest text, in tokens."""
         self._tell, self._sampled = tell, sampled
@@ -58,37 +61,42 @@ class Model:
         """Tell what is computed, and return what each row samples."""
         if self.host is not None and batch.hicache_consumer_index >= 0:
             self.host.wait(batch.hicache_consumer_index)
-        memory = self.memory
         if batch.forward_mode.is_extend():  # A batch of 0.5.19 that decodes names the copies of its prefill still.
-            memory.copy_states(batch)
-        ends, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
+            self.memory.copy_states(batch)
+        ends = batch.seq_lens.tolist()
         counts = list(batch.extend_lens) if batch.forward_mode.is_extend() else [1] * len(ends)
         tokens, slots = batch.input_ids.tolist(), batch.out_cache_loc
         launched = []
-        for req, row, end, count in zip(batch.reqs, rows, ends, counts, strict=True):
-            start = end - count
+        for req, row, end, count in zip(batch.reqs, batch.req_pool_indices.tolist(), ends, counts, strict=True):
             run, tokens = tokens[:count], tokens[count:]
             written, slots = slots[:count], slots[count:]
-            # It attends to what the row has of the tokens before, and writes where it is told to.
-            before = memory.rows.req_to_token[row, :start].long()
-            states = [memory.own_states(req.kv)] if memory.states else []
-            if not req.admitted:
-                req.admitted = True
-                limit = len(req.origin_input_ids) + len(req.output_ids) - 1
-                if req.session is None:
-                    self._tell("lookup", req.rid, start, 0, limit)
-                self._tell("found", req.rid, memory.attended(before) + states, start)
-            tables = memory.attended(torch.cat([before, written.long()])) + states
-            for g, table in enumerate(tables):
-                self._tell("table", req.rid, g, 0, table)
-            for own in states:
-                self._tell("state", req.rid, len(tables) - 1, own[0] if start else None, [[own[0], end]])
-            self._tell("compute", req.rid, start, run)
+            self.run(req, row, end - count, run, written)
             launched.append((req, req.retraction_count, end))
         sampled = torch.tensor([self._sampled(at) for at in range(len(ends))], dtype=torch.int64)
         result = GenerationBatchResult(next_token_ids=sampled)
         result.launched = launched
         return result
+
+    def run(self, req, row: int, start: int, tokens: list[int], written) -> None:
+        """Tell that a pass computes a request's ``tokens`` from position ``start`` on.
+
+        It attends to what the request's row has of the tokens before, and writes the slots that it is told to.
+        """
+        memory = self.memory
+        before = memory.rows.req_to_token[row, :start].long()
+        states = [memory.own_states(req.kv)] if memory.states else []
+        if not req.admitted:
+            req.admitted = True
+            limit = len(req.origin_input_ids) + len(req.output_ids) - 1
+            if req.session is None:
+                self._tell("lookup", req.rid, start, 0, limit)
+            self._tell("found", req.rid, memory.attended(before) + states, start)
+        tables = memory.attended(torch.cat([before, written.long()])) + states
+        for g, table in enumerate(tables):
+            self._tell("table", req.rid, g, 0, table)
+        for own in states:
+            self._tell("state", req.rid, len(tables) - 1, own[0] if start else None, [[own[0], start + len(tokens)]])
+        self._tell("compute", req.rid, start, tokens)
 
 
 class Outbox:

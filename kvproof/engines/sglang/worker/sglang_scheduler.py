@@ -16,6 +16,8 @@ from sglang.srt.managers import io_struct as messages
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang_calls import lock_of
 from sglang_clients import Client, Conversation
+from sglang_drafts import Drafting
+from sglang_drafts import fields as drafting
 from sglang_drift import made_recorder
 from sglang_model import EOS, Model, Outbox
 from sglang_reading import Keys, told_of
@@ -34,7 +36,7 @@ _USUAL = {
     "sort": False, "events": False, "overlap": False, "chunk": 0, "mixed": False, "order": "fcfs", "priority": False,
     "threshold": 0, "rows": 8, "budget": 64, "policy": "lru", "queue": None, "most": None, "interval": 0,
     "conservative": 1.0, "core": "python", "window": 0, "window_pages": None, "window_interval": 1, "release": False,
-    "states": 0,
+    "states": 0, "drafts": 0,
 }  # fmt: skip
 """Options of a setup, beside ``page`` and ``pages``."""
 
@@ -61,6 +63,8 @@ class Options:
         self.window_pages = self.window_pages or self.pages
         if self.window and not self.window + self.page < self.window_pages * self.page <= self.pages * self.page:
             raise Refused("the window's pool is larger than a window and a page, and no larger than the other")
+        if self.drafts and (self.drafts < 2 or self.mixed):
+            raise Refused("a draft stands behind the last token, and a server that drafts by n-grams mixes nothing")
         if self.states and self.overlap:
             raise Refused("states without a second buffer are for passes that do not overlap")
 
@@ -95,6 +99,7 @@ class Options:
             "pp_max_micro_batch_size": self.rows,
             "hicache_storage_backend": None,
             "hicache_storage_backend_extra_config": None,
+            **drafting(self.drafts),
         }
 
 
@@ -121,7 +126,8 @@ class SchedulerLevel(Level):
         self.history: list[list[int]] = []
         self.tenants: dict[tuple, list[str | None]] = {(None, None): [None, None]}
         self.tokens: list[int] = [0]
-        self.model = Model(self.tell, self._sampled, _CONTEXT)
+        self.model = (Drafting if options.drafts else Model)(self.tell, self._sampled, _CONTEXT)
+        self.model.drafts = options.drafts
         self.outbox = Outbox()
         self.served = Served(options, self.model, self.outbox, self)
         self.model.memory = self.memory = self.served.memory
@@ -228,6 +234,7 @@ class SchedulerLevel(Level):
     def op_round(self, args: dict):
         """A round of the event loop; the i-th request of its batch samples the i-th of ``tokens``, in turn."""
         self.tokens = args.get("tokens") or [0]
+        self.model.accepted = args.get("accept", 0)
         self.served.round()
         return len(self.served.results)
 
@@ -265,7 +272,7 @@ class SchedulerLevel(Level):
 
     def op_drain(self, _args: dict):
         """The loop goes on until nothing is left, and once more."""
-        self.tokens, steps = [0], 0
+        self.tokens, self.model.accepted, steps = [0], 0, 0
         self.op_resume({})
         while self.op_close({"i": 0}) is not SKIPPED:
             pass
@@ -358,9 +365,10 @@ class SchedulerLevel(Level):
             return
         output = list(x.req.output_ids)
         if len(output) > x.told:
+            first = (len(x.prompt) + x.told) // self.page
             self.tell("append", x.r, output[x.told :])
             x.told = len(output)
-            self._tell_keys(x, (len(x.prompt) + x.told - 1) // self.page)
+            self._tell_keys(x, first)
 
     def _tell_ends(self) -> None:
         for r, how in self.outbox.take():

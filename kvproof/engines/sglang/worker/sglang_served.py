@@ -14,6 +14,7 @@ from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_context
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from sglang_alone import GROUP, RANKS, join
+from sglang_drafts import beyond, fields
 from sglang_drift import lora_names, made_params, make_requests
 from sglang_memory import STATES_PER_ROW, Memory
 
@@ -95,7 +96,7 @@ class Served(release.Scheduler):
         self.enable_overlap = not schedule.disable_overlap_schedule
         self.enable_overlap_mlx = self.enable_pdmux = False
         self.skip_tokenizer_init, self.stream_interval = True, 1
-        self.spec_algorithm = SpeculativeAlgorithm.from_string(None)
+        self.spec_algorithm = SpeculativeAlgorithm.from_string(fields(options.drafts)["speculative_algorithm"])
         self.page_size = schedule.page_size
         self.enable_hierarchical_cache = options.host is not None
         self.enable_lmcache = self.enable_session_radix_cache = False
@@ -149,7 +150,7 @@ class Served(release.Scheduler):
     def _make_worker(self, options, worker) -> None:
         """What `init_model_worker` sets, with the sizes that a release's worker makes of the pool's."""
         self.tp_worker = self.model_worker = worker
-        self.draft_worker = self.external_corpus_manager = None
+        self.draft_worker, self.external_corpus_manager = worker if options.drafts else None, None
         capacity = options.page * options.pages
         self.max_total_num_tokens = capacity
         self.max_prefill_tokens = release.get_schedule().max_prefill_tokens
@@ -172,7 +173,7 @@ class Served(release.Scheduler):
     def _make_cache(self, options) -> None:
         """What `build_kv_cache` makes of a model with full attention, and with a sliding window or states besides."""
         self.kv_event_lora_names = lora_names()
-        self.memory = memory = Memory(options.memory, options.rows, options.context + 4)
+        self.memory = memory = Memory(options.memory, options.rows, options.context + beyond())
         self.is_hybrid_swa, self.is_hybrid_ssm = bool(memory.window), bool(memory.states)
         self.sliding_window_size = memory.window or None
         self.full_tokens_per_layer = memory.page * memory.pages if memory.window else None
