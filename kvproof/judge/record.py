@@ -154,6 +154,8 @@ class TreeNode(msgspec.Struct, gc=False, array_like=True):
     host: list[tuple[list[int], int | None]] = []
     """Of each group what it has on the second tier, and how often that is locked there. Where the tree has such a tier,
     a node may have no slots on the device."""
+    behind: int | None = None
+    """The token behind its edge, where keys are of each token and the next one."""
 
 
 class TreePart(msgspec.Struct, gc=False):

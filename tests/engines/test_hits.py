@@ -59,6 +59,7 @@ LARGE = Group("full", 4)
 CASES: dict[str, tuple[World, Cached, int]] = {
     "a run of blocks": (world(FULL), entries(0, 1, 2), 6),
     "up to the last token": (world(FULL), entries(0, 1, 2, 3), 8),
+    "up to the last but one, where it leaves two": (world(FULL, leaves=2), entries(0, 1, 2, 3), 6),
     "a gap ends it": (world(FULL), entries(0, 2, 3), 2),
     "nothing": (world(FULL), {}, 0),
     "a window needs what it sees": (world(WINDOW), entries(2, 3), 8),

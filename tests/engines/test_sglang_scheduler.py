@@ -12,7 +12,7 @@ from kvproof.engines.catalog import ENGINES
 from kvproof.engines.session import Session
 from kvproof.engines.sglang.levels import scheduler
 from kvproof.engines.verdicts import close, verdict
-from kvproof.judge.record import Answer, Case
+from kvproof.judge.record import Answer, Case, Step
 from kvproof.judge.violation import Verdict
 
 from .installed import broken_session
@@ -26,6 +26,7 @@ ROOM = {"page": 2, "pages": 12}
 WINDOW = {**ROOM, "window": 3, "window_pages": 8}
 STATES = {"page": 1, "pages": 20, "states": 9}
 DRAFTS = {"page": 2, "pages": 20, "drafts": 3}
+EAGLE = {**DRAFTS, "drafter": "eagle"}
 OPEN: Op = ("open", {})
 ABORT: Op = ("abort", {"i": 0})
 
@@ -84,6 +85,10 @@ def effects(told: Answer, kind: str, r: str = "") -> list[Any]:
 
 def computed(told: Answer, r: str = "r000") -> list[Any]:
     return [[start, tokens] for _, start, tokens in effects(told, "compute", r)]
+
+
+def computed_by(step: Step) -> list[Any]:
+    return [e[1:] for e in step.effects if e[0] == "compute"]
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -216,13 +221,30 @@ def test_a_state_is_copied_from_the_tree_before_the_pass_that_goes_on_from_it(an
     assert effects(told, "state", "r001") == [["r001", 1, 24, [[24, 7]]]]
 
 
+@pytest.mark.parametrize("drafter", ["ngram", "eagle"])
 @pytest.mark.parametrize("overlap", [False, True])
-def test_drafts_that_are_right_are_kept_and_others_written_over(answer: Answers, overlap: bool) -> None:
-    told = answer({**DRAFTS, "overlap": overlap}, add([0, 5], most=7), *verified(0, 2, 1, 0, 0))
+def test_drafts_that_are_right_are_kept_and_others_written_over(answer: Answers, overlap: bool, drafter: str) -> None:
+    setup = {**DRAFTS, "overlap": overlap, "drafter": drafter}
+    told = answer(setup, add([0, 5], most=7), *verified(0, 2, 1, 0, 0))
     # What is verified is the last token and two drafts: both are right, then one of them, then none.
     assert computed(told)[:4] == [[0, [0] * 5], [5, [1, 1, 2]], [8, [1, 1, 0]], [10, [2, 2, 2]]]
     assert effects(told, "append")[:4] == [["r000", [1]], ["r000", [1, 2, 1]], ["r000", [1, 2]], ["r000", [1]]]
     assert effects(told, "end") == [["r000", "finished"]]
+
+
+def test_beside_a_chunk_nothing_is_drafted(answer: Answers) -> None:
+    setup = {**EAGLE, "chunk": 4, "mixed": True}
+    told = answer(setup, add([0, 3], most=8), *verified(0, 1), add([2, 9]), *verified(1, 1, 1))
+    passes = [[len(tokens) for _, _, tokens in computed_by(step)] for step in told.steps if step.op == "round"]
+    assert passes[:4] == [[3], [3], [2, 1], [3, 1]]
+
+
+@pytest.mark.parametrize(("behind", "found"), [(0, 4), (1, 2)])
+def test_with_layers_that_draft_a_page_is_found_where_the_token_behind_it_is_the_same(
+    answer: Answers, behind: int, found: int
+) -> None:
+    told = answer(EAGLE, add([0, 6]), *verified(0), add([0, 4], [behind, 1], [2, 2]), *verified(0))
+    assert [tokens for _, _, tokens in effects(told, "found", "r001")] == [found]
 
 
 def test_what_follows_the_end_of_a_text_in_a_pass_is_not_cached_for_others(answer: Answers) -> None:
@@ -321,8 +343,7 @@ def test_a_setup_that_no_server_would_start_with_is_refused(setup: dict[str, Any
 SILENT = [
     name
     for name in scheduler.profiles(NEWEST)
-    if "conversations" not in name
-    and "drafts" not in name
+    if not {"conversations", "drafts", "eagle"} & {*name.split()}
     and (name == "windows with room" or not name.startswith("windows"))
 ]
 """What is found in conversations, where a window's pool is tight, and where drafts want more than there is, is told in
@@ -360,12 +381,13 @@ def test_generated_calls_break_no_rule_of_older_releases(release: str, profile: 
     silent()
 
 
+@pytest.mark.parametrize("profile", ["drafts", "eagle"])
 @pytest.mark.parametrize("release", DRIVEN)
-def test_generated_drafts_break_no_rule_where_there_is_room_for_them(release: str) -> None:
+def test_generated_drafts_break_no_rule_where_there_is_room_for_them(release: str, profile: str) -> None:
     """But for a request near the size of the pool (docs/findings.md, 94)."""
 
-    @settings(QUICK, max_examples=25)
-    @given(scheduler.profiles(release)["drafts"])
+    @settings(QUICK, max_examples=20)
+    @given(scheduler.profiles(release)[profile])
     def silent(case: Case) -> None:
         found, _ = judged(close(Case(case.level, {**case.setup, "pages": 120}, case.ops)), release)
         assert found is None, found.violation

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -119,6 +120,11 @@ def node(parent: int, tokens: list[int], *pages: int, lock: int = 0, tenant: str
     return TreeNode(parent, (tenant, None), tokens, [page * 2 + at for page in pages for at in range(2)], lock)
 
 
+def pairs(node: TreeNode, behind: int) -> TreeNode:
+    """The node where keys are of each token and the next one."""
+    return msgspec.structs.replace(node, behind=behind)
+
+
 def of(*nodes: TreeNode, **more: Any) -> TreeState:
     return TreeState(nodes=list(nodes), **more)
 
@@ -156,10 +162,16 @@ def test_a_tree_that_is_right_is_told_nothing_of() -> None:
     assert told(tree, 4) == []
 
 
+def test_where_keys_are_of_pairs_siblings_may_differ_in_the_token_behind_a_page() -> None:
+    tree = of(pairs(node(-1, [0, 1], 0), 2), pairs(node(-1, [0, 1, 1, 2], 1, 2), 1), evictable=6, protected=0)
+    assert told(tree, 3, 4) == []
+
+
 @pytest.mark.parametrize(
     ("tree", "free", "broken"),
     [
         (of(node(-1, [0, 1], 0), node(-1, [0, 1, 2, 2], 1, 2)), (3, 4), ("R1", "siblings differ")),
+        (of(pairs(node(-1, [0, 1], 0), 2), pairs(node(-1, [0, 1, 2, 2], 1, 2), 1)), (3, 4), ("R1", "siblings differ")),
         (of(node(-1, [0, 1, 2], 0, 1)), (2, 3, 4), ("R1", "edges are whole pages")),
         (of(TreeNode(-1, (None, None), [0, 1], [1, 2], 0)), (1, 2, 3, 4), ("R1", "a page that is none")),
         (of(node(-1, [0, 1], 0), node(0, [1, 1], 1, tenant="a")), (2, 3, 4), ("R1", "namespaces that share a path")),

@@ -55,6 +55,9 @@ class HitsOracle:
         self._device = next(iter(world.tiers))
         drop = world.dialect.get("drop")
         self._drop = drop if isinstance(drop, int) and drop > 0 else 0
+        leaves = world.dialect.get("leaves")
+        self._left = leaves if isinstance(leaves, int) and leaves > 0 else 1
+        """How many tokens of a request a lookup leaves to be computed."""
         sizes = {group.block for group in world.groups}
         # Hashes that are finer than all blocks are there so that hits end inside of these.
         self._unit = world.hash_block if len(sizes) == 1 and not self._drop else math.lcm(*sizes)
@@ -104,7 +107,7 @@ class HitsOracle:
             elif kind == "lookup" or (kind == "compute" and effect[1] not in self._asked):
                 self._asked.add(r := effect[1])
                 if step.op != TOGETHER or kind == "lookup":  # Nobody knows when they would have asked.
-                    found[at] = _Lookup(r, effect[2], self._tokens[r] - 1, self._keyed.get(r, 0))
+                    found[at] = _Lookup(r, effect[2], self._tokens[r] - self._left, self._keyed.get(r, 0))
         return found
 
     def _by_states(self, lookups: dict[int, _Lookup], ghost: Ghost, cached: set[Entry]) -> Iterator[Violation]:

@@ -60,7 +60,8 @@ def wrong_shape(nodes: Sequence[TreeNode], page: int) -> Iterator[Violation]:
         if node.parent >= 0 and nodes[node.parent].tenant != node.tenant:
             text = f"node {at} of {node.tenant} stands below one of {nodes[node.parent].tenant}"
             yield Violation("R1", "namespaces that share a path", text)
-        first = (node.parent, node.tenant, *node.tokens[:page])
+        paired = () if node.behind is None else ([*node.tokens, node.behind][page],)
+        first = (node.parent, node.tenant, *node.tokens[:page], *paired)
         if first in firsts:
             text = f"two children of one node begin with the page {node.tokens[:page]}"
             yield Violation("R1", "siblings differ", text)

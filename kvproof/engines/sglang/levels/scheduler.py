@@ -69,6 +69,13 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
             made(**DRAFTS | room | WINDOW | {"window_pages": st.integers(10, _ALL)}, **hopeful, overlap=st.booleans()),
             _DRAFTED,
         ),
+        "eagle": _cases(made(**EAGLE | room, **tight, overlap=st.booleans(), events=st.booleans()), _DRAFTED),
+        "eagle tight": _cases(made(**EAGLE, **tight, overlap=st.booleans()), _DRAFTED_LONG),
+        "eagle conversations": _cases(made(**EAGLE | room, **tight, overlap=st.booleans()), _DRAFTED_TALK),
+        "eagle windows": _cases(
+            made(**EAGLE | room | WINDOW | {"window_pages": st.integers(10, _ALL)}, **tight, overlap=st.booleans()),
+            _DRAFTED,
+        ),
         "states": _cases(made(**_STATES)),
         "states chunks": _cases(made(**_STATES, chunk=st.integers(1, 6), mixed=st.booleans()), _PAUSED),
         "states retracts": _cases(made(**_STATES, conservative=st.sampled_from([0.05, 0.3, 1.0])), _LONG),
@@ -114,6 +121,7 @@ def traits(_release: str) -> Traits:
             option("KV events", "events", False),
             option("window", "window", 0),
             option("drafts", "drafts", 0),
+            option("drafter with layers", "drafter", "ngram"),
             option("states", "states", 0),
             option("window of a prefix given up", "release", False),
             option("order of the queue", "order", "fcfs"),
@@ -161,7 +169,7 @@ def sound(setup: Setup) -> Setup:
         made["window_pages"] = min(max(setup.get("window_pages", 0), least), made["pages"])
     if chunk:
         made["chunk"] = -(-chunk // page) * page
-    elif made.get("mixed"):
+    if made.get("mixed") and (not chunk or (made.get("drafts") and made.get("drafter", "ngram") == "ngram")):
         made["mixed"] = False
     return made
 
@@ -177,6 +185,9 @@ WINDOW: dict[str, st.SearchStrategy[Any]] = {
 
 DRAFTS: dict[str, st.SearchStrategy[Any]] = {"drafts": st.integers(2, 5)}
 """How many tokens a pass verifies: with n-grams a server mixes no prompts with decoding."""
+
+EAGLE = DRAFTS | {"drafter": st.just("eagle")}
+"""A drafter with layers of its own, which read each token with what the model computed of the one before."""
 
 _STATES: dict[str, st.SearchStrategy[Any]] = {
     "states": st.sampled_from([3, 6, 9, 12]),
@@ -287,5 +298,5 @@ TURNS: list[tuple[int, Play]] = [
 _QUIET = weighted(TURNS[1], TURNS[0], (6, _long), *REST, TURNS[2])
 _DRAFTED = weighted((24, _add), *_VERIFIED, *PAUSES)
 _DRAFTED_LONG = weighted((24, _long), *_VERIFIED, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
-_DRAFTED_TALK = weighted(TURNS[1], TURNS[0], (6, _long), *_VERIFIED, TURNS[2], *PAUSES)
+_DRAFTED_TALK = weighted(TURNS[1], TURNS[0], (6, _long), *_VERIFIED, TURNS[2])
 _TALK = [*_QUIET, *weighted((3, _pause), (4, lambda _a, _b, _c, _d: ("resume", {})))]

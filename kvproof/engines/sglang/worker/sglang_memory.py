@@ -29,7 +29,7 @@ from sglang_slots import NoMemory, check_page, free_pages, made, pages_of
 
 __all__ = ["OPTIONS", "STATES_PER_ROW", "Memory"]
 
-OPTIONS = {"page", "pages", "sort", "window", "window_pages", "interval", "release", "states"}
+OPTIONS = {"page", "pages", "sort", "window", "window_pages", "interval", "release", "states", "pairs"}
 
 STATES_PER_ROW = 3
 """A release has so many states for each request that may run: its own, what it leaves in the tree, and the next one."""
@@ -64,13 +64,16 @@ class Memory:
     ``setup``: ``page`` tokens per page, ``pages``; ``window`` tokens before its own that a token of a window layer
     reads (0: no such layers), ``window_pages``, ``interval`` tokens that must have left the window before it is looked
     at, and whether the window of a prefix is given up when decoding has passed it (``release``); ``states`` of
-    recurrent layers (0: none).
+    recurrent layers (0: none); ``pairs``: keys are of each token and the next one, as a drafter's layers read them.
     """
 
     def __init__(self, setup: dict, rows: int = _ROWS, length: int | None = None) -> None:
         """``rows`` requests of so many tokens each (as many as there are pages for, if it is not said)."""
         self.page, self.pages = setup["page"], setup["pages"]
         self.window, self.states = setup.get("window", 0), setup.get("states", 0)
+        self.pairs = bool(setup.get("pairs"))
+        self.left = 2 if self.pairs else 1
+        """How many tokens of a request a lookup leaves to be computed: of the last one nobody knows what follows."""
         self.window_pages = setup.get("window_pages", self.pages) if self.window else 0
         least = min(self.pages, self.window_pages if self.window else self.pages)
         if self.page < 1 or least < 2 or self.window < 0 or self.states < 0:

@@ -26,6 +26,8 @@ class Model:
 
     drafts = accepted = 0
     """How many tokens a pass verifies of a request that decodes, and how many drafts among them are right."""
+    drafter = "ngram"
+    """What proposes them."""
 
     def __init__(self, tell: Callable, sampled: Callable[[int], int], context: int) -> None:
         """``sampled`` is asked for the token of the i-th row of a batch; ``context`` is the longest text, in tokens."""
@@ -87,7 +89,7 @@ class Model:
         states = [memory.own_states(req.kv)] if memory.states else []
         if not req.admitted:
             req.admitted = True
-            limit = len(req.origin_input_ids) + len(req.output_ids) - 1
+            limit = max(0, len(req.origin_input_ids) + len(req.output_ids) - memory.left)
             if req.session is None:
                 self._tell("lookup", req.rid, start, 0, limit)
             self._tell("found", req.rid, memory.attended(before) + states, start)

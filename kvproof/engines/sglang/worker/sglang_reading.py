@@ -18,9 +18,10 @@ __all__ = ["Keys", "cached_of", "nodes_of", "on_host", "parts_of", "told_of"]
 class Keys:
     """Numbers for prefixes of whole pages: by the release's own hashes where it tells events, else by themselves."""
 
-    def __init__(self, recorder, page: int) -> None:
-        """``recorder`` is one of the release's, as its tree tells its events to: it makes the hashes."""
-        self._recorder, self._page = recorder, page
+    def __init__(self, recorder, page: int, pairs: bool = False) -> None:
+        """``recorder`` is one of the release's, as its tree tells its events to: it makes the hashes. With ``pairs``
+        the token behind a page belongs to its key."""
+        self._recorder, self._page, self._pairs = recorder, page, pairs
         self._numbers: dict = {}
         self._of: dict[tuple, list[int]] = {}
 
@@ -30,18 +31,20 @@ class Keys:
 
     def of(self, names: tuple, tokens: list[int]) -> list[int]:
         """Return the numbers of a sequence's whole pages; ``names`` are its ``extra_key`` and ``cache_salt``."""
-        whole = tuple(tokens[: len(tokens) // self._page * self._page])
-        found = self._of.get((names, whole))
+        whole = max(0, len(tokens) - self._pairs) // self._page * self._page
+        named = tuple(tokens[: whole + self._pairs if whole else 0])
+        found = self._of.get((names, named))
         if found is None:
-            found = self._of[names, whole] = [self.number(key) for key in self._keys(names, whole)]
+            found = self._of[names, named] = [self.number(key) for key in self._keys(names, named, whole)]
         return found
 
-    def _keys(self, names: tuple, tokens: tuple) -> list:
+    def _keys(self, names: tuple, tokens: tuple, whole: int) -> list:
         if not self._recorder.enabled:
-            return [(names, tokens[:end]) for end in range(self._page, len(tokens) + 1, self._page)]
+            return [(names, tokens[: end + self._pairs]) for end in range(self._page, whole + 1, self._page)]
         if not tokens:
             return []
         key = made_key(tokens, names)
+        key.is_bigram = self._pairs
         node = SimpleNamespace(key=key, parent=None, hash_value=None, event_hash_value=None)
         return page_hashes(self._recorder, node)
 
@@ -51,7 +54,7 @@ def nodes_of(core, memory=None, host=None) -> tuple[list[list], dict[int, int]]:
 
     A node is the place of its parent (-1: the root), its ``extra_key`` and ``cache_salt``, the tokens and the slots of
     its edge, its lock_ref, and its slots and lock_ref in each further component of the memory (None: there is none);
-    where there is a host tier, what it has there.
+    where there is a host tier, what it has there; where keys are of pairs, the token behind its edge.
     """
     further = memory.components[1:] if memory is not None else ()
     nodes: list[list] = []
@@ -63,10 +66,11 @@ def nodes_of(core, memory=None, host=None) -> tuple[list[list], dict[int, int]]:
             places[child.id] = len(nodes)
             data, key = has_of(child, BASE_COMPONENT_TYPE, memory), child.key
             slots = [] if data.value is None else data.value.tolist()
-            names = names_of(key)
+            names, tokens = names_of(key), tokens_of_key(key)
             parts = [_part(has_of(child, kind, memory), kind, memory) for kind in further]
             below = [] if host is None else [host.of_node(child)]
-            nodes.append([places[node.id], names, tokens_of_key(key), slots, data.lock_ref, parts, *below])
+            behind = [*(below or [[]]), tokens[-1]] if key.is_bigram else below
+            nodes.append([places[node.id], names, tokens[: len(key)], slots, data.lock_ref, parts, *behind])
             waiting.append(child)
     return nodes, places
 
@@ -109,7 +113,7 @@ def cached_of(nodes: list[list], keys: Keys, page: int, kinds: list[str], of=on_
         parent, names, tokens = node[:3]
         above = paths[parent] if parent >= 0 else []
         paths.append(above + tokens)
-        own = keys.of(names, paths[-1])[len(above) // page :]
+        own = keys.of(names, paths[-1] + node[7:])[len(above) // page :]
         for g, has in enumerate(of(node)):
             state = kinds[g] == "mamba"
             blocks = has if state else pages_of(has, page)
@@ -125,7 +129,8 @@ def told_of(events, keys: Keys, group: int | None, tiers=("device",)):
             parent = event.parent_block_hash
             stored = [keys.number(key) for key in event.block_hashes]
             before = None if parent is None else keys.number(parent)
-            yield "stored", _tier(event), group, stored, before, list(event.token_ids) or None, event.block_size
+            tokens = [token[0] if isinstance(token, tuple | list) else token for token in event.token_ids]
+            yield "stored", _tier(event), group, stored, before, tokens or None, event.block_size
         elif isinstance(event, BlockRemoved):
             yield "removed", _tier(event), group, [keys.number(key) for key in event.block_hashes]
         elif isinstance(event, AllBlocksCleared):

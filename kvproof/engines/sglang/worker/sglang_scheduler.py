@@ -16,7 +16,7 @@ from sglang.srt.managers import io_struct as messages
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang_calls import lock_of
 from sglang_clients import Client, Conversation
-from sglang_drafts import Drafting
+from sglang_drafts import DRAFTERS, Drafting
 from sglang_drafts import fields as drafting
 from sglang_drift import made_recorder
 from sglang_model import EOS, Model, Outbox
@@ -36,7 +36,7 @@ _USUAL = {
     "sort": False, "events": False, "overlap": False, "chunk": 0, "mixed": False, "order": "fcfs", "priority": False,
     "threshold": 0, "rows": 8, "budget": 64, "policy": "lru", "queue": None, "most": None, "interval": 0,
     "conservative": 1.0, "core": "python", "window": 0, "window_pages": None, "window_interval": 1, "release": False,
-    "states": 0, "drafts": 0,
+    "states": 0, "drafts": 0, "drafter": "ngram",
 }  # fmt: skip
 """Options of a setup, beside ``page`` and ``pages``."""
 
@@ -63,8 +63,12 @@ class Options:
         self.window_pages = self.window_pages or self.pages
         if self.window and not self.window + self.page < self.window_pages * self.page <= self.pages * self.page:
             raise Refused("the window's pool is larger than a window and a page, and no larger than the other")
-        if self.drafts and (self.drafts < 2 or self.mixed):
-            raise Refused("a draft stands behind the last token, and a server that drafts by n-grams mixes nothing")
+        if self.drafter not in DRAFTERS or (self.drafts and self.drafts < 2):
+            raise Refused("a pass verifies the last token and a draft at least, of a drafter that there is")
+        if self.drafts and self.mixed and self.drafter == "ngram":
+            raise Refused("a server that drafts by n-grams mixes no prompts with decoding")
+        if self.drafts and self.states:
+            raise Refused("states are not driven with drafts")
         if self.states and self.overlap:
             raise Refused("states without a second buffer are for passes that do not overlap")
 
@@ -75,7 +79,7 @@ class Options:
             name: getattr(self, name)
             for name in ("page", "pages", "sort", "window", "window_pages", "release", "states")
         }
-        return named | {"interval": self.window_interval}
+        return named | {"interval": self.window_interval, "pairs": bool(self.drafts) and self.drafter == "eagle"}
 
     @property
     def fields(self) -> dict:
@@ -99,7 +103,7 @@ class Options:
             "pp_max_micro_batch_size": self.rows,
             "hicache_storage_backend": None,
             "hicache_storage_backend_extra_config": None,
-            **drafting(self.drafts),
+            **drafting(self.drafts, self.drafter),
         }
 
 
@@ -127,15 +131,17 @@ class SchedulerLevel(Level):
         self.tenants: dict[tuple, list[str | None]] = {(None, None): [None, None]}
         self.tokens: list[int] = [0]
         self.model = (Drafting if options.drafts else Model)(self.tell, self._sampled, _CONTEXT)
-        self.model.drafts = options.drafts
+        self.model.drafts, self.model.drafter = options.drafts, options.drafter
         self.outbox = Outbox()
         self.served = Served(options, self.model, self.outbox, self)
         self.model.memory = self.memory = self.served.memory
         self.model.host = self.served.host
         self.memory.watch(lambda pairs: self.tell("copied", pairs))
-        self.keys = Keys(made_recorder(self.events, self.page, self.served.kv_event_lora_names), self.page)
+        recorder = made_recorder(self.events, self.page, self.served.kv_event_lora_names)
+        self.keys = Keys(recorder, self.page, self.memory.pairs)
         # A window is given up under the pass that reads it: whoever gets its slots runs behind that pass.
-        notes = {"dialect": {"reuse": "ordered"}} if options.window else {}
+        ordered = {"reuse": "ordered"} if options.window else {}
+        notes = {"dialect": {**ordered, "leaves": self.memory.left}}
         notes |= {"sampled": "processed"} | ({} if self.events else {"keys": "tokens"})
         self.world = self.memory.world | {"notes": notes}
         self.own_tiers = ("device",)
@@ -365,7 +371,7 @@ class SchedulerLevel(Level):
             return
         output = list(x.req.output_ids)
         if len(output) > x.told:
-            first = (len(x.prompt) + x.told) // self.page
+            first = max(0, len(x.prompt) + x.told - self.memory.pairs) // self.page
             self.tell("append", x.r, output[x.told :])
             x.told = len(output)
             self._tell_keys(x, first)

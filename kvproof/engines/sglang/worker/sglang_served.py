@@ -12,9 +12,8 @@ import torch
 from sglang.srt.managers import scheduler as release
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_context
-from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from sglang_alone import GROUP, RANKS, join
-from sglang_drafts import beyond, fields
+from sglang_drafts import algorithm, beyond
 from sglang_drift import lora_names, made_params, make_requests
 from sglang_memory import STATES_PER_ROW, Memory
 
@@ -96,7 +95,7 @@ class Served(release.Scheduler):
         self.enable_overlap = not schedule.disable_overlap_schedule
         self.enable_overlap_mlx = self.enable_pdmux = False
         self.skip_tokenizer_init, self.stream_interval = True, 1
-        self.spec_algorithm = SpeculativeAlgorithm.from_string(fields(options.drafts)["speculative_algorithm"])
+        self.spec_algorithm = algorithm(options.drafts, options.drafter)
         self.page_size = schedule.page_size
         self.enable_hierarchical_cache = options.host is not None
         self.enable_lmcache = self.enable_session_radix_cache = False
@@ -127,7 +126,10 @@ class Served(release.Scheduler):
         self.recv_skipper = self.input_blocker = None
         self.init_profiler()
         self.maybe_init_rust_server()
+        # For other servers it asks how large the states of a drafter are, and so for the drafter's model.
+        self.spec_algorithm = algorithm(0)
         self.init_disaggregation()
+        self.spec_algorithm = algorithm(options.drafts, options.drafter)
         self.init_overlap()
         self.maybe_init_ngram_embedding()
         self.init_deterministic_inference_config()
@@ -191,6 +193,7 @@ class Served(release.Scheduler):
             tree_components=memory.components,
             sliding_window_size=self.sliding_window_size,
             chunked_prefill_size=release.get_schedule().chunked_prefill_size,
+            is_eagle=memory.pairs,
         )
         self.tree_cache = UnifiedRadixCache(params)
         self.host = None if options.host is None else options.host(self.tree_cache, params, memory, self.listener.tell)
