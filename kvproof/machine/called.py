@@ -10,10 +10,11 @@ from __future__ import annotations
 import sys
 from functools import cache
 from itertools import pairwise
-from types import CodeType, MethodType
+from types import CodeType, GeneratorType, MethodType
 from typing import Any
 
 from .instructions import CALLS, steps_of
+from .lost import Conditions
 from .mistakes import MachineError, is_asked_by_a_text
 from .program import Let
 from .recorder import Recorder
@@ -43,6 +44,8 @@ class Called:
         said = self.__wrapped__(*args, **more)
         if said is None:
             return Nothing(self.__wrapped__.__name__)
+        if isinstance(said, GeneratorType) and Conditions.current is not None:
+            Conditions.current.note_begun(said)
         is_said_only = isinstance(said, Term) and all(isinstance(s, Let) for s in rec.blocks[-1][done:])
         if rec.of_action and is_said_only and _is_left():
             name = self.__wrapped__.__name__

@@ -19,7 +19,7 @@ from .model import Model, Property
 from .program import Let, Loop
 from .terms import Sort, Term
 
-__all__ = ["Content", "Contents"]
+__all__ = ["Content", "Contents", "content_of"]
 
 _PLAIN = {str, int, bool, Fraction, type(None)}
 """Most of what is met, and known by its type at once."""
@@ -138,14 +138,14 @@ class Contents:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._declared = _content(model.name, model.sorts, model.maps, model.queues, model.inits, model.counts)
-        self._properties = {name: _content(prop) for name, prop in model.properties.items()}
+        self._declared = content_of(model.name, model.sorts, model.maps, model.queues, model.inits, model.counts)
+        self._properties = {name: content_of(prop) for name, prop in model.properties.items()}
 
     def of_place(self, place: str) -> list[Content]:
         """Everything on which the obligations of one action depend, of the first state, or of every state."""
         concerned = [self._properties[p.name] for p in self._model.properties.values() if self._concerns(place, p)]
-        promised = [_content(p) for p in self._model.promises.values() if place in p.fair]
-        return [self._declared, *concerned, *promised, _content(place, self._model.actions.get(place))]
+        promised = [content_of(p) for p in self._model.promises.values() if place in p.fair]
+        return [self._declared, *concerned, *promised, content_of(place, self._model.actions.get(place))]
 
     def _concerns(self, place: str, prop: Property) -> bool:
         if place not in self._model.actions or prop.kind in ("assume", "initially"):
@@ -155,7 +155,8 @@ class Contents:
         return prop.kind == "step" and (not prop.of or place in prop.of)
 
 
-def _content(*things: object) -> Content:
+def content_of(*things: object) -> Content:
+    """What these are, one after the other."""
     content = Content()
     for thing in things:
         content.write(thing)

@@ -6,12 +6,16 @@ from fractions import Fraction
 from typing import TypeVar, cast
 
 from . import operations as op
-from .mistakes import MachineError
+from .mistakes import MachineError, is_asked_by_a_text
 from .terms import FALSE, TRUE, Bool, Int, Term, as_bool, as_number, as_term, is_none, none, same_type
 
 __all__ = ["all_of", "any_of", "iff", "implies", "ite"]
 
 T = TypeVar("T", bound=Term)
+
+_OF_NONE = (
+    "`{}` of no conditions at all is {} whatever the state is, and says nothing of it: put them there, or leave it out"
+)
 
 
 def implies(a: Bool, b: Bool) -> Bool:
@@ -41,6 +45,8 @@ def ite(condition: Bool, then: T | int | bool | Fraction, otherwise: T | int | b
 
 def all_of(*conditions: Bool) -> Bool:
     """Every one of them, from left to right."""
+    if not conditions and is_asked_by_a_text():
+        raise MachineError(_OF_NONE.format("all_of", "true"))
     result = TRUE
     for c in conditions:
         result = as_bool(c) if result is TRUE else result & as_bool(c)
@@ -49,6 +55,8 @@ def all_of(*conditions: Bool) -> Bool:
 
 def any_of(*conditions: Bool) -> Bool:
     """At least one of them."""
+    if not conditions and is_asked_by_a_text():
+        raise MachineError(_OF_NONE.format("any_of", "false"))
     result = FALSE
     for c in conditions:
         result = as_bool(c) if result is FALSE else result | as_bool(c)

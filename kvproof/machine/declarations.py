@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from . import operations as op
 from .called import Nothing, or_none, to_be_called
-from .mistakes import Line, MachineError, caller, is_asked_by_a_text, is_tool
+from .mistakes import Line, MachineError, MissingPartError, caller, is_asked_by_a_text, is_tool
 from .program import Assign, Emit, Push, Remove
 from .recorder import Recorder, is_kind, recorder
 from .source import parameters
@@ -93,6 +93,13 @@ class Declaration:
 
     def __contains__(self, element: object) -> bool:
         raise MachineError(f"Python cannot look for {element!r} in {self.name}; use self.{self.name}.has({element!r})")
+
+    if not TYPE_CHECKING:  # a type checker says it by itself
+
+        def __getattr__(self, key: str) -> Any:
+            if key.startswith("__"):  # Python, or a tool, asks whether there is such a thing
+                raise AttributeError(key)
+            raise MissingPartError(f"{self.name} has no {key}")
 
     def __repr__(self) -> str:
         return self.name

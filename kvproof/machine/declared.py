@@ -7,6 +7,7 @@ from typing import Any
 
 from . import operations as op
 from .declarations import Count, Event, Map, Queue, Sum
+from .lost import Conditions
 from .mistakes import Line, MachineError
 from .model import CountOf, Model
 from .recorder import recording, variable
@@ -120,12 +121,13 @@ def _init(
 ) -> tuple[tuple[Term, ...], Term]:
     line = (model.queues[name] if decl is None else decl).line
     keys = tuple(variable(k, k.__name__.lower()[:1]) for k in kinds)
-    with recording(f"init of {name}", of_action=False, known=keys) as rec:
+    with recording(f"init of {name}", of_action=False, known=keys) as rec, Conditions.noted() as made:
         value = init(model.machine(), *keys) if callable(init) else init
         term = as_bool(value, line) if decl is None else as_number(decl.to, as_term(value, line))
         if decl is not None and (not has_type(term, decl.to) or (term.is_optional and not decl.is_optional)):
             raise MachineError(f"{name} holds {decl.to.__name__}; its first value {term!r} does not", line)
         rec.check(term, line=line)
+    made.check([term])
     for part in walk(term):
         if isinstance(read := part.operation, op.Read) and not is_fixed(model, read):
             raise MachineError(f"the first value of {name} may only depend on parameters, not on {part!r}", line)
@@ -140,11 +142,12 @@ def _count(model: Model, name: str, count: Count) -> CountOf:
             f"count {name}: `where` takes the machine and {len(kinds)} arguments, not {len(names)}", count.line
         )
     binders = tuple(variable(k, n) for k, n in zip(kinds, names, strict=True))
-    with recording(f"count {name}", of_action=False, known=binders) as rec:
+    with recording(f"count {name}", of_action=False, known=binders) as rec, Conditions.noted() as made:
         value = as_term(count.where(model.machine(), *binders), count.line)
         weight = _weight(count, value) if isinstance(count, Sum) else None
         formula = as_bool(value, count.line) if weight is None else weight > 0
         rec.check(formula, line=count.line)
+    made.check([formula])
     elements = binders[: len(count.over)]
     result = CountOf(name, elements, binders[len(elements) :], formula, count.line, weight=weight)
     _track(model, result)

@@ -6,15 +6,17 @@ import sys
 import types
 from collections import deque
 from collections.abc import Iterator
+from enum import Enum
+from fractions import Fraction
 from functools import cache, partial
 from inspect import getmro
 from io import IOBase
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 
 from .source import is_of_others
 
-__all__ = ["FIXED", "held", "is_class_of_text", "is_iterator"]
+__all__ = ["FIXED", "held", "holds_unseen", "is_class_of_text", "is_iterator", "may_keep"]
 
 FIXED = (ModuleType, type, FunctionType)
 """What a module imports and defines: no text binds it anew."""
@@ -29,6 +31,42 @@ def held(value: object, depth: int = _DEPTH) -> tuple[object, ...]:
         return ()
     inside = tuple(_inside(value))
     return (*inside, *(one for part in inside for one in held(part, depth - 1)))
+
+
+_SEEN = (int, float, complex, str, bytes, frozenset, range, slice, Fraction, Enum, NoneType, *FIXED)
+"""What cannot come to hold anything else, or is looked at elsewhere: classes, functions and modules by their names."""
+
+
+def holds_unseen(value: object, depth: int = _DEPTH) -> bool:
+    """Something in it may come to be something else that `held` would not show."""
+    kind = value if isinstance(value, type) else type(value)
+    if any(map(_is_of_language, getmro(kind))) or kind.__module__ == "typing":
+        return False
+    if isinstance(value, MethodType | BuiltinFunctionType):
+        return not isinstance(value.__self__, ModuleType | None) and holds_unseen(value.__self__, depth)
+    if not _may_hold(type(value)):  # type: ignore[arg-type]
+        return not isinstance(value, _SEEN)
+    return not depth or any(holds_unseen(part, depth - 1) for part in _inside(value))
+
+
+_PURE = {
+    *("__future__", "abc", "builtins", "collections", "contextlib", "dataclasses", "enum", "fractions", "functools"),
+    *("itertools", "math", "operator", "types", "typing"),
+}
+"""Modules of Python's library in which nothing is kept from one call to the next."""
+
+
+def may_keep(value: object) -> bool:
+    """It is a module, or something of one, that is none of a text's own, and that may keep something between calls."""
+    if isinstance(value, ModuleType):
+        name, file = value.__name__, getattr(value, "__file__", None)
+    elif isinstance(value, (*FIXED, BuiltinFunctionType, MethodType)):
+        name = getattr(value, "__module__", None) or ""
+        file = getattr(sys.modules.get(name), "__file__", None)
+    else:
+        return False
+    is_own = file is not None and not is_of_others(file)
+    return not (is_own or name.partition(".")[0] in (*_PURE, __package__.partition(".")[0]))
 
 
 @cache

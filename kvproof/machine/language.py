@@ -32,7 +32,8 @@ from .classbody import MachineType, mark, mark_of, parameters_of
 from .connectives import all_of
 from .declarations import Count, Declaration, Event, Map, Param, Queue, Scalar, Sum, Tally, element_kinds
 from .fitting import is_surely
-from .mistakes import MachineError, caller, is_asked_by_a_text, is_tool
+from .lost import Conditions
+from .mistakes import MachineError, MissingPartError, caller, is_asked_by_a_text, is_tool
 from .program import Each, Let, Loop, Require, When
 from .recorder import GOING, NOW, Recorder, fresh, recorder, recording, variable
 from .source import parameters
@@ -138,19 +139,20 @@ def can(act: Callable[..., object], *args: Term | int) -> Bool:
         if not has_type(term, kind):
             raise MachineError(f"{parameter} of {name} is a {kind.__name__}; {term!r} is a {type(term).__name__}")
     outer.check(*given)
-    with recording(name, of_action=True, outer=outer) as rec:
-        act(*given)
-    # An action is possible for elements only: a value that may be none, or an index behind the last, is none of them.
-    present = [
-        _is_an_element(kind, term)
-        for kind, term in zip(kinds.values(), given, strict=True)
-        if not is_surely(term, kind) and kind not in (Int, Bool)
-    ]
-    if name in rec.instead:
-        return outer.let_made(all_of(*present, rec.instead[name](given)))
-    required = all_of(*[s.condition for s in rec.body if isinstance(s, Require)])
-    _check_same(act, given, required)
-    condition = all_of(*present, required)
+    with Conditions.unheard():
+        with recording(name, of_action=True, outer=outer) as rec:
+            act(*given)
+        # An action is possible for elements only: what may be none, or an index behind the last, is none of them.
+        present = [
+            _is_an_element(kind, term)
+            for kind, term in zip(kinds.values(), given, strict=True)
+            if not is_surely(term, kind) and kind not in (Int, Bool)
+        ]
+        if name in rec.instead:
+            return outer.let_made(all_of(*present, rec.instead[name](given)))
+        required = all_of(*[s.condition for s in rec.body if isinstance(s, Require)])
+        _check_same(act, given, required)
+        condition = all_of(*present, required)
     # Nothing is written before a requirement: what the action has read for it is read of the state at hand.
     return outer.let_made(inlined(condition, rec.home))
 
@@ -192,6 +194,8 @@ class Machine(metaclass=MachineType):
     A long text is divided: ``class PoolState(Machine, abstract=True)`` is a part of the machines that extend it, and
     none by itself.
     """
+
+    __slots__ = ("view",)  # which state it looks at is out of reach of `vars`
 
     def __init__(self, view: str = "now") -> None:
         self.view = view
@@ -329,10 +333,6 @@ class LoopHandle:
         if is_asked_by_a_text():
             raise MachineError("a loop is neither true nor false: ask for its `rounds`")
         return True
-
-
-class MissingPartError(MachineError, AttributeError):
-    """The text of a machine names something that the machine does not have."""
 
 
 def action(rule: str) -> Callable[[F], F]:

@@ -15,7 +15,7 @@ from functools import cache, partial
 from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 
-from .holding import FIXED, held, is_class_of_text, is_iterator
+from .holding import FIXED, held, holds_unseen, is_class_of_text, is_iterator, may_keep
 from .instructions import steps_of, with_those_inside
 from .mistakes import Line, MachineError
 from .source import is_of_others
@@ -57,6 +57,15 @@ class Lasting:
         for root in self._roots:
             if any(map(is_iterator, (root.then, *root.held))):
                 self._refuse_iterator(root.label)
+
+    def is_all_seen(self) -> bool:
+        """Nothing that the texts name may come to be something else without being seen."""
+        named = (
+            text.__globals__[name]
+            for text in texts_of(self._functions)
+            for name in names_in(text.__code__) & text.__globals__.keys()
+        )
+        return not (any(holds_unseen(root.then) for root in self._roots) or any(map(may_keep, named)))
 
     def _variables_of(self, machine: type) -> Iterator[_Root]:
         """The plain variables of the class that some text may name."""

@@ -27,6 +27,7 @@ from .instructions import (
     user_of,
     with_those_inside,
 )
+from .overwritten import is_bound_anew
 
 __all__ = ["made_in_vain"]
 
@@ -43,13 +44,17 @@ _MADE = re.compile(one_of(numbers_for(MAKERS.__contains__)))
 
 
 def _never_called(code: CodeType) -> Iterator[tuple[int, str]]:
-    """Functions that are defined inside, and that nobody names again."""
+    """Functions that are defined inside, and that nobody names again, or not before another one has that name."""
     steps = steps_of(code)
     read = {name for step in steps if step.opname.startswith(("LOAD_", "DELETE_")) for name in names_of(step)}
-    for step, after in pairwise(steps):
+    for i, (step, after) in enumerate(pairwise(steps)):
         name = after.argval if step.opname in MAKERS and after.opname == "STORE_FAST" else "_"
-        if name not in read and not name.startswith("_"):
+        if name.startswith("_"):
+            continue
+        if name not in read:
             yield place(code, after)[0], f"{name} is a function that is never called: what it says would be lost"
+        elif is_bound_anew(steps[i + 2 :], name):
+            yield place(code, after)[0], f"{name} is bound anew before anybody calls it: what it says would be lost"
 
 
 def _kept_by_a_loop(code: CodeType) -> Iterator[tuple[int, str]]:

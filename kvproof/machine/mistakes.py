@@ -7,9 +7,10 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import cache
+from types import FrameType
 from typing import ClassVar
 
-__all__ = ["Line", "MachineError", "caller", "is_asked_by_a_text", "is_tool"]
+__all__ = ["Line", "MachineError", "MissingPartError", "caller", "calling_frame", "is_asked_by_a_text", "is_tool"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -33,10 +34,16 @@ class Line:
 
 def caller() -> Line:
     """The innermost line outside the modelling language: the line of the machine that is being read."""
+    frame = calling_frame()
+    return Line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def calling_frame() -> FrameType:
+    """The innermost function outside the modelling language."""
     frame = sys._getframe(1)
     while frame.f_back is not None and is_tool(frame.f_code.co_filename):
         frame = frame.f_back
-    return Line(frame.f_code.co_filename, frame.f_lineno)
+    return frame
 
 
 class MachineError(Exception):
@@ -54,6 +61,10 @@ class MachineError(Exception):
         self.line = line
         if MachineError.where_in:
             MachineError.made.append(self)
+
+
+class MissingPartError(MachineError, AttributeError):
+    """The text of a machine names something that the machine, or a part or a value of it, does not have."""
 
 
 def is_asked_by_a_text() -> bool:

@@ -14,7 +14,7 @@ from types import CodeType
 
 from .instructions import CALLS, names_of, numbers_for, numbers_of, place, steps_of, with_those_inside
 
-__all__ = ["keys_that_stand_twice", "overwritten_values"]
+__all__ = ["is_bound_anew", "keys_that_stand_twice", "overwritten_values"]
 
 
 def keys_that_stand_twice(code: CodeType) -> Iterator[tuple[int, str]]:
@@ -48,7 +48,7 @@ def overwritten_values(code: CodeType) -> Iterator[tuple[int, str]]:
             name, *read = names_of(after)  # Python 3.13 reads another name in the same instruction
             if name in read or str(name).startswith("_"):
                 continue
-            if _is_bound_anew(steps[i + 2 :], name):
+            if is_bound_anew(steps[i + 2 :], name):
                 yield place(one, after)[0], f"{name} is bound anew before anybody reads it: what it says would be lost"
             elif _is_kept_by_a_loop(steps, i + 1):
                 text = f"of {name} a loop keeps the last alone: put them into a list, as for `all_of`"
@@ -59,8 +59,8 @@ _VALUE_MAKERS = ("COMPARE_OP", "CONTAINS_OP", "BINARY_OP", "BINARY_SUBSCR", "UNA
 _VALUES = numbers_for(_VALUE_MAKERS.__contains__) + CALLS
 
 
-def _is_bound_anew(behind: Sequence[dis.Instruction], name: object) -> bool:
-    """Right on the way, where the code does not branch."""
+def is_bound_anew(behind: Sequence[dis.Instruction], name: object) -> bool:
+    """The name is bound anew right on the way, where the code does not branch, before anybody reads it."""
     for step in behind:
         if step.is_jump_target or "JUMP" in step.opname or step.opname == "FOR_ITER":
             return False

@@ -22,6 +22,7 @@ own here, are declared in the same way: `host_waiting = Part(…)`, `host_used =
 from __future__ import annotations
 
 import inspect
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .called import to_be_called
@@ -108,8 +109,19 @@ class Seen:
         if text is _ABSENT or isinstance(text, Declaration | Part):
             return getattr(self._machine, name)
         # Methods, properties and plain values are the text of its machine, and say of the part what they say there.
+        self._refuse_super(text)
         bind = getattr(type(text), "__get__", None)
         return text if bind is None else to_be_called(bind(text, self, self._part.machine))
+
+    def _refuse_super(self, text: object) -> None:
+        """Of what `super()` names Python knows no part, but only the state of the machine by itself."""
+        function = getattr(text, "fget", None) or getattr(text, "__func__", None) or text
+        if isinstance(function, FunctionType) and "super" in function.__code__.co_names:
+            raise MachineError(
+                f"{function.__name__} of {self._part.machine.__name__} goes by way of super(), which knows nothing of "
+                f"the part {self._part.name}: let the two share a method of another name",
+                Line(function.__code__.co_filename, function.__code__.co_firstlineno),
+            )
 
 
 class _Fixed:

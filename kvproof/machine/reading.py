@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import operations as op
+from .again import check_again
 from .called import or_none
 from .classbody import (
     check_loose,
@@ -31,6 +32,7 @@ from .declared import check_sorts, declare, is_fixed
 from .fitting import is_within
 from .language import Machine
 from .lasting import Lasting
+from .lost import Conditions
 from .members import functions_of, members_of
 from .mistakes import Line, MachineError
 from .model import RESULT, Action, CountOf, Model, Promised, Property, written
@@ -65,6 +67,14 @@ def read(machine: type[Machine]) -> Model:
     Raises:
         MachineError: the text has a mistake.
     """
+    model, lasting = _read(machine)
+    if not lasting.is_all_seen():
+        check_again(model, lambda: _read(machine)[0])
+    return model
+
+
+def _read(machine: type[Machine]) -> tuple[Model, Lasting]:
+    """The machine, and what its texts share."""
     if is_abstract(machine):
         raise MachineError(f"{machine.__name__} is a part of a machine (abstract=True): name one that extends it")
     model = _empty(machine)
@@ -100,7 +110,7 @@ def read(machine: type[Machine]) -> Model:
     check_named(model)
     _drop_unused_sizes(model, _check_parts(model))
     note_read(machine)
-    return model
+    return model, lasting
 
 
 def _lasting(machine: type[Machine], members: Mapping[str, Any]) -> Lasting:
@@ -258,11 +268,16 @@ def _terms(model: Model) -> Iterator[tuple[Term, Line]]:
         if act.result is not None:
             yield act.result, act.line
         for s in statements(act.body):
-            yield from ((term, s.line) for term in terms(s))
-            if isinstance(s, Each):
-                yield from ((binder, s.line) for binder in s.binders)
-            if isinstance(s, Loop):
-                yield from ((term, s.line) for term in (*s.facts.values(), s.going))
+            yield from ((term, s.line) for term in _terms_of(s))
+
+
+def _terms_of(s: Statement) -> Iterator[Term]:
+    """What a statement says by itself: what it evaluates, what it binds, and what is known of its rounds."""
+    yield from terms(s)
+    if isinstance(s, Each):
+        yield from s.binders
+    if isinstance(s, Loop):
+        yield from (*s.facts.values(), s.going)
 
 
 def _check_parts(model: Model) -> set[str]:
@@ -318,11 +333,13 @@ def _action(model: Model, name: str, function: Callable[..., Any], mark: dict[st
         raise MachineError(f"a parameter of {name} is named {RESULT}, as is what an action returns: rename it", line)
     check_sorts(model, kinds.values(), line)
     params = tuple(variable(kind, n) for n, kind in kinds.items())
-    with recording(f"action {name}", of_action=True, known=params) as rec:
+    with recording(f"action {name}", of_action=True, known=params) as rec, Conditions.noted() as made:
         returned = or_none(function(model.machine(), *params))
         result = None if returned is None else _result(rec, returned, line)
         check_returned(function, name, None if result is None else type(result), line)
         _check_body(model, rec.body)
+    said = [term for s in statements(rec.body) for term in _terms_of(s)]
+    made.check(said if result is None else [*said, result])
     return Action(name, mark["rule"], inspect.getdoc(function) or "", params, rec.body, result, line)
 
 
@@ -377,7 +394,8 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
     _check_binders(name, binders, line)
     _check_same_binding(model, name, function, given, of, line)
     views = (NOW, "before") if is_step else (NOW,)
-    with recording(f"{kind} {name}", of_action=False, known=variables.values(), views=views) as rec:
+    says = recording(f"{kind} {name}", of_action=False, known=variables.values(), views=views)
+    with says as rec, Conditions.noted() as made:
         arguments = [model.machine("before")] if is_step else []
         said = function(model.machine(), *arguments, *variables.values())
         if isinstance(said, bool):
@@ -385,6 +403,7 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
             raise MachineError(text, line)
         formula = as_bool(said, line)
         rec.check(formula, line=line)
+    made.check([formula])
     for part in walk(formula):
         if isinstance(read := part.operation, op.Read):
             _check_reading(model, name, kind, part, read, line)

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from types import FrameType
-from typing import Any, ClassVar, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, overload
 
 from . import operations as op
-from .mistakes import Line, MachineError, is_tool
+from .lost import Conditions
+from .mistakes import Line, MachineError, MissingPartError, is_tool
 from .operations import Operation
 from .rendering import render
 
@@ -64,6 +65,8 @@ class Term:
             raise MachineError(f"{name}({given}): {name} is a type, of parameters, of formulas and of what maps hold")
         object.__setattr__(self, "operation", operation)
         object.__setattr__(self, "is_optional", is_optional)
+        if Conditions.current is not None:
+            Conditions.current.note(self, is_condition=isinstance(self, Bool))
 
     def __eq__(self, other: object) -> Bool:  # type: ignore[override]
         return _equals(self, other)
@@ -84,6 +87,13 @@ class Term:
             "the value of a state is not known while the machine is read, so Python cannot branch on it; "
             "use `with when(condition):`, `ite(condition, a, b)`, or & | ~ instead of `if`, `and`, `or`, `not`"
         )
+
+    if not TYPE_CHECKING:  # a type checker says it by itself
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):  # Python, or a tool, asks whether there is such a thing
+                raise AttributeError(name)
+            raise MissingPartError(f"{type(self).__name__!r} object has no attribute {name!r}: {render(self)} is one")
 
     def __repr__(self) -> str:
         if MachineError.where_in and not is_tool(_who_asks_for_text()):
@@ -147,6 +157,8 @@ class Bool(Term):
 
     def __invert__(self) -> Bool:
         if isinstance(said := self.operation, op.Not):
+            if Conditions.current is not None:
+                Conditions.current.use(self)
             return said.of
         return Bool(op.Not(self))
 

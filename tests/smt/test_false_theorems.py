@@ -13,6 +13,7 @@ from .false_theorems import (
     inheritance,
     lasting,
     loops,
+    lost,
     parts,
     python,
     queues,
@@ -23,7 +24,7 @@ from .false_theorems import (
 )
 from .random_machines.walking import walk
 
-MODULES = (finite, inheritance, lasting, loops, parts, python, queues, rounds, silent, truths, values)
+MODULES = (finite, inheritance, lasting, loops, lost, parts, python, queues, rounds, silent, truths, values)
 """Each registers its machines when it is imported."""
 
 SCOPES = 40

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import io
+import random
+import re
 import types
 from collections import deque
 from typing import Any, ClassVar
 
-from kvproof.machine import Bool, Count, Int, Machine, Map, Part, Scalar, Sort, action, all_of, invariant
+from kvproof.machine import Bool, Count, Int, Machine, Map, Part, Scalar, Sort, action, all_of, invariant, step
 
-from .corpus import refused, true
+from .corpus import false, refused, true
 
 
 class Block(Sort):
@@ -317,6 +321,105 @@ def an_iterator_in_a_list_of_the_class() -> type[Machine]:
             return all_of(*[self.x.value != k for k in self.numbers[0]])
 
     return Kept
+
+
+_BYTES = bytearray()
+
+
+@refused("act says something else each time")
+def what_python_s_library_holds() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            _BYTES.append(1)
+            self.x.value = len(_BYTES)
+
+    return Kept
+
+
+_CLOCK = functools.partial(random.randrange, 10**9)
+
+
+@refused("act says something else each time")
+def what_is_drawn() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = random.randrange(10**9)
+
+    return Kept
+
+
+@refused("x_is_not_drawn says something else each time")
+def what_a_partial_draws() -> type[Machine]:
+    class Kept(Base):
+        @invariant("X")
+        def x_is_not_drawn(self) -> Bool:
+            return self.x.value != _CLOCK()
+
+    return Kept
+
+
+@refused("act says something else each time")
+def what_a_variable_of_the_class_writes_down() -> type[Machine]:
+    class Kept(Base):
+        journal = io.StringIO()
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.journal.write("x")
+            self.x.value = len(self.journal.getvalue())
+
+    return Kept
+
+
+@dataclasses.dataclass
+class Nested:
+    inside: Any
+
+
+_NESTED = Nested(Nested(Nested(Nested([[[0]]]))))
+
+
+@refused("act says something else each time")
+def what_is_held_deep_inside() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            _NESTED.inside.inside.inside.inside[0][0][0] += 1
+            self.x.value = _NESTED.inside.inside.inside.inside[0][0][0]
+
+    return Kept
+
+
+@functools.lru_cache
+def _most() -> int:
+    return 3
+
+
+@true
+class ReadAgainAndTheSame(Base):
+    """What is computed once and kept is the same each time."""
+
+    pattern = re.compile("x")
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.x.value = _most() + len(self.pattern.findall("x"))
+
+    @step("X", of="act")
+    def x_is_four(self, before: Base) -> Bool:
+        return (self.x.value == 4) & (before.y.value == 0)
+
+
+@false("x_stays")
+class LooksAtTheStateBefore(Base):
+    """Which state it looks at is no matter of what a text writes."""
+
+    @step("X", of="act")
+    def x_stays(self, before: Base) -> Bool:
+        vars(before)["view"] = "now"
+        return self.x.value == before.x.value
 
 
 _LIMITS = {"x": 3, "y": [0, 1]}

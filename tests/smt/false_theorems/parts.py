@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from kvproof.machine import (
     Bool,
     Count,
@@ -309,3 +312,49 @@ def two_limits() -> type[Machine]:
             self.left_limit.value = 0
 
     return Lowered
+
+
+class HigherTank(Tank):
+    """Goes by way of what it extends."""
+
+    def is_high(self) -> Bool:
+        return self.level.value >= 0
+
+    @property
+    def is_low(self) -> Bool:
+        return self.level.value <= 0
+
+
+class HighestTank(HigherTank):
+    def is_high(self) -> Bool:
+        return super().is_high() & (self.level.value <= self.limit.value)
+
+    @property
+    def is_low(self) -> Bool:
+        return super().is_low
+
+
+@refused("is_high of HighestTank goes by way of super(), which knows nothing of the part left")
+def what_a_part_extends() -> type[Machine]:
+    return _of_the_highest(lambda machine: machine.left.is_high())
+
+
+@refused("is_low of HighestTank goes by way of super(), which knows nothing of the part left")
+def what_a_property_of_a_part_extends() -> type[Machine]:
+    return _of_the_highest(lambda machine: machine.left.is_low)
+
+
+def _of_the_highest(says: Callable[[Any], Bool]) -> type[Machine]:
+    class Above(Machine):
+        left_level = Scalar(to=Int)
+        left = Part(HighestTank, limit=2)
+
+        @action("X")
+        def fill(self) -> None:
+            self.left_level.value = 5
+
+        @invariant("X")
+        def left_is_so(self) -> Bool:
+            return says(self)
+
+    return Above

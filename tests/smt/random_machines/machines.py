@@ -83,7 +83,8 @@ TRIES = 20
 def draw_machine(seed: int | str) -> MachineText:
     """The machine of this seed.
 
-    Another is drawn where a quantifier has a part that does not speak of what it binds (`unnamed.py` refuses that).
+    Another is drawn where a quantifier has a part that does not speak of what it binds, or where nothing is made of a
+    condition (`unnamed.py` and `lost.py` refuse that).
     """
     text = _Author(Draw(seed), seed).write()
     for again in range(1, TRIES):
@@ -97,7 +98,7 @@ def _is_refused_for_that(text: MachineText) -> bool:
     try:
         Model.of(load(text.source, text.main))
     except (MachineError, NameError, ZeroDivisionError) as error:
-        return "of which that does not speak" in str(error)
+        return any(said in str(error) for said in ("of which that does not speak", "so what it says would be lost"))
     return False
 
 

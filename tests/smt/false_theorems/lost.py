@@ -1,0 +1,362 @@
+"""Conditions that are made, and of which nothing is made: whatever Python does with them, they are not lost unseen."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kvproof.machine import (
+    Bool,
+    Count,
+    Index,
+    Int,
+    Machine,
+    Map,
+    Queue,
+    Scalar,
+    Sort,
+    action,
+    all_of,
+    any_of,
+    can,
+    iff,
+    implies,
+    invariant,
+    ite,
+)
+
+from .corpus import refused, true
+
+
+class Block(Sort):
+    pass
+
+
+class Base(Machine):
+    """Of x nothing is promised: whatever says how large it is is false."""
+
+    x = Scalar(to=Int)
+    y = Scalar(to=Int)
+    lamp = Scalar(to=Bool)
+    m = Map(Block, to=Int)
+    q = Queue(Block)
+
+    def claims(self) -> tuple[Bool, Bool]:
+        return self.y.value == 0, self.x.value == 0
+
+    def one_by_one(self) -> Iterator[Bool]:
+        yield self.y.value == 0
+        yield self.x.value == 0
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.x.value = n
+
+    @invariant("X")
+    def y_is_zero(self) -> Bool:
+        return self.y.value == 0
+
+
+def _made(says: Callable[[Any], Any]) -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def both_are_zero(self) -> Bool:
+            return says(self)  # type: ignore[no-any-return]
+
+    return Made
+
+
+@refused("nothing is done with x == 0")
+def the_rest_of_what_is_taken_apart() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        first, *_ = self.claims()
+        return first
+
+    return _made(says)
+
+
+@refused("nothing is done with x == 0")
+def the_first_of_a_tuple() -> type[Machine]:
+    return _made(lambda self: self.claims()[0])
+
+
+@refused("nothing is done with x == 0")
+def all_but_the_last_of_a_list() -> type[Machine]:
+    return _made(lambda self: all_of(*[*self.claims()][:-1]))
+
+
+@refused("nothing is done with x == 0")
+def the_last_is_taken_out_of_a_list() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        claims = [*self.claims()]
+        _ = claims.pop()
+        return all_of(*claims)
+
+    return _made(says)
+
+
+@refused("nothing is done with x == 0")
+def another_one_under_the_same_key() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        claims = {}
+        claims["zero"] = self.x.value == 0
+        claims["zero"] = self.y.value == 0
+        return all_of(*claims.values())
+
+    return _made(says)
+
+
+@refused("nothing is done with x == 0")
+def another_one_under_a_key_that_is_computed() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        key = "zero"
+        return all_of(*{key: self.x.value == 0, "zero": self.y.value == 0}.values())
+
+    return _made(says)
+
+
+@refused("nothing is done with x == 0")
+def another_one_in_a_dict_of_two() -> type[Machine]:
+    return _made(lambda self: all_of(*({"zero": self.x.value == 0} | {"zero": self.y.value == 0}).values()))
+
+
+@refused("nothing is done with x == 0")
+def a_parameter_that_a_helper_does_not_use() -> type[Machine]:
+    def both(first: Bool, second: Bool) -> Bool:
+        return first
+
+    return _made(lambda self: both(*self.claims()))
+
+
+@refused("nothing is done with x == 0")
+def more_than_a_helper_uses() -> type[Machine]:
+    def both(first: Bool, **_: Bool) -> Bool:
+        return first
+
+    return _made(lambda self: both(self.y.value == 0, second=self.x.value == 0))
+
+
+@refused("nothing is done with x == 0")
+def more_than_there_are_names_for() -> type[Machine]:
+    return _made(lambda self: all_of(*[claim for claim, _ in zip(self.claims(), ("y",), strict=False)]))
+
+
+@refused("nothing is done with x == 0")
+def a_case_that_looks_at_one_of_two() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        match self.claims():
+            case (first, _):
+                return first
+
+    return _made(says)
+
+
+@dataclasses.dataclass
+class Pair:
+    first: Bool
+    second: Bool
+
+
+@refused("nothing is done with x == 0")
+def a_part_of_an_object() -> type[Machine]:
+    return _made(lambda self: Pair(*self.claims()).first)
+
+
+@refused("nothing is done with x == 0")
+def what_a_reduction_drops() -> type[Machine]:
+    return _made(lambda self: functools.reduce(lambda first, _: first, self.claims()))
+
+
+@refused("nothing is done with (x == 0) & lamp")
+def a_whole_of_which_the_parts_are_used() -> type[Machine]:
+    return _made(lambda self: (self.y.value == 0, (self.x.value == 0) & self.lamp.value)[0])
+
+
+@refused("nothing is done with x != 0")
+def a_negation_that_is_dropped() -> type[Machine]:
+    return _made(lambda self: (self.y.value == 0, self.x.value != 0)[0])
+
+
+@refused("nothing is done with n == 0")
+def a_requirement_of_two() -> type[Machine]:
+    class Made(Base):
+        @action("X")
+        def low(self, n: Int) -> None:
+            least, _ = n >= 0, n == 0
+            self.require(least)
+            self.x.value = n
+
+    return Made
+
+
+@refused("nothing is done with 0 <= x")
+def a_fact_of_two() -> type[Machine]:
+    class Made(Base):
+        @action("X")
+        def low(self) -> None:
+            def facts(i: Index, before: Base) -> dict[str, Bool]:
+                known = {}
+                for at_least in (self.x.value >= 0, self.x.value >= i):
+                    known["x"] = at_least
+                return known
+
+            with self.loop(3, facts=facts):
+                self.x.value = self.x.value + 1
+
+    return Made
+
+
+@refused("nothing is done with lamp")
+def a_count_of_two() -> type[Machine]:
+    class Made(Base):
+        n = Count(Block, where=lambda m, b: (m.m[b] == 0, m.lamp.value)[0])
+
+    return Made
+
+
+@refused("nobody goes through one_by_one(…) to its end")
+def the_first_that_is_given() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        given = self.one_by_one()
+        return next(given)
+
+    return _made(says)
+
+
+@refused("nobody goes through one_by_one(…) to its end")
+def the_first_of_all_that_are_given() -> type[Machine]:
+    return _made(lambda self: all_of(*itertools.islice(self.one_by_one(), 1)))
+
+
+@refused("nobody goes through this to its end")
+def the_first_that_an_expression_gives() -> type[Machine]:
+    return _made(lambda self: next(part.value == 0 for part in (self.y, self.x)))
+
+
+@refused("nobody goes through this to its end")
+def as_many_as_there_are_names() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        given = (part.value == 0 for part in (self.y, self.x))
+        return all_of(*[claim for _, claim in zip(("y",), given, strict=False)])
+
+    return _made(says)
+
+
+@refused("nobody goes through given(…) to its end")
+def until_a_loop_is_left() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        def given() -> Iterator[Bool]:
+            yield self.y.value == 0
+            yield self.x.value == 0
+
+        claims = []
+        for claim in given():
+            claims.append(claim)
+            if len(claims) > 0:
+                break
+        return all_of(*claims)
+
+    return _made(says)
+
+
+@refused("nobody goes through one_by_one(…) to its end")
+def that_nobody_begins_with() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        _ = self.one_by_one()
+        return self.y.value == 0
+
+    return _made(says)
+
+
+@refused("`all_of` of no conditions at all")
+def all_of_none() -> type[Machine]:
+    class Made(Base):
+        most: tuple[int, ...] = ()
+
+        @invariant("X")
+        def x_is_small(self) -> Bool:
+            return all_of(*[self.x.value <= k for k in self.most])
+
+    return Made
+
+
+@refused("`any_of` of no conditions at all")
+def any_of_none() -> type[Machine]:
+    return _made(lambda self: implies(any_of(*[self.x.value == k for k in range(0)]), self.x.value == 0))
+
+
+@refused("check is bound anew before anybody calls it")
+def a_function_in_the_place_of_another() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            def check() -> Bool:
+                return self.x.value == 0
+
+            def check() -> Bool:  # type: ignore[no-redef]  # noqa: F811
+                return self.y.value == 0
+
+            return check()
+
+    return Made
+
+
+@refused("no attribute 'vlaue'")
+def a_value_that_the_text_does_without() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            claims = [self.y.value == 0]
+            try:
+                claims.append(self.x.value.vlaue == 0)  # type: ignore[attr-defined]
+            except AttributeError:
+                claims.append(self.y.value >= 0)
+            return all_of(*claims)
+
+    return Made
+
+
+@refused("q has no empty")
+def a_question_that_the_text_does_without() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def nothing_stands_there(self) -> Bool:
+            asks = getattr(self.q, "empty", self.q.is_empty)
+            return asks() | (self.x.value == self.x.value)
+
+    return Made
+
+
+@true
+class AllIsUsed(Base):
+    """Conditions that are used twice, turned twice, chosen, stored, reported as a result, and asked of an action."""
+
+    @action("X")
+    def turn(self, n: Int) -> Bool:
+        is_low = n <= 3
+        self.require(can(self.act, n) & ~~is_low)
+        self.lamp.value = ~(~is_low)
+        self.x.value = ite(is_low & self.lamp.value, n, 0)
+        return is_low
+
+    @invariant("X")
+    def all_are_zero(self) -> Bool:
+        least, most = self.y.value >= 0, self.y.value <= 0
+        pairs = zip(self.one_by_one_of_y(), ("y", "lamp"), strict=True)
+        return all_of(
+            *(part.value == 0 for part in (self.y,)),
+            *[claim for claim, _ in pairs],
+            *self.claims()[:1],
+            iff(least & most, ~(self.y.value != 0)),
+            *self.one_by_one_of_y(),
+        )
+
+    def claims(self) -> tuple[Bool, ...]:  # type: ignore[override]
+        return (self.y.value == 0,)
+
+    def one_by_one_of_y(self) -> Iterator[Bool]:
+        yield self.y.value == 0
+        yield implies(self.lamp.value, self.y.value <= 1)
