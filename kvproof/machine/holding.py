@@ -33,7 +33,7 @@ def held(value: object, depth: int = _DEPTH) -> tuple[object, ...]:
     return (*inside, *(one for part in inside for one in held(part, depth - 1)))
 
 
-_SEEN = (int, float, complex, str, bytes, frozenset, range, slice, Fraction, Enum, NoneType, *FIXED)
+_SEEN = (int, float, complex, str, bytes, range, slice, Fraction, Enum, NoneType, *FIXED)
 """What cannot come to hold anything else, or is looked at elsewhere: classes, functions and modules by their names."""
 
 
@@ -43,7 +43,8 @@ def holds_unseen(value: object, depth: int = _DEPTH) -> bool:
     if any(map(_is_of_language, getmro(kind))) or kind.__module__ == "typing":
         return False
     if isinstance(value, MethodType | BuiltinFunctionType):
-        return not isinstance(value.__self__, ModuleType | None) and holds_unseen(value.__self__, depth)
+        of = value.__self__  # it may be changed by the method alone, which shows nothing of it
+        return not isinstance(of, (*FIXED, NoneType)) and (_may_hold(type(of)) or holds_unseen(of, depth))  # type: ignore[arg-type]
     if not _may_hold(type(value)):  # type: ignore[arg-type]
         return not isinstance(value, _SEEN)
     return not depth or any(holds_unseen(part, depth - 1) for part in _inside(value))
@@ -75,23 +76,21 @@ def _may_hold(kind: type) -> bool:
     return issubclass(kind, _HOLDERS) or _is_of_text(kind)
 
 
-_HOLDERS = (dict, list, set, tuple, deque, partial, type, types.SimpleNamespace, FunctionType)
+_HOLDERS = (dict, list, set, frozenset, tuple, deque, partial, type, types.SimpleNamespace, FunctionType)
 
 
 def _inside(value: Any) -> Iterator[object]:
     if isinstance(value, dict):
         yield from value
         yield from value.values()
-    elif isinstance(value, list | set | tuple | deque):
+    elif isinstance(value, list | set | frozenset | tuple | deque):
         yield from value
     elif isinstance(value, partial):
         yield from (value.func, *value.args, *value.keywords.values())
-    elif isinstance(value, FunctionType):
-        yield from vars(value).values()
-    elif isinstance(value, type):
+    if isinstance(value, type):
         if is_class_of_text(value):
             yield from (one for name, one in vars(value).items() if not name.startswith("__"))
-    else:
+    else:  # also what a container of a text's own class has beside what it contains
         yield from getattr(value, "__dict__", {}).values()
         names = [name for base in type(value).__mro__ for name in _words(vars(base).get("__slots__", ()))]
         yield from (getattr(value, name) for name in names if hasattr(value, name))

@@ -9,6 +9,7 @@ nothing at all.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -16,7 +17,7 @@ from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 
 from .holding import FIXED, held, holds_unseen, is_class_of_text, is_iterator, may_keep
-from .instructions import steps_of, with_those_inside
+from .instructions import numbers_for, numbers_of, one_of, steps_of, with_those_inside
 from .mistakes import Line, MachineError
 from .source import is_of_others
 from .untold import names_in, texts_of
@@ -50,9 +51,9 @@ class Lasting:
 
     def __init__(self, machines: Iterable[type], functions: Iterable[FunctionType]) -> None:
         self._functions = [*functions]
-        texts = [*texts_of(self._functions)]
-        self._names = frozenset[str]().union(*(names_in(text.__code__) for text in texts))
-        roots = chain(*map(_roots_of, texts), *map(self._variables_of, machines))
+        self._texts = [*texts_of(self._functions)]
+        self._names = frozenset[str]().union(*(names_in(text.__code__) for text in self._texts))
+        roots = chain(*map(_roots_of, self._texts), *map(self._variables_of, machines))
         self._roots = [*{(root.label, root.place): root for root in roots}.values()]
         for root in self._roots:
             if any(map(is_iterator, (root.then, *root.held))):
@@ -60,12 +61,7 @@ class Lasting:
 
     def is_all_seen(self) -> bool:
         """Nothing that the texts name may come to be something else without being seen."""
-        named = (
-            text.__globals__[name]
-            for text in texts_of(self._functions)
-            for name in names_in(text.__code__) & text.__globals__.keys()
-        )
-        return not (any(holds_unseen(root.then) for root in self._roots) or any(map(may_keep, named)))
+        return not any(holds_unseen(root.then) for root in self._roots) and all(map(_is_seen, self._texts))
 
     def _variables_of(self, machine: type) -> Iterator[_Root]:
         """The plain variables of the class that some text may name."""
@@ -147,6 +143,22 @@ def _roots_in(name: str, module: ModuleType, names: frozenset[str]) -> Iterator[
     for inside in names & vars(module).keys():
         if _may_change(vars(module)[inside]):
             yield _root(f"{name}.{inside}", module, partial(vars(module).get, inside, _ABSENT))
+
+
+_REACHES_FAR = {"__import__", "eval", "exec", "globals", "input", "open", "vars"}
+"""What a text calls to find, or to keep, something that it does not name."""
+
+_IMPORTS = re.compile(one_of(numbers_for("IMPORT_NAME".__eq__)))
+
+
+def _is_seen(text: FunctionType) -> bool:
+    """It names nothing that may keep something between its calls, and into which nobody can look."""
+    names = names_in(text.__code__)
+    if not _REACHES_FAR.isdisjoint(names - text.__globals__.keys()):
+        return False
+    if any(may_keep(text.__globals__[name]) for name in names & text.__globals__.keys()):
+        return False
+    return not any(_IMPORTS.search(numbers_of(code)) for code in with_those_inside(text.__code__))
 
 
 def _itself(value: object) -> object:

@@ -30,6 +30,8 @@ class Conditions:
     """Those of the text that is being read; none where nobody asks what becomes of them."""
 
     def __init__(self) -> None:
+        self._outside = calling_frame()
+        """What has asked for the machine, and is none of its text."""
         self._unused: dict[int, tuple[Term, Line]] = {}
         """By identity, in the order in which they were made, with the line of the text that did."""
         self._begun: dict[int, tuple[FrameType, Line]] = {}
@@ -72,7 +74,7 @@ class Conditions:
         if is_condition and not is_read and not isinstance(said, op.Constant | op.Variable):
             frame = calling_frame()
             self._unused[id(term)] = term, Line(frame.f_code.co_filename, frame.f_lineno)
-            if frame.f_code.co_flags & inspect.CO_GENERATOR:
+            if frame is not self._outside and frame.f_code.co_flags & inspect.CO_GENERATOR:
                 self._begun.setdefault(id(frame), (frame, self._unused[id(term)][1]))
 
     def note_begun(self, generator: GeneratorType[object, object, object]) -> None:

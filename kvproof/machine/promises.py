@@ -38,6 +38,7 @@ from .classbody import mark, mark_of, parameters_of
 from .connectives import all_of, any_of, implies, ite
 from .declared import check_sorts
 from .language import Machine, can, exists
+from .lost import Conditions
 from .mistakes import Line, MachineError, caller
 from .model import Model, Promised, Property
 from .recorder import NOW, Recorder, is_kind, recording, variable
@@ -212,12 +213,14 @@ class _Reading:
 
     def _said(self, view: str) -> Promise:
         """What the method says of the state, or of that before a step."""
-        said = self.function(self.model.machine(view), *self.binders)
-        if not isinstance(said, Promise):
-            raise MachineError(f"{self.name} returns a promise(goal=…, fair=…, measure=…), not {said!r}", self.line)
+        with Conditions.noted() as made:
+            said = self.function(self.model.machine(view), *self.binders)
+            if not isinstance(said, Promise):
+                raise MachineError(f"{self.name} returns a promise(goal=…, fair=…, measure=…), not {said!r}", self.line)
+            taken = [[(step.action, step.args, _where(step)) for step in some] for some in (said.fair, said.only)]
+        made.check([said.goal, *said.measure, *_terms_of(taken)])
         if isinstance(said.goal.operation, op.Constant):
             raise MachineError(f"the goal of {self.name} is plainly {said.goal!r}: it promises nothing", self.line)
-        taken = [[(step.action, step.args, _where(step)) for step in some] for some in (said.fair, said.only)]
         for term in (said.goal, *said.measure, *_terms_of(taken)):
             self._check_view(term, view)
         self.texts.add(_text((said.goal, said.measure, taken)))

@@ -23,6 +23,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from weakref import WeakSet
 
 from .classbody import MARK
+from .holding import FIXED, held
 from .instructions import (
     CALLS,
     FILLERS,
@@ -295,3 +296,5 @@ def _functions_in(value: object, names: frozenset[str]) -> Iterator[FunctionType
         yield from (f for f in vars(value).values() if isinstance(f, FunctionType) and f.__code__.co_filename != made)
     elif type(value).__module__ != "builtins":
         yield from _functions_in(type(value), names)
+    if not isinstance(value, FIXED):  # what stands in a dict, or in an object, is called from there
+        yield from (one for one in held(value) if isinstance(one, FunctionType))

@@ -6,7 +6,7 @@ Mistakes in the text of actions and properties stand in `test_mistakes_of_*.py`.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +30,7 @@ from kvproof.machine import (
     Real,
     Scalar,
     Sort,
+    Sum,
     Tally,
     action,
     assume,
@@ -1095,3 +1096,20 @@ def test_a_mistake_is_told_again_when_a_machine_is_read_again() -> None:
     for _ in range(2):
         with pytest.raises(MachineError, match="seen is changed inside a `when`"):
             Model.of(Changes)
+
+
+def test_who_reads_a_machine_is_none_of_its_text() -> None:
+    """The language makes conditions too; a generator that asks for a machine gives none of them."""
+
+    class Weighed(Machine):
+        size = Map(Block, to=Int)
+        sizes = Sum(Block, of=lambda m, b: m.size[b], to=Int)
+
+        @action("X")
+        def grow(self, b: Block) -> None:
+            self.size[b] = self.size[b] + 1
+
+    def models() -> Iterator[Model]:
+        yield Model.of(Weighed)
+
+    assert next(models()).name == "Weighed"

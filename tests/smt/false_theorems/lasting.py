@@ -9,6 +9,7 @@ import random
 import re
 import types
 from collections import deque
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from kvproof.machine import Bool, Count, Int, Machine, Map, Part, Scalar, Sort, action, all_of, invariant, step
@@ -388,6 +389,85 @@ def what_is_held_deep_inside() -> type[Machine]:
         def act(self, n: Int) -> None:
             _NESTED.inside.inside.inside.inside[0][0][0] += 1
             self.x.value = _NESTED.inside.inside.inside.inside[0][0][0]
+
+    return Kept
+
+
+@refused("act says something else each time")
+def what_a_text_imports() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            from random import randrange
+
+            self.x.value = randrange(10**9)
+
+    return Kept
+
+
+_LOG: list[int] = []
+_note, _often_noted = _LOG.append, _LOG.__len__
+
+
+@refused("act says something else each time")
+def what_two_methods_of_one_list_share() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            _note(1)
+            self.x.value = _often_noted()
+
+    return Kept
+
+
+@refused("act says something else each time")
+def what_is_found_by_its_text() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            globals().setdefault("_found", []).append(1)
+            self.x.value = len(globals()["_found"])
+
+    return Kept
+
+
+class Numbered(list[int]):
+    times = 0
+
+
+_NUMBERED = Numbered()
+
+
+@refused("_NUMBERED is changed by this text")
+def what_a_list_has_beside_its_elements() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            _NUMBERED.times += 1
+            self.x.value = _NUMBERED.times
+
+    return Kept
+
+
+def _counting() -> Callable[[], int]:
+    seen: list[int] = []
+
+    def count() -> int:
+        seen.append(1)
+        return len(seen)
+
+    return count
+
+
+_BY_NAME = {"count": _counting()}
+
+
+@refused("seen is changed by this text")
+def what_a_function_in_a_dict_changes() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = _BY_NAME["count"]()
 
     return Kept
 

@@ -15,6 +15,7 @@ from kvproof.machine import (
     Int,
     Machine,
     Map,
+    Promise,
     Queue,
     Scalar,
     Sort,
@@ -22,10 +23,13 @@ from kvproof.machine import (
     all_of,
     any_of,
     can,
+    eventually,
     iff,
     implies,
     invariant,
     ite,
+    promise,
+    steps,
 )
 
 from .corpus import refused, true
@@ -207,6 +211,44 @@ def a_fact_of_two() -> type[Machine]:
                 self.x.value = self.x.value + 1
 
     return Made
+
+
+class Served(Machine):
+    """Whoever comes may go."""
+
+    waits = Map(Block, to=Bool)
+    n = Map(Block, to=Int)
+
+    @action("X")
+    def come(self, b: Block) -> None:
+        self.waits[b] = True
+
+    @action("X")
+    def go(self, b: Block) -> None:
+        self.require(self.waits[b])
+        self.waits[b] = False
+
+
+@refused("nothing is done with n[b] == 1")
+def a_goal_of_two() -> type[Machine]:
+    class Made(Served):
+        @eventually("X")
+        def it_goes(self, b: Block) -> Promise:
+            goals = ~self.waits[b], self.n[b] == 1
+            return promise(goal=goals[0], fair=[steps(self.go, b)], measure=[self.waits[b]])
+
+    return Made
+
+
+@true
+class OneServed(Served):
+    """What is meant by a step may have been said before."""
+
+    @eventually("X")
+    def it_goes(self, b: Block) -> Promise:
+        waits = self.waits[b]
+        some = steps(self.go, Block, where=lambda c: waits & (c == b))
+        return promise(goal=~waits, fair=[some], measure=[waits])
 
 
 @refused("nothing is done with lamp")
