@@ -54,6 +54,11 @@ class Declaration:
         self.name = name
 
     def __get__(self, instance: Machine | None, owner: type | None = None) -> Self:
+        if instance is None and is_asked_by_a_text():
+            raise MachineError(
+                f"{self.name} is read of {'a class' if owner is None else owner.__name__}, which is in no state: read "
+                f"it of the one at hand, as in self.{self._entry()}"
+            )
         if instance is None or instance.view == "now":
             return self
         bound = copy.copy(self)

@@ -59,6 +59,9 @@ class Part:
         self.name = name
 
     def __get__(self, instance: Machine, owner: type | None = None) -> Seen:
+        if instance is None and is_asked_by_a_text():
+            of = "a class" if owner is None else owner.__name__
+            raise MachineError(f"{self.name} is asked of {of}, which is in no state: write self.{self.name}")
         return Seen(self, instance)
 
 

@@ -1000,7 +1000,7 @@ def test_writing_a_part_of_another_machine() -> None:
         y = Scalar(to=Int)
 
     def text(m: Base, b: Block, n: Int) -> None:
-        Other.y.value = n  # wrong
+        Other().y.value = n  # wrong
 
     assert in_action(text).endswith("y is not part of this machine")
 

@@ -358,3 +358,38 @@ def _of_the_highest(says: Callable[[Any], Bool]) -> type[Machine]:
             return says(self)
 
     return Above
+
+
+class Full(Tank):
+    """Asks the class for what it holds, and so the machine that it is a part of."""
+
+    def is_full(self) -> Bool:
+        return Full.level.value == self.limit.value
+
+
+@refused("level is read of Full, which is in no state")
+def what_the_text_of_a_part_asks_the_class() -> type[Machine]:
+    class Above(Machine):
+        left_level = Scalar(to=Int)
+        level = Scalar(to=Int, init=2)
+        left = Part(Full, limit=2)
+
+        @action("X")
+        def empty(self) -> None:
+            self.left_level.value = 0
+
+        @invariant("X")
+        def left_is_full(self) -> Bool:
+            return self.left.is_full()  # type: ignore[no-any-return]
+
+    return Above
+
+
+@refused("left is asked of TwoTanks, which is in no state")
+def a_part_of_the_class() -> type[Machine]:
+    class Above(TwoTanks):
+        @invariant("X")
+        def left_is_within(self) -> Bool:
+            return TwoTanks.left.is_within()  # type: ignore[arg-type,no-any-return]
+
+    return Above

@@ -406,7 +406,7 @@ def a_part_of_the_same_name() -> type[Machine]:
     class Foreign(Base):
         @action("X")
         def more(self) -> None:
-            self.m[Elsewhere.held.value] = 1
+            self.m[Elsewhere().held.value] = 1
 
     return Foreign
 

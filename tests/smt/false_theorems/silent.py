@@ -354,13 +354,42 @@ def a_part_of_another_machine() -> type[Machine]:
     class Foreign(Base):
         @invariant("X")
         def of_another(self) -> Bool:
-            return (self.x.value == self.x.value) & (Elsewhere.y.value >= 0)
+            return (self.x.value == self.x.value) & (Elsewhere().y.value >= 0)
 
     return Foreign
 
 
 class Elsewhere(Machine):
     y = Scalar(to=Int)
+
+
+@refused("x is read of Present, which is in no state")
+def a_helper_that_asks_the_class() -> type[Machine]:
+    """Called of the state before, it would look at the one after."""
+
+    class Present(Base):
+        def low(self) -> Bool:
+            return type(self).x.value < 3
+
+        @step("X", of="act")
+        def it_stays_low(self, before: Any) -> Bool:
+            return implies(self.low(), before.low())
+
+    return Present
+
+
+@refused("x is read of Present, which is in no state")
+def a_method_of_the_class() -> type[Machine]:
+    class Present(Base):
+        @classmethod
+        def low(cls) -> Bool:
+            return cls.x.value < 3
+
+        @step("X", of="act")
+        def it_stays_low(self, before: Any) -> Bool:
+            return implies(self.low(), before.low())
+
+    return Present
 
 
 @refused("raise")
