@@ -218,9 +218,9 @@ class _Reading:
             if not isinstance(said, Promise):
                 raise MachineError(f"{self.name} returns a promise(goal=…, fair=…, measure=…), not {said!r}", self.line)
             taken = [[(step.action, step.args, _where(step)) for step in some] for some in (said.fair, said.only)]
-        made.check([said.goal, *said.measure, *_terms_of(taken)])
         if isinstance(said.goal.operation, op.Constant):
             raise MachineError(f"the goal of {self.name} is plainly {said.goal!r}: it promises nothing", self.line)
+        made.check([said.goal, *said.measure, *_terms_of(taken)])
         for term in (said.goal, *said.measure, *_terms_of(taken)):
             self._check_view(term, view)
         self.texts.add(_text((said.goal, said.measure, taken)))
