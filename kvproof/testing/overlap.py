@@ -29,6 +29,12 @@ _CANCELLED = ("lookup", "allocate", "commit")
 _UPSET = ("evict", "reset")
 """Operations that may take away what a lookup has found."""
 
+_REST = 1.0
+"""So many seconds pass at most, and at once, until a task of a manager's own has ended."""
+
+_WHILE = 0.05
+"""So many seconds pass behind an operation for tasks that never end."""
+
 _SHOWN = 60
 """So many characters of an answer are told."""
 
@@ -73,6 +79,8 @@ class OverlappingSystem(System):
         self._staying: set[int] = set()
         """Blocks of requests that nothing is asked of while calls overlap: nobody takes them."""
         self._upset = False
+        self._endless: set[asyncio.Task[Any]] = set()
+        """Tasks of the manager's own that did not end when nothing else was under way."""
         self._over: asyncio.Future[None] | None = None
         self._failed: _Call | None = None
         self._stuck = ""
@@ -173,6 +181,21 @@ class OverlappingSystem(System):
         self._raise_for_failed()
         return None if alone.task is None else alone.task.result()
 
+    def _done(self) -> None:
+        self._come_to_rest()
+        super()._done()
+
+    def _come_to_rest(self) -> None:
+        """Let tasks of the manager's own end, as one that gives blocks back behind the answer of `free`: what becomes
+        of them would else depend on when somebody calls again. Those that never end go on for a while."""
+        loop = cast("Loop", next((task.get_loop() for task in tasks()), None))
+        if loop is None:
+            return
+        rest = _Call("", lambda _: _at_rest(loop.begun - self._endless, bool(self._endless)))
+        rest.is_alone = True
+        run(self._go_on([rest], Turns((), self)))
+        self._endless = {task for task in loop.begun if not task.done()}
+
     # -------------------------------------------------------------------------------------------- whose turns they are
 
     def waits(self, who: object) -> None:
@@ -198,7 +221,8 @@ class OverlappingSystem(System):
         if self._over is not None and not self._over.done():
             calls = self._calls.items()
             stand = [f"{each.name}: {each.method} waits {_standing(who)}" for who, each in calls if each.method]
-            self._stuck = "; ".join(stand) or "calls of the kit's own"
+            is_resting = all(each.is_alone and not each.method for each in self._calls.values())
+            self._stuck = "" if is_resting else "; ".join(stand) or "calls of the kit's own"
             self._over.set_result(None)
 
     async def _call(self, each: _Call, method: str, *args: Any) -> Any:
@@ -427,6 +451,14 @@ def _standing(who: object) -> str:
 
 _GRACE = 0.05
 """So many seconds a task has to end that is cancelled for good."""
+
+
+async def _at_rest(others: set[asyncio.Task[Any]], and_longer: bool) -> None:
+    """Wait for tasks, as long as they may take; and a while longer."""
+    if others:
+        await asyncio.wait(others, timeout=_REST)
+    if and_longer:
+        await asyncio.sleep(_WHILE)
 
 
 async def _swept(tasks: set[asyncio.Task[Any]]) -> None:

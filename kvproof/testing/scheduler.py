@@ -110,9 +110,11 @@ class Scheduler(ABC):
         for name in [*self._running]:
             self._end(name, "finished")
             steps += 1
+        self._come_to_rest()
         for name, request in [*self._waiting.items()]:
             if self._admit_at_rest(request):
                 self._end(name, "finished")
+                self._come_to_rest()
                 steps += 2
         return {"left": len(self._waiting), "pending": 0, "steps": steps}
 
@@ -122,6 +124,10 @@ class Scheduler(ABC):
         return None
 
     # ------------------------------------------------------------------------------------------ who serves the requests
+
+    def _come_to_rest(self) -> None:
+        """Let what is under way without a call end, where there can be such: it is at rest then."""
+        return
 
     @abstractmethod
     def _admit(self, request: Request, most: int) -> bool:

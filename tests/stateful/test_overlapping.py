@@ -510,3 +510,51 @@ def test_tasks_of_a_manager_are_ended_with_the_case_and_not_lost(caplog: pytest.
     assert fuzz_manager(kind, examples=60, seconds=60, seed=1).broken == {}
     gc.collect()
     assert "Task was destroyed" not in caplog.text
+
+
+# ------------------------------------------------------------------------------------------- what goes on behind a call
+
+
+class _GivesBackLater(example.TestAsyncPool):
+    """`free` answers at once; a task gives the blocks back a moment later."""
+
+    forgets = False
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.later: set[asyncio.Task[None]] = set()
+
+    async def free(self, request):
+        task = asyncio.create_task(self._given_back(self.pool.tables.pop(request.name)))
+        self.later.add(task)
+        task.add_done_callback(self.later.discard)
+
+    async def _given_back(self, table: list[int]) -> None:
+        await asyncio.sleep(0.001)
+        self.pool.give_back(table[self.forgets and len(table) > 1 :])
+
+
+class _GivesBackForEver(_GivesBackLater):
+    """Its task never ends: it looks now and then whether there is something to give back."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.over: list[list[int]] = []
+
+    async def free(self, request):
+        self.over.append(self.pool.tables.pop(request.name))
+        if not self.later:
+            self.later.add(asyncio.create_task(self._looks()))
+
+    async def _looks(self) -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            while self.over:
+                await self._given_back(self.over.pop())
+
+
+@pytest.mark.parametrize("kind", [_GivesBackLater, _GivesBackForEver])
+def test_what_a_task_of_its_own_gives_back_behind_the_answer_is_waited_for(kind: type[_GivesBackLater]) -> None:
+    assert fuzz_manager(type("Right", (kind,), {"exact": False}), examples=300, seconds=60).broken == {}
+    leaks = fuzz_manager(type("Leaks", (kind,), {"forgets": True}), seconds=20, findings=1).broken
+    assert leaks.keys() & {"P2", "L2", "L1", "P3"}
