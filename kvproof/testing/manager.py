@@ -238,8 +238,9 @@ class BlockManager:
     def num_free(self) -> Told[int]:
         """Return the manager's own counter of free blocks: of all that nobody holds, cached ones too.
 
-        Those that it always keeps back, and where `cached` is told those that are cached, it may leave out throughout.
-        Unlocks more of P3; without `free_queue` it is compared with `ref_counts`, or else with the block tables.
+        Those that it always keeps back it may leave out throughout. Unlocks more of P3: it is compared with
+        `free_queue`; without that with `ref_counts`, or else with the block tables, and then it may leave out those
+        that `cached` tells too.
         """
         raise NotImplementedError
 

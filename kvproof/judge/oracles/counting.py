@@ -16,6 +16,8 @@ class CountingOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
+        kept_back = world.notes.get("kept_back")
+        self._kept_back = kept_back if isinstance(kept_back, int) else 0
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the state after a step."""
@@ -24,7 +26,7 @@ class CountingOracle:
             return
         for tier, pool in state.pools.items():
             null = self.world.tiers[tier].null
-            yield from queue_faults(tier, pool, null)
+            yield from queue_faults(tier, pool, null, self._kept_back if tier == self._device else 0)
             yield from _names(tier, pool)
             yield from holder_faults(tier, pool, self._held(tier, state), null, exact=self.world.exact)
         null = self.world.tiers[self._device].null
@@ -57,8 +59,11 @@ def held_by_cache(world: World, tier: str, pool: PoolState) -> set[int]:
     return {block for _, _, blocks in pool.cached or () for block in blocks}
 
 
-def queue_faults(tier: str, pool: PoolState, null: int | None) -> Iterator[Violation]:
-    """P2 to P4: no count is negative; free is who has no holder, once, and never the null block."""
+def queue_faults(tier: str, pool: PoolState, null: int | None, kept_back: int = 0) -> Iterator[Violation]:
+    """P2 to P4: no count is negative; free is who has no holder, once, and never the null block.
+
+    The queue's counter may leave out so many that are ``kept_back``; that it does so throughout, `FreeCounterOracle`
+    judges."""
     for block, count in enumerate(pool.ref or ()):
         if count < 0 and block != null:
             text = f"ref_cnt of block {block} ({tier}) is negative"
@@ -71,7 +76,7 @@ def queue_faults(tier: str, pool: PoolState, null: int | None) -> Iterator[Viola
         twice = next(block for block, n in Counter(pool.free).items() if n > 1)
         text = f"block {twice} stands twice in the free queue ({tier})"
         yield Violation("P3", "block queued twice", text, (tier,), (of_block(tier, twice),))
-    if pool.num_free not in (None, len(pool.free)):
+    if pool.num_free not in (None, len(pool.free), max(0, len(pool.free) - kept_back)):
         text = f"the free queue ({tier}) holds {len(pool.free)} blocks, its counter says {pool.num_free}"
         yield Violation("P3", "counter of the free queue", text, (tier,))
     for block, count in enumerate(pool.ref or ()):

@@ -1,4 +1,4 @@
-"""P3 of a counter alone: how many blocks are free, where no state shows the queue that it counts."""
+"""P3 of a counter that need not be the length of the queue: no state shows that, or some blocks are kept back."""
 
 from collections.abc import Iterator
 
@@ -35,11 +35,13 @@ class FreeCounterOracle:
         """Yield a count that is none of what may be free."""
         state = step.state
         pool = PoolState() if state is None else shown(state, self._device)
-        if state is None or step.error is not None or pool.num_free is None or pool.free is not None:
+        if state is None or step.error is not None or pool.num_free is None:
+            return
+        if pool.free is not None and not self._kept_back:  # It is the length of the queue, as `CountingOracle` judges.
             return
         unheld = self._unheld(state, pool)
         counted = {way: self._counted(way, unheld, pool) for way in self._ways}
-        if pool.ref is None and not self._knows_all(state):
+        if pool.ref is None and pool.free is None and not self._knows_all(state):
             if pool.num_free > len(unheld):
                 yield self._violation(pool.num_free, f"at most {len(unheld)} are held by nobody")
             return
@@ -54,6 +56,8 @@ class FreeCounterOracle:
 
     def _unheld(self, state: State, pool: PoolState) -> set[int]:
         """The blocks that nobody holds, but for the cache itself."""
+        if pool.free is not None:
+            return {*pool.free}
         held = {*state.holds.get(self._device, ())}
         held.update(block for tables in state.tables.values() for table in tables for block in table)
         if pool.ref is None:
@@ -66,7 +70,7 @@ class FreeCounterOracle:
 
     def _counted(self, way: tuple[bool, bool], unheld: set[int], pool: PoolState) -> int:
         with_kept_back, with_cached = way
-        count = len(unheld if with_cached else unheld - _cached(pool))
+        count = len(unheld if with_cached or pool.free is not None else unheld - _cached(pool))
         return count if with_kept_back else max(0, count - self._kept_back)
 
     def _violation(self, num_free: int, text: str) -> Violation:

@@ -38,7 +38,9 @@ class Kept:
     A block is kept from the result of the forward pass that filled it until it is handed out again, evicted or reset.
     Of several blocks with one content the first counts: an engine need not cache a second one. A block that is evicted
     while somebody holds it need not be cached again for as long as that lasts: what it lacks may not be all that is
-    wrong with it. It may be, and then another one with its content need not.
+    wrong with it. It may be, and then another one with its content need not. So it is with a copy of what is kept no
+    more: who goes on computing, or gives it back, may cache it now, and one that is computed later need not be. What is
+    kept of both is kept while neither is handed out.
     """
 
     def __init__(self, world: World) -> None:
@@ -58,8 +60,12 @@ class Kept:
         self._loaded: dict[int, Place | None] = {}
         """What a copy brought to blocks, or an evict left in those that somebody held, until these are handed out anew;
         None: no table says yet what it is. They may be cached too, and what is computed a second time need not be."""
+        self._copies: dict[int, Place] = {}
+        """The blocks that may have been cached when nothing was kept of what they hold, until they are handed out."""
         self._filled: dict[str, list[tuple[int, int, int]]] = {}
         """Per request what forward passes fill whose result is not there: group, entry and block."""
+        self._done: dict[str, int] = {}
+        """Per request how many of its first tokens a forward pass has done."""
 
     def has(self, g: int, content: int) -> bool:
         """Whether a full block of the group with this prefix must be cached."""
@@ -77,6 +83,7 @@ class Kept:
         elif kind == "cut":
             self._cut(effect[1], effect[2])
         elif kind in ("end", "preempted"):
+            self._cached_late(effect[1], self._done.pop(effect[1], 0), ghost)
             self._tables.pop(effect[1], None)
             self._filled.pop(effect[1], None)
         elif kind == "cleared":
@@ -196,7 +203,18 @@ class Kept:
             elif (g, line[end]) not in self._block_of and (g, line[end]) not in self._loaded.values():
                 self._forget([block])
                 self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
-        self._filled[r] = later
+        self._filled[r], self._done[r] = later, n
+        self._cached_late(r, n, ghost)
+
+    def _cached_late(self, r: str, n: int, ghost: Ghost) -> None:
+        """Take note of what a request has of its first n tokens and nothing is kept of: it may be cached now."""
+        line, under_way = ghost.requests[r].line, {block for _, _, block in self._filled.get(r, ())}
+        for g, table in enumerate(self._tables.get(r, ())):
+            size = self.world.groups[g].block
+            for block, end in zip(table, range(size, min(n, len(line) - 1) + 1, size), strict=False):
+                place = g, line[end]
+                if block != self._null and place not in self._block_of and block not in under_way:
+                    self._copies[block] = place
 
     def _place_of(self, block: int, ghost: Ghost) -> Place | None:
         """What the request that has this block in its table has it for, if it is to be full."""
@@ -212,6 +230,7 @@ class Kept:
         """What is under way behind a request's first n tokens is computed of tokens that are not its any more."""
         groups = self.world.groups
         self._filled[r] = [f for f in self._filled.get(r, ()) if (f[1] + 1) * groups[f[0]].block <= n]
+        self._done[r] = min(self._done.get(r, 0), n)
 
     def _overwritten(self, effect: Effect) -> Iterator[int]:
         """The device's blocks that something else than a forward pass writes."""
@@ -236,13 +255,21 @@ class Kept:
         self._forget([*self._place_at])
         self._doubtful.clear()
         self._loaded.clear()
+        self._copies.clear()
 
     def _forget(self, blocks: Iterable[int]) -> None:
         gone = set(blocks)
         if not gone:
             return
+        for place in [self._copies.pop(block) for block in gone & self._copies.keys()]:
+            if (
+                kept := self._block_of.pop(place, None)
+            ) is not None:  # One of the two was found, and nobody knows which.
+                self._copies[kept] = self._place_at.pop(kept)
         for block in gone & self._place_at.keys():
             del self._block_of[self._place_at.pop(block)]
+        for block in gone & self._copies.keys():
+            del self._copies[block]
         for r, filled in self._filled.items():
             self._filled[r] = [each for each in filled if each[2] not in gone]
 

@@ -7,6 +7,8 @@ What is policy is judged only where the world's notes name it: ``{"dialect": {"t
 from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 
+import msgspec
+
 from ..ghost import Ghost
 from ..recency import Recency
 from ..record import PoolState, State, Step, World
@@ -64,8 +66,12 @@ class RequestsOracle:
     # --------------------------------------------------------------------------------------------- blocks and requests
 
     def _refused(self, step: Step, last: State, state: State) -> Iterator[Violation]:
-        """P15, P7: a refusal changes no table, no entry of any tier, and takes nothing."""
-        if last.tables != state.tables:
+        """P15, P7: a refusal changes no table, no entry of any tier, and takes nothing.
+
+        A request may give up what its window left behind, since that does not depend on its getting more.
+        """
+        given_up = self._behind_a_window(str(step.args.get("request")), last, state)
+        if last.tables != state.tables and given_up is None:
             r = next(r for r in {**last.tables, **state.tables} if last.tables.get(r) != state.tables.get(r))
             own = r == step.args.get("request")
             text = f"{step.op} is refused, and the block table of {r} changes"
@@ -76,6 +82,8 @@ class RequestsOracle:
             before = last.pools.get(tier)
             if before is None:
                 continue
+            if tier == self._device and given_up:
+                before = _without(before, given_up, pool)
             if entries(before) != entries(pool):
                 text = f"{step.op} is refused, and the prefix map changes ({tier})"
                 yield Violation("P15", "a refused admission changes something", text, (tier,))
@@ -88,6 +96,21 @@ class RequestsOracle:
             elif self._reordered(tier, before, pool):
                 text = f"{step.op} is refused, and the free queue becomes {pool.free} ({tier}); it was {before.free}"
                 yield Violation("P7", "a refused admission changes the queue", text, (tier,))
+
+    def _behind_a_window(self, r: str, last: State, state: State) -> list[int] | None:
+        """The blocks that a request with a window gave up, for which the null block stands now; None where that is not
+        all that tables differ in."""
+        null, before, after = self.world.tiers[self._device].null, last.tables.get(r), state.tables.get(r)
+        others = ({**each.tables, r: []} for each in (last, state))
+        if self._single or null is None or before is None or after is None or next(others) != next(others):
+            return None
+        given_up: list[int] = []
+        for group, was, now in zip(self.world.groups, before, after, strict=True):
+            changed = [(b, c) for b, c in zip(was, now, strict=False) if b != c]
+            if len(was) != len(now) or (changed and group.kind != "window") or any(c != null for _, c in changed):
+                return None
+            given_up += [b for b, _ in changed]
+        return given_up
 
     def _parents(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """P12: the parent that an event names is the block before it, in a chain of the manager's own keys.
@@ -226,6 +249,17 @@ class RequestsOracle:
         pool = state.pools.get(self._host)
         entries = [] if pool is None or pool.cached is None else pool.cached
         return next((k for k, _, blocks in entries if unit in blocks), unit)
+
+
+def _without(before: PoolState, given_up: Sequence[int], after: PoolState) -> PoolState:
+    """What a pool was, but for blocks that one holder less has now. Where they go in the queue is not judged."""
+    ref = None if before.ref is None else [count - given_up.count(b) for b, count in enumerate(before.ref)]
+    free = before.num_free
+    if free is not None and after.num_free is not None:
+        most = free + (len(given_up) if ref is None else sum(ref[b] == 0 for b in {*given_up}))
+        least = free if ref is None else most  # Without counts nobody knows which of them others hold.
+        free = max(least, min(after.num_free, most))
+    return msgspec.structs.replace(before, ref=ref, num_free=free, free=after.free)
 
 
 def _names(step: Step) -> list[str]:
