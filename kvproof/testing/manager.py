@@ -23,7 +23,8 @@ class Refused(Exception):
 
 @dataclass(eq=False)
 class Request:
-    """A request as the kit's scheduler has it. A manager may read all of it, and keep what it likes in ``own``."""
+    """A request as the kit's scheduler has it. A manager may read all of it, and keep what it likes in ``own``; who
+    changes its name, its tokens, its tenant or ``computed`` is told so (L2)."""
 
     name: str
     """Unique, never used again."""

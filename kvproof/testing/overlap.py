@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from .answers import numbers
+from .left_alone import left_alone
 from .manager import BlockManager, Request
 from .scheduler import SKIPPED, waited
 from .system import System
@@ -172,14 +173,15 @@ class OverlappingSystem(System):
 
     def _ask(self, method: str, *args: Any) -> Any:
         """Call the adapter while no other call is under way; time passes as it does for calls that overlap."""
-        answer = getattr(self._adapter, method)(*args)
-        if not inspect.isawaitable(answer):
-            return answer
-        alone = _Call("nothing else is under way", lambda _: waited(answer))
-        alone.method, alone.is_alone = method, True
-        run(self._go_on([alone], Turns((), self)))
-        self._raise_for_failed()
-        return None if alone.task is None else alone.task.result()
+        with left_alone(method, args):
+            answer = getattr(self._adapter, method)(*args)
+            if not inspect.isawaitable(answer):
+                return answer
+            alone = _Call("nothing else is under way", lambda _: waited(answer))
+            alone.method, alone.is_alone = method, True
+            run(self._go_on([alone], Turns((), self)))
+            self._raise_for_failed()
+            return None if alone.task is None else alone.task.result()
 
     def _done(self) -> None:
         self._come_to_rest()
@@ -230,8 +232,9 @@ class OverlappingSystem(System):
         each.method = method
         self._tell("turn", each.name, f"calls {method}")
         try:
-            answer = getattr(self._adapter, method)(*args)
-            answer = await answer if inspect.isawaitable(answer) else answer
+            with left_alone(method, args):
+                answer = getattr(self._adapter, method)(*args)
+                answer = await answer if inspect.isawaitable(answer) else answer
         finally:
             each.method = ""
         if each.is_cancelled and each.task is not None and each.task.cancelling():

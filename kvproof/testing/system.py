@@ -20,6 +20,7 @@ from .answers import Keys, items, listed, number, numbers
 from .declared import check_declared
 from .host_side import STATE as HOST_STATE
 from .host_side import HostSide
+from .left_alone import left_alone
 from .manager import BlockManager, Refused, Request
 from .scheduler import SKIPPED, Scheduler
 
@@ -132,6 +133,8 @@ class System(Scheduler):
         self._told: dict[str, list[int]] = {}
         null = kind.null_block
         self._blocks = blocks + kind.kept_back + (null is not None)
+        if null is not None and null >= self._blocks:
+            raise ValueError(f"null_block is {null}, and its {self._blocks} blocks are numbered from 0")
         device = {"blocks": self._blocks, **({} if null is None else {"null": null})}
         dialect = dict(kind.dialect) if caching else {**kind.dialect, "keep": "none"}
         notes: dict[str, Any] = {"dialect": dialect}
@@ -354,6 +357,11 @@ class System(Scheduler):
         return [[number(block, "block_keys"), [[self._number(key, "block_keys"), 0]]] for block, key in entries]
 
     # ----------------------------------------------------------------------------------------------------- small things
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        """Call the adapter, and wait for an answer that takes its time."""
+        with left_alone(method, args):
+            return super()._ask(method, *args)
 
     def _number(self, key: Hashable, method: str) -> int:
         return self._key_numbers.number(key, method)

@@ -817,6 +817,37 @@ def test_what_a_manager_does_only_once_fails_its_test_all_the_same() -> None:
     assert "a test to keep:" not in fuzzed.broken["P3"][0]
 
 
+class _Unsayable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class _RaisesWithoutWords(example.TestPool):
+    def free(self, _request):
+        raise _Unsayable
+
+
+class _RaisesHalfALetter(example.TestPool):
+    def free(self, _request):
+        raise ValueError("half \ud800")
+
+
+class _AppendsToTokens(example.TestPool):
+    def allocate(self, request, tokens):
+        request.tokens.append(0)
+        return super().allocate(request, tokens)
+
+
+class _ComputesAgain(example.TestPool):
+    def commit(self, request, tokens):
+        super().commit(request, tokens)
+        request.computed = 0
+
+
+class _NullBeyond(example.TestPool):
+    null_block = 500
+
+
 class _Raises(example.TestPool):
     def lookup(self, request):
         raise KeyError(request.name)
@@ -920,6 +951,11 @@ CASE: list[tuple[str, dict[str, Any]]] = [
     [
         (_Hangs, "Hang: it computes, or waits, for longer than an operation may"),
         (_Raises, "KeyError: 'r0'"),
+        (_RaisesWithoutWords, "_Unsayable: (its text cannot be told: RuntimeError)"),
+        (_RaisesHalfALetter, "ValueError: half \\ud800"),
+        (_AppendsToTokens, "allocate() changed request.tokens, which is the kit's"),
+        (_ComputesAgain, "commit() changed request.computed, which is the kit's"),
+        (_NullBeyond, "null_block is 500, and its 4 blocks are numbered from 0"),
         (_Cancelled, "CancelledError"),
         (_Exits, "SystemExit: out of blocks"),
         (_ExitsLater, "SystemExit: out of blocks"),

@@ -359,7 +359,7 @@ def _told(error: BaseException, adapter: Adapter) -> dict[str, Any]:
     calls = traceback.extract_tb(error.__traceback__)
     frames = [call for call in calls if not os.path.abspath(call.filename).startswith(ours)]
     where = [[_short(call.filename), call.lineno or 0, call.name] for call in frames]
-    return {"type": type(error).__name__, "message": str(error)[:2000], "where": where[-30:]}
+    return {"type": type(error).__name__, "message": _text_of(error)[:2000], "where": where[-30:]}
 
 
 def _short(path: str) -> str:
@@ -372,3 +372,11 @@ def _short(path: str) -> str:
 
 def _digest(state: dict[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(state, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _text_of(error: BaseException) -> str:
+    """What an exception says, as text that can be sent and shown: a class of the engine's may fail at that, too."""
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception as another:
+        return f"(its text cannot be told: {type(another).__name__})"
