@@ -71,12 +71,16 @@ def _arrival(line: bytes) -> Arrival:
 def _event(data: Any, medium: str, unknown: list[str]) -> Event:
     if data == "cleared" or (isinstance(data, dict) and "cleared" in data):
         return Cleared()
+    if not isinstance(data, dict) or not {"removed", "stored"} & data.keys():
+        raise ValueError("the data are none of stored, removed and cleared")
     if "removed" in data:
         _look(data["removed"], "removed", unknown)
         return msgspec.convert({"block_hashes": data["removed"]["block_hashes"], "medium": medium}, Removed)
     stored = data["stored"]
     _look(stored, "stored", unknown)
     blocks = stored["blocks"]
+    if not isinstance(blocks, list):
+        raise ValueError("the blocks are no list")
     for block in blocks:
         _look(block, "block", unknown)
     fields = {
@@ -89,5 +93,7 @@ def _event(data: Any, medium: str, unknown: list[str]) -> Event:
     return msgspec.convert(fields, Stored)
 
 
-def _look(given: dict[str, Any], what: str, unknown: list[str]) -> None:
+def _look(given: Any, what: str, unknown: list[str]) -> None:
+    if not isinstance(given, dict):
+        raise ValueError(f"the {what} is no object")
     unknown += [f"{what}.{one_line(name, limits.NAME_LETTERS)}" for name in given.keys() - _KNOWN[what]]

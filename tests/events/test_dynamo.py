@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kvproof.events.arrival import Arrival
+import pytest
+
+from kvproof.events.arrival import Arrival, Damage
 from kvproof.events.checking import Checker
 from kvproof.events.reading import read_stream
 
@@ -72,6 +74,23 @@ def test_lines_that_are_none_are_told_and_the_rest_is_judged(tmp_path: Path) -> 
 def _ranks(*numbered: tuple[int, int]) -> list[str]:
     """Events of one worker, by rank and number, each of a block of its own."""
     return [line(number, stored(at + 1), rank=rank) for at, (rank, number) in enumerate(numbered)]
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (line(1, None), "the data are none of stored, removed and cleared"),
+        (line(1, {"moved": {}}), "the data are none of stored, removed and cleared"),
+        (line(1, {"stored": [3]}), "the stored is no object"),
+        (line(1, {"stored": {"blocks": 3}}), "the blocks are no list"),
+        (json.dumps({"worker_id": 7, "event": [1]}), "the event is no object"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_said_in_words_of_the_record(tmp_path: Path, other: str, said: str) -> None:
+    (tmp_path / "r").write_text(line(0, stored(1)) + "\n" + other + "\n")
+    _, damage = read_stream(tmp_path / "r")
+    assert isinstance(damage, Damage)
+    assert damage.text == f"line 2 is no event of a router: {said}"
 
 
 def test_or_each_rank_has_a_row_of_its_own_where_each_has_a_publisher(tmp_path: Path) -> None:

@@ -262,9 +262,8 @@ class Kept:
         if not gone:
             return
         for place in [self._copies.pop(block) for block in gone & self._copies.keys()]:
-            if (
-                kept := self._block_of.pop(place, None)
-            ) is not None:  # One of the two was found, and nobody knows which.
+            kept = self._block_of.pop(place, None)
+            if kept is not None:  # One of the two was found, and nobody knows which.
                 self._copies[kept] = self._place_at.pop(kept)
         for block in gone & self._place_at.keys():
             del self._block_of[self._place_at.pop(block)]
