@@ -97,6 +97,14 @@ def test_what_is_on_the_host_is_written_to_the_storage_and_read_back_for_who_wai
     assert effects(told, "found", "r001")[-1][2] == 20
 
 
+def test_where_a_drafter_has_layers_the_last_page_has_no_key_yet(answer: Answers) -> None:
+    """What stands behind it is not known: of five pages four are stored, written and read back."""
+    told = answer({**KEPT, "pages": 16, "drafts": 3, "drafter": "eagle"}, *ASKED, READ, *rounds(0, 0))
+    assert copied(told, "host")[:4] == [["host", n, "storage", n] for n in range(4)]
+    assert copied(told, "storage") == [["storage", n, "host", n] for n in range(4)]
+    assert effects(told, "found", "r001")[-1][2] == 16
+
+
 def test_who_does_not_wait_gives_back_what_was_to_be_read(answer: Answers) -> None:
     told = answer({**KEPT, "prefetch": "best_effort"}, *ASKED, READ, *rounds(0, 0))
     assert copied(told, "storage") == []

@@ -57,8 +57,17 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "windows": _cases(made(**_ANY, **scheduler.WINDOW, **chunk, **overlap)),
         "windows back": _cases(made(**back, **scheduler.WINDOW, **overlap)),
         "windows retracts": _cases(made(**_ANY, **scheduler.WINDOW, **tight | overlap), _LONG),
+        "drafts": _cases(made(**_ANY, **scheduler.DRAFTS, **_ROOM, **chunk, **overlap), _DRAFTED),
+        "eagle": _cases(made(**_ANY, **scheduler.EAGLE, **_ROOM, **chunk, **overlap), _DRAFTED),
+        "eagle retracts": _cases(made(**_ANY, **scheduler.EAGLE, **_HOPEFUL, **chunk, **overlap), _DRAFTED),
+        "eagle windows": _cases(
+            made(**_ANY, **scheduler.EAGLE, **scheduler.WINDOW, **_ROOM, **chunk, **overlap), _DRAFTED
+        ),
         "policies": _cases(made(**_ANY, **overlap, **scheduler.ordered())),
         "storage": _cases(made(**through, **_STORAGE, **chunk, **overlap), _STORED).map(_from_below),
+        "storage eagle": _cases(
+            made(**through, **_STORAGE, **scheduler.EAGLE, **_ROOM, **overlap), _DRAFTED_STORED
+        ).map(_from_below),
         "storage tight": _cases(made(**through, **_STORAGE, **overlap, host_pages=st.integers(2, 8)), _STORED),
         "storage any": _cases(made(**_ANY, **_STORAGE, **chunk, **overlap), _STORED),
         "storage retracts": _cases(made(**_ANY, **_STORAGE, **tight | overlap), _STORED_LONG),
@@ -118,6 +127,9 @@ _STORAGE: dict[str, st.SearchStrategy[Any]] = {
     "storage": st.sampled_from([1, 1, 4]),
     "prefetch": st.sampled_from(["best_effort", "wait_complete"]),
 }
+
+_HOPEFUL: dict[str, st.SearchStrategy[Any]] = {"conservative": st.sampled_from([0.05, 0.3, 1.0])}
+_ROOM = _HOPEFUL | {"pages": st.integers(14, 30)}
 
 _ANY: dict[str, st.SearchStrategy[Any]] = {
     "write": st.sampled_from(["write_through", "write_back", "write_through_selective"])
@@ -182,6 +194,9 @@ _USUAL = weighted((24, _add), *_OURS)
 _LONG = weighted((24, _long), *_OURS)
 _STORED = weighted((24, _add), *_OURS, (16, _storage), (2, _lose))
 _STORED_LONG = weighted((24, _long), *_OURS, (16, _storage), (2, _lose))
+_VERIFIED: list[tuple[int, Play]] = [*scheduler.VERIFIED, (14, _copies)]
+_DRAFTED = weighted((24, _add), *_VERIFIED)
+_DRAFTED_STORED = weighted((24, _add), *_VERIFIED, (16, _storage), (2, _lose))
 _PAUSED = weighted((24, _add), *_OURS, *scheduler.PAUSES)
 _COMES = weighted(
     (16, _add), *_OURS, (16, _storage), (3, lambda *_: ("drain", {})),

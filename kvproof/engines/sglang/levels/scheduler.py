@@ -18,7 +18,8 @@ from ...traits import Traits, argument, operation, option
 from ..releases import is_served, page_sizes
 
 __all__ = [
-    "PAUSES", "REST", "TURNS", "WINDOW", "more_oracles", "ordered", "profiles", "setups", "sound", "traits",
+    "DRAFTS", "EAGLE", "PAUSES", "REST", "TURNS", "VERIFIED", "WINDOW", "more_oracles", "ordered", "profiles", "setups",
+    "sound", "traits",
 ]  # fmt: skip
 
 _ALL = 99
@@ -266,7 +267,7 @@ _LEAVE: list[tuple[int, Play]] = [
     (1, lambda _a, _b, _c, _d: ("reset", {})),
 ]
 REST: list[tuple[int, Play]] = [(60, _round), *_LEAVE]
-_VERIFIED: list[tuple[int, Play]] = [(60, _verified), *_LEAVE]
+VERIFIED: list[tuple[int, Play]] = [(60, _verified), *_LEAVE]
 
 
 def _turn(a: int, b: int, c: int, d: int) -> Op:
@@ -296,7 +297,7 @@ TURNS: list[tuple[int, Play]] = [
     (3, lambda a, _b, _c, _d: ("close", {"i": a % 4})),
 ]
 _QUIET = weighted(TURNS[1], TURNS[0], (6, _long), *REST, TURNS[2])
-_DRAFTED = weighted((24, _add), *_VERIFIED, *PAUSES)
-_DRAFTED_LONG = weighted((24, _long), *_VERIFIED, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
-_DRAFTED_TALK = weighted(TURNS[1], TURNS[0], (6, _long), *_VERIFIED, TURNS[2])
+_DRAFTED = weighted((24, _add), *VERIFIED, *PAUSES)
+_DRAFTED_LONG = weighted((24, _long), *VERIFIED, (2, _pause), (3, lambda _a, _b, _c, _d: ("resume", {})))
+_DRAFTED_TALK = weighted(TURNS[1], TURNS[0], (6, _long), *VERIFIED, TURNS[2])
 _TALK = [*_QUIET, *weighted((3, _pause), (4, lambda _a, _b, _c, _d: ("resume", {})))]

@@ -172,8 +172,8 @@ class _Pool(HostKVCache):
 
 _Pool.__abstractmethods__ = frozenset()  # Nobody reads or moves what is not there.
 
-# Before 0.5.22 a release asks the machine for ten gigabytes that are free beside a pool; ours takes none.
-base.psutil = SimpleNamespace(virtual_memory=lambda: SimpleNamespace(available=1 << 50, total=1 << 50))
+# Before 0.5.22 a release asks the machine for ten gigabytes that are free beside a pool, which takes none here.
+base.HICACHE_HOST_MEMORY_RESERVE_BYTES = -(1 << 50)
 
 
 _FIELDS = {field.name for field in dataclasses.fields(assembler.StackBuildResult)}

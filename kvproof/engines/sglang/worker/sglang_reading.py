@@ -29,23 +29,32 @@ class Keys:
         """Return the number of a hash."""
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def of(self, names: tuple, tokens: list[int]) -> list[int]:
-        """Return the numbers of a sequence's whole pages; ``names`` are its ``extra_key`` and ``cache_salt``."""
+    def named(self, tokens: list[int]) -> tuple[int, ...]:
+        """Return what of a sequence its whole pages are named by."""
         whole = max(0, len(tokens) - self._pairs) // self._page * self._page
-        named = tuple(tokens[: whole + self._pairs if whole else 0])
-        found = self._of.get((names, named))
-        if found is None:
-            found = self._of[names, named] = [self.number(key) for key in self._keys(names, named, whole)]
-        return found
+        return tuple(tokens[: whole + self._pairs if whole else 0])
 
-    def _keys(self, names: tuple, tokens: tuple, whole: int) -> list:
-        if not self._recorder.enabled:
-            return [(names, tokens[: end + self._pairs]) for end in range(self._page, whole + 1, self._page)]
-        if not tokens:
-            return []
+    def key(self, names: tuple, tokens: tuple[int, ...]):
+        """Return a tree's key of them."""
         key = made_key(tokens, names)
         key.is_bigram = self._pairs
-        node = SimpleNamespace(key=key, parent=None, hash_value=None, event_hash_value=None)
+        return key
+
+    def of(self, names: tuple, tokens: list[int]) -> list[int]:
+        """Return the numbers of a sequence's whole pages; ``names`` are its ``extra_key`` and ``cache_salt``."""
+        named = self.named(tokens)
+        found = self._of.get((names, named))
+        if found is None:
+            found = self._of[names, named] = [self.number(key) for key in self._keys(names, named)]
+        return found
+
+    def _keys(self, names: tuple, tokens: tuple[int, ...]) -> list:
+        if not tokens:
+            return []
+        if not self._recorder.enabled:
+            ends = range(self._page + self._pairs, len(tokens) + 1, self._page)
+            return [(names, tokens[:end]) for end in ends]
+        node = SimpleNamespace(key=self.key(names, tokens), parent=None, hash_value=None, event_hash_value=None)
         return page_hashes(self._recorder, node)
 
 

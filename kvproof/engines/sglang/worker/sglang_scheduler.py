@@ -414,4 +414,4 @@ class SchedulerLevel(Level):
         if keys[first:]:
             self.tell("keys", x.r, first, keys[first:])
             if self.served.host is not None and self.served.host.storage is not None:
-                self.served.host.storage.learn(x.names, tokens, self.page, keys)
+                self.served.host.storage.learn(self.keys, x.names, tokens, keys)

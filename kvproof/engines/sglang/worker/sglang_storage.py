@@ -17,7 +17,7 @@ import torch
 from sglang.srt.managers import cache_controller
 from sglang.srt.mem_cache.hicache_storage import HiCacheFile, PoolName
 from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller
-from sglang_drift import made_key, storage_hashes
+from sglang_drift import storage_hashes
 
 __all__ = ["PLACES", "POLICIES", "THREADS", "Storage", "fields"]
 
@@ -170,11 +170,11 @@ class Storage:
         del self.files[name]
         return f"storage {self._place(name)}"
 
-    def learn(self, names: tuple, tokens: list[int], page: int, numbers: list[int]) -> None:
-        """These are the numbers of a sequence's whole pages."""
-        whole = len(tokens) // page * page
-        if whole:
-            hashes = storage_hashes(made_key(tuple(tokens[:whole]), names), page)
+    def learn(self, keys, names: tuple, tokens: list[int], numbers: list[int]) -> None:
+        """These are the numbers of a sequence's whole pages, as ``keys`` names them."""
+        named = keys.named(tokens)
+        if named:
+            hashes = storage_hashes(keys.key(names, named), self._cache.page_size)
             for key, number in zip(hashes, numbers, strict=False):
                 self._numbers.setdefault(key, number)
 
