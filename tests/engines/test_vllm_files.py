@@ -39,6 +39,14 @@ def test_what_was_written_to_files_is_read_from_them(release: str) -> None:
     assert effects(steps, "lookup")[-1][2:] == [0, 8, 9]
 
 
+def test_chunks_of_embeddings_are_told_as_chunks_too() -> None:
+    """Their events tell no tokens of the requests'; that they are of one chunk was told by these alone (P12)."""
+    connector = offloading(blocks=3, below=12, files=1, factor=3, describes=1)
+    setup = {"events": True, "embeds": 1, "groups": [{"kind": "full", "block": 3}], "max_len": 24, "spare": 8}
+    ends = [STEP, complete(), STEP, complete(), STEP]
+    well("0.33.0", connector, [add([0] * 8, max_tokens=2, embeds=0), STEP, STEP, *ends], **setup)
+
+
 def test_a_late_lookup_is_answered_some_steps_later() -> None:
     late = well("0.33.0", files() | {"files": 2}, [*PUSHED_OUT, *[STEP] * 6])
     soon = well("0.33.0", files(), [*PUSHED_OUT, *[STEP] * 6])

@@ -427,8 +427,8 @@ def event_effects(
         if isinstance(event, BlockStored):
             parent = event.parent_block_hash
             before = None if parent is None else keys.external(parent)
-            told = (list(event.token_ids) or None, event.block_size) if tokens else ()
-            level.tell("stored", place, group, numbers, before, *told)
+            told = (list(event.token_ids) or None) if tokens else None
+            level.tell("stored", place, group, numbers, before, told, event.block_size)
         elif isinstance(event, BlockRemoved):
             level.tell("removed", place, group, numbers)
         else:
