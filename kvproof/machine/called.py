@@ -24,16 +24,17 @@ from .terms import Term
 __all__ = ["Called", "Nothing", "or_none", "to_be_called"]
 
 
-def to_be_called(value: Any) -> Any:
-    """The value, be it a method that is to be called and no more."""
-    return Called(value) if type(value) is MethodType else value
+def to_be_called(value: Any, kind: type) -> Any:
+    """The value, be it a method of a class that is to be called and no more."""
+    return Called(value, kind) if type(value) is MethodType else value
 
 
 class Called:
     """The method, without its truth."""
 
-    def __init__(self, method: MethodType) -> None:
-        self.__wrapped__ = method
+    def __init__(self, method: MethodType, kind: type) -> None:
+        """``kind`` is the class that it is a method of."""
+        self.__wrapped__, self._kind = method, kind
 
     def __call__(self, *args: Any, **more: Any) -> Any:
         """What the method does; one that only says something is not left without anybody who listens."""
@@ -41,6 +42,9 @@ class Called:
         if rec is None:
             return self.__wrapped__(*args, **more)
         done = len(rec.blocks[-1])
+        if Conditions.current is not None and self._is_override():
+            # It need not use all that others under its name are told: who calls it knows nothing of that.
+            Conditions.current.use(*(given for given in (*args, *more.values()) if isinstance(given, Term)))
         said = self.__wrapped__(*args, **more)
         if said is None:
             return Nothing(self.__wrapped__.__name__)
@@ -51,6 +55,9 @@ class Called:
             name = self.__wrapped__.__name__
             raise MachineError(f"nothing is done with what {name}(…) says: require it, write it or return it")
         return said
+
+    def _is_override(self) -> bool:
+        return sum(self.__wrapped__.__name__ in vars(kind) for kind in self._kind.__mro__) > 1
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__wrapped__, name)

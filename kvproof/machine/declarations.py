@@ -243,7 +243,7 @@ class Tally(Map[Int]):
     is_tally = True
 
     def __getattribute__(self, name: str) -> Any:
-        return to_be_called(object.__getattribute__(self, name))
+        return to_be_called(object.__getattribute__(self, name), type(self))
 
     def __init__(self, *kinds: type[Term]) -> None:
         super().__init__(*kinds, to=Int, init=0)
@@ -283,7 +283,7 @@ class Queue(Declaration, Generic[V]):
         self.at: tuple[Term, ...] = ()
 
     def __getattribute__(self, name: str) -> Any:
-        return to_be_called(object.__getattribute__(self, name))
+        return to_be_called(object.__getattribute__(self, name), type(self))
 
     def __getitem__(self, keys: object) -> Queue[V]:
         """The queue of these keys."""

@@ -201,7 +201,7 @@ class Machine(metaclass=MachineType):
         self.view = view
 
     def __getattribute__(self, name: str) -> Any:
-        return to_be_called(object.__getattribute__(self, name))
+        return to_be_called(object.__getattribute__(self, name), type(self))
 
     def __getattr__(self, name: str) -> Any:
         raise MissingPartError(f"{type(self).__name__} has no {name}")

@@ -114,7 +114,7 @@ class Seen:
         # Methods, properties and plain values are the text of its machine, and say of the part what they say there.
         self._refuse_super(text)
         bind = getattr(type(text), "__get__", None)
-        return text if bind is None else to_be_called(bind(text, self, self._part.machine))
+        return text if bind is None else to_be_called(bind(text, self, self._part.machine), self._part.machine)
 
     def _refuse_super(self, text: object) -> None:
         """Of what `super()` names Python knows no part, but only the state of the machine by itself."""

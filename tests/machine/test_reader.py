@@ -1113,3 +1113,35 @@ def test_who_reads_a_machine_is_none_of_its_text() -> None:
         yield Model.of(Weighed)
 
     assert next(models()).name == "Weighed"
+
+
+def test_who_overrides_a_helper_need_not_use_all_that_it_is_told() -> None:
+    """Who calls it does not know; one that nobody else has must, since what it is told would be lost."""
+
+    class Counts(Machine):
+        x = Scalar(to=Int)
+
+        def _move(self, *, is_far: Bool) -> None:
+            self.x.value = ite(is_far, 2, 1)
+
+        @action("X")
+        def move(self, n: Int) -> None:
+            self._move(is_far=n > 0)
+
+    class Strolls(Counts):
+        def _move(self, *, is_far: Bool) -> None:
+            self.x.value = 1
+
+    class Alone(Machine):
+        x = Scalar(to=Int)
+
+        def _move(self, *, is_far: Bool) -> None:
+            self.x.value = 1
+
+        @action("X")
+        def move(self, n: Int) -> None:
+            self._move(is_far=n > 0)
+
+    assert [Model.of(machine).name for machine in (Counts, Strolls)] == ["Counts", "Strolls"]
+    with pytest.raises(MachineError, match="nothing is done with 0 < n"):
+        Model.of(Alone)
