@@ -338,3 +338,22 @@ def test_who_never_looked_up_what_is_computed_found_nothing(more: dict[str, Any]
     assert [each.oracle for each in judged(world(FULL), *steps)] == ["a shorter hit than what is cached"] * said
     together = [first, Step("together", {}, effects=[*arrives(**more), *runs], state=shown)]
     assert judged(world(FULL), *together) == [], "nobody knows when it would have asked"
+
+
+@pytest.mark.parametrize(("computed", "told"), [(2, 0), (4, 1)])
+def test_what_fills_no_block_of_each_group_need_not_be_cached(computed: int, told: int) -> None:
+    """Of blocks of two and of four tokens an engine may cache four at once: no hit is shorter, where all that it is of
+    is one request's."""
+    tokens = TOKENS[:5]
+    first: list[Effect] = [
+        *arrives(tokens), ["lookup", "r0", 0, 0, 4], ["table", "r0", 0, 0, [1, 2, 5]], ["table", "r0", 1, 0, [3, 4]],
+        ["compute", "r0", 0, tokens], ["processed", "r0", 5], ["end", "r0", "finished"],
+    ]  # fmt: skip
+    other: list[Effect] = [
+        ["request", "r1", {"tokens": [0, 1, 1, 1, 1]}], ["keys", "r1", 0, [0, 9]], ["lookup", "r1", 0, 0, 4],
+        ["table", "r1", 0, 0, [1, 6][: computed // 2]], ["table", "r1", 1, 0, [7]],
+        ["compute", "r1", 0, [0, 1, 1, 1][:computed]], ["processed", "r1", computed],
+    ]  # fmt: skip
+    again: list[Effect] = [*arrives(tokens, "r2"), ["lookup", "r2", 0, 0, 4]]
+    steps = [Step(op, {}, effects=effects) for op, effects in (("a", first), ("b", other), ("c", again))]
+    assert len(judged(world(FULL, LARGE, keep="all"), *steps)) == told

@@ -1,5 +1,6 @@
 """What an engine that promises to keep everything has cached, known from what happened and from no map of its own."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -47,6 +48,8 @@ class Kept:
         self.world = world
         self._device = next(iter(world.tiers))
         self._null = world.tiers[self._device].null
+        self._unit = math.lcm(*{group.block for group in world.groups})
+        """Hits are so many tokens, or several times as many: an engine need not cache of less what groups have."""
         self._block_of: dict[Place, int] = {}
         self._place_at: dict[int, Place] = {}
         self._doubtful: set[Place] = set()
@@ -193,10 +196,10 @@ class Kept:
                     self._filled.setdefault(r, []).append((g, i, tables[g][i]))
 
     def _processed(self, r: str, n: int, ghost: Ghost) -> None:
-        line, later = ghost.requests[r].line, []
+        line, later, whole = ghost.requests[r].line, [], n // self._unit * self._unit
         for g, i, block in self._filled.get(r, ()):
             end = (i + 1) * self.world.groups[g].block
-            if end > n or end >= len(line):
+            if end > whole or end >= len(line):
                 later.append((g, i, block))
             elif block in self._evicted:
                 self._loaded[block] = g, line[end]
