@@ -39,13 +39,15 @@ _SEEN = (int, float, complex, str, bytes, range, slice, Fraction, Enum, NoneType
 
 def holds_unseen(value: object, depth: int = _DEPTH) -> bool:
     """Something in it may come to be something else that `held` would not show."""
-    kind = value if isinstance(value, type) else type(value)
+    own: type = type(value)
+    kind = value if isinstance(value, type) else own
     if any(map(_is_of_language, getmro(kind))) or kind.__module__ == "typing":
         return False
     if isinstance(value, MethodType | BuiltinFunctionType):
         of = value.__self__  # it may be changed by the method alone, which shows nothing of it
-        return not isinstance(of, (*FIXED, NoneType)) and (_may_hold(type(of)) or holds_unseen(of, depth))  # type: ignore[arg-type]
-    if not _may_hold(type(value)):  # type: ignore[arg-type]
+        changed: type = type(of)
+        return not isinstance(of, (*FIXED, NoneType)) and (_may_hold(changed) or holds_unseen(of, depth))
+    if not _may_hold(own):
         return not isinstance(value, _SEEN)
     return not depth or any(holds_unseen(part, depth - 1) for part in _inside(value))
 

@@ -7,7 +7,7 @@ from ..ghost import Ghost
 from ..record import PoolState, State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
 
-__all__ = ["CountingOracle", "held_by_cache", "holder_faults", "queue_faults"]
+__all__ = ["CountingOracle", "held_by_cache", "holder_faults", "kept_back", "queue_faults"]
 
 
 class CountingOracle:
@@ -16,8 +16,7 @@ class CountingOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
-        kept_back = world.notes.get("kept_back")
-        self._kept_back = kept_back if isinstance(kept_back, int) else 0
+        self._kept_back = kept_back(world)
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the state after a step."""
@@ -57,6 +56,12 @@ def held_by_cache(world: World, tier: str, pool: PoolState) -> set[int]:
     if tier != next(iter(world.tiers)) or world.dialect.get("cached") != "held":
         return set()
     return {block for _, _, blocks in pool.cached or () for block in blocks}
+
+
+def kept_back(world: World) -> int:
+    """How many blocks of the device an engine says that it keeps back always."""
+    said = world.notes.get("kept_back")
+    return said if isinstance(said, int) else 0
 
 
 def queue_faults(tier: str, pool: PoolState, null: int | None, kept_back: int = 0) -> Iterator[Violation]:

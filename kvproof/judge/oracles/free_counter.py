@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ..ghost import Ghost
 from ..record import PoolState, State, Step, World
 from ..violation import Violation
+from .counting import kept_back
 from .pools import shown
 
 __all__ = ["FreeCounterOracle"]
@@ -24,9 +25,9 @@ class FreeCounterOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
-        device, kept_back = world.tiers[self._device], world.notes.get("kept_back")
+        device = world.tiers[self._device]
         self._usable = {*range(device.blocks)} - {device.null}
-        self._kept_back = kept_back if isinstance(kept_back, int) else 0
+        self._kept_back = kept_back(world)
         self._cache_holds = world.dialect.get("cached") == "held"
         self._ways = {*_WAYS}
         """In which of them it may have counted up to now."""

@@ -53,10 +53,8 @@ class HitsOracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
-        drop = world.dialect.get("drop")
-        self._drop = drop if isinstance(drop, int) and drop > 0 else 0
-        leaves = world.dialect.get("leaves")
-        self._left = leaves if isinstance(leaves, int) and leaves > 0 else 1
+        self._drop = _tokens_said(world, "drop", 0)
+        self._left = _tokens_said(world, "leaves", 1)
         """How many tokens of a request a lookup leaves to be computed."""
         sizes = {group.block for group in world.groups}
         # Hashes that are finer than all blocks are there so that hits end inside of these.
@@ -203,6 +201,12 @@ class HitsOracle:
         whole = range(_first_needed(group, length) // group.block, (length + self._drop) // group.block)
         behind = (length + self._drop) % group.block
         return all(has(g, (i + 1) * group.block) for i in whole) and (not behind or has(g, length + self._drop))
+
+
+def _tokens_said(world: World, word: str, usual: int) -> int:
+    """So many tokens as the dialect says, where it does."""
+    said = world.dialect.get(word)
+    return said if isinstance(said, int) and said > 0 else usual
 
 
 def _first_needed(group: Group, length: int) -> int:

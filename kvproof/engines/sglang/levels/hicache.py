@@ -40,7 +40,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.booleans()}
     through, back = {"write": st.just("write_through")}, {"write": st.just("write_back")}
     selective = {"write": st.just("write_through_selective")}
-    tight = {"conservative": st.sampled_from([0.05, 0.3, 1.0]), "pages": st.integers(6, 10)}
+    tight = scheduler.HOPEFUL | {"pages": st.integers(6, 10)}
     families = {
         "through": _cases(made(**through)),
         "through overlap": _cases(made(**through, overlap=st.just(True))),
@@ -59,7 +59,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "windows retracts": _cases(made(**_ANY, **scheduler.WINDOW, **tight | overlap), _LONG),
         "drafts": _cases(made(**_ANY, **scheduler.DRAFTS, **_ROOM, **chunk, **overlap), _DRAFTED),
         "eagle": _cases(made(**_ANY, **scheduler.EAGLE, **_ROOM, **chunk, **overlap), _DRAFTED),
-        "eagle retracts": _cases(made(**_ANY, **scheduler.EAGLE, **_HOPEFUL, **chunk, **overlap), _DRAFTED),
+        "eagle retracts": _cases(made(**_ANY, **scheduler.EAGLE, **scheduler.HOPEFUL, **chunk, **overlap), _DRAFTED),
         "eagle windows": _cases(
             made(**_ANY, **scheduler.EAGLE, **scheduler.WINDOW, **_ROOM, **chunk, **overlap), _DRAFTED
         ),
@@ -128,8 +128,7 @@ _STORAGE: dict[str, st.SearchStrategy[Any]] = {
     "prefetch": st.sampled_from(["best_effort", "wait_complete"]),
 }
 
-_HOPEFUL: dict[str, st.SearchStrategy[Any]] = {"conservative": st.sampled_from([0.05, 0.3, 1.0])}
-_ROOM = _HOPEFUL | {"pages": st.integers(14, 30)}
+_ROOM = scheduler.HOPEFUL | {"pages": st.integers(14, 30)}
 
 _ANY: dict[str, st.SearchStrategy[Any]] = {
     "write": st.sampled_from(["write_through", "write_back", "write_through_selective"])

@@ -18,8 +18,8 @@ from ...traits import Traits, argument, operation, option
 from ..releases import is_served, page_sizes
 
 __all__ = [
-    "DRAFTS", "EAGLE", "PAUSES", "REST", "TURNS", "VERIFIED", "WINDOW", "more_oracles", "ordered", "profiles", "setups",
-    "sound", "traits",
+    "DRAFTS", "EAGLE", "HOPEFUL", "PAUSES", "REST", "TURNS", "VERIFIED", "WINDOW", "more_oracles", "ordered", "profiles",
+    "setups", "sound", "traits",
 ]  # fmt: skip
 
 _ALL = 99
@@ -35,7 +35,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         return {}
     made = partial(setups, page=st.sampled_from(page_sizes(release)))
     chunk, overlap = {"chunk": st.integers(1, 4)}, {"overlap": st.just(True)}
-    hopeful = {"chunk": st.integers(0, 4), "conservative": st.sampled_from([0.05, 0.3, 1.0])}
+    hopeful = HOPEFUL | {"chunk": st.integers(0, 4)}
     tight = hopeful | {"mixed": st.booleans()}
     room = {"pages": st.integers(20, 50)}
     return {
@@ -79,7 +79,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         ),
         "states": _cases(made(**_STATES)),
         "states chunks": _cases(made(**_STATES, chunk=st.integers(1, 6), mixed=st.booleans()), _PAUSED),
-        "states retracts": _cases(made(**_STATES, conservative=st.sampled_from([0.05, 0.3, 1.0])), _LONG),
+        "states retracts": _cases(made(**_STATES, **HOPEFUL), _LONG),
         "windows and states": _cases(made(**WINDOW | _STATES, chunk=st.integers(1, 6)), _PAUSED),
         "all": _cases(
             made(
@@ -183,6 +183,9 @@ WINDOW: dict[str, st.SearchStrategy[Any]] = {
     "events": st.booleans(),
 }
 
+
+HOPEFUL: dict[str, st.SearchStrategy[Any]] = {"conservative": st.sampled_from([0.05, 0.3, 1.0])}
+"""How much of what requests may still want is kept free for them."""
 
 DRAFTS: dict[str, st.SearchStrategy[Any]] = {"drafts": st.integers(2, 5)}
 """How many tokens a pass verifies: with n-grams a server mixes no prompts with decoding."""

@@ -11,13 +11,12 @@ import torch
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.mem_cache import allocation
-from sglang.srt.mem_cache.allocation_sizing import get_req_to_token_extra_context_len
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.speculative.ngram_info import NgramVerifyInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from sglang_model import EOS, Model
 
-__all__ = ["DRAFTERS", "Drafting", "algorithm", "beyond", "fields"]
+__all__ = ["DRAFTERS", "Drafting", "algorithm", "fields"]
 
 DRAFTERS = {"ngram": "NGRAM", "eagle": "EAGLE"}
 """What drafts, and what a release calls it: n-grams of what was said, or layers that read what the model computes."""
@@ -53,12 +52,7 @@ def fields(drafts: int, drafter: str) -> dict[str, Any]:
 
 def algorithm(drafts: int, drafter: str = "ngram") -> SpeculativeAlgorithm:
     """A release's own word for who drafts; without drafts for nobody."""
-    return SpeculativeAlgorithm.from_string(DRAFTERS[drafter] if drafts else None)
-
-
-def beyond() -> int:
-    """The slots that a request's row has beyond the longest text, as a release's server makes it."""
-    return get_req_to_token_extra_context_len()
+    return SpeculativeAlgorithm.from_string(fields(drafts, drafter)["speculative_algorithm"])
 
 
 class Drafting(Model):

@@ -10,10 +10,11 @@ from typing import ClassVar
 
 import torch
 from sglang.srt.managers import scheduler as release
+from sglang.srt.mem_cache.allocation_sizing import get_req_to_token_extra_context_len
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_context
 from sglang_alone import GROUP, RANKS, join
-from sglang_drafts import algorithm, beyond
+from sglang_drafts import algorithm
 from sglang_drift import lora_names, made_params, make_requests
 from sglang_memory import STATES_PER_ROW, Memory
 
@@ -127,9 +128,9 @@ class Served(release.Scheduler):
         self.init_profiler()
         self.maybe_init_rust_server()
         # For other servers it asks how large the states of a drafter are, and so for the drafter's model.
-        self.spec_algorithm = algorithm(0)
+        drafting, self.spec_algorithm = self.spec_algorithm, algorithm(0)
         self.init_disaggregation()
-        self.spec_algorithm = algorithm(options.drafts, options.drafter)
+        self.spec_algorithm = drafting
         self.init_overlap()
         self.maybe_init_ngram_embedding()
         self.init_deterministic_inference_config()
@@ -175,7 +176,8 @@ class Served(release.Scheduler):
     def _make_cache(self, options) -> None:
         """What `build_kv_cache` makes of a model with full attention, and with a sliding window or states besides."""
         self.kv_event_lora_names = lora_names()
-        self.memory = memory = Memory(options.memory, options.rows, options.context + beyond())
+        row = options.context + get_req_to_token_extra_context_len()
+        self.memory = memory = Memory(options.memory, options.rows, row)
         self.is_hybrid_swa, self.is_hybrid_ssm = bool(memory.window), bool(memory.states)
         self.sliding_window_size = memory.window or None
         self.full_tokens_per_layer = memory.page * memory.pages if memory.window else None
