@@ -18,8 +18,8 @@ from ...traits import Traits, argument, operation, option
 from ..releases import is_served, page_sizes
 
 __all__ = [
-    "DRAFTS", "EAGLE", "HOPEFUL", "PAUSES", "REST", "TURNS", "VERIFIED", "WINDOW", "more_oracles", "ordered", "profiles",
-    "setups", "sound", "traits",
+    "DRAFTS", "EAGLE", "HOPEFUL", "PAUSES", "REST", "TURNS", "VERIFIED", "WINDOW", "more_oracles", "ordered",
+    "profiles", "setups", "sound", "traits",
 ]  # fmt: skip
 
 _ALL = 99
