@@ -6,7 +6,7 @@ cases without them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -14,7 +14,10 @@ import msgspec
 from ..judge.record import Case
 from .cases import Op, Setup
 
-__all__ = ["Trait", "Traits", "argument", "operation", "option", "with_setup"]
+__all__ = ["Trait", "Traits", "argument", "naming", "operation", "option", "with_setup"]
+
+_APART = 10
+"""More than the tokens that are drawn: what is added to tokens that no other request shall have."""
 
 
 @dataclass(frozen=True)
@@ -133,3 +136,23 @@ def argument(name: str, op: str, key: str, has: Callable[[Any], bool] = bool, li
         yield msgspec.structs.replace(case, ops=ops)
 
     return Trait(name, lambda case: any(o == op and has(a.get(key)) for o, a in case.ops), without, like=like)
+
+
+def naming(trait: Trait, op: str, key: str) -> Trait:
+    """A trait of which an argument tells requests with equal tokens apart: without it, tokens of their own may do."""
+
+    def without(case: Case) -> Iterator[Case]:
+        yield from trait.without(case)
+        for by in (1, 2):
+            ops = [(o, _with_own_tokens(a, by) if o == op and a.get(key) else a) for o, a in case.ops]
+            yield from trait.without(msgspec.structs.replace(case, ops=ops))
+
+    return replace(trait, without=without)
+
+
+def _with_own_tokens(args: Mapping[str, Any], by: int) -> dict[str, Any]:
+    """A request with as many tokens, which are others from the first one on."""
+    if "tokens" in args:
+        return {**args, "tokens": [token + by * _APART for token in args["tokens"]]}
+    kept, runs = args.get("keep", 0), [[token + by, count] for token, count in args["runs"]]
+    return {**args, "keep": 0, "runs": [[by, kept], *runs] if kept else runs}

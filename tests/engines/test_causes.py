@@ -23,7 +23,7 @@ from kvproof.engines.report import Finding, HuntReport
 from kvproof.engines.schedule import Schedule
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.sorting import GRACE
-from kvproof.engines.traits import Traits, argument, operation, option
+from kvproof.engines.traits import Traits, argument, naming, operation, option
 from kvproof.engines.verdicts import judged_in, verdict
 from kvproof.engines.vllm.levels import traits as vllm
 from kvproof.judge.judging import faults, judge
@@ -201,6 +201,36 @@ def test_what_is_left_of_a_case_is_what_the_fault_needs(needs: tuple[str, ...]) 
     reduction.shorten()
     assert reduction.finished
     assert reduction.needs == set(needs)
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        ({"tokens": [0, 1], "salt": 1}, {"tokens": [0, 1]}),
+        ({"runs": [[0, 2]]}, {"keep": 2, "runs": [], "salt": 2}),
+    ],
+)
+@pytest.mark.parametrize("told_by_salts", [False, True])
+def test_who_is_told_apart_by_a_salt_may_be_by_tokens(prompts: tuple[dict[str, Any], ...], told_by_salts: bool) -> None:
+    """A fault that needs two contents needs no salt for them."""
+
+    def contents(case: Case) -> list[Any]:
+        runs = [args.get("runs", [[token, 1] for token in args.get("tokens", ())]) for _, args in case.ops]
+        kept = [runs[0] if args.get("keep") else [] for _, args in case.ops]
+        salts = [args.get("salt", 0) for _, args in case.ops]
+        return salts if told_by_salts else [[*a, *b, s] for a, b, s in zip(kept, runs, salts, strict=True)]
+
+    def judged(case: Case) -> Verdict | None:
+        each = contents(case)
+        return found(set()).verdict if len(each) == 2 and each[0] != each[1] else None
+
+    case = Case("toy", {}, [("add", dict(args)) for args in prompts])
+    traits = Traits((naming(argument("salt", "add", "salt"), "add", "salt"),))
+    first = judged(case)
+    assert first is not None
+    reduction = Reduction(case, first, judged, traits, 1e12)
+    reduction.strip()
+    assert reduction.needs == ({"salt"} if told_by_salts else set())
 
 
 def test_a_case_of_which_nothing_but_the_setup_is_left_can_be_varied() -> None:

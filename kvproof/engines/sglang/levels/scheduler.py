@@ -14,7 +14,7 @@ from ....judge.oracles.aborts import AbortsOracle
 from ....judge.record import Case, World
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
-from ...traits import Traits, argument, operation, option
+from ...traits import Traits, argument, naming, operation, option
 from ..releases import is_served, page_sizes
 
 __all__ = [
@@ -112,7 +112,7 @@ def traits(_release: str) -> Traits:
             operation("abort of all", "abort_all"),
             operation("pause", "pause"),
             argument("pause that retracts", "pause", "retract"),
-            argument("salt", "add", "salt"),
+            naming(argument("salt", "add", "salt"), "add", "salt"),
             argument("priorities", "add", "priority"),
             option("core in Rust", "core", "python"),
             option("prompts in chunks", "chunk", 0),

@@ -13,7 +13,7 @@ from packaging.version import Version
 from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import LEAST, Play, drawn, weighted
-from ...traits import Traits, argument, operation, option
+from ...traits import Traits, argument, naming, operation, option
 from ..releases import has_two_cores, older_trees, page_sizes, tells_events
 
 __all__ = ["profiles", "traits"]
@@ -69,9 +69,9 @@ def traits(_release: str) -> Traits:
             operation("abort", "abort"),
             operation("probe of the queue", "probe"),
             operation("eviction by hand", "evict"),
-            argument("adapter", "add", "adapter"),
-            argument("salt", "add", "salt"),
-            argument("label", "add", "label"),
+            naming(argument("adapter", "add", "adapter"), "add", "adapter"),
+            naming(argument("salt", "add", "salt"), "add", "salt"),
+            naming(argument("label", "add", "label"), "add", "label"),
             argument("priorities", "add", "priority"),
             argument("prompt in chunks", "add", "most"),
             option("window", "window", 0),

@@ -11,7 +11,7 @@ import msgspec
 from packaging.version import Version
 
 from ....judge.record import Case
-from ...traits import Trait, Traits, argument, operation, option, with_setup
+from ...traits import Trait, Traits, argument, naming, operation, option, with_setup
 from .connector_traits import CONNECTORS, ELSEWHERE, one_block_to_a_chunk
 from .geometry import Setup, windowed
 from .manager import sound as sound_manager
@@ -229,7 +229,7 @@ def of_scheduler(release: str) -> Traits:
             _SHARED,
             _FAILED,
             option("multimodal", "encoder"),
-            option("prompt embeddings", "embeds"),
+            naming(option("prompt embeddings", "embeds"), "add", "embeds"),
             option("adapters", "adapters"),
             option("runner 2", "runner", 1),
             option("pipeline stages", "stages", 1),
@@ -248,9 +248,9 @@ def of_scheduler(release: str) -> Traits:
             argument("reset with requests running", "reset", "running"),
             argument("reset of the connector", "reset", "connector"),
             operation("reset", "reset"),
-            argument("salt", "add", "salt"),
+            naming(argument("salt", "add", "salt"), "add", "salt"),
             argument("another adapter of a name", "add", "moved"),
-            argument("adapter", "add", "adapter"),
+            naming(argument("adapter", "add", "adapter"), "add", "adapter"),
             argument("multimodal items", "add", "items"),
             argument("cache not read", "add", "skip"),
             argument("more said than fits", "say", "past"),
@@ -309,11 +309,11 @@ def of_manager(release: str) -> Traits:
             operation("preemption", "preempt"),
             operation("eviction by name", "evict"),
             operation("reset", "reset"),
-            argument("salt", "add", "salt"),
+            naming(argument("salt", "add", "salt"), "add", "salt"),
             argument("another adapter of a name", "add", "moved"),
-            argument("adapter", "add", "adapter"),
+            naming(argument("adapter", "add", "adapter"), "add", "adapter"),
             argument("multimodal items", "add", "items"),
-            option("prompt embeddings", "embeds", plain=False),
+            naming(option("prompt embeddings", "embeds", plain=False), "add", "embeds"),
         ),
         lambda case: with_setup(case, sound_manager(known, case.setup)),
         {"spare": (6, 4, 2, 1, 0), "budget": (12, 8, 4), "max_len": (12, 16, 24, 40)},
