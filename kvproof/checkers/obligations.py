@@ -16,7 +16,7 @@ from ..machine.fitting import may_be_none, may_misfit
 from ..machine.formulas import Formula, limplies, lnot
 from ..machine.knowledge import Context, Fact, of_first_values, said_of_first_state
 from ..machine.mistakes import Line
-from ..machine.model import Model, Property
+from ..machine.model import INITIALLY, Model, Property
 from ..machine.progress import Beginning
 from ..machine.symbolic import Snapshot, Symbolic
 from ..machine.terms import Term
@@ -35,7 +35,6 @@ __all__ = [
     "problems_of",
 ]
 
-INITIALLY = "initially"
 COROLLARIES = "every state"
 
 

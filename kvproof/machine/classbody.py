@@ -101,16 +101,15 @@ def _is_language(key: str) -> bool:
 
 def _is_part(value: object) -> bool:
     """A method, or a part of the state."""
-    return isinstance(value, Declaration | Part | staticmethod | classmethod | property) or (
-        callable(value) and not isinstance(value, type)
-    )
+    said = (Declaration, Part, staticmethod, classmethod, property, partialmethod, cached_property)
+    return isinstance(value, said) or (callable(value) and not isinstance(value, type))
 
 
 def _belongs_to(new: object, old: object) -> bool:
     """The new value is made of the old one, as a property that gets its setter, or follows an ``@overload``."""
-    return (isinstance(new, property) and isinstance(old, property)) or getattr(
-        old, "__name__", ""
-    ) == "_overload_dummy"
+    if isinstance(new, property) and isinstance(old, property):
+        return new.fget is old.fget
+    return getattr(old, "__name__", "") == "_overload_dummy"
 
 
 def _place(value: object) -> str:

@@ -13,6 +13,7 @@ from .declarations import Declaration
 from .mistakes import Line, MachineError
 from .source import class_at
 from .untold import refuse_untold
+from .wrapped import functions_in
 
 __all__ = ["functions_of", "members_of"]
 
@@ -81,23 +82,19 @@ def _check_class(base: type) -> None:
                 Line(own[0].co_filename, number),
             )
     check_said(base)
-    refuse_untold([*functions, *_asked_by(vars(base).values())], base)
+    refuse_untold([*_functions_of(vars(base).values())], base)
 
 
 def functions_of(members: Mapping[str, Any]) -> Iterator[FunctionType]:
     """The functions in which the text of these members stands."""
-    for member in members.values():
-        inside = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
-        if isinstance(inside, FunctionType):
-            yield inside
-    yield from _asked_by(members.values())
+    yield from _functions_of(members.values())
 
 
-def _asked_by(members: Iterable[object]) -> Iterator[FunctionType]:
-    """The functions that declarations hold: what is counted, how it begins, what a listener does."""
+def _functions_of(members: Iterable[object]) -> Iterator[FunctionType]:
+    """Also those that declarations hold: what is counted, how it begins, what a listener does."""
     for value in members:
-        if isinstance(value, Declaration):
-            yield from (said for said in vars(value).values() if isinstance(said, FunctionType))
+        for said in vars(value).values() if isinstance(value, Declaration) else (value,):
+            yield from functions_in(said)
 
 
 def _twice(body: ast.ClassDef | None) -> Iterator[tuple[str, int]]:

@@ -16,7 +16,10 @@ from .mistakes import Line
 from .program import Assign, Let, Loop, Push, Remove, Require, Statement, statements
 from .terms import RESULT, Bool, Int, Real, Term
 
-__all__ = ["RESULT", "Action", "Clause", "CountOf", "Model", "Promised", "Property", "written"]
+__all__ = ["INITIALLY", "RESULT", "Action", "Clause", "CountOf", "Model", "Promised", "Property", "written"]
+
+INITIALLY = "initially"
+"""What the first state is called wherever something is said by action: no action has this name."""
 
 
 @dataclass(eq=False)

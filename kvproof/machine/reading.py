@@ -35,7 +35,7 @@ from .lasting import Lasting
 from .lost import Conditions
 from .members import functions_of, members_of
 from .mistakes import Line, MachineError
-from .model import RESULT, Action, CountOf, Model, Promised, Property, written
+from .model import INITIALLY, RESULT, Action, CountOf, Model, Promised, Property, written
 from .part import Part, check_part
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Statement, statements, terms
 from .promises import properties_of
@@ -328,6 +328,10 @@ def _drop_unused_sizes(model: Model, sized: Container[str]) -> None:
 
 def _action(model: Model, name: str, function: Callable[..., Any], mark: dict[str, Any]) -> Action:
     line = mark["line"]
+    if name == INITIALLY:
+        raise MachineError(
+            f"an action is named {INITIALLY}, as the first state is, and would not be asked: rename it", line
+        )
     kinds = parameters_of(function, name, line, skip=1)
     if RESULT in kinds:
         raise MachineError(f"a parameter of {name} is named {RESULT}, as is what an action returns: rename it", line)

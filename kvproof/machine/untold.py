@@ -16,14 +16,12 @@ import operator
 import re
 from collections import ChainMap
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import chain, pairwise
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from weakref import WeakSet
 
 from .classbody import MARK
-from .holding import FIXED, held
 from .instructions import (
     CALLS,
     FILLERS,
@@ -43,6 +41,7 @@ from .mistakes import Line, MachineError, is_tool
 from .overwritten import keys_that_stand_twice, overwritten_values
 from .source import IS, does, function_of, is_of_others, never_run, returns_at_last
 from .uncalled import uncalled_functions
+from .wrapped import functions_in
 
 __all__ = ["names_in", "refuse_untold", "texts_of"]
 
@@ -68,9 +67,10 @@ def texts_of(functions: Iterable[FunctionType], but: Container[FunctionType] = (
     todo, seen = [*functions], set[FunctionType]()
     while todo:
         function = todo.pop()
-        if function not in seen and function not in but and not is_of_others(function.__code__.co_filename):
+        if function not in seen and function not in but:
             seen.add(function)
-            yield function
+            if not is_of_others(function.__code__.co_filename):
+                yield function
             todo += _called(function)
 
 
@@ -264,14 +264,18 @@ _LEFT = re.compile(one_of(_VALUES) + _ALONE)
 
 
 def _called(function: FunctionType) -> Iterator[FunctionType]:
-    """The functions that it may call: by names of its module, as parts of these, and by what it closes over."""
+    """The functions that it may call: by names of its module, as parts of these, as its defaults, and by what it closes
+    over. What others have made, as Python's decorators do, calls nothing of a text's but the last of these."""
     names = names_in(function.__code__)
-    yield from (f for name in names for f in _functions_in(function.__globals__.get(name), names))
     for cell in function.__closure__ or ():
         try:
-            yield from _functions_in(cell.cell_contents, names)
+            yield from _functions_of(cell.cell_contents, names)
         except ValueError:  # nothing is in it yet
             continue
+    if not is_of_others(function.__code__.co_filename):
+        given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        for value in (*map(function.__globals__.get, names), *given):
+            yield from _functions_of(value, names)
 
 
 @cache
@@ -280,21 +284,9 @@ def names_in(code: CodeType) -> frozenset[str]:
     return frozenset().union(*(one.co_names for one in with_those_inside(code)))
 
 
-def _functions_in(value: object, names: frozenset[str]) -> Iterator[FunctionType]:
+def _functions_of(value: object, names: frozenset[str]) -> Iterator[FunctionType]:
     """Of a module only what is named is called."""
-    if isinstance(value, FunctionType):
-        yield value
-    elif isinstance(value, MethodType):
-        yield from _functions_in(value.__func__, names)
-    elif isinstance(value, partial):
-        yield from _functions_in(value.func, names)
-    elif isinstance(value, ModuleType):
-        if not is_of_others(getattr(value, "__file__", None) or inspect.__file__):
-            yield from (f for name in names for f in _functions_in(vars(value).get(name), frozenset()))
-    elif isinstance(value, type):
-        made = "<string>" if is_dataclass(value) else None  # by Python, which writes no text of a machine
-        yield from (f for f in vars(value).values() if isinstance(f, FunctionType) and f.__code__.co_filename != made)
-    elif type(value).__module__ != "builtins":
-        yield from _functions_in(type(value), names)
-    if not isinstance(value, FIXED):  # what stands in a dict, or in an object, is called from there
-        yield from (one for one in held(value) if isinstance(one, FunctionType))
+    if not isinstance(value, ModuleType):
+        yield from functions_in(value)
+    elif not is_of_others(getattr(value, "__file__", None) or inspect.__file__):
+        yield from (f for name in names for f in functions_in(vars(value).get(name)))

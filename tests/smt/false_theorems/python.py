@@ -164,6 +164,215 @@ def in_a_pattern() -> type[Machine]:
     return Is
 
 
+# -------------------------------------------------------------------------------- decided inside of what is no function
+
+
+@refused("Python decides `self.held.value is None`")
+def in_a_property_of_python() -> type[Machine]:
+    class Is(Base):
+        @property
+        def is_free(self) -> Bool:
+            return TRUE if self.held.value is None else ~TRUE
+
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(self.is_free, self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `self.held.value is None`")
+def in_a_property_that_is_kept() -> type[Machine]:
+    class Is(Base):
+        @functools.cached_property
+        def is_free(self) -> Bool:
+            return TRUE if self.held.value is None else ~TRUE
+
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(self.is_free, self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `value is None`")
+def in_a_method_without_a_state() -> type[Machine]:
+    class Is(Base):
+        @staticmethod
+        def is_none(value: object) -> Bool:
+            return TRUE if value is None else ~TRUE
+
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(self.is_none(self.held.value), self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `value is None`")
+def in_a_method_of_the_class() -> type[Machine]:
+    class Is(Base):
+        @classmethod
+        def is_none(cls, value: object) -> Bool:
+            return TRUE if value is None else ~TRUE
+
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(self.is_none(self.held.value), self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `self.held.value is None`")
+def in_a_method_that_is_given_more() -> type[Machine]:
+    class Is(Base):
+        is_free = functools.partialmethod(lambda self, said: said if self.held.value is None else ~TRUE, TRUE)
+
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(self.is_free(), self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `m.held.value is None`")
+def in_a_table_of_functions() -> type[Machine]:
+    class Is(Base):
+        table = ({"free": [lambda m: TRUE if m.held.value is None else ~TRUE]},)
+
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(self.table[0]["free"][0](self), self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `value is None`")
+def in_a_default() -> type[Machine]:
+    class Is(Base):
+        def _held(self, is_none: Any = lambda value: value is None) -> Bool:
+            return TRUE if is_none(self.held.value) else ~TRUE
+
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(self._held(), self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `m.held.value is None`")
+def in_an_object_of_a_class_inside() -> type[Machine]:
+    class Is(Base):
+        class Asked:
+            def __get__(self, m: Any, _: object) -> Bool:
+                return TRUE if m.held.value is None else ~TRUE
+
+        is_free: Any = Asked()
+
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(self.is_free, self.x.value == 0)
+
+    return Is
+
+
+@refused("Python decides `m.held.value is None`")
+def in_what_is_counted_with_more() -> type[Machine]:
+    class Is(Base):
+        zeros = Count(
+            Block, where=functools.partial(lambda n, m, b: m.m[b] == (n if m.held.value is None else n + 1), 0)
+        )
+
+    return Is
+
+
+@functools.cache
+def _is_free(m: Any) -> Bool:
+    return TRUE if m.held.value is None else ~TRUE
+
+
+@refused("Python decides `m.held.value is None`")
+def in_a_function_that_keeps_what_it_said() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(_is_free(self), self.x.value == 0)
+
+    return Is
+
+
+@functools.singledispatch
+def _asks(_: object) -> Bool:
+    return TRUE
+
+
+@_asks.register
+def _(m: Machine) -> Bool:
+    return TRUE if m.held.value is None else ~TRUE
+
+
+@refused("Python decides `m.held.value is None`")
+def in_a_function_that_another_one_chooses() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(_asks(self), self.x.value == 0)
+
+    return Is
+
+
+@contextlib.contextmanager
+def _free(m: Any) -> Iterator[Bool]:
+    yield TRUE if m.held.value is None else ~TRUE
+
+
+@refused("Python decides `m.held.value is None`")
+def in_a_block_of_its_own() -> type[Machine]:
+    class Is(Base):
+        @action("X")
+        def take(self, b: Block) -> None:
+            with _free(self) as is_free:
+                self.require(is_free)
+            self.held.value = b
+
+    return Is
+
+
+class _Asking:
+    def is_none(self, value: object) -> bool:
+        return value is None
+
+
+class _Asker(_Asking):
+    pass
+
+
+@refused("Python decides `value is None`")
+def in_a_class_that_a_helper_extends() -> type[Machine]:
+    class Is(Base):
+        @invariant("X")
+        def of_nothing(self) -> Bool:
+            return implies(TRUE if _Asker().is_none(self.held.value) else ~TRUE, self.x.value == 0)
+
+    return Is
+
+
+@refused("nothing is done with `self.x.value == 0`")
+def a_claim_of_a_property_of_python_that_is_not_returned() -> type[Machine]:
+    class Left(Base):
+        @property
+        def is_dark(self) -> Bool:
+            self.x.value == 0
+            return ~self.lamp.value
+
+        @action("X")
+        def light(self) -> None:
+            self.require(self.is_dark)
+            self.lamp.value = True
+
+    return Left
+
+
 # -------------------------------------------------------------------------------- decided by other ways around a value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from kvproof.machine import (
@@ -121,6 +122,61 @@ def an_action_and_its_helper() -> type[Machine]:
             pass
 
     return Twice
+
+
+@refused("stands twice")
+def two_properties_of_python() -> type[Machine]:
+    class Twice(Base):
+        is_dark = property(lambda self: ~self.lamp.value)
+        is_dark = property(lambda self: self.lamp.value == self.lamp.value)
+
+        @invariant("X")
+        def dark(self) -> Bool:
+            return implies(self.is_dark, self.x.value == self.x.value)
+
+    return Twice
+
+
+@refused("stands twice")
+def two_properties_that_are_kept() -> type[Machine]:
+    class Twice(Base):
+        is_dark = cached_property(lambda self: ~self.lamp.value)
+        is_dark = cached_property(lambda self: self.lamp.value == self.lamp.value)
+
+        @invariant("X")
+        def dark(self) -> Bool:
+            return implies(self.is_dark, self.x.value == self.x.value)
+
+    return Twice
+
+
+@true
+class APropertyThatIsWrittenToo(Base):
+    @property
+    def level(self) -> Int:
+        return self.x.value
+
+    @level.setter
+    def level(self, level: Int) -> None:
+        self.x.value = level
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.level = n
+
+    @step("X", of="act")
+    def it_is_the_level(self, _: Base, n: Int) -> Bool:
+        return self.level == n
+
+
+@refused("an action is named initially")
+def an_action_that_is_named_as_the_first_state() -> type[Machine]:
+    class First(Base):
+        @action("X")
+        def initially(self, b: Block) -> None:
+            self.m[b] = 1
+
+    return First
 
 
 @refused("stands twice")
