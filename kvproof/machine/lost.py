@@ -74,8 +74,16 @@ class Conditions:
         if is_condition and not is_read and not isinstance(said, op.Constant | op.Variable):
             frame = calling_frame()
             self._unused[id(term)] = term, Line(frame.f_code.co_filename, frame.f_lineno)
-            if frame is not self._outside and frame.f_code.co_flags & inspect.CO_GENERATOR:
-                self._begun.setdefault(id(frame), (frame, self._unused[id(term)][1]))
+            self._note_frame(frame)
+
+    def note_write(self) -> None:
+        """Something is about to be required or written."""
+        self._note_frame(calling_frame())
+
+    def _note_frame(self, frame: FrameType) -> None:
+        """What stands behind this in a generator is done only if somebody goes on with it."""
+        if frame is not self._outside and frame.f_code.co_flags & inspect.CO_GENERATOR:
+            self._begun.setdefault(id(frame), (frame, Line(frame.f_code.co_filename, frame.f_lineno)))
 
     def note_begun(self, generator: GeneratorType[object, object, object]) -> None:
         """A method of the machine will give its conditions, or do its writes, one by one."""

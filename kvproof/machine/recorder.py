@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
 from . import operations as op
+from .asked import refuse_asked
+from .lost import Conditions
 from .mistakes import Line, MachineError, caller
 from .program import Let, Statement, When
 from .terms import Bool, Index, Int, Sort, Term, number_of
@@ -85,6 +87,9 @@ class Recorder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement to the innermost open block."""
+        if Conditions.current is not None and not isinstance(statement, Let):
+            refuse_asked()
+            Conditions.current.note_write()
         self.blocks[-1].append(statement)
         if isinstance(statement, Let):
             self.has_read = True

@@ -18,6 +18,7 @@ from functools import cache, partial
 from itertools import pairwise
 from types import CodeType, FunctionType
 
+from .asked import asks_for_truth, returns_nothing
 from .declarations import Declaration
 from .instructions import (
     CALLS,
@@ -155,7 +156,7 @@ class _Looked:
     def _is_asked(self, i: int) -> bool:
         """What was just read or made is asked for its truth."""
         first, second = [*self._after(i), "", ""][:2]
-        if _asks_for_truth(first) or (first == "COPY" and _asks_for_truth(second)):
+        if asks_for_truth(first) or (first == "COPY" and asks_for_truth(second)):
             return True
         return (first == "YIELD_VALUE" and self.code in self.asked) or self._is_asked_in_a_call(i)
 
@@ -190,12 +191,7 @@ class _Looked:
 
 def _returns_nothing(called: object) -> bool:
     """It is a function of which every end returns nothing."""
-    if not isinstance(called, FunctionType) or is_a_generator(called):
-        return False
-    steps = steps_of(called.__code__)
-    values = [step for step, end in pairwise(steps) if end.opname == "RETURN_VALUE"]
-    values += [step for step in steps if step.opname == "RETURN_CONST"]
-    return bool(values) and all(step.opname.endswith("_CONST") and step.argval is None for step in values)
+    return isinstance(called, FunctionType) and returns_nothing(called.__code__)
 
 
 def _is_one_of(some: Iterable[object], value: object) -> bool:
@@ -229,16 +225,12 @@ def _is_compared(after: Sequence[str]) -> bool:
     return first == "COMPARE_OP" or (is_one_load and second == "COMPARE_OP")
 
 
-def _asks_for_truth(name: str) -> bool:
-    return name in ("UNARY_NOT", "TO_BOOL") or ("JUMP" in name and name.endswith(("TRUE", "FALSE", "OR_POP")))
-
-
 def _gives_a_function(name: str) -> bool:
     return name in (*_SUPER, *_DISPLAYS, "LOAD_ATTR", "LOAD_GLOBAL", *MAKERS)
 
 
 _FUNCTIONS = one_of(numbers_for(_gives_a_function) + CALLS)
-_TESTS = one_of(numbers_for(lambda name: _asks_for_truth(name) or name in ("COPY", "COMPARE_OP")))
+_TESTS = one_of(numbers_for(lambda name: asks_for_truth(name) or name in ("COPY", "COMPARE_OP")))
 _TESTED = re.compile(_FUNCTIONS + b".?" + _TESTS, re.DOTALL)
 _LOOP = one_of(numbers_for("GET_ITER".__eq__)) + one_of(numbers_for("FOR_ITER".__eq__))
 _GONE_THROUGH = re.compile(one_of(numbers_for(_DISPLAYS.__contains__)) + _LOOP)

@@ -287,6 +287,39 @@ def as_many_as_there_are_names() -> type[Machine]:
     return _made(says)
 
 
+def _writes(m: Base) -> Iterator[int]:
+    m.x.value = 0
+    yield 1
+    m.x.value = -1
+    yield 2
+
+
+@refused("nobody goes through _writes(…) to its end")
+def the_first_of_some_writes() -> type[Machine]:
+    class Written(Base):
+        @action("X")
+        def write(self) -> None:
+            number = next(_writes(self))
+            self.y.value = number
+
+        @invariant("X")
+        def x_is_natural(self) -> Bool:
+            return self.x.value >= 0
+
+    return Written
+
+
+@refused("nobody goes through _writes(…) to its end")
+def as_many_writes_as_there_are_names() -> type[Machine]:
+    class Written(Base):
+        @action("X")
+        def write(self) -> None:
+            for _, number in zip(("x",), _writes(self), strict=False):
+                self.y.value = number
+
+    return Written
+
+
 @refused("nobody goes through given(…) to its end")
 def until_a_loop_is_left() -> type[Machine]:
     def says(self: Base) -> Bool:

@@ -371,6 +371,79 @@ def a_write_that_decides() -> type[Machine]:
     return _decided_by_nothing(lambda m, n: m.put(n))
 
 
+class _Putting:
+    def __init__(self, m: Doing) -> None:
+        self.m = m
+
+    def put(self, n: Int) -> None:
+        self.m.x.value = n
+
+
+@refused("`self.put_it(self, n)` returns nothing, which Python takes for false")
+def a_write_of_a_static_method_that_decides() -> type[Machine]:
+    class Put(Doing):
+        put_it = staticmethod(_put)
+
+        @action("X")
+        def do(self, n: Int) -> None:
+            if self.put_it(self, n):
+                self.y.value = n
+
+    return Put
+
+
+@refused("`_Putting(m).put(n)` returns nothing")
+def a_write_of_an_object_that_decides() -> type[Machine]:
+    return _decided_by_nothing(lambda m, n: bool(not _Putting(m).put(n)) and False)  # type: ignore[func-returns-value]
+
+
+@refused("`put(n)` returns nothing")
+def a_write_of_a_function_that_is_made_there_and_decides() -> type[Machine]:
+    def asked(m: Doing, n: Int) -> bool:
+        def put(n: Int) -> None:
+            m.x.value = n
+
+        return not put(n) and False  # type: ignore[func-returns-value]
+
+    return _decided_by_nothing(asked)
+
+
+@refused("`put(n)` returns nothing")
+def a_write_that_was_given_its_state_and_decides() -> type[Machine]:
+    def asked(m: Doing, n: Int) -> bool:
+        put = functools.partial(_put, m)
+        return not put(n) and False
+
+    return _decided_by_nothing(asked)
+
+
+@refused("`self.dark` returns nothing")
+def a_write_of_a_property_of_python_that_decides() -> type[Machine]:
+    class Put(Doing):
+        @property
+        def dark(self) -> None:
+            self.x.value = 0
+
+        @action("X")
+        def do(self, n: Int) -> None:
+            if self.dark:
+                self.y.value = n
+
+    return Put
+
+
+@refused("`_put(self, n)` returns nothing")
+def a_write_of_a_function_that_decides_by_a_name() -> type[Machine]:
+    class Put(Doing):
+        @action("X")
+        def do(self, n: Int) -> None:
+            done = _put(self, n)  # type: ignore[func-returns-value]
+            if done:
+                self.y.value = n
+
+    return Put
+
+
 @refused("put_both(…) returns nothing")
 def a_write_that_decides_by_a_name() -> type[Machine]:
     class Named(Doing):

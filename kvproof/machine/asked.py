@@ -1,0 +1,90 @@
+"""What is written or required in a function that returns nothing, of which Python is asked whether that is true.
+
+Of ``put(b) and put(c)`` Python never comes to the second: what returns nothing is false. Methods of a machine see to
+it by themselves (`called.py`). Of all others, be they of a module, of a class, made in the text, or inside of something
+else, it shows where they write: whoever has called them stands there, and what is made of what they return.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+from functools import cache
+from itertools import pairwise
+from types import CodeType, FrameType
+
+from .instructions import CALLS, names_of, place, steps_of
+from .mistakes import Line, MachineError, is_tool
+from .source import is_of_others
+
+__all__ = ["asks_for_truth", "refuse_asked", "returns_nothing"]
+
+
+def refuse_asked() -> None:
+    """Refuse what is about to be taken down where it is done by a function that is asked so, or may be by a name.
+
+    Raises:
+        MachineError: it is; the line is where it is called.
+    """
+    called = frame = sys._getframe(1)
+    while frame.f_back is not None and not _is_reader(frame.f_code):
+        frame = frame.f_back
+        if returns_nothing(called.f_code) and not is_of_others(frame.f_code.co_filename):
+            _refuse(frame, called.f_code.co_name)
+        if frame.f_code.co_name != "__getattribute__":  # that has only found the property which is asked
+            called = frame
+
+
+def _is_reader(code: CodeType) -> bool:
+    """It has the text run: what called it is none of that."""
+    return code.co_name in ("read", "reported") and is_tool(code.co_filename)
+
+
+def _refuse(frame: FrameType, called: str) -> None:
+    """Refuse a call that is asked; also what is given a name, if it is sure that the function itself was called, and
+    not `list`, or the like, which makes something of what it returns."""
+    asked = _asked(frame.f_code).get(frame.f_lasti)
+    if asked is not None:
+        step, is_named = asked
+        number, text = place(frame.f_code, step)
+        if not is_named or text.partition("(")[0].rpartition(".")[2] == called:
+            raise MachineError(
+                f"`{text}` returns nothing, which Python takes for false: what stands behind it would be left out",
+                Line(frame.f_code.co_filename, number),
+            )
+
+
+@cache
+def _asked(code: CodeType) -> dict[int, tuple[dis.Instruction, bool]]:
+    """The instructions that call, or read what may call, and whose value is asked for its truth or given a name; and
+    whether it is the latter. By where they stand, with the room behind them, in which Python may say that it is."""
+    steps = steps_of(code)
+    found: dict[int, tuple[dis.Instruction, bool]] = {}
+    for i, step in enumerate(steps[:-1]):
+        after, second = [*steps[i + 1 : i + 3], None][:2]
+        if after is None or not (step.opcode in CALLS or step.opname == "LOAD_ATTR"):
+            continue
+        is_named = after.opname.startswith(("STORE_FAST", "STORE_DEREF")) and not str(names_of(after)[0]).startswith(
+            "_"
+        )
+        is_copied = after.opname == "COPY" and second is not None and asks_for_truth(second.opname)
+        if is_named or is_copied or asks_for_truth(after.opname):
+            found |= dict.fromkeys(range(step.offset, after.offset), (step, is_named))
+    return found
+
+
+def asks_for_truth(name: str) -> bool:
+    """The instruction of this name takes a value for true or false."""
+    return name in ("UNARY_NOT", "TO_BOOL") or ("JUMP" in name and name.endswith(("TRUE", "FALSE", "OR_POP")))
+
+
+@cache
+def returns_nothing(code: CodeType) -> bool:
+    """Every end of the function returns nothing; what a generator gives comes before its end."""
+    if code.co_flags & inspect.CO_GENERATOR:
+        return False
+    steps = steps_of(code)
+    values = [step for step, end in pairwise(steps) if end.opname == "RETURN_VALUE"]
+    values += [step for step in steps if step.opname == "RETURN_CONST"]
+    return bool(values) and all(step.opname.endswith("_CONST") and step.argval is None for step in values)
