@@ -62,16 +62,12 @@ class Conditions:
             cls.current = before
 
     def note(self, term: Term, *, is_condition: bool) -> None:
-        """The term was made, of those that its operation names. What has a name only says nothing by itself.
-
-        Nor does what an action has read: it looks at a state before it says something of it.
-        """
+        """The term was made, of those that its operation names. What has a name only says nothing by itself."""
         for value in term.operation.values():
             for part in value if isinstance(value, tuple) else (value,):
                 self._unused.pop(id(part), None)
         said = term.operation
-        is_read = isinstance(said, op.Temporary) and isinstance(said.value.operation, op.Read)
-        if is_condition and not is_read and not isinstance(said, op.Constant | op.Variable):
+        if is_condition and not isinstance(said, op.Constant | op.Variable):
             frame = calling_frame()
             self._unused[id(term)] = term, Line(frame.f_code.co_filename, frame.f_lineno)
             self._note_frame(frame)

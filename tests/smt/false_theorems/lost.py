@@ -379,6 +379,32 @@ def a_function_in_the_place_of_another() -> type[Machine]:
     return Made
 
 
+@refused("nothing is done with")
+def a_list_of_what_was_read_that_is_asked() -> type[Machine]:
+    class Asked(Base):
+        def lamps(self) -> list[Bool]:
+            return [self.lamp.value]
+
+        @action("X")
+        def swap(self) -> None:
+            if not self.lamps():
+                self.y.value = 1
+
+    return Asked
+
+
+@refused("nothing is done with")
+def a_name_of_a_list_of_what_was_read_that_is_asked() -> type[Machine]:
+    class Asked(Base):
+        @action("X")
+        def swap(self) -> None:
+            read = [self.lamp.value]
+            if not read:
+                self.y.value = 1
+
+    return Asked
+
+
 @refused("no attribute 'vlaue'")
 def a_value_that_the_text_does_without() -> type[Machine]:
     class Made(Base):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kvproof.machine import MachineError, Model
 
@@ -86,12 +88,20 @@ def draw_machine(seed: int | str) -> MachineText:
     Another is drawn where a quantifier has a part that does not speak of what it binds, or where nothing is made of a
     condition (`unnamed.py` and `lost.py` refuse that).
     """
-    text = _Author(Draw(seed), seed).write()
+    text = _without_unread(_Author(Draw(seed), seed).write())
     for again in range(1, TRIES):
         if not _is_refused_for_that(text):
             break
-        text = _Author(Draw(f"{seed}, {again}"), seed).write()
+        text = _without_unread(_Author(Draw(f"{seed}, {again}"), seed).write())
     return text
+
+
+def _without_unread(text: MachineText) -> MachineText:
+    """The text without what it gives a name and never uses, but where that is all of a block."""
+    names = Counter(re.findall(r"\w+", text.source))
+    blocks = [p.inside for p in pieces(text.classes) if p.inside is not None and len(p.inside) > 1]
+    unread = [[p for p in block if p.tag == "let" and names[p.text.partition(" ")[0]] == 1][:1] for block in blocks]
+    return _without_unread(text.without(*chain.from_iterable(unread))) if any(unread) else text
 
 
 def _is_refused_for_that(text: MachineText) -> bool:
