@@ -175,6 +175,8 @@ def _show(output: Output, plan: Plan, traces: Path | None, result: Result) -> No
     for report in result.reports:
         for finding in (*report.findings, *report.astray):
             _show_finding(output, plan, traces, finding)
+        if not report.findings:
+            _show_met_once(output, plan, report)
     if result.pool is not None and result.pool.findings:
         show(output, result.pool, traces)
 
@@ -220,6 +222,15 @@ def _show_sight(output: Output, sight: Sight) -> None:
     for line in lines:
         output.line(line)
     output.tables.print("")
+
+
+def _show_met_once(output: Output, plan: Plan, report: HuntReport) -> None:
+    """Tell what was met and not seen again, where there is nothing else to go by: it is no finding, and no silence."""
+    for case, verdict in [*report.met_once.values()][:_NAMED]:
+        for line in tell(plan.target, case, verdict):
+            output.line(line)
+        output.line("  met once, and not when a fresh worker was asked for this case alone, so that it is no finding")
+        output.tables.print("")
 
 
 def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Finding) -> None:

@@ -94,6 +94,10 @@ def of_hunt(report: "HuntReport") -> Iterator[Gap]:
     if report.unsorted and not report.findings:
         why = f"{report.unsorted:,} kinds of cases broke a rule, and there was no time to see them again"
         yield Gap(part, why, "give it more with --time")
+    if report.unconfirmed and not report.findings:
+        what = ", ".join(f"{name} ({count:,})" for name, count in report.unconfirmed.items())
+        why = f"cases broke a rule, and a fresh worker did not show it again: {what}"
+        yield Gap(part, why, "see what the engine, or its driver, keeps from case to case or takes from outside")
 
 
 def of_fuzz(report: "FuzzReport", part: str) -> Iterator[Gap]:

@@ -327,7 +327,8 @@ def opened(plan: Plan, levels: Sequence[str]) -> Iterator[Session]:
         with heap_at_rest(), Session.of(plan.build, levels=levels) as session:
             unknown = [level for level in levels if level not in session.hello.levels]
             if unknown:
-                raise UsageError(f"{plan.target} has no level {unknown[0]}; it has {', '.join(session.hello.levels)}")
+                there_are = ", ".join(session.hello.levels) or "none"
+                raise UsageError(f"{plan.target} has no level {unknown[0]}; it has {there_are}")
             yield session
     except WorkerError as error:
         raise UsageError(f"{plan.target} cannot be driven: {error}") from error

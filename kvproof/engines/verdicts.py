@@ -73,7 +73,7 @@ def _of_run(run: Run, case: Case, more: MoreOracles | None, known: Collection[tu
 def _unanswered(case: Case, answer: Answer) -> str | None:
     """What an answer leaves out: what nobody told cannot be judged, and must not pass for right."""
     if answer.refused is not None:
-        return None
+        return "the answer refuses the setup, and has steps all the same" if answer.steps else None
     if answer.world is None:
         return "the answer has neither a world nor a refusal"
     asked, told = [name for name, _ in case.ops], [step.op for step in answer.steps]

@@ -98,6 +98,18 @@ def test_a_hunt_that_judged_something_is_not(capsys: pytest.CaptureFixture[str])
     assert re.search(r"no case of .*uncached.* \([1-4] of 5", said), "families that had no turn are named"
 
 
+def test_what_broke_a_rule_once_and_not_in_a_fresh_worker_is_told_and_undecided(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, report, said = ran(capsys, "fuzz", driver("--fault", "wears out"), "--examples", "60")
+    assert (status, report["findings"]) == (3, [])
+    assert report["levels"][0]["not_confirmed"]["L2 crash"] > 0
+    assert "a fresh worker did not show it again: L2 crash" in report["gaps"][-1]["why"]
+    assert "what: the worker ended with status 1: worn out" in said
+    assert "1 start request=r0" in said
+    assert "met once, and not when a fresh worker was asked for this case alone" in said
+
+
 def test_what_is_found_outweighs_what_was_not_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     output = Output(None)
     gap = gaps.Gap("this", "why", "mend it")
@@ -129,7 +141,9 @@ def test_each_way_of_judging_nothing_has_its_words() -> None:
     assert whys(report) == []
     report.unsorted = 2
     assert whys(report) == ["2 kinds of cases broke a rule, and there was no time to see them again"]
-    report.unsorted = 0
+    report.unsorted, report.unconfirmed = 0, {"L2 hang": 2}
+    assert whys(report) == ["cases broke a rule, and a fresh worker did not show it again: L2 hang (2)"]
+    report.unconfirmed = {}
     report.sight = Sight()
     assert "no rule could be judged" in whys(report)[0]
     report.sight.told = {"lookup"}

@@ -368,7 +368,7 @@ def test_what_happened_is_counted() -> None:
     assert (hidden.hits, hidden.evictions) == (0, 0)
 
 
-@pytest.mark.parametrize("fault", ["one step too few", "no world"])
+@pytest.mark.parametrize("fault", ["one step too few", "no world", "refuses and goes on"])
 def test_what_is_not_answered_does_not_pass_for_right(fault: str) -> None:
     report = hunted((*FAKE, "--fault", fault), 40)
     assert {finding.violation.key for finding in report.findings} == {("garbage", "answer")}
@@ -425,6 +425,11 @@ def test_levels_and_profiles_that_a_driver_does_not_have_are_refused(capsys: pyt
 
 
 @pytest.mark.slow
+def test_a_driver_that_names_no_level_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["fuzz", target((*FAKE, "--fault", "no levels"))]) == 2
+    assert "has no level requests; it has none" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_driver_that_hoards_memory_is_ended() -> None:
     limits = Limits(start=20, answer=20, memory=400)
     case = Case("requests", {"blocks": 2, "block_tokens": 2}, [])
@@ -487,6 +492,13 @@ def test_a_driver_is_asked_only_for_what_it_can_do() -> None:
     case = requests.draw(least, "plain", {"blocks": 3, "block_tokens": 2}, bytes(range(200)))
     assert {name for name, _ in case.ops} == {"start", "finish"}
     assert {token for name, args in case.ops if name == "start" for token in args["prompt"]} == {0, 1, 2}
+
+
+def test_a_tenant_that_nobody_here_knows_is_not_asked_for() -> None:
+    report = hunted((*FAKE, "--fault", "tenants of later"), 60, profiles=("tenants",))
+    assert report.findings == []
+    assert report.steps > 0
+    assert set(requests.setups(Capabilities(["start", "finish"], tenants=["moon"]))) == {"plain", "again", "tight"}
 
 
 def test_a_request_never_has_more_tokens_than_the_device_holds() -> None:

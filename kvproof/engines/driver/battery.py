@@ -15,7 +15,7 @@ from ...judge.story import Story, asked
 from ..cases import Op
 from ..session import Exchange, Session
 from ..verdicts import close
-from .requests import LEVEL, OPERATIONS, OPTIONS, OVERLAPPING, closing, draw
+from .requests import LEVEL, OPERATIONS, OPTIONS, OVERLAPPING, TENANTS, closing, draw, tenants_of
 
 __all__ = ["Battery", "HangError", "NotApplicableError"]
 
@@ -108,7 +108,7 @@ class Battery:
             more["host_blocks"] = 4
         families = {"mirror" if "host_blocks" in more else "plain": self.setup(**more)}
         families["tight"] = self.setup(**more) | {"blocks": 2}
-        if can.tenants:
+        if tenants_of(can):
             families["tenants"] = self.setup(**more)
         if "caching" in can.options:
             families["uncached"] = self.setup(caching=False)
@@ -167,7 +167,7 @@ class Battery:
         unknown |= set(said["capabilities"][LEVEL]) - set(Capabilities.__struct_fields__)
         unknown |= set(can.operations) - {*OPERATIONS, *OVERLAPPING}
         unknown |= set(can.options) - set(OPTIONS)
-        unknown |= set(can.tenants) - {"adapter", "salt"}
+        unknown |= set(can.tenants) - set(TENANTS)
         unknown |= {name for names in can.visible.values() for name in names} - set(PoolState.__struct_fields__)
         unknown |= set(can.visible) - {"device", "host"}
         if unknown:

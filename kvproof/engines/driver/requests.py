@@ -5,7 +5,7 @@ Requests are named by the case, prompts are given in full, and a driver is asked
 is skipped. A request never has more tokens than the device holds, so that it can always run alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
@@ -25,7 +25,19 @@ from ...judge.record import TOGETHER, Capabilities, Case, World
 from ..cases import Op, Setup
 from .twins import twins
 
-__all__ = ["LEVEL", "OPERATIONS", "OPTIONS", "OVERLAPPING", "closing", "draw", "more_oracles", "profiles", "setups"]
+__all__ = [
+    "LEVEL",
+    "OPERATIONS",
+    "OPTIONS",
+    "OVERLAPPING",
+    "TENANTS",
+    "closing",
+    "draw",
+    "more_oracles",
+    "profiles",
+    "setups",
+    "tenants_of",
+]
 
 LEVEL = "requests"
 
@@ -48,6 +60,9 @@ _WAITS = 12
 
 OPTIONS = ("host_blocks", "caching", "events")
 """What a setup may say beside ``blocks`` and ``block_tokens``, to drivers that take it."""
+
+TENANTS = ("adapter", "salt")
+"""What a request may have besides tokens. A driver that names more is not asked for what nobody here knows."""
 
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
@@ -108,7 +123,7 @@ def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
     found["tight"] = _setup(capabilities, st.integers(1, 4), **on)
     if "host_blocks" in options:
         found["mirror"] = _setup(capabilities, st.integers(2, 6), host_blocks=st.integers(1, 8), **on)
-    if capabilities.tenants:
+    if tenants_of(capabilities):
         found["tenants"] = _setup(capabilities, st.integers(4, 10), **on)
     if "caching" in options:
         found["uncached"] = _setup(capabilities, st.integers(2, 8), caching=st.just(False))
@@ -117,6 +132,11 @@ def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
     # The same prompts again and again, with room for them: they must be found.
     found["again"] = _setup(capabilities, st.integers(10, 16), **on)
     return found
+
+
+def tenants_of(capabilities: Capabilities) -> list[str]:
+    """Return the tenants that a driver has and the level knows."""
+    return [name for name in capabilities.tenants if name in TENANTS]
 
 
 def _setup(
@@ -166,7 +186,7 @@ class _Player:
         self.lengths: dict[str, int] = {}
         """The most tokens that each request which was not ended may have."""
         self._setup, self._capabilities = setup, capabilities
-        self._tenants: Sequence[str] = capabilities.tenants if tenants else ()
+        self._tenants = tenants_of(capabilities) if tenants else []
         self._size: int = setup["block_tokens"]
         self._most: int = setup["blocks"] * self._size
         self._prompts: list[list[int]] = []

@@ -334,6 +334,8 @@ def answer(message, kept, say):
         keep = False
     if FAULT == "one step too few":
         steps = steps[:-1]
+    if FAULT == "refuses and goes on":
+        return {"refused": "no", "world": system.world, "steps": steps}, None
     if FAULT == "no world":
         return {"steps": []}, None
     return (
@@ -356,22 +358,28 @@ def main():
     capabilities = CAPABILITIES
     if FAULT == "typo in the hello":
         capabilities = {**CAPABILITIES, "visibel": {}}
+    if FAULT == "tenants of later":
+        capabilities = {**CAPABILITIES, "tenants": ["moon", "salt"]}
     if FAULT == "more than it can":
         capabilities = {**CAPABILITIES, "operations": [*OPERATIONS, "mirror"]}
     if FAULT == "cannot start":
         capabilities = {**CAPABILITIES, "operations": ["drain"]}
     hello = {**HELLO, "capabilities": {"requests": capabilities}}
+    if FAULT == "no levels":
+        hello["levels"] = []
     if FAULT == "other protocol":
         hello = {"protocol": 99, "what": "ever"}
     say("Welcome!" if FAULT == "no json" else {"hello": hello})
     kept = None
     hoard = []
-    for line in sys.stdin:
+    for served, line in enumerate(sys.stdin):
         message = json.loads(line)
         if FAULT == "hoards":
             hoard.append(bytearray(b"x" * 2**26))
             time.sleep(0.2)
         answered, kept = answer(message, kept, say)
+        if FAULT == "wears out" and served == 20:
+            sys.exit("worn out")
         number = message["id"] % 2**16 if FAULT == "short numbers" else message["id"]
         say({"id": number, **answered})
         if FAULT == "chatters":
