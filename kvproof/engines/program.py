@@ -215,15 +215,18 @@ class Program:
         """Wait until it says something, or takes more of what is said to it.
 
         Raises:
-            Lost: it does neither until then.
+            Lost: it does neither until then, or has ended. What it started may have its output open still.
         """
         with selectors.DefaultSelector() as selector:
             selector.register(self._output, selectors.EVENT_READ)
             if self._unsaid:
                 selector.register(self._input, selectors.EVENT_WRITE)
             while (left := deadline - time.monotonic()) > 0:
-                if selector.select(min(left, _WATCH) if self.watched else left):
+                has_ended = self._process.poll() is not None  # Asked first: what it said before that can be read.
+                if selector.select(0 if has_ended else min(left, _WATCH)):
                     return
+                if has_ended:
+                    raise Lost(self._gone())
                 self.watch_memory()
             # No less than the worker itself needs to see that an operation hangs.
             most = max(self.limits.answer / 4, 2 * self.limits.operation)

@@ -71,10 +71,16 @@ TURNS = 40
 
 def _turns(step: Step | None) -> Iterator[str]:
     """Who went on after whom, where calls overlapped: each line is what somebody did when it was his turn."""
-    turns = [effect for effect in ([] if step is None else step.effects) if effect[0] == "turn"]
+    turns: list[str] = []
+    for effect in () if step is None else step.effects:
+        match effect:
+            case ["turn", who, what]:
+                turns.append(f"        {who}: {what}")
+            case _:
+                pass
     if len(turns) > TURNS:
         yield f"        {len(turns) - TURNS} turns before that"
-    yield from (f"        {who}: {what}" for _, who, what in turns[-TURNS:])
+    yield from turns[-TURNS:]
 
 
 EXPLAINED = 3
@@ -158,7 +164,7 @@ _ASKED = ("matched", "inserted", "locked", "unlocked", "evicted", "forgotten", "
 
 def _asked(steps: list[Step], at: int) -> Iterator[str]:
     """What the last operation asked a prefix tree, in order."""
-    calls = [effect for effect in (steps[at].effects if at < len(steps) else ()) if effect[0] in _ASKED]
+    calls = [effect for effect in (steps[at].effects if at < len(steps) else ()) if effect and effect[0] in _ASKED]
     spaces = _namespaces(steps[: at + 1])
     if calls:
         yield "  in the last operation:"
@@ -169,8 +175,15 @@ def _asked(steps: list[Step], at: int) -> Iterator[str]:
 
 def _namespaces(steps: list[Step]) -> dict[str, str]:
     """Requests with their namespaces, where there are several."""
-    arrived = [effect for step in steps for effect in step.effects if effect[0] == "request"]
-    spaces = {r: about.get("salt") for _, r, about in arrived}
+    spaces: dict[str, str | None] = {}
+    for effect in (effect for step in steps for effect in step.effects):
+        match effect:
+            case ["request", str() as r, {"salt": str() as salt}]:
+                spaces[r] = salt
+            case ["request", str() as r, _]:
+                spaces[r] = None
+            case _:
+                pass  # Perhaps it is no effect at all, which is a finding of its own.
     several = len({*spaces.values()}) > 1
     return {r: f"{r} of {'no namespace' if salt is None else salt}" for r, salt in spaces.items() if several}
 
@@ -205,7 +218,7 @@ def _hints(found: Verdict) -> Iterator[str]:
     if found.violation.oracle == "what was computed is not found again":
         yield "  a manager that is not meant to keep all of that says so: dialect = {}"
     if found.violation.oracle == "requests that never end":
-        ended = [effect[1] for effect in found.answer.steps[found.at].effects if effect[0] == "preempted"]
+        ended = [effect[1] for effect in found.answer.steps[found.at].effects if effect[:1] == ["preempted"]]
         why = f"alone, {ended[0]} was let in and refused more blocks" if ended else "alone, it was not let in"
         yield f"  {why}, though it needs no more than there are: allocate() answered None"
 

@@ -91,6 +91,21 @@ def test_a_program_that_closes_its_output_and_sleeps_or_computes_goes_on_running
     assert ending("[None for _ in iter(int, 1)]") == GOES_ON
 
 
+def test_a_program_that_has_ended_is_not_waited_for_though_its_child_has_the_output() -> None:
+    began = time.monotonic()
+    child = "import subprocess; subprocess.Popen(['sleep', '60'])"
+    text = f"{child}; print('half an answer', flush=True); raise SystemExit(3)"
+    running = Program([sys.executable, "-c", text], os.environ, Limits(), folder=None, watched=False)
+    try:
+        assert running.line(60) == b"half an answer", "what was said before is heard"
+        with pytest.raises(Lost, match="ended with status 3") as lost:
+            running.line(60)
+    finally:
+        running.end()
+    assert lost.value.failure.kind == "crash"
+    assert time.monotonic() - began < 30
+
+
 @pytest.mark.usefixtures("_busy")
 def test_nothing_hangs_on_a_busy_machine(session: Session) -> None:
     noticed, seconds = asked(session, "compute", seconds=LIMIT * 0.9)

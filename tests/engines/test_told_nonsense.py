@@ -24,7 +24,8 @@ from kvproof.judge.record import (
     World,
 )
 from kvproof.judge.shapes import DIALECT, EFFECTS
-from kvproof.judge.violation import KIT, of_key
+from kvproof.judge.violation import KIT, Verdict, of_key
+from kvproof.testing.telling import _ASKED, tell
 
 REQUESTS = ["r0", "r1"]
 GROUPS = [Group("full", 2), Group("window", 2, 3), Group("chunk", 2, 4), Group("mamba", 4)]
@@ -176,6 +177,26 @@ def test_the_judge_never_fails(answer: Answer) -> None:
     of_drivers = more_oracles(Case("requests", {}, []))
     for _, found in (*faults(answer), *faults(answer, of_drivers)):
         assert not [violation for violation in found if violation.rule == KIT]
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 4) | st.sampled_from(["r0", "device", *sorted(EFFECTS), *_ASKED]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["salt", "tokens"]), inner, max_size=2),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(answers(), st.lists(st.lists(anything, max_size=4), min_size=1, max_size=4))
+def test_what_is_no_effect_can_be_told(answer: Answer, told: list[Effect]) -> None:
+    """It is judged and shown, with what led there."""
+    answer.steps[-1].effects.extend(told)
+    case = Case("requests", {}, [(step.op, step.args) for step in answer.steps])
+    found = [*faults(answer, more_oracles(case))]
+    assert found
+    for at, violations in found:
+        assert all(violation.rule != KIT for violation in violations)
+        assert [*tell("exec:driver", case, Verdict(violations[0], at, answer, tuple(violations[1:])))]
 
 
 def test_a_parent_may_be_left_out_of_an_event() -> None:
