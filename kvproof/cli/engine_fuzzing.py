@@ -226,10 +226,14 @@ def _show_sight(output: Output, sight: Sight) -> None:
 
 def _show_met_once(output: Output, plan: Plan, report: HuntReport) -> None:
     """Tell what was met and not seen again, where there is nothing else to go by: it is no finding, and no silence."""
-    for case, verdict in [*report.met_once.values()][:_NAMED]:
+    once = "met once, and not when a fresh worker was asked for this case alone, so that it is no finding"
+    left = "met once, and there was no time to see it again, so that it is no finding yet; give it more with --time"
+    met = [(each, once) for each in report.met_once.values()]
+    met += [(each, left) for name, each in report.left_over.items() if name not in report.met_once]
+    for (case, verdict), why in met[:_NAMED]:
         for line in tell(plan.target, case, verdict):
             output.line(line)
-        output.line("  met once, and not when a fresh worker was asked for this case alone, so that it is no finding")
+        output.line(f"  {why}")
         output.tables.print("")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ExitStatus
+from ..untrusted.text import one_line
 from .output import Output
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ __all__ = [
 
 NO_NEGATIVE = "numbers that an action is given are never negative here"
 """What an exploration does not try."""
+
+_NAMED = 6
+"""So many kinds of what was met are named."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ def of_hunt(report: "HuntReport") -> Iterator[Gap]:
     if not report.examples:
         yield Gap(part, "no case was run in the time that there was", "give it more with --time")
     elif not taken:
-        why = f"all {report.examples:,} setups were refused, the last because: {report.refusal}"
+        because = one_line(report.refusal, 300) or "it gave no reason"
+        why = f"all {report.examples:,} setups were refused, the last because: {because}"
         yield Gap(part, why, "let it take them, or name another --level or --profile")
     elif not report.steps:
         why = f"no step was done in {taken:,} cases: of {report.skipped:,} operations each was skipped"
@@ -92,7 +97,8 @@ def of_hunt(report: "HuntReport") -> Iterator[Gap]:
         mend = 'mend the lookup, or say {"dialect": {"keep": "none"}} in the notes of a world that caches nothing'
         yield Gap(f"{part}, prefix hits", why, mend)
     if report.unsorted and not report.findings:
-        why = f"{report.unsorted:,} kinds of cases broke a rule, and there was no time to see them again"
+        what = f" ({', '.join([*report.left_over][:_NAMED])})" if report.left_over else ""
+        why = f"{report.unsorted:,} kinds of cases broke a rule{what}, and there was no time to see them again"
         yield Gap(part, why, "give it more with --time")
     if report.unconfirmed and not report.findings:
         what = ", ".join(f"{name} ({count:,})" for name, count in report.unconfirmed.items())

@@ -77,6 +77,11 @@ class Sample:
     """Seconds that seeing it again may take."""
 
     @property
+    def name(self) -> str:
+        """What it shows, in words."""
+        return f"{self.verdict.violation.rule} {self.verdict.violation.oracle}"
+
+    @property
     def place(self) -> tuple[tuple[str, ...], frozenset[str]]:
         """What it shows, and the traits of its case."""
         return self.verdict.violation.signature, self.traits

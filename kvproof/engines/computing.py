@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Running", "in_group", "running"]
+__all__ = ["Running", "begun_with", "in_group", "running"]
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,12 @@ def in_group(group: int) -> Iterator[Running]:
         told = running(process.name)
         if told is not None and told.group == group:
             yield told
+
+
+def begun_with(variable: str) -> Iterator[int]:
+    """The numbers of the processes that were begun with this in their environment (``NAME=value``): also those that
+    left the group that they were started in."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
+                yield int(process.name)

@@ -150,7 +150,9 @@ def hunt_levels(
             report.findings.append(finding if listed is None else looked_up(finding, listed))
     for report in reports.values():
         report.seconds = budget.spent
-        report.unsorted += sorter.unsorted(collector, report.level)
+        left = sorter.unsorted(collector, report.level)
+        report.unsorted += len(left)
+        report.left_over = {each.name: (each.case, each.verdict) for each in left} | report.left_over
     memory.learned |= search.learned
     return [*reports.values()]
 

@@ -17,7 +17,7 @@ from typing import IO
 
 from ..untrusted import limits
 from ..untrusted.text import one_line
-from .computing import in_group
+from .computing import begun_with, in_group
 
 __all__ = ["Failure", "Limits", "Lost", "Program"]
 
@@ -43,6 +43,9 @@ _WATCH = 0.5
 
 _ENDING = 5.0
 """Seconds that a program may take to end that says nothing more."""
+
+_LOOKS = 10
+"""So often it is looked for what a program has left running."""
 
 _WITH_COPY = 2
 """So many processes is a worker that lets copies of itself work."""
@@ -121,10 +124,22 @@ class Program:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        if self.watched:
+            self._end_strays()
         self._input.close()
         self._output.close()
         self._errors.close()
         self._folder.cleanup()
+
+    def _end_strays(self) -> None:
+        """End what left its group, as a daemon does: it is known by the folder that it was given."""
+        for _ in range(_LOOKS):  # One that is about to be ended may start another one meanwhile.
+            strays = [*begun_with(f"TMPDIR={self._folder.name}")]
+            if not strays:
+                return
+            for stray in strays:
+                with suppress(OSError):
+                    os.kill(stray, signal.SIGKILL)
 
     # --------------------------------------------------------------------------------------------------- lines
 

@@ -127,6 +127,8 @@ class HuntReport:
     """The first case of each of these, and what was wrong with it then."""
     unsorted: int = 0
     """Cases that broke a rule and were not looked at for want of time."""
+    left_over: dict[str, tuple[Case, Verdict]] = field(default_factory=dict)
+    """One of each kind of these, and what was wrong with it."""
     steady_seconds: float = 0.0
     steady_steps: int = 0
     """What the speed is measured by: all turns but the very first."""
@@ -159,3 +161,4 @@ class HuntReport:
             for name, count in theirs.items():
                 mine[name] = mine.get(name, 0) + count
         self.met_once = other.met_once | self.met_once
+        self.left_over = other.left_over | self.left_over

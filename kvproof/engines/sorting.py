@@ -132,11 +132,11 @@ class Sorter:
         )
         return True
 
-    def unsorted(self, collector: Collector, level: str) -> int:
-        """How many cases of a level were not looked at that no known cause accounts for."""
+    def unsorted(self, collector: Collector, level: str) -> list[Sample]:
+        """The cases of a level that were not looked at and that no known cause accounts for."""
         samples = [*collector.first(), *(sample for sample, _ in self._begun)]
         left = [sample for sample in samples if sample.ground.level == level]
-        return sum(not self.causes.accounts_for(sample.verdict, level, sample.traits) for sample in left)
+        return [each for each in left if not self.causes.accounts_for(each.verdict, level, each.traits)]
 
     def _promise(self, sample: Sample) -> tuple[object, ...]:
         """What makes a sample worth a look: the least comes first. Of those that are explained any may hide another
@@ -243,6 +243,5 @@ class Sorter:
     def _lost(self, sample: Sample) -> None:
         """What is not seen again is no finding."""
         report = self._reports[sample.ground.level]
-        name = f"{sample.verdict.violation.rule} {sample.verdict.violation.oracle}"
-        report.unconfirmed[name] = report.unconfirmed.get(name, 0) + 1
-        report.met_once.setdefault(name, (sample.case, sample.verdict))
+        report.unconfirmed[sample.name] = report.unconfirmed.get(sample.name, 0) + 1
+        report.met_once.setdefault(sample.name, (sample.case, sample.verdict))

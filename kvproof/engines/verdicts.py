@@ -59,6 +59,11 @@ def _of_run(run: Run, case: Case, more: MoreOracles | None, known: Collection[tu
         found = [] if first is None else [first]
     else:
         found = [*faults(answer, oracles)]
+    other = _other_operation(case, answer)
+    if other is not None:
+        at, text = other
+        found = [(number, violations) for number, violations in found if number < at]
+        found.append((at, [garbage("answer", text)]))
     if run.failure is not None:
         found.append((len(answer.steps), [of_failure(run.failure)]))
     elif not found and (unanswered := _unanswered(case, answer)):
@@ -68,6 +73,16 @@ def _of_run(run: Run, case: Case, more: MoreOracles | None, known: Collection[tu
     (at, violations), *rest = found
     later = tuple((number, violation) for number, others in rest for violation in others)
     return Verdict(violations[0], at, answer, tuple(violations[1:]), later), answer
+
+
+def _other_operation(case: Case, answer: Answer) -> tuple[int, str] | None:
+    """The first step that is of another operation than was asked: by it, and by what follows, nothing can be judged."""
+    if answer.world is None:
+        return None
+    for at, ((asked, _), step) in enumerate(zip(case.ops, answer.steps, strict=False)):
+        if step.op != asked:
+            return at, f"operation {at + 1} is {asked}, and the answer's step is of {step.op}"
+    return None
 
 
 def _unanswered(case: Case, answer: Answer) -> str | None:

@@ -24,7 +24,7 @@ from .oracles.tree_check_in import CheckInOracle
 from .oracles.tree_events import TreeEventsOracle
 from .oracles.tree_evictions import EvictionsOracle
 from .oracles.tree_order import OrderOracle
-from .oracles.words import garbage
+from .oracles.words import GARBAGE, garbage
 from .record import Answer, Error, State, Step, World
 from .shapes import problem_of_world, problems
 from .violation import HARMLESS, KIT, Violation
@@ -182,4 +182,5 @@ def faults(answer: Answer, more: Callable[[World], list[Any]] | None = None) -> 
         news = {v.signature: v for v in reversed(found) if v.signature not in said}
         if news:
             said.update(news)
-            yield number, [v for v in found if news.get(v.signature) is v]
+            told = (v for v in found if news.get(v.signature) is v)
+            yield number, sorted(told, key=lambda v: v.oracle != GARBAGE)  # By what is no word, nothing can be judged.

@@ -108,6 +108,8 @@ class Reader:
             text = self.problem(effect)
             if text is not None:
                 yield "effect", f"{_short(effect)}: {text}"
+        if step.skipped and step.effects:
+            yield "effect", f"{step.op} is skipped, and has effects all the same: {_short(step.effects[0])}"
         if step.state is not None:
             for text in _of_state(self.world, step.state):
                 yield "state", text

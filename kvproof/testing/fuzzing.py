@@ -99,7 +99,8 @@ class Fuzzed:
         """What there was no time to tell: it is no story, and must not pass for silence."""
         return (
             f"cases that broke a rule: {self.kind.__qualname__}\n"
-            f"  what: {self.report.unsorted} kinds of them, which there was no time to see again\n"
+            f"  what: {self.report.unsorted} kinds of them, which there was no time to see again: "
+            f"{', '.join(self.report.left_over)}\n"
             "  more time tells which: --kvproof-time"
         )
 

@@ -129,6 +129,8 @@ def test_each_way_of_judging_nothing_has_its_words() -> None:
     assert "no case was run" in whys(report)[0]
     report.examples, report.refused, report.refusal = 7, 7, "no such thing"
     assert whys(report) == ["all 7 setups were refused, the last because: no such thing"]
+    report.refusal = ""
+    assert whys(report) == ["all 7 setups were refused, the last because: it gave no reason"]
     report.refused, report.skipped = 2, 11
     assert whys(report) == ["no step was done in 5 cases: of 11 operations each was skipped"]
     report.steps = 3
@@ -141,6 +143,9 @@ def test_each_way_of_judging_nothing_has_its_words() -> None:
     assert whys(report) == []
     report.unsorted = 2
     assert whys(report) == ["2 kinds of cases broke a rule, and there was no time to see them again"]
+    found = Verdict(Violation("L2", "hang", "..."), 0, Answer(0))
+    report.left_over = {"L2 hang": (Case("manager", {}, []), found)}
+    assert whys(report) == ["2 kinds of cases broke a rule (L2 hang), and there was no time to see them again"]
     report.unsorted, report.unconfirmed = 0, {"L2 hang": 2}
     assert whys(report) == ["cases broke a rule, and a fresh worker did not show it again: L2 hang (2)"]
     report.unconfirmed = {}

@@ -368,6 +368,19 @@ def test_what_happened_is_counted() -> None:
     assert (hidden.hits, hidden.evictions) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("answers another", "is finish, and the answer's step is of abort"),
+        ("skips and tells", "is skipped, and has effects all the same: ['zero', 'device', [1]]"),
+    ],
+)
+def test_an_answer_to_another_operation_is_none(fault: str, said: str) -> None:
+    report = hunted((*FAKE, "--fault", fault), 40)
+    assert report.findings
+    assert all(said in finding.violation.text for finding in report.findings)
+
+
 @pytest.mark.parametrize("fault", ["one step too few", "no world", "refuses and goes on"])
 def test_what_is_not_answered_does_not_pass_for_right(fault: str) -> None:
     report = hunted((*FAKE, "--fault", fault), 40)
@@ -441,12 +454,14 @@ def test_a_driver_that_hoards_memory_is_ended() -> None:
     assert "400 are allowed" in failures[0].text
 
 
-def test_what_a_driver_started_ends_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_a_driver_started_ends_with_it(tmp_path: Path, alone: bool) -> None:
+    """Though it is in a session of its own."""
     pid = tmp_path / "pid"
     script = (
-        f"import subprocess, time; p = subprocess.Popen(['sleep', '60']); open({str(pid)!r}, 'w').write(str(p.pid)); "
+        f"import subprocess, time; p = subprocess.Popen(['sleep', '60'], start_new_session={alone}); "
+        f"open({str(pid)!r}, 'w').write(str(p.pid)); print('no hello', flush=True); time.sleep(60)"
     )
-    script += "print('no hello', flush=True); time.sleep(60)"
     with Session.of(Driver((sys.executable, "-c", script)), LIMITS) as session, pytest.raises(WorkerError):
         _ = session.hello
     deadline = time.monotonic() + 5

@@ -212,6 +212,14 @@ def test_a_parent_may_be_left_out_of_an_event() -> None:
     assert "an event says that it is stored (device)" in history(answer, 1, of_key(1))[-1][1]
 
 
+def test_words_that_are_none_are_told_before_what_is_judged_by_them() -> None:
+    said: list[Effect] = [["request", "r0", {"tokens": [1, 2, 3]}], ["lookup", "r0", -1, 0, 2]]
+    world = World([Group("full", 2)], {"device": Tier(5)}, 2, notes={"dialect": {"keep": "all"}})
+    [(_, found)] = faults(Answer(0, world, [Step("start", {}, effects=said)]), more_oracles(Case("requests", {}, [])))
+    assert [violation.rule for violation in found][:2] == ["L2", "P14"]
+    assert "-1 is no count" in found[0].text
+
+
 def test_what_speaks_of_tokens_that_were_not_told_is_named() -> None:
     said: list[Effect] = [["request", "r0", {"tokens": [1, 2]}], ["keys", "r0", 0, [5, 6]]]
     world = World([Group("full", 2)], {"device": Tier(5)}, 2)

@@ -274,6 +274,8 @@ def do(system, message, say):
     for op, args in message["more"] if "more" in message else message["ops"]:
         step = {"op": op, "args": args}
         steps.append(step)
+        if FAULT == "answers another" and op == "finish":
+            step["op"] = "abort"
         try:
             if FAULT == "slow":
                 time.sleep(30)
@@ -286,6 +288,8 @@ def do(system, message, say):
         if getattr(system, "events", False) and FAULT != "no boundary" and "error" not in step:
             system.tell("boundary", "device")
         step["effects"], system.effects = ([] if step.get("skipped") else system.effects), []
+        if FAULT == "skips and tells" and step.get("skipped"):
+            step["effects"] = [["zero", "device", [1]]]
         if "error" not in step:
             if shown == "full" or len(steps) - 1 in full_at or FAULT == "always full":
                 step["state"] = system.state()
