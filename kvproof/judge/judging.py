@@ -26,7 +26,7 @@ from .oracles.tree_evictions import EvictionsOracle
 from .oracles.tree_order import OrderOracle
 from .oracles.words import GARBAGE, garbage
 from .record import Answer, Error, State, Step, World
-from .shapes import problem_of_world, problems
+from .shapes import problem_of_dialect, problem_of_world, problems
 from .violation import HARMLESS, KIT, Violation
 
 __all__ = ["Judge", "Oracle", "faults", "judge"]
@@ -159,7 +159,7 @@ def faults(answer: Answer, more: Callable[[World], list[Any]] | None = None) -> 
         if answer.steps and answer.steps[0].error is not None:
             yield 0, [of_error(answer.steps[0].error)]
         return
-    wrong = problem_of_world(answer.world)
+    wrong = problem_of_world(answer.world) or problem_of_dialect(answer.world)
     if wrong is not None:
         yield 0, [garbage("world", wrong)]
         return

@@ -69,6 +69,9 @@ def problem_of_dialect(world: World) -> str | None:
     longest = world.notes.get("longest")
     if longest is not None and not _is_count(longest):
         return f"the longest request is {_short(longest)}, and must be a number of tokens"
+    kept_back = world.notes.get("kept_back")
+    if kept_back is not None and not _is_count(kept_back):
+        return f"so many blocks are kept back: {_short(kept_back)}, and that must be a number of blocks"
     for name, word in _WORDS.items():
         if world.notes.get(name) not in (None, word):
             return f"the note {name} is {_short(world.notes[name])}; what can be said is {word}"

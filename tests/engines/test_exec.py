@@ -387,7 +387,7 @@ def test_what_is_not_answered_does_not_pass_for_right(fault: str) -> None:
     assert {finding.violation.key for finding in report.findings} == {("garbage", "answer")}
 
 
-@pytest.mark.parametrize("fault", ["garbage effect", "blocks below 0", "no groups"])
+@pytest.mark.parametrize("fault", ["garbage effect", "blocks below 0", "no groups", "no such dialect"])
 def test_words_that_are_none_are_a_finding_and_no_fault_of_the_kit(fault: str) -> None:
     report = hunted((*FAKE, "--fault", fault), 100)
     garbage = [f for f in report.findings if f.violation.key and f.violation.key[0] == "garbage"]

@@ -9,13 +9,13 @@ from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.ghost.requests import NotTold
-from kvproof.judge.judging import Judge
+from kvproof.judge.judging import Judge, faults
 from kvproof.judge.oracles.content import ContentOracle
 from kvproof.judge.oracles.events import EventsOracle
 from kvproof.judge.oracles.flight import FlightOracle
 from kvproof.judge.oracles.stored import StoredOracle
 from kvproof.judge.oracles.told_blocks import ToldBlocksOracle
-from kvproof.judge.record import Case, Effect, Error, Group, PoolState, State, Step, Tier, World
+from kvproof.judge.record import Answer, Case, Effect, Error, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.shapes import problem_of_dialect, problem_of_world
 from kvproof.spec.rules import RULES
 
@@ -207,11 +207,26 @@ def test_who_fails_with_a_request_longer_than_any_fails_for_that(tokens: int, en
         ("keys", True, "the note keys is True; what can be said is tokens"),
         ("eager", ["host"], "the eager tiers are ['host'], and must be a list of names of tiers"),
         ("eager", "device", "the eager tiers are device, and must be a list of names of tiers"),
+        ("eager", 5, "the eager tiers are 5, and must be a list of names of tiers"),
+        ("kept_back", -4, "so many blocks are kept back: -4, and that must be a number of blocks"),
+        ("dialect", "head", "the dialect is head, and no object of names"),
     ],
 )
 def test_a_note_in_words_that_are_none_is_told(note: str, said: Any, problem: str) -> None:
     world = World([Group("full", 2)], {"device": Tier(3)}, 2, notes={note: said})
     assert problem_of_dialect(world) == problem
+    [(step, [violation])] = faults(Answer(0, world, [Step("start", {})]))
+    assert (step, violation.key, violation.text) == (0, ("garbage", "world"), problem), "nobody is held to it"
+
+
+def test_what_is_wrong_with_a_million_blocks_is_told_once() -> None:
+    pool = PoolState(ref=[0] * 1_000_000, free=[])
+    world = World([Group("full", 2)], {"device": Tier(1_000_000)}, 2, exact=True)
+    held = Judge(world).step(Step("start", {}, state=State({"device": pool})))
+    assert [found.text for found in held] == ["block 0 (device) has ref_cnt 0 and is not in the free queue"]
+    pool = PoolState(ref=[2] * 1_000_000)
+    held = Judge(world).step(Step("start", {}, state=State({"device": pool})))
+    assert [found.text for found in held] == ["block 0 (device) has ref_cnt 2 and 0 holders"]
 
 
 @pytest.mark.parametrize(("blocks", "told"), [([0, 1], []), ([0, 2], ["P6"]), ([1], []), ([2, 1], ["P6"])])
