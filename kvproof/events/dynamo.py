@@ -69,10 +69,15 @@ def _arrival(line: bytes) -> Arrival:
 
 
 def _event(data: Any, medium: str, unknown: list[str]) -> Event:
-    if data == "cleared" or (isinstance(data, dict) and "cleared" in data):
+    if data == "cleared":
         return Cleared()
-    if not isinstance(data, dict) or not {"removed", "stored"} & data.keys():
+    kinds = [name for name in ("stored", "removed", "cleared") if isinstance(data, dict) and name in data]
+    if not kinds:
         raise ValueError("the data are none of stored, removed and cleared")
+    if len(kinds) > 1:
+        raise ValueError(f"the data are {' and '.join(kinds)} at once")
+    if kinds == ["cleared"]:
+        return Cleared()
     if "removed" in data:
         _look(data["removed"], "removed", unknown)
         return msgspec.convert({"block_hashes": data["removed"]["block_hashes"], "medium": medium}, Removed)

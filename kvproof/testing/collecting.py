@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +23,17 @@ _CASES = 4
 
 
 def is_complete(kind: object) -> bool:
-    """Whether a class can be driven; one that others extend need not be."""
-    return isinstance(kind, type) and all(overrides(kind, method) for method in subject_of(kind).needed)
+    """Whether a class can be driven; one that others extend need not be, as one with abstract methods."""
+    if not isinstance(kind, type) or inspect.isabstract(kind):
+        return False
+    return all(overrides(kind, method) for method in subject_of(kind).needed)
+
+
+_SETUP = {"setup_method", "teardown_method", "setup_class", "teardown_class"}
+"""What pytest calls around the tests of a class of its own."""
+
+_MARKS = {"parametrize", "usefixtures"}
+"""Marks of a class that say how its tests are called."""
 
 
 class BrokenError(AssertionError):
@@ -37,10 +47,29 @@ class ManagerClass(pytest.Class):
     """Why nothing could be done with it was said."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One test for each rule."""
+        """One test for each rule.
+
+        Raises:
+            pytest.Collector.CollectError: the class has what pytest would run, and nobody would here: that must not be
+                lost without a word.
+        """
+        if lost := [*self._unheeded()]:
+            why = "its tests are made by kvproof, once for each rule, with managers that kvproof makes"
+            raise self.CollectError(f"{self.name} has {', '.join(lost)}: {why}; put that into a class of its own")
         self.add_marker("kvproof")
         for rule in subject_of(self.obj).rules(self.obj):
             yield RuleItem.from_parent(self, name=rule, rule=rule)
+
+    def _unheeded(self) -> Iterator[str]:
+        """What of the class pytest would run, or heed, if it were a class of tests of its own."""
+        kind = self.obj  # What is looked up first: pytest reads the marks then.
+        yield from (f"the mark {mark.name}" for mark in self.own_markers if mark.name in _MARKS)
+        for name in dir(kind):
+            value = inspect.getattr_static(kind, name)
+            if name in _SETUP or (self.funcnamefilter(name) and inspect.isroutine(value)):
+                yield f"{name}()"
+            elif type(value).__name__ == "FixtureFunctionDefinition" or hasattr(value, "_pytestfixturefunction"):
+                yield f"the fixture {name}"
 
     @cached_property
     def fuzzed(self) -> Fuzzed:

@@ -19,6 +19,8 @@ from kvproof.testing.targets import levels_of
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "block-pool"
 FAKE = Path(__file__).parents[1] / "engines" / "fakes" / "requests_driver.py"
 MINE = """
+from abc import ABC, abstractmethod
+
 import pytest
 from kvproof.testing import BlockManager
 from pool import Pool
@@ -37,6 +39,13 @@ class Wrong(Right):
 
 class Abstract(BlockManager):
     "Others extend it."
+
+
+class AbstractMethods(Right, ABC):
+    "So do they this."
+
+    @abstractmethod
+    def pool_of(self): ...
 
 
 class _Private(Right):
@@ -82,6 +91,36 @@ def test_managers_are_classes_of_tests(tmp_path: Path) -> None:
     classes = {line.split("::")[1] for line in listed.splitlines() if line.startswith("test_mine.py::")}
     assert classes == {"Right", "Wrong", "TestFew", "test_of_mine"}
     assert [line.split("::")[2] for line in listed.splitlines() if "::Wrong::" in line] == [*RULES]
+
+
+def test_what_pytest_would_run_of_a_manager_is_not_lost_without_a_word(tmp_path: Path) -> None:
+    text = """
+import pytest
+from test_pool import TestPool as Right
+
+
+class WithTest(Right):
+    def test_own(self):
+        assert False
+
+    @pytest.fixture(autouse=True)
+    def wanted(self): ...
+
+    def setup_method(self): ...
+
+
+@pytest.mark.parametrize("size", [1, 2])
+class WithMark(Right): ...
+
+
+pytestmark = pytest.mark.usefixtures("tmp_path")
+"""
+    done = pytest_in(suite(tmp_path, text), "--collect-only", "test_mine.py")
+    assert done.returncode == 2, done.stdout
+    told = " ".join(done.stdout.split())
+    assert "WithTest has setup_method(), test_own(), the fixture wanted: its tests are made by kvproof" in told
+    assert "WithMark has the mark parametrize: its tests" in told
+    assert "test_mine.py::Right::P1" in told, "a mark of the module is of the tests of others"
 
 
 @pytest.mark.slow

@@ -81,6 +81,7 @@ def _ranks(*numbered: tuple[int, int]) -> list[str]:
     [
         (line(1, None), "the data are none of stored, removed and cleared"),
         (line(1, {"moved": {}}), "the data are none of stored, removed and cleared"),
+        (line(1, {"removed": {"block_hashes": [1]}, "cleared": {}}), "the data are removed and cleared at once"),
         (line(1, {"stored": [3]}), "the stored is no object"),
         (line(1, {"stored": {"blocks": 3}}), "the blocks are no list"),
         (json.dumps({"worker_id": 7, "event": [1]}), "the event is no object"),
