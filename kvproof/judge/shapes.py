@@ -23,7 +23,10 @@ DIALECT: dict[str, tuple[str, ...]] = {
     "evicts": ("lru",),
     "host_evicts": ("lru",),
 }
-"""What a world's notes may say of where engines differ, and in which words; ``drop`` is a number of tokens."""
+"""What a world's notes may say of where engines differ, and in which words."""
+
+_TOKENS = ("drop", "leaves")
+"""What they may say in numbers of tokens."""
 
 _WORDS = {"sampled": "processed", "keys": "tokens"}
 """Notes that say one thing, in this word."""
@@ -82,11 +85,12 @@ def problem_of_dialect(world: World) -> str | None:
     if not isinstance(dialect, dict):
         return f"the dialect is {_short(dialect)}, and no object of names"
     for name, value in dialect.items():
-        if name == "drop" and not _is_count(value):
-            return f"the dialect's drop is {_short(value)}, and must be a number of tokens"
-        if name != "drop" and value not in DIALECT.get(name, ()):
+        if name in _TOKENS and not _is_count(value):
+            return f"the dialect's {name} is {_short(value)}, and must be a number of tokens"
+        if name not in _TOKENS and value not in DIALECT.get(name, ()):
             known = ", ".join(f"{n} ({' or '.join(values)})" for n, values in DIALECT.items())
-            return f"the dialect says {name} {_short(value)}; what can be said is {known} and drop (tokens)"
+            tokens = " and ".join(f"{n} (tokens)" for n in _TOKENS)
+            return f"the dialect says {name} {_short(value)}; what can be said is {known}, {tokens}"
     return None
 
 

@@ -1,6 +1,8 @@
 """Every oracle is seen to fail once: the toy engine is right, or wrong in one way."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -20,6 +22,8 @@ from kvproof.judge.shapes import problem_of_dialect, problem_of_world
 from kvproof.spec.rules import RULES
 
 from .toys import toy
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +221,18 @@ def test_a_note_in_words_that_are_none_is_told(note: str, said: Any, problem: st
     assert problem_of_dialect(world) == problem
     [(step, [violation])] = faults(Answer(0, world, [Step("start", {})]))
     assert (step, violation.key, violation.text) == (0, ("garbage", "world"), problem), "nobody is held to it"
+
+
+def test_every_word_of_a_dialect_that_is_documented_or_judged_can_be_said() -> None:
+    page = (ROOT / "docs/protocol.md").read_text().partition('{"dialect": {')[2].partition("}}")[0]
+    words = dict(re.findall(r'"(\w+)":\s+([^,}]+)', page))
+    judged = "".join(path.read_text() for path in (ROOT / "kvproof/judge").rglob("*.py"))
+    assert set(re.findall(r'(?:dialect\.get\(|_tokens_said\(world, )"(\w+)"', judged)) <= set(words)
+    assert {"keep", "drop", "leaves", "evicts"} <= set(words)
+    for word, values in words.items():
+        for value in [2] if values == "tokens" else values.replace('"', "").split("｜"):
+            world = World([Group("full", 2)], {"device": Tier(3)}, 2, notes={"dialect": {word: value}})
+            assert problem_of_dialect(world) is None
 
 
 def test_what_is_wrong_with_a_million_blocks_is_told_once() -> None:
