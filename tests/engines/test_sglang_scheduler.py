@@ -2,18 +2,19 @@
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from kvproof.engines.catalog import ENGINES
+from kvproof.engines.known import Listed, read_known
 from kvproof.engines.session import Session
 from kvproof.engines.sglang.levels import scheduler
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Answer, Case, Step
-from kvproof.judge.violation import Verdict
+from kvproof.judge.violation import Verdict, Violation
 
 from .installed import broken_session
 
@@ -340,43 +341,33 @@ def test_a_setup_that_no_server_would_start_with_is_refused(setup: dict[str, Any
     assert broken(NEWEST).run(Case("scheduler", setup, [])).answer.refused is not None
 
 
-SILENT = [
-    name
-    for name in scheduler.profiles(NEWEST)
-    if not {"conversations", "drafts", "eagle"} & {*name.split()}
-    and (name == "windows with room" or not name.startswith("windows"))
-]
-"""What is found in conversations, where a window's pool is tight, and where drafts want more than there is, is told in
-docs/findings.md."""
-
-
+KNOWN = Path(__file__).parents[2] / "docs/known.toml"
 QUICK = settings(
     deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None
 )
 
 
-@pytest.mark.parametrize("profile", SILENT)
-def test_generated_calls_break_no_rule(profile: str) -> None:
+def unlisted(case: Case, release: str = NEWEST) -> Violation | None:
+    """What a case breaks that docs/known.toml does not list of the release, if it breaks something."""
+    found, _ = judged(case, release)
+    if found is None:
+        return None
+    cases = ENGINES["sglang"].cases(case.level)
+    assert cases is not None
+    assert cases.traits is not None
+    listed = Listed(read_known(KNOWN), "sglang", release).needs_of(found.violation, case.level)
+    return None if any(needs <= cases.traits(release).of(case) for needs in listed) else found.violation
 
-    @settings(QUICK, max_examples=12)
-    @given(st.data())
-    def silent(data: st.DataObject) -> None:
-        found, _ = judged(close(data.draw(scheduler.profiles(NEWEST)[profile])))
-        assert found is None, found.violation
 
-    silent()
+@pytest.mark.parametrize(
+    ("release", "profile"), [(release, name) for release in DRIVEN for name in scheduler.profiles(release)]
+)
+def test_generated_calls_break_no_rule_but_as_is_told(release: str, profile: str) -> None:
 
-
-@pytest.mark.parametrize("profile", [name for name in SILENT if not name.startswith("windows")])
-@pytest.mark.parametrize("release", DRIVEN[2:])
-def test_generated_calls_break_no_rule_of_older_releases(release: str, profile: str) -> None:
-    """But for what a check-in may give up of a window (docs/findings.md, 32)."""
-
-    @settings(QUICK, max_examples=6)
-    @given(st.data())
-    def silent(data: st.DataObject) -> None:
-        found, _ = judged(close(data.draw(scheduler.profiles(release)[profile])), release)
-        assert found is None, found.violation
+    @settings(QUICK, max_examples=12 if release == NEWEST else 3)
+    @given(scheduler.profiles(release)[profile])
+    def silent(case: Case) -> None:
+        assert unlisted(close(case), release) is None
 
     silent()
 
