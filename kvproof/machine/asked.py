@@ -28,12 +28,15 @@ def refuse_asked() -> None:
         MachineError: it is; the line is where it is called.
     """
     called = frame = sys._getframe(1)
+    is_nothing = returns_nothing(called.f_code)
     while frame.f_back is not None and not _is_reader(frame.f_code):
         frame = frame.f_back
-        if returns_nothing(called.f_code) and not is_of_others(frame.f_code.co_filename):
+        if frame.f_code.co_name == "__getattribute__":  # that has only found the property which is asked
+            continue
+        if is_nothing and not is_of_others(frame.f_code.co_filename):
             _refuse(frame, called.f_code.co_name)
-        if frame.f_code.co_name != "__getattribute__":  # that has only found the property which is asked
-            called = frame
+        is_nothing = returns_nothing(frame.f_code) or (is_nothing and _passes_on(frame, called.f_code.co_name))
+        called = frame
 
 
 def _is_reader(code: CodeType) -> bool:
@@ -42,23 +45,46 @@ def _is_reader(code: CodeType) -> bool:
 
 
 def _refuse(frame: FrameType, called: str) -> None:
-    """Refuse a call that is asked; also what is given a name, if it is sure that the function itself was called, and
-    not `list`, or the like, which makes something of what it returns."""
+    """Refuse a call that is asked; also of which the value is kept, if it is sure that the function itself was called,
+    and not `list`, or the like, which makes something of what it returns."""
     asked = _asked(frame.f_code).get(frame.f_lasti)
     if asked is not None:
-        step, is_named = asked
+        step, is_kept = asked
         number, text = place(frame.f_code, step)
-        if not is_named or text.partition("(")[0].rpartition(".")[2] == called:
+        if not is_kept or _names(text, called):
             raise MachineError(
                 f"`{text}` returns nothing, which Python takes for false: what stands behind it would be left out",
                 Line(frame.f_code.co_filename, number),
             )
 
 
+def _names(call: str, called: str) -> bool:
+    """The text of a call has the name of what was called."""
+    return call.partition("(")[0].rpartition(".")[2] == called
+
+
+def _passes_on(frame: FrameType, called: str) -> bool:
+    """What was called returns nothing, and that is what this returns."""
+    step = _returned(frame.f_code).get(frame.f_lasti)
+    return step is not None and _names(place(frame.f_code, step)[1], called)
+
+
+@cache
+def _returned(code: CodeType) -> dict[int, dis.Instruction]:
+    """The calls of which the value is returned, as `_asked` has its own."""
+    ends = ((step, after) for step, after in pairwise(steps_of(code)) if after.opname == "RETURN_VALUE")
+    calls = ((step, range(step.offset, after.offset)) for step, after in ends if step.opcode in CALLS)
+    return {at: step for step, room in calls for at in room}
+
+
+_KEEPS = ("PRECALL", "KW_NAMES", "CALL", "CALL_KW", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "COMPARE_OP", "IS_OP")
+"""What keeps a value, or makes something of it, that Python may be asked for later."""
+
+
 @cache
 def _asked(code: CodeType) -> dict[int, tuple[dis.Instruction, bool]]:
-    """The instructions that call, or read what may call, and whose value is asked for its truth or given a name; and
-    whether it is the latter. By where they stand, with the room behind them, in which Python may say that it is."""
+    """The instructions that call, or read what may call, and whose value is asked for its truth or kept; and whether it
+    is the latter. By where they stand, with the room behind them, in which Python may say that it is."""
     steps = steps_of(code)
     found: dict[int, tuple[dis.Instruction, bool]] = {}
     for i, step in enumerate(steps[:-1]):
@@ -68,9 +94,10 @@ def _asked(code: CodeType) -> dict[int, tuple[dis.Instruction, bool]]:
         is_named = after.opname.startswith(("STORE_FAST", "STORE_DEREF")) and not str(names_of(after)[0]).startswith(
             "_"
         )
+        is_kept = is_named or (after.opname in _KEEPS and step.opcode in CALLS)
         is_copied = after.opname == "COPY" and second is not None and asks_for_truth(second.opname)
-        if is_named or is_copied or asks_for_truth(after.opname):
-            found |= dict.fromkeys(range(step.offset, after.offset), (step, is_named))
+        if is_kept or is_copied or asks_for_truth(after.opname):
+            found |= dict.fromkeys(range(step.offset, after.offset), (step, is_kept))
     return found
 
 

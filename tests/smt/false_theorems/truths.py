@@ -444,6 +444,47 @@ def a_write_of_a_function_that_decides_by_a_name() -> type[Machine]:
     return Put
 
 
+@refused("`_put(self, n)` returns nothing")
+def a_write_of_a_function_that_decides_by_a_tuple() -> type[Machine]:
+    class Put(Doing):
+        @action("X")
+        def do(self, n: Int) -> None:
+            done = (_put(self, n),)  # type: ignore[func-returns-value]
+            if all(done):
+                self.y.value = n
+
+    return Put
+
+
+@refused("`_put(self, n)` returns nothing")
+def a_write_of_a_function_that_decides_for_another() -> type[Machine]:
+    class Put(Doing):
+        @action("X")
+        def do(self, n: Int) -> None:
+            if bool(_put(self, n)):  # type: ignore[func-returns-value]
+                self.y.value = n
+
+    return Put
+
+
+@refused("`put(n)` returns nothing")
+def a_write_that_is_passed_on_and_decides() -> type[Machine]:
+    def asked(m: Doing, n: Int) -> bool:
+        put = lambda n: _put(m, n)  # noqa: E731
+        return not put(n) and False
+
+    return _decided_by_nothing(asked)
+
+
+@refused("`put(n)` returns nothing")
+def a_write_of_an_entry_that_is_passed_on_and_decides() -> type[Machine]:
+    def asked(m: Doing, n: Int) -> bool:
+        put = lambda n: m.x.__setitem__((), n)  # noqa: E731
+        return not put(n) and False
+
+    return _decided_by_nothing(asked)
+
+
 @refused("put_both(…) returns nothing")
 def a_write_that_decides_by_a_name() -> type[Machine]:
     class Named(Doing):
