@@ -237,10 +237,9 @@ class Program:
             if self._unsaid:
                 selector.register(self._input, selectors.EVENT_WRITE)
             while (left := deadline - time.monotonic()) > 0:
-                has_ended = self._process.poll() is not None  # Asked first: what it said before that can be read.
-                if selector.select(0 if has_ended else min(left, _WATCH)):
+                if selector.select(min(left, _WATCH)):
                     return
-                if has_ended:
+                if self._process.poll() is not None and not selector.select(0):  # It may have said something just now.
                     raise Lost(self._gone())
                 self.watch_memory()
             # No less than the worker itself needs to see that an operation hangs.

@@ -138,16 +138,18 @@ def argument(name: str, op: str, key: str, has: Callable[[Any], bool] = bool, li
     return Trait(name, lambda case: any(o == op and has(a.get(key)) for o, a in case.ops), without, like=like)
 
 
-def naming(trait: Trait, op: str, key: str) -> Trait:
-    """A trait of which an argument tells requests with equal tokens apart: without it, tokens of their own may do."""
+def naming(key: str, trait: Trait | None = None) -> Trait:
+    """A trait of arrivals, of which an argument tells requests with equal tokens apart: tokens of their own may do the
+    same. It is the argument itself, where no other trait is named that goes with it."""
+    plain = trait or argument(key, "add", key)
 
     def without(case: Case) -> Iterator[Case]:
-        yield from trait.without(case)
+        yield from plain.without(case)
         for by in (1, 2):
-            ops = [(o, _with_own_tokens(a, by) if o == op and a.get(key) else a) for o, a in case.ops]
-            yield from trait.without(msgspec.structs.replace(case, ops=ops))
+            ops = [(op, _with_own_tokens(a, by) if op == "add" and a.get(key) else a) for op, a in case.ops]
+            yield from plain.without(msgspec.structs.replace(case, ops=ops))
 
-    return replace(trait, without=without)
+    return replace(plain, without=without)
 
 
 def _with_own_tokens(args: Mapping[str, Any], by: int) -> dict[str, Any]:

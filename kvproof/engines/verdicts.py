@@ -91,11 +91,11 @@ def _unanswered(case: Case, answer: Answer) -> str | None:
         return "the answer refuses the setup, and has steps all the same" if answer.steps else None
     if answer.world is None:
         return "the answer has neither a world nor a refusal"
-    asked, told = [name for name, _ in case.ops], [step.op for step in answer.steps]
+    asked, told = len(case.ops), len(answer.steps)  # Of which operation each step is, `_other_operation` has looked at.
     ended = bool(answer.steps) and answer.steps[-1].error is not None
-    if told == (asked[: len(told)] if ended else asked):
+    if told == asked or (ended and told < asked):
         return None
-    return f"{len(asked)} operations were asked, and the answer's {len(told)} steps do not fit them"
+    return f"{asked} operations were asked, and the answer's {told} steps do not fit them"
 
 
 def of_failure(failure: Failure) -> Violation:

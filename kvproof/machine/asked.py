@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from types import CodeType, FrameType
@@ -18,7 +19,10 @@ from .instructions import CALLS, names_of, place, steps_of
 from .mistakes import Line, MachineError, is_tool
 from .source import is_of_others
 
-__all__ = ["asks_for_truth", "refuse_asked", "returns_nothing"]
+__all__ = ["NOTHING", "asks_for_truth", "is_asked", "refuse_asked", "returns_nothing"]
+
+NOTHING = "`{}` returns nothing, which Python takes for false: what stands behind it would be left out"
+"""What is said of such a call."""
 
 
 def refuse_asked() -> None:
@@ -52,10 +56,7 @@ def _refuse(frame: FrameType, called: str) -> None:
         step, is_kept = asked
         number, text = place(frame.f_code, step)
         if not is_kept or _names(text, called):
-            raise MachineError(
-                f"`{text}` returns nothing, which Python takes for false: what stands behind it would be left out",
-                Line(frame.f_code.co_filename, number),
-            )
+            raise MachineError(NOTHING.format(text), Line(frame.f_code.co_filename, number))
 
 
 def _names(call: str, called: str) -> bool:
@@ -88,17 +89,22 @@ def _asked(code: CodeType) -> dict[int, tuple[dis.Instruction, bool]]:
     steps = steps_of(code)
     found: dict[int, tuple[dis.Instruction, bool]] = {}
     for i, step in enumerate(steps[:-1]):
-        after, second = [*steps[i + 1 : i + 3], None][:2]
-        if after is None or not (step.opcode in CALLS or step.opname == "LOAD_ATTR"):
+        if not (step.opcode in CALLS or step.opname == "LOAD_ATTR"):
             continue
+        after = steps[i + 1]
         is_named = after.opname.startswith(("STORE_FAST", "STORE_DEREF")) and not str(names_of(after)[0]).startswith(
             "_"
         )
         is_kept = is_named or (after.opname in _KEEPS and step.opcode in CALLS)
-        is_copied = after.opname == "COPY" and second is not None and asks_for_truth(second.opname)
-        if is_kept or is_copied or asks_for_truth(after.opname):
+        if is_kept or is_asked([s.opname for s in steps[i + 1 : i + 3]]):
             found |= dict.fromkeys(range(step.offset, after.offset), (step, is_kept))
     return found
+
+
+def is_asked(after: Sequence[str]) -> bool:
+    """A value is asked for its truth by the instructions behind it, or a copy of it is."""
+    first, second = [*after, "", ""][:2]
+    return asks_for_truth(first) or (first == "COPY" and asks_for_truth(second))
 
 
 def asks_for_truth(name: str) -> bool:

@@ -18,7 +18,7 @@ from functools import cache, partial
 from itertools import pairwise
 from types import CodeType, FunctionType
 
-from .asked import asks_for_truth, returns_nothing
+from .asked import NOTHING, asks_for_truth, is_asked, returns_nothing
 from .declarations import Declaration
 from .instructions import (
     CALLS,
@@ -92,11 +92,7 @@ class _Looked:
                 text = place(self.code, step)[1]
                 yield self._place(i), f"`{text}` is true for Python, whatever it holds: ask for what it holds"
             elif step.opcode in CALLS and self._is_asked(i) and _returns_nothing(self._function_called(i)):
-                text = place(self.code, step)[1]
-                yield (
-                    self._place(i),
-                    f"`{text}` returns nothing, which Python takes for false: what stands behind it would be left out",
-                )
+                yield self._place(i), NOTHING.format(place(self.code, step)[1])
 
     def _place(self, i: int) -> int:
         return place(self.code, self.steps[i])[0]
@@ -155,10 +151,10 @@ class _Looked:
 
     def _is_asked(self, i: int) -> bool:
         """What was just read or made is asked for its truth."""
-        first, second = [*self._after(i), "", ""][:2]
-        if asks_for_truth(first) or (first == "COPY" and asks_for_truth(second)):
+        after = self._after(i)
+        if is_asked(after):
             return True
-        return (first == "YIELD_VALUE" and self.code in self.asked) or self._is_asked_in_a_call(i)
+        return (after[:1] == ["YIELD_VALUE"] and self.code in self.asked) or self._is_asked_in_a_call(i)
 
     def _is_asked_in_a_call(self, i: int) -> bool:
         """What was just read goes into one of `_ASKERS`, be it in a list of that."""

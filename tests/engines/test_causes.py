@@ -225,7 +225,7 @@ def test_who_is_told_apart_by_a_salt_may_be_by_tokens(prompts: tuple[dict[str, A
         return found(set()).verdict if len(each) == 2 and each[0] != each[1] else None
 
     case = Case("toy", {}, [("add", dict(args)) for args in prompts])
-    traits = Traits((naming(argument("salt", "add", "salt"), "add", "salt"),))
+    traits = Traits((naming("salt"),))
     first = judged(case)
     assert first is not None
     reduction = Reduction(case, first, judged, traits, 1e12)

@@ -364,7 +364,7 @@ def unlisted(case: Case, release: str = NEWEST) -> Violation | None:
 )
 def test_generated_calls_break_no_rule_but_as_is_told(release: str, profile: str) -> None:
 
-    @settings(QUICK, max_examples=12 if release == NEWEST else 3)
+    @settings(QUICK, max_examples=12 if release == NEWEST else 6)
     @given(scheduler.profiles(release)[profile])
     def silent(case: Case) -> None:
         assert unlisted(close(case), release) is None

@@ -64,7 +64,7 @@ def _compared(seed: int) -> Outcome:
     return outcome
 
 
-COVERING = (4, 6, 63, 88, 145, 149, 152, 160, 183)
+COVERING = (4, 63, 88, 145, 149, 152, 160, 183)
 """Seeds of machines that are proved and that together use every construct."""
 
 

@@ -85,15 +85,13 @@ def queue_faults(tier: str, pool: PoolState, null: int | None, kept_back: int = 
     if pool.num_free not in (None, len(pool.free), max(0, len(pool.free) - kept_back)):
         text = f"the free queue ({tier}) holds {len(pool.free)} blocks, its counter says {pool.num_free}"
         yield Violation("P3", "counter of the free queue", text, (tier,))
-    told: set[str] = set()
+    wrong: dict[str, tuple[int, int]] = {}
     for block, count in enumerate(pool.ref or ()):
         if block != null and (count == 0) != (block in free):
-            where = "in" if block in free else "not in"
-            if where in told:
-                continue
-            told.add(where)
-            text = f"block {block} ({tier}) has ref_cnt {count} and is {where} the free queue"
-            yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where), (of_block(tier, block),))
+            wrong.setdefault("in" if block in free else "not in", (block, count))
+    for where, (block, count) in wrong.items():
+        text = f"block {block} ({tier}) has ref_cnt {count} and is {where} the free queue"
+        yield Violation("P3", "free exactly when ref_cnt is 0", text, (tier, where), (of_block(tier, block),))
     if null is None:
         return
     if null in free:
@@ -106,16 +104,14 @@ def holder_faults(
 ) -> Iterator[Violation]:
     """P2: a block has at least the holders that are seen; with ``exact``, those are all there are. Of each kind the
     first block is told."""
-    told: set[str] = set()
+    wrong: dict[str, tuple[int, int, int]] = {}
     for block, count in enumerate(pool.ref or ()):
         seen = holders.get(block, 0)
         if block != null and (seen > count or (exact and seen != count)):
-            which = "too few" if seen > count else "too many"
-            if which in told:
-                continue
-            told.add(which)
-            text = f"block {block} ({tier}) has ref_cnt {count} and {seen} holders"
-            yield Violation("P2", "ref_cnt and holders", text, (tier, which), (of_block(tier, block),))
+            wrong.setdefault("too few" if seen > count else "too many", (block, count, seen))
+    for which, (block, count, seen) in wrong.items():
+        text = f"block {block} ({tier}) has ref_cnt {count} and {seen} holders"
+        yield Violation("P2", "ref_cnt and holders", text, (tier, which), (of_block(tier, block),))
 
 
 def _names(tier: str, pool: PoolState) -> Iterator[Violation]:

@@ -467,22 +467,18 @@ def a_write_of_a_function_that_decides_for_another() -> type[Machine]:
     return Put
 
 
+def _asks(put: Callable[[Int], object], n: Int) -> bool:
+    return not put(n) and False
+
+
 @refused("`put(n)` returns nothing")
 def a_write_that_is_passed_on_and_decides() -> type[Machine]:
-    def asked(m: Doing, n: Int) -> bool:
-        put = lambda n: _put(m, n)  # noqa: E731
-        return not put(n) and False
-
-    return _decided_by_nothing(asked)
+    return _decided_by_nothing(lambda m, n: _asks(lambda n: _put(m, n), n))
 
 
 @refused("`put(n)` returns nothing")
 def a_write_of_an_entry_that_is_passed_on_and_decides() -> type[Machine]:
-    def asked(m: Doing, n: Int) -> bool:
-        put = lambda n: m.x.__setitem__((), n)  # noqa: E731
-        return not put(n) and False
-
-    return _decided_by_nothing(asked)
+    return _decided_by_nothing(lambda m, n: _asks(lambda n: m.x.__setitem__((), n), n))
 
 
 @refused("put_both(…) returns nothing")

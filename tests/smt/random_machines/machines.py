@@ -88,11 +88,10 @@ def draw_machine(seed: int | str) -> MachineText:
     Another is drawn where a quantifier has a part that does not speak of what it binds, or where nothing is made of a
     condition (`unnamed.py` and `lost.py` refuse that).
     """
-    text = _without_unread(_Author(Draw(seed), seed).write())
-    for again in range(1, TRIES):
+    for again in range(TRIES):
+        text = _without_unread(_Author(Draw(f"{seed}, {again}" if again else seed), seed).write())
         if not _is_refused_for_that(text):
             break
-        text = _without_unread(_Author(Draw(f"{seed}, {again}"), seed).write())
     return text
 
 

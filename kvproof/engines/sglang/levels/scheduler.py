@@ -112,7 +112,7 @@ def traits(_release: str) -> Traits:
             operation("abort of all", "abort_all"),
             operation("pause", "pause"),
             argument("pause that retracts", "pause", "retract"),
-            naming(argument("salt", "add", "salt"), "add", "salt"),
+            naming("salt"),
             argument("priorities", "add", "priority"),
             option("core in Rust", "core", "python"),
             option("prompts in chunks", "chunk", 0),
