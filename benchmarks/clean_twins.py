@@ -27,8 +27,13 @@ from kvproof.engines.cases import MoreOracles, Op
 from kvproof.engines.driver import requests
 from kvproof.engines.driver.command import Driver
 from kvproof.engines.session import Limits, Session
+from kvproof.engines.sglang.levels.allocator import profiles as allocator_profiles
 from kvproof.engines.sglang.levels.tree import profiles as tree_profiles
 from kvproof.engines.verdicts import CLOSING, close, verdict
+from kvproof.engines.vllm.levels.manager import more_oracles as manager_oracles
+from kvproof.engines.vllm.levels.manager import profiles as manager_profiles
+from kvproof.engines.vllm.levels.offload import more_oracles as offload_oracles
+from kvproof.engines.vllm.levels.offload import profiles as offload_profiles
 from kvproof.judge.record import Case
 from tests.engines.toys import FAKES, cases, toy
 
@@ -37,6 +42,8 @@ __all__ = ["TWINS", "Silence", "Twin", "main", "silence_of"]
 EXAMPLE = Path(__file__).parents[1] / "docs/examples/mirror-driver/driver.js"
 LIMITS = Limits(start=60, operation=20, answer=60)
 MANY = 1_000_000
+_UNKNOWN_TO_MANAGER = ("chunk", "spec", "embeddings", "mamba", "mamba external", "mamba tails", "ahead")
+"""Families of the level ``manager`` that its twin does not know."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,26 @@ def _tree() -> Twin:
     return Twin(session, {name: families[name] for name in ("tokens", "pages", "tight", "events", "again")})
 
 
+def _allocator() -> Twin:
+    return Twin(_over("allocator", "allocator"), allocator_profiles("0.5.23"))
+
+
+def _chunks() -> Twin:
+    families = {name: family for name, family in offload_profiles("0.33.0").items() if "simple" not in name}
+    return Twin(_over("chunks", "offload"), families, offload_oracles)
+
+
+def _manager() -> Twin:
+    families = {name: family for name, family in manager_profiles("0.33.0").items() if name not in _UNKNOWN_TO_MANAGER}
+    return Twin(_over("manager", "manager"), families, manager_oracles)
+
+
+def _over(name: str, level: str) -> Session:
+    """The driver of an engine, over what stands in for its release."""
+    adapter = FAKES / f"twins/{name}/{name}_engine.py"
+    return Session.around(adapter, Path(sys.executable), os.environ, LIMITS, [level])
+
+
 def _toy() -> Twin:
     return Twin(toy(LIMITS), {"toy": cases()})
 
@@ -85,6 +112,9 @@ def _requests(*command: str) -> Twin:
 
 TWINS: dict[str, Callable[[], Twin]] = {
     "tree": _tree,
+    "allocator": _allocator,
+    "chunks": _chunks,
+    "manager": _manager,
     "toy": _toy,
     "requests": lambda: _requests(sys.executable, str(FAKES / "requests_driver.py")),
     "requests with a mirror": lambda: _requests(shutil.which("node") or "node", str(EXAMPLE)),

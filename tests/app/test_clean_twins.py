@@ -6,14 +6,33 @@ from benchmarks.clean_twins import TWINS, silence_of, table
 
 
 @pytest.mark.parametrize(
-    ("name", "fault", "rule"),
-    [("toy", "leak", "P2"), pytest.param("tree", "split unlocks", "R3", marks=pytest.mark.slow)],
+    "name", ["toy", "allocator", "chunks", "manager", pytest.param("tree", marks=pytest.mark.slow)]
 )
-def test_a_twin_is_silent_until_it_is_broken(name: str, fault: str, rule: str) -> None:
-    assert name in TWINS
+def test_a_twin_is_silent(name: str) -> None:
     clean = silence_of(name, seconds=1, number=0)
-    assert clean.cases > clean.refused == 0
     assert clean.told == ""
+    assert clean.cases > 10 * clean.refused  # Of unknown kinds of groups there are few.
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "rule"),
+    [
+        ("toy", "leak", "P2"),
+        ("allocator", "keeps a page", "R2"),
+        ("allocator", "group twice", "P3"),
+        ("allocator", "hands out twice", "R2"),
+        ("chunks", "evicts what is read", "P2"),
+        ("chunks", "evicts the newest", "O12"),
+        ("chunks", "silent removal", "P12"),
+        ("chunks", "a failure keeps its chunks", "P1"),
+        ("manager", "filed too late", "P14"),
+        ("manager", "filed too early", "P6"),
+        ("manager", "hits the whole prompt", "P14"),
+        ("manager", "holds the last block", "P2"),
+        pytest.param("tree", "split unlocks", "R3", marks=pytest.mark.slow),
+    ],
+)
+def test_a_twin_that_is_broken_is_told_of(name: str, fault: str, rule: str) -> None:
     assert silence_of(name, seconds=30, number=0, fault=fault).told.startswith(f"{rule} (")
 
 

@@ -72,15 +72,18 @@ def freed(
     anew: tuple[int, ...] = (),
     ref: int = 1,
     table: bool = False,
+    found: bool = False,
+    op: str = "finish",
     of: Any = None,
 ) -> Any:
     """What is said where r gives up blocks 1, 2, 3 and 4, of which those named carry a hash, ``anew`` another one."""
     before = PoolState([0, ref, ref, ref, ref], [5], hashes=[(block, [(block, 0)]) for block in named])
     after = PoolState(free=free, hashes=[(block, [(block + 9 * (block in anew), 0)]) for block in named])
     effects: list[Effect] = [["table", "s", 0, 0, [2]]] if table else []
+    effects += [["found", "s", [[2]], 2]] if found else []
     oracle, ghost = FreedOracle(of or world(FULL)), Ghost(world(FULL))
     held = Step("run", {}, state=State({"device": before}, {"r": [[1, 2, 3, 4]]}))
-    gone = Step("finish", {}, effects=effects, state=State({"device": after}))
+    gone = Step(op, {}, effects=effects, state=State({"device": after}))
     return [violation.key for step in (held, gone) for violation in oracle.step(step, ghost)]
 
 
@@ -93,6 +96,8 @@ def test_the_last_block_is_the_first_to_be_taken_again() -> None:
 def test_an_order_that_others_have_a_part_in_is_not_judged() -> None:
     assert freed([4, 5, 3, 1, 2], ref=2) == []
     assert freed([4, 5, 3, 1, 2], table=True) == []
+    assert freed([4, 5, 3, 1, 2], found=True) == []  # It was found for another one, who was refused.
     assert freed([4, 5, 3, 1, 2], anew=(2,)) == []
+    assert freed([4, 5, 3, 1, 2], op="evict") == []
     assert freed([4, 5, 3, 1, 2], of=world(FULL, exact=False)) == []
     assert freed([4, 5, 3, 1, 2], of=world(Group("window", 2, 8))) == []

@@ -192,6 +192,17 @@ def test_the_oracle_sees_how_often_keys_were_seen() -> None:
     assert wrong(once, seen, *more, seen) == []  # Five keys, of which four are counted.
 
 
+def test_whether_a_reset_forgets_how_often_keys_were_seen_is_open() -> None:
+    once = {"threshold": 2}
+    reset: tuple[str, dict[str, Any], Any] = ("reset", {}, True)
+    nothing: dict[str, Any] = {"store": [], "chunks": [], "evicted": [], "eligible": []}
+    seen: tuple[str, dict[str, Any], Any] = ("offer", {"request": 0, "keys": [0]}, nothing)
+    assert wrong(once, seen, reset, ONE) == []
+    assert wrong(once, seen, reset, seen) == []
+    assert wrong(once, reset, ONE) == ["O12"]
+    assert wrong(once, seen, reset, seen, seen) == ["O9"]
+
+
 def test_the_oracle_sees_that_what_was_used_last_goes_first() -> None:
     full = [taken(0, 1, chunks=[0, 1]), ("stored", {"keys": [0, 1], "ok": 1}, None)]
     later: tuple[str, dict[str, Any], Any] = ("touch", {"request": 1, "keys": [0]}, None)

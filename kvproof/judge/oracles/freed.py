@@ -8,6 +8,7 @@ a release's order says.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 from ..ghost import Ghost
 from ..record import PoolState, State, Step, World
@@ -37,13 +38,14 @@ class FreedOracle:
         self._last = state
         gone = [(r, tables) for r, tables in last.tables.items() if any(tables) and not any(state.tables.get(r, ()))]
         pool = shown(state, self._device)
-        if not gone or pool.free is None or pool.hashes is None or step.op == "drain":
+        # An evict takes hashes away where blocks stand already: by them nobody knows where these came.
+        if not gone or pool.free is None or pool.hashes is None or step.op in ("drain", "evict"):
             return
-        handed = {block for effect in step.effects if effect[0] == "table" for block in effect[4]}
+        taken = {block for effect in step.effects for block in _taken(effect)}
         before = shown(last, self._device)
         was, now = dict(before.hashes or ()), dict(pool.hashes)
         # A block with another hash was taken again in this step, though it stands in nobody's table.
-        alone = {b for b, count in enumerate(before.ref or ()) if count == 1 and was.get(b) == now.get(b)} - handed
+        alone = {b for b, count in enumerate(before.ref or ()) if count == 1 and was.get(b) == now.get(b)} - taken
         for r, tables in gone:
             for g in self._full:
                 yield from self._wrong(r, [block for block in tables[g] if block in alone], pool)
@@ -62,3 +64,13 @@ class FreedOracle:
                         "P10", "order of freed blocks", text, (what,), (of_block(self._device, before), of_request(r))
                     )
                     break
+
+
+def _taken(effect: list[Any]) -> Iterator[int]:
+    """The blocks that somebody has from here on, or had for a moment: who is refused lets go of what was found for
+    him, and that is then used last."""
+    match effect:
+        case ["table", _, _, _, [*blocks]]:
+            yield from blocks
+        case ["found", _, [*tables], *_]:
+            yield from (block for table in tables for block in table)

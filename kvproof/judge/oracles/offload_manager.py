@@ -57,8 +57,9 @@ class OffloadManagerOracle:
     def _offer(self, args: dict[str, Any], result: dict[str, Any]) -> Iterator[Violation]:
         """O12, O3: what an offer may evict, store and refuse, and where it may write."""
         offered: list[int] = args["keys"]
-        counted = self._sightings.offered(offered) if self._sightings is not None else None
-        eligible: list[int] = result["eligible"] if counted is None else counted
+        eligible: list[int] = result["eligible"]
+        if self._sightings is not None:
+            eligible = self._sightings.offered(offered, eligible)
         if result.get("refused"):
             yield from self._refused(offered, eligible)
             return
@@ -188,6 +189,8 @@ class OffloadManagerOracle:
 
     def _reset(self, _args: dict[str, Any], _result: bool) -> Iterator[Violation]:
         self._uses.forget()
+        if self._sightings is not None:
+            self._sightings.reset()
         self._ready.clear()
         self._storing.clear()
         self._pins.clear()

@@ -1,25 +1,33 @@
 """What a chunk manager knows of uses: which keys were seen often enough to be stored, and what was used last (O12)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 __all__ = ["Sightings", "Uses"]
 
 
 class Sightings:
-    """How often keys were offered, as long as all of them can be counted."""
+    """How often keys were offered, as long as all of them can be counted. Whether a reset forgets it is open."""
 
     def __init__(self, threshold: int, most: int) -> None:
         """Keys are stored from so many sightings on; of so many at most it is known how often they were seen."""
         self._threshold, self._most = threshold, most
         self._seen: Counter[int] = Counter()
+        self._since_reset: Counter[int] = Counter()
 
-    def offered(self, keys: Iterable[int]) -> list[int] | None:
-        """Return those of the keys that are offered now that may be stored; None where some were forgotten."""
+    def offered(self, keys: Iterable[int], told: Collection[int]) -> list[int]:
+        """Return those of the keys offered now that may be stored; where that is open, those that the manager told."""
+        keys = [*keys]
         self._seen.update(keys)
+        self._since_reset.update(keys)
         if len(self._seen) > self._most:
-            return None
-        return [k for k in keys if self._seen[k] >= self._threshold]
+            return [*told]
+        surely = {k for k in keys if self._since_reset[k] >= self._threshold}
+        return [k for k in keys if k in surely or (k in told and self._seen[k] >= self._threshold)]
+
+    def reset(self) -> None:
+        """All was forgotten, or all but this."""
+        self._since_reset.clear()
 
 
 class Uses:
