@@ -26,6 +26,8 @@ from hypothesis import strategies as st
 from kvproof.engines.cases import MoreOracles, Op
 from kvproof.engines.driver import requests
 from kvproof.engines.driver.command import Driver
+from kvproof.engines.lmcache.levels.offload import more_oracles as backend_oracles
+from kvproof.engines.lmcache.levels.offload import profiles as backend_profiles
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.sglang.levels.allocator import profiles as allocator_profiles
 from kvproof.engines.sglang.levels.tree import profiles as tree_profiles
@@ -89,6 +91,10 @@ def _chunks() -> Twin:
     return Twin(_over("chunks", "offload"), families, offload_oracles)
 
 
+def _backend() -> Twin:
+    return Twin(_over("backend", "offload"), backend_profiles("0.5.6"), backend_oracles)
+
+
 def _manager() -> Twin:
     families = {name: family for name, family in manager_profiles("0.33.0").items() if name not in _UNKNOWN_TO_MANAGER}
     return Twin(_over("manager", "manager"), families, manager_oracles)
@@ -114,6 +120,7 @@ TWINS: dict[str, Callable[[], Twin]] = {
     "tree": _tree,
     "allocator": _allocator,
     "chunks": _chunks,
+    "backend": _backend,
     "manager": _manager,
     "toy": _toy,
     "requests": lambda: _requests(sys.executable, str(FAKES / "requests_driver.py")),

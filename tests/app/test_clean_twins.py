@@ -6,7 +6,7 @@ from benchmarks.clean_twins import TWINS, silence_of, table
 
 
 @pytest.mark.parametrize(
-    "name", ["toy", "allocator", "chunks", "manager", pytest.param("tree", marks=pytest.mark.slow)]
+    "name", ["toy", "allocator", "backend", "chunks", "manager", pytest.param("tree", marks=pytest.mark.slow)]
 )
 def test_a_twin_is_silent(name: str) -> None:
     clean = silence_of(name, seconds=1, number=0)
@@ -21,6 +21,10 @@ def test_a_twin_is_silent(name: str) -> None:
         ("allocator", "keeps a page", "R2"),
         ("allocator", "group twice", "P3"),
         ("allocator", "hands out twice", "R2"),
+        ("backend", "partial allocation", "P2"),
+        ("backend", "evicts a layer", "P5"),
+        ("backend", "evicts what is used", "O12"),
+        ("backend", "stays pinned", "P2"),
         ("chunks", "evicts what is read", "P2"),
         ("chunks", "evicts the newest", "O12"),
         ("chunks", "silent removal", "P12"),

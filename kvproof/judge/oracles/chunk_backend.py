@@ -39,7 +39,9 @@ class ChunkBackendOracle(ChunkOracle):
             if not step.args.get("later"):
                 yield from self._stored(step.result["taken"], after, self._groups)
         elif step.op == "put":
-            yield from self._stored(step.args["keys"], after, 1)
+            # What went while its layers were put one by one may stay away: else it would be there with some of them.
+            started = [k for k in step.args["keys"] if k in before or step.args["layer"] == 0]
+            yield from self._stored(started, after, 1)
         elif step.op == "clear":
             yield from evicted(before, after)
             yield from self._cleared(step, after)

@@ -55,7 +55,7 @@ class OffloadLevel(ChunkLevel):
         if not self._stores:
             return self.SKIPPED
         store = self._stores[args.pop("which") % len(self._stores)]
-        args["keys"] = store[0]
+        args["keys"], args["layer"] = store[0], self._layer(store)
         self._put(store)
         self.tell_contents()
         return None
@@ -171,8 +171,7 @@ class OffloadLevel(ChunkLevel):
         return None if obj is None else [obj]
 
     def _put(self, store: tuple[list[int], list[list]]) -> None:
-        keys, rows = store
-        layer = len(self._parts(keys[0])) - len(rows)
+        (keys, rows), layer = store, self._layer(store)
         objects = rows.pop(0)
         if not rows:
             # By identity: two stores of the same keys are two.
@@ -180,6 +179,11 @@ class OffloadLevel(ChunkLevel):
         self._backend.batched_submit_put_task([self._parts(k)[layer] for k in keys], objects)
         for obj in objects:
             obj.ref_count_down()
+
+    def _layer(self, store: tuple[list[int], list[list]]) -> int:
+        """The layer that a store puts next; 0 where there are none."""
+        keys, rows = store
+        return len(self._parts(keys[0])) - len(rows)
 
     def _get(self, keys: list[int]) -> list[tuple[int, list]]:
         """Get chunks up to the first that is gone."""

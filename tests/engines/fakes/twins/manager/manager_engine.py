@@ -415,17 +415,17 @@ class Manager(Level):
         return result
 
     def _make_room(self):
-        """The last request is preempted; before that, what was loaded and waits gives its blocks back."""
+        """The last request that runs gives its blocks back; before the only one, one that waits with what it has."""
         while self.steps:
             self._process()
-        running = self._in("running")
-        if running:
-            self._preempt(running[-1])
+        running, idle = self._in("running"), [x for x in self._in("waiting") if x.is_inside]
+        for x in (idle if len(running) == 1 else running)[-1:] or running:
+            self._preempt(x)
 
     def _give_back(self, first):
         """Who waits with what was loaded for it gives that back, so that the first one can go on."""
         for x in self._in("waiting"):
-            if x.scheduled and x is not first:
+            if x.is_inside and x is not first:
                 self._preempt(x)
 
     # ------------------------------------------------------------------------------------------- telling
