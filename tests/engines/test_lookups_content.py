@@ -65,3 +65,12 @@ def test_a_state_that_comes_with_tokens_from_elsewhere_is_not_taken_here() -> No
     assert not judged([MAMBA], lookup(0), found([0, 2]))
     assert [each.oracle for each in judged([MAMBA], lookup(0), found([0, 0]))] == ["a state was taken"]
     assert not judged([MAMBA], lookup(2), found([0, 0]))
+
+
+def test_what_was_not_handed_out_is_of_one_cause_with_what_is_read_in_its_place() -> None:
+    took: list[Any] = [lookup(0), found([1]), ["table", "r1", 0, 0, [1, 3, 4]], ["compute", "r1", 4, TOKENS[4:6]]]
+    assert [each.oracle for each in judged([FULL], *took)] == ["a lookup handed out"]
+    # The next lookup is judged anew, and what was handed out and is overwritten is another cause.
+    assert [each.oracle for each in judged([FULL], *took[:2], lookup(0), found([1]))] == ["a lookup handed out"] * 2
+    right: list[Any] = [lookup(0), found([1, 2]), ["table", "r1", 0, 0, [1, 2, 4]], load(2)]
+    assert [each.oracle for each in judged([FULL], *right, took[-1])] == ["a forward pass read"]

@@ -98,6 +98,6 @@ def test_an_order_that_others_have_a_part_in_is_not_judged() -> None:
     assert freed([4, 5, 3, 1, 2], table=True) == []
     assert freed([4, 5, 3, 1, 2], found=True) == []  # It was found for another one, who was refused.
     assert freed([4, 5, 3, 1, 2], anew=(2,)) == []
-    assert freed([4, 5, 3, 1, 2], op="evict") == []
+    assert freed([4, 5, 3, 1, 2], op="evict") == freed([4, 5, 3, 1, 2], op="reset") == []
     assert freed([4, 5, 3, 1, 2], of=world(FULL, exact=False)) == []
     assert freed([4, 5, 3, 1, 2], of=world(Group("window", 2, 8))) == []

@@ -11,6 +11,8 @@ from .requests import Pass, Request, Requests
 
 __all__ = ["Passes", "first_read"]
 
+_LOOKUP = "a lookup handed out"
+
 
 def first_read(world: World, g: int, start: int) -> int:
     """The first position that a forward pass from ``start`` on reads in a group."""
@@ -47,10 +49,11 @@ class Passes:
         to a copy of these tokens in the same step; the state of a mamba group comes with them.
         """
         request = self._requests[r]
+        request.handed_nothing.clear()
         start = max(tokens, request.goes_on)
         for g, table in enumerate(tables):
             if self._world.groups[g].kind != "mamba":
-                yield from self._reads(request, r, g, table, (start, tokens), "a lookup handed out")
+                yield from self._reads(request, r, g, table, (start, tokens), _LOOKUP)
             elif start == tokens:
                 yield from self._reads_state(r, g, table[-1] if table else None, tokens)
         request.goes_on = 0
@@ -127,13 +130,16 @@ class Passes:
             cell = cells.get(block)
             expected = line[position + 1 : position + 1 + count]
             if cell is None or cell[0] != g or cell[1][slot : slot + count] != expected or block == self._null:
-                text = (
-                    f"{who} block {block} for positions {position} to {position + count - 1} of {r} in group {g} "
-                    f"({group.kind}), but it holds {said(cell, g, slot, count)}"
-                )
-                yield Violation("P6", who, text, (group.kind,), self._about(block, r))
+                if (g, entry) not in request.handed_nothing:
+                    text = (
+                        f"{who} block {block} for positions {position} to {position + count - 1} of {r} in group {g} "
+                        f"({group.kind}), but it holds {said(cell, g, slot, count)}"
+                    )
+                    yield Violation("P6", who, text, (group.kind,), self._about(block, r))
                 if block >= 0 and block != self._null:
                     self._memory.mend(self._device, block, g, slot, expected, size)
+                elif who == _LOOKUP:
+                    request.handed_nothing.add((g, entry))
             position += count
 
     def _reads_items(self, request: Request, r: str, start: int, end: int, who: str) -> Iterator[Violation]:

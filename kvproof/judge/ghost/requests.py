@@ -53,6 +53,9 @@ class Request:
     """The last of them whose result the engine was told, if nothing came of that yet."""
     goes_on: int = 0
     """By its last lookup it goes on behind so many tokens, those from elsewhere included."""
+    handed_nothing: set[tuple[int, int]] = field(default_factory=set)
+    """Groups and entries for which its last lookup handed out no block, and should have: what it reads there is of that
+    cause."""
 
     def content(self, r: str, tokens: int) -> int:
         """The content of its first so many tokens.

@@ -17,6 +17,9 @@ from .pools import shown
 
 __all__ = ["FreedOracle"]
 
+_TAKE_HASHES = ("drain", "evict", "reset")
+"""Operations that may take hashes of blocks that were freed just then: with them they came to another place."""
+
 
 class FreedOracle:
     """Compares the free queue with the block tables of the step before.
@@ -38,8 +41,7 @@ class FreedOracle:
         self._last = state
         gone = [(r, tables) for r, tables in last.tables.items() if any(tables) and not any(state.tables.get(r, ()))]
         pool = shown(state, self._device)
-        # An evict takes hashes away where blocks stand already: by them nobody knows where these came.
-        if not gone or pool.free is None or pool.hashes is None or step.op in ("drain", "evict"):
+        if not gone or pool.free is None or pool.hashes is None or step.op in _TAKE_HASHES:
             return
         taken = {block for effect in step.effects for block in _taken(effect)}
         before = shown(last, self._device)

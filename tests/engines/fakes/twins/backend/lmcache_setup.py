@@ -13,7 +13,8 @@ UNIT = 32
 """Bytes that a token takes in a tensor."""
 CHUNK = 4
 """Tokens of a whole chunk."""
-REMOVAL_UNPINS = True
+REMOVAL_UNPINS = False
+"""A removal leaves what is pinned: pins have no names, and who looked up lets go of whatever has the key by then."""
 
 
 class Options:
@@ -210,12 +211,10 @@ class Backend:
         return self.batched_get_blocking(keys)
 
     def batched_remove(self, keys: list[Key]) -> int:
-        """Chunks go, whoever pins them; who has them keeps them."""
-        there = [key for key in keys if key in self.hot_cache]
+        """Chunks go that nobody pins; who has them keeps them."""
+        there = [key for key in keys if key in self.hot_cache and not self.hot_cache[key].meta.pin_count]
         for key in there:
-            obj = self.hot_cache.pop(key)
-            obj.meta.pin_count = 0
-            obj.ref_count_down()
+            self.hot_cache.pop(key).ref_count_down()
         return len(there)
 
     def clear(self) -> int:
