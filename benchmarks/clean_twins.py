@@ -3,10 +3,12 @@
     python -m benchmarks.clean_twins benchmarks/data/clean_twins.jsonl --seconds 600     # --only tree,requests
     python -m benchmarks.clean_twins benchmarks/data/clean_twins.jsonl --table
 
-A twin is right, and what is told of it is a false alarm: the run ends there, prints it, and its status is 1. Of level
-``tree`` it is the reference implementation's tree behind SGLang's operations; of level ``requests`` it is a manager
-with tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's levels judge, of
-a toy with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants one.
+A twin is right, and what is told of it is a false alarm: the run ends there, prints it, and its status is 1. ``tree``
+(SGLang) and ``manager`` (vLLM) are the reference implementations behind the operations of these levels. ``allocator``
+(SGLang), ``chunks`` (vLLM's level ``offload``), ``backend`` (LMCache's) and ``pages`` (Transformers' level ``pool``)
+are the kit's drivers of these engines over what stands in for the release. Of level ``requests`` there is a manager with
+tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's levels judge, of a toy
+with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants one.
 """
 
 import argparse
@@ -31,6 +33,8 @@ from kvproof.engines.lmcache.levels.offload import profiles as backend_profiles
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.sglang.levels.allocator import profiles as allocator_profiles
 from kvproof.engines.sglang.levels.tree import profiles as tree_profiles
+from kvproof.engines.transformers.levels.cache import more_oracles as pool_oracles
+from kvproof.engines.transformers.levels.cache import pool_profiles
 from kvproof.engines.verdicts import CLOSING, close, verdict
 from kvproof.engines.vllm.levels.manager import more_oracles as manager_oracles
 from kvproof.engines.vllm.levels.manager import profiles as manager_profiles
@@ -95,6 +99,10 @@ def _backend() -> Twin:
     return Twin(_over("backend", "offload"), backend_profiles("0.5.6"), backend_oracles)
 
 
+def _pages() -> Twin:
+    return Twin(_over("pages", "pool"), pool_profiles("5.24.0"), pool_oracles)
+
+
 def _manager() -> Twin:
     families = {name: family for name, family in manager_profiles("0.33.0").items() if name not in _UNKNOWN_TO_MANAGER}
     return Twin(_over("manager", "manager"), families, manager_oracles)
@@ -122,6 +130,7 @@ TWINS: dict[str, Callable[[], Twin]] = {
     "chunks": _chunks,
     "backend": _backend,
     "manager": _manager,
+    "pages": _pages,
     "toy": _toy,
     "requests": lambda: _requests(sys.executable, str(FAKES / "requests_driver.py")),
     "requests with a mirror": lambda: _requests(shutil.which("node") or "node", str(EXAMPLE)),

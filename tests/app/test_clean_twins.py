@@ -6,7 +6,7 @@ from benchmarks.clean_twins import TWINS, silence_of, table
 
 
 @pytest.mark.parametrize(
-    "name", ["toy", "allocator", "backend", "chunks", "manager", pytest.param("tree", marks=pytest.mark.slow)]
+    "name", ["toy", "allocator", "backend", "chunks", "manager", "pages", pytest.param("tree", marks=pytest.mark.slow)]
 )
 def test_a_twin_is_silent(name: str) -> None:
     clean = silence_of(name, seconds=1, number=0)
@@ -33,6 +33,10 @@ def test_a_twin_is_silent(name: str) -> None:
         ("manager", "filed too early", "P6"),
         ("manager", "hits the whole prompt", "P14"),
         ("manager", "holds the last block", "P2"),
+        ("pages", "finds the whole prompt", "P14"),
+        ("pages", "keeps what is dropped", "P11"),
+        ("pages", "frees what is shared", "P3"),
+        ("pages", "shares the last block", "P6"),
         pytest.param("tree", "split unlocks", "R3", marks=pytest.mark.slow),
     ],
 )
