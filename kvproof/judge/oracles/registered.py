@@ -33,6 +33,8 @@ class RegisteredOracle:
         self._followed = not self._keeps or all(group.kind == "full" for group in world.groups)
         self._cached: set[Entry] = set()
         """What must be cached."""
+        self._filled: dict[str, int] = {}
+        """How many tokens of each request are computed: the blocks before were filled, and registered, by then."""
         self._last = State({})
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
@@ -47,20 +49,27 @@ class RegisteredOracle:
             yield from self._said(step, gone)
         self._cached -= gone
         if self._keeps:
-            self._cached |= {entry for effect in step.effects for entry in self._computed(effect, ghost)}
+            self._cached |= {entry for effect in step.effects for entry in self._computed(step, effect, ghost)}
         there = {*entries(shown(state, self._device))}
         yield from self._missing(self._cached - there, ghost)
         left = there & gone if self._keeps else there
         yield from self._left(step, left - self._cached)
         self._cached, self._last = there, state
 
-    def _computed(self, effect: list[object], ghost: Ghost) -> Iterator[Entry]:
-        """What the result of a forward pass makes a request have: all its full blocks up to there."""
+    def _computed(self, step: Step, effect: list[object], ghost: Ghost) -> Iterator[Entry]:
+        """What the result of a forward pass makes a request have: the blocks that it has filled.
+
+        What it had filled before may have been registered as another one's, who has given that up for good since.
+        """
         match effect:
+            case ["request", str(r), *_]:  # A fork goes on where its source is.
+                source = str(step.args.get("request")) if step.op == "fork" else ""
+                self._filled[r] = self._filled.get(source, 0)
             case ["processed", str(r), int(n)]:
                 keys, per_hash = ghost.requests[r].keys, self.world.hash_block
+                before, self._filled[r] = self._filled.get(r, 0), n
                 for g, group in enumerate(self.world.groups):
-                    ends = range(group.block, n + 1, group.block)
+                    ends = range(before // group.block * group.block + group.block, n + 1, group.block)
                     yield from ((keys[end // per_hash - 1], g) for end in ends if end // per_hash <= len(keys))
 
     def _forgotten(self, step: Step, state: State) -> set[Entry]:
