@@ -155,4 +155,4 @@ def too_coarse(scope: Scope) -> str:
 def _bounds(scope: Scope, kind: type[Term], is_optional: bool) -> tuple[int, int]:
     if kind is Real:
         return 0, scope.sizes["Int"] * scope.sizes["Real"]
-    return NONE if is_optional else 0, scope.size(kind) - 1
+    return NONE if is_optional else 0, scope.greatest(kind)

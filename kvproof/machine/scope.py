@@ -111,6 +111,13 @@ class Scope:
             return self.sizes["Int"] + 1
         return 2
 
+    def greatest(self, kind: type[Term]) -> int:
+        """The greatest value of this type that a state holds where states are packed.
+
+        An index may be the number behind the last one, as the length of a full table is.
+        """
+        return self.size(kind) if issubclass(kind, Index) else self.size(kind) - 1
+
     def number(self, kind: type[Term], literal: object) -> int | Fraction:
         """The number that stands for a literal of this type."""
         if isinstance(literal, Fraction):

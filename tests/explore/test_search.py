@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from kvproof.checkers.confirming import Disagreement
 from kvproof.checkers.explore import explore
 from kvproof.checkers.growth import expected
+from kvproof.checkers.prove import prove
 from kvproof.checkers.transitions import transitions
 from kvproof.checkers.visited import Full, StateSet
+from kvproof.machine import Bool, Index, Machine, Map, Model, Scalar, action, invariant, sometimes
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.layout import Layout
 from kvproof.machine.scope import Scope, ScopeError
@@ -158,6 +160,39 @@ def test_leaving_the_scope_says_which_size_to_enlarge() -> None:
         explore(Pool, Scope(narrow.model, narrow.sizes, narrow.params))
 
 
+class Row(Index):
+    pass
+
+
+class Table(Machine):
+    """A table that is filled row by row; the length of a full one is the number behind its last row."""
+
+    length = Scalar(to=Row)
+    filled = Map(Row, to=Bool)
+
+    @action("X")
+    def append(self) -> None:
+        self.require(Row.has(self.length.value))
+        self.filled[self.length.value] = True
+        self.length.value = self.length.value + 1
+
+    @invariant("X")
+    def what_is_behind_is_empty(self, r: Row) -> Bool:
+        return self.filled[r] == (r < self.length.value)
+
+    @sometimes("X")
+    def it_is_full(self) -> Bool:
+        return ~Row.has(self.length.value)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_an_index_may_be_the_number_behind_the_last(rows: int) -> None:
+    assert prove(Table).holds
+    report = explore(Table, Scope(Model.of(Table), {"Row": rows}))
+    assert report.complete
+    assert (report.states, report.unreached, report.violations) == (rows + 1, [], [])
+
+
 def test_parameters_that_break_an_assumption_are_refused() -> None:
     with pytest.raises(ScopeError, match="the_last_token_is_computed"):
         explore(Pool, pools.scope(limit=[2, 2]))
@@ -176,9 +211,9 @@ def test_every_visit_can_be_replayed() -> None:
     states: dict[Any, Any] = {}
     for visit in transitions(Pool, small, max_states=200):
         state = concrete.initial()
-        for action, args in visit.path:
-            assert concrete.is_enabled(state, action, args)
-            concrete.apply(state, action, args)
+        for name, args in visit.path:
+            assert concrete.is_enabled(state, name, args)
+            concrete.apply(state, name, args)
         assert concrete.key(state) == visit.key
         assert concrete.describe(state) == visit.state
         states[visit.key] = visit

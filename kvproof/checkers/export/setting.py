@@ -167,7 +167,7 @@ class Setting:
         """The least and the greatest value that an entry has in a state of this scope."""
         if mapping.to is Real:
             return 0, self.scope.sizes["Int"] * self.unit
-        return NONE if mapping.is_optional else 0, self.scope.size(mapping.to) - 1
+        return NONE if mapping.is_optional else 0, self.scope.greatest(mapping.to)
 
     def every(self, kinds: Iterable[type[Term]]) -> Iterator[tuple[int, ...]]:
         """All choices of elements of these sorts, in order."""
