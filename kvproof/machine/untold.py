@@ -22,6 +22,7 @@ from types import CodeType, FunctionType, ModuleType
 from weakref import WeakSet
 
 from .classbody import MARK
+from .imported import modules_imported_in
 from .instructions import (
     CALLS,
     FILLERS,
@@ -264,8 +265,9 @@ _LEFT = re.compile(one_of(_VALUES) + _ALONE)
 
 
 def _called(function: FunctionType) -> Iterator[FunctionType]:
-    """The functions that it may call: by names of its module, as parts of these, as its defaults, and by what it closes
-    over. What others have made, as Python's decorators do, calls nothing of a text's but the last of these."""
+    """The functions that it may call: by names of its module or of what it imports itself, as parts of these, as its
+    defaults, and by what it closes over. What others have made, as Python's decorators do, calls nothing of a text's
+    but the last of these."""
     names = names_in(function.__code__)
     for cell in function.__closure__ or ():
         try:
@@ -274,7 +276,7 @@ def _called(function: FunctionType) -> Iterator[FunctionType]:
             continue
     if not is_of_others(function.__code__.co_filename):
         given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-        for value in (*map(function.__globals__.get, names), *given):
+        for value in (*map(function.__globals__.get, names), *given, *modules_imported_in(function)):
             yield from _functions_of(value, names)
 
 
@@ -284,9 +286,10 @@ def names_in(code: CodeType) -> frozenset[str]:
     return frozenset().union(*(one.co_names for one in with_those_inside(code)))
 
 
-def _functions_of(value: object, names: frozenset[str]) -> Iterator[FunctionType]:
-    """Of a module only what is named is called."""
+def _functions_of(value: object, names: frozenset[str], depth: int = 4) -> Iterator[FunctionType]:
+    """Of a module only what is named is called, also where that is a module inside of a package."""
     if not isinstance(value, ModuleType):
         yield from functions_in(value)
-    elif not is_of_others(getattr(value, "__file__", None) or inspect.__file__):
-        yield from (f for name in names for f in functions_in(vars(value).get(name)))
+    elif depth and not is_of_others(getattr(value, "__file__", None) or inspect.__file__):
+        for inside in (vars(value)[name] for name in names & vars(value).keys()):
+            yield from _functions_of(inside, names, depth - 1)
