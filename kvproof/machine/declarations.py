@@ -6,7 +6,8 @@ import copy
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from . import operations as op
 from .called import Nothing, or_none, to_be_called
@@ -37,12 +38,28 @@ V = TypeVar("V", bound=Term)
 N = TypeVar("N", Int, Real)
 
 
-class Declaration:
+class _DeclarationType(type):
+    """The type of declarations: says how one is written that is not written so."""
+
+    if not TYPE_CHECKING:  # a type checker says it by itself
+
+        def __call__(cls, *args: Any, **more: Any) -> Any:
+            """Make one, if it is written as such are."""
+            try:
+                signature(cls.__init__).bind(None, *args, **more)
+            except TypeError as error:
+                raise MachineError(f"{cls.__name__}(…): {error}; it is written {cls.written}") from None
+            return super().__call__(*args, **more)
+
+
+class Declaration(metaclass=_DeclarationType):
     """A named part of a machine's state. Reading it through a machine binds it to that machine's view."""
 
     name: str = "?"
     view: str = "now"
     line: Line
+    written: ClassVar[str]
+    """How such a declaration is written, for whom has it written otherwise."""
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         """A declaration knows the line on which it stands."""
@@ -70,9 +87,12 @@ class Declaration:
 
     def __setattr__(self, key: str, value: object) -> None:
         # What the language itself sets is set from here; the text of a machine writes values.
-        if is_tool(sys._getframe(1).f_code.co_filename) or isinstance(getattr(type(self), key, None), property):
+        own = getattr(type(self), key, None)
+        if is_tool(sys._getframe(1).f_code.co_filename) or (isinstance(own, property) and own.fset is not None):
             super().__setattr__(key, value)
             return
+        if isinstance(own, property):
+            raise MachineError(f"{self.name}.{key} follows from other parts of the state: it is read, and not written")
         raise MachineError(f"{self.name} has no {key} that could be written; write self.{self._entry()} = …")
 
     def __bool__(self) -> bool:
@@ -109,10 +129,43 @@ class Declaration:
     def __repr__(self) -> str:
         return self.name
 
+    def __delattr__(self, key: str) -> None:
+        raise MachineError(f"{self.name} cannot lose its {key}: {_NOTHING_GOES}")
+
+    def __delete__(self, instance: Machine) -> None:
+        raise MachineError(f"{self.name} cannot be taken out of a state: {_NOTHING_GOES}")
+
+    def __setitem__(self, keys: object, value: Any) -> None:
+        raise MachineError(f"{self.name} has no entries that are written: it is a {type(self).__name__.lower()}")
+
+    def __delitem__(self, keys: object) -> None:
+        raise MachineError(f"an entry of {self.name} cannot be taken out: {_NOTHING_GOES}")
+
     def _entry(self) -> str:
         """How an entry is written."""
         kinds: tuple[type[Term], ...] = getattr(self, "kinds", ())
         return f"{self.name}[{', '.join(k.__name__ for k in kinds)}]" if kinds else f"{self.name}.value"
+
+
+_NOTHING_GOES = "a map has a value for every key; write another one, such as none where that is allowed"
+
+
+def _computed(declared: Declaration, *_: object) -> Any:
+    """Python would compute with the declaration itself, or order it."""
+    is_entry = isinstance(declared, Map | Count)
+    how = f": read self.{declared._entry()}" if is_entry else ""
+    how += ", and write it" if isinstance(declared, Map) else ""
+    raise MachineError(f"{declared.name} is no value that Python could compute with{how}")
+
+
+_COMPUTES = (
+    "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod "
+    "and rand iand or ror ior xor rxor ixor neg pos abs invert lt le gt ge"
+)
+"""What Python asks of values, and declarations are none."""
+
+for _method in _COMPUTES.split():
+    setattr(Declaration, f"__{_method}__", _computed)
 
 
 def kinds_of(kinds: tuple[object, ...], what: str) -> tuple[type[Term], ...]:
@@ -167,6 +220,8 @@ class Map(Declaration, Generic[V]):
     when the action ends.
     """
 
+    written = "as in Map(Block, to=Int): the sorts of its keys, then what it holds"
+
     is_param = False
     is_tally = False
 
@@ -210,6 +265,8 @@ class Map(Declaration, Generic[V]):
 class Scalar(Map[V]):
     """A single value of the state: ``self.cursor.value``."""
 
+    written = "as in Scalar(to=Int): what it holds"
+
     def __init__(self, *, to: type[V], init: object = None, scratch: bool = False) -> None:
         super().__init__(to=to, init=init, scratch=scratch)
 
@@ -226,6 +283,8 @@ class Scalar(Map[V]):
 class Param(Map[V]):
     """Something fixed for the whole run: capacity, dialect, what a hash names. Without keys, use ``.value``."""
 
+    written = "as in Param(to=Int) or Param(Block, to=Int): the sorts of its keys, then what it is"
+
     is_param = True
 
     def __init__(self, *kinds: type[Term], to: type[V]) -> None:
@@ -239,6 +298,8 @@ class Param(Map[V]):
 
 class Tally(Map[Int]):
     """A counter, or one for each key, that only properties of steps look at. It is no part of the explored state."""
+
+    written = "as in Tally() or Tally(Block): the sorts of its keys"
 
     is_tally = True
 
@@ -275,6 +336,8 @@ class Queue(Declaration, Generic[V]):
     ``init=True``: at first every element stands in it, in ascending order; or a function of the machine, the keys and
     the element that says which do.
     """
+
+    written = "as in Queue(Block) or Queue(Block, by=Request): what stands in it, and its keys"
 
     def __init__(self, of: type[V], *, by: type[Term] | tuple[type[Term], ...] = (), init: object = False) -> None:
         (self.of,) = cast("tuple[type[V]]", element_kinds((of,), "a queue holds elements of a sort"))
@@ -371,6 +434,8 @@ class Count(Declaration):
     each key.
     """
 
+    written = "as in Count(Block, where=lambda m, b: m.held[b]): what is counted, and which of them"
+
     def __init__(
         self,
         over: type[Term] | tuple[type[Term], ...],
@@ -398,6 +463,8 @@ class Sum(Count, Generic[N]):
     ``of`` is a function of the machine, the elements and the keys, with the same restrictions as ``where`` of a count;
     ``to`` is the type of the quantity: Int or Real.
     """
+
+    written = "as in Sum(Block, of=lambda m, b: m.size[b], to=Int): of what, and in which numbers"
 
     def __init__(
         self,
@@ -428,6 +495,8 @@ class Event(Declaration):
     ``heard``: what a listener makes of it, as a function of the machine and of what the event carries. What it writes
     (a listener's knowledge, as of what is cached) is written nowhere else: it is the fold of what was reported.
     """
+
+    written = "as in Event(Block): the sorts of what it carries"
 
     def __init__(self, *kinds: type[Term], heard: Callable[..., None] | None = None) -> None:
         self.kinds = tuple(k.of if isinstance(cast(object, k), Optional_) else k for k in cast(Any, kinds))

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from kvproof.machine import Bool, Int, MachineError, Map, Model, implies, invariant, none, optional
+from kvproof.machine import (
+    Bool,
+    Count,
+    Event,
+    Int,
+    MachineError,
+    Map,
+    Model,
+    Param,
+    Queue,
+    Scalar,
+    Sum,
+    Tally,
+    implies,
+    invariant,
+    none,
+    optional,
+)
 
 from .mistakes import Base, Block, Node, Request, in_action, in_property
 
@@ -94,3 +115,54 @@ def test_a_part_of_a_machine_may_be_called_id() -> None:
             return implies(self.id[b] != none, self.id[b] == b)
 
     assert [p.name for p in Model.of(Named).of_kind("invariant")] == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("act", "given", "says"),
+    [
+        (operator.add, ("flag", 1), "flag is no value that Python could compute with: read self.flag.value, and write"),
+        (operator.lt, ("count", 1), "count is no value that Python could compute with: read self.count[Block]"),
+        (operator.or_, ("free", True), "free is no value that Python could compute with"),
+        (operator.iadd, ("told", 1), "told is no value that Python could compute with"),
+        (operator.delitem, ("count", 1), "an entry of count cannot be taken out: a map has a value for every key"),
+        (delattr, ("cursor", "value"), "cursor cannot lose its value"),
+        (setattr, ("free", "size", 0), "free.size follows from other parts of the state"),
+        (operator.setitem, ("free", 0, 1), "free has no entries that are written: it is a queue"),
+    ],
+)
+def test_a_declaration_is_no_value(act: Callable[..., object], given: tuple[Any, ...], says: str) -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        name, *rest = given
+        act(getattr(self, name), *rest)  # wrong
+
+    assert says in in_action(body)
+
+
+def test_a_declaration_is_not_taken_out_of_a_state() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        del self.cursor  # wrong
+
+    assert "cursor cannot be taken out of a state" in in_action(body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "more", "says"),
+    [
+        (Scalar, (Bool,), {}, r"too many positional arguments; it is written as in Scalar\(to=Int\)"),
+        (Map, (Block, Bool), {}, r"missing a required argument: 'to'; it is written as in Map\(Block, to=Int\)"),
+        (Param, (Int,), {}, "missing a required argument: 'to'"),
+        (Scalar, (), {"to": Int, "initial": 2}, "got an unexpected keyword argument 'initial'"),
+        (Queue, (), {}, "missing a required argument: 'of'"),
+        (Count, (Block,), {}, "missing a required argument: 'where'"),
+        (Sum, (Block,), {"of": lambda _m, _b: 1}, "missing a required argument: 'to'"),
+        (Tally, (), {"to": Int}, "got an unexpected keyword argument 'to'"),
+        (Event, (), {"of": Block}, "got an unexpected keyword argument 'of'"),
+    ],
+)
+def test_a_declaration_is_written_as_such_are(
+    kind: Any, given: tuple[object, ...], more: dict[str, object], says: str
+) -> None:
+    with pytest.raises(MachineError, match=says) as caught:
+        kind(*given, **more)
+    assert caught.value.line.file == __file__
+    assert f": {kind.__name__}(…): " in str(caught.value)
