@@ -51,9 +51,9 @@ class Lasting:
 
     def __init__(self, machines: Iterable[type], functions: Iterable[FunctionType]) -> None:
         self._functions = [*functions]
-        self._texts = [*texts_of(self._functions)]
-        self._names = frozenset[str]().union(*(names_in(text.__code__) for text in self._texts))
-        roots = chain(*map(_roots_of, self._texts), *map(self._variables_of, machines))
+        self.texts = [*texts_of(self._functions)]
+        self._names = frozenset[str]().union(*(names_in(text.__code__) for text in self.texts))
+        roots = chain(*map(_roots_of, self.texts), *map(self._variables_of, machines))
         self._roots = [*{(root.label, root.place): root for root in roots}.values()]
         for root in self._roots:
             if any(map(is_iterator, (root.then, *root.held))):
@@ -61,7 +61,7 @@ class Lasting:
 
     def is_all_seen(self) -> bool:
         """Nothing that the texts name may come to be something else without being seen."""
-        return not any(holds_unseen(root.then) for root in self._roots) and all(map(_is_seen, self._texts))
+        return not any(holds_unseen(root.then) for root in self._roots) and all(map(_is_seen, self.texts))
 
     def _variables_of(self, machine: type) -> Iterator[_Root]:
         """The plain variables of the class that some text may name."""

@@ -37,6 +37,7 @@ from .members import functions_of, members_of
 from .mistakes import Line, MachineError
 from .model import INITIALLY, RESULT, Action, CountOf, Model, Promised, Property, written
 from .part import Part, check_part
+from .passed_over import refuse_passed_over
 from .program import Assign, Each, Emit, Let, Loop, Push, Remove, Statement, statements, terms
 from .promises import properties_of
 from .recorder import NOW, Recorder, recording, variable
@@ -103,6 +104,7 @@ def _read(machine: type[Machine]) -> tuple[Model, Lasting]:
                 _take(model, _said_by(model, name, member, mark))
                 lasting.check([member])
     lasting.check()
+    refuse_passed_over(lasting.texts)
     for prop in model.properties.values():
         for act in prop.of:
             if act not in model.actions:

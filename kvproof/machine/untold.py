@@ -195,7 +195,7 @@ def _left_calls(
     """Calls of what does nothing but return something, with which nothing is done."""
     steps = steps_of(code)
     for i, step in enumerate(steps):
-        if step.opcode in CALLS and _is_left(steps[i + 1 : i + 3]):
+        if step.opcode in CALLS and _is_left(steps[i + 1 : i + 3]) and not _ends_a_block(steps, i):
             number, text = place(code, step)
             called = called_at(step, steps[:i], names, machine)
             if called is map or called is filter or is_a_generator(called):
@@ -206,6 +206,13 @@ def _left_calls(
                 yield number, f"nothing is done with `{text}`: return it with what else is said"
             elif not says_only and _makes_a_term(called):
                 yield number, f"nothing is done with `{text}`: require it, write it or return it"
+
+
+def _ends_a_block(steps: Sequence[dis.Instruction], call: int) -> bool:
+    """It is Python that calls here, at the end of a `with`: it gives three times none, which stand nowhere in the
+    text but where the whole block does."""
+    given = [step for step in steps[max(call - 4, 0) : call] if step.opname.startswith("LOAD_")][-3:]
+    return len(given) == 3 and all(step.argval is None and step.positions == steps[call].positions for step in given)
 
 
 def _first_alone(code: CodeType, names: Mapping[str, object], machine: type) -> Iterator[tuple[int, str]]:

@@ -15,6 +15,7 @@ from .false_theorems import (
     loops,
     lost,
     parts,
+    passed_over,
     python,
     queues,
     rounds,
@@ -24,7 +25,21 @@ from .false_theorems import (
 )
 from .random_machines.walking import walk
 
-MODULES = (finite, inheritance, lasting, loops, lost, parts, python, queues, rounds, silent, truths, values)
+MODULES = (
+    finite,
+    inheritance,
+    lasting,
+    loops,
+    lost,
+    parts,
+    passed_over,
+    python,
+    queues,
+    rounds,
+    silent,
+    truths,
+    values,
+)
 """Each registers its machines when it is imported."""
 
 SCOPES = 40
