@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..judge.record import Case
@@ -129,7 +129,12 @@ def assert_proved(machine: type[Machine], *, timeout: float = 10.0, jobs: int | 
 
 
 def assert_explored(
-    machine: type[Machine], scope: Scope | None = None, *, max_states: int | None = None, **sizes: int
+    machine: type[Machine],
+    scope: Scope | None = None,
+    *,
+    max_states: int | None = None,
+    never: Collection[str] = (),
+    **sizes: int,
 ) -> None:
     """Visit every reachable state of a small scope, and fail with a shortest way to what does not hold.
 
@@ -137,24 +142,35 @@ def assert_explored(
         machine: a subclass of `kvproof.Machine`.
         scope: sizes and parameters, for a machine that has parameters of its own.
         max_states: fail when there are more.
+        never: actions that need not be possible in any state of this scope; all others must be, as what is said of
+            their steps would be said of none. Numbers that an action is given are 0 to ``Int``, and none is negative.
         sizes: how many elements each sort has, by name: ``Block=3``, and numbers, ``Int=4``; in place of a scope.
 
     Raises:
-        AssertionError: a property is violated, what must be reachable is not, or not all states were visited.
-        UsageError: the sizes do not fit the machine.
+        AssertionError: a property is violated, what must be reachable is not, an action is never possible, or not all
+            states were visited.
+        UsageError: the sizes do not fit the machine, or it has no action of a name under ``never``.
         ScopeError: a number leaves the scope; give ``Int`` a greater size.
     """
     from ..checkers.explore import explore
+    from ..errors import UsageError
     from ..harness.scopes import find_scope
 
     if scope is None:
         scope = find_scope(machine, sizes, split=True, null=None, caching=True, seed=0)
 
+    unknown = [name for name in never if name not in scope.model.actions]
+    if unknown:
+        raise UsageError(f"{machine.__name__} has no action {unknown[0]}, which need never be possible")
     report = explore(machine, scope, max_states=max_states)
     lines = [f"{report.machine} at {report.sizes}: {report.states:,} states, {report.transitions:,} transitions"]
     lines += map(str, report.violations)
     if report.complete and report.unreached:
         lines.append(f"not reached in this scope: {', '.join(report.unreached)}")
+    impossible = [name for name in report.never if name not in never]
+    if report.complete and impossible:
+        numbers = " (no negative number is tried)" if report.numbered else ""
+        lines.append(f"never possible in this scope: {', '.join(impossible)}{numbers}; give larger sizes, or never=(…)")
     if not report.complete and not report.violations:
         lines.append("not all states were visited; give smaller sizes, or a larger max_states")
     if not report.properties or not report.transitions:

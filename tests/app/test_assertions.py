@@ -42,6 +42,15 @@ class Rare(Counter):
         return self.held[b] == 3
 
 
+class Idle(Counter):
+    """An action of which nothing could be seen to be wrong."""
+
+    @action("T4")
+    def lose(self, b: Block, n: Int) -> None:
+        self.require((self.held[b] == 1) & (n > self.held[b]) & (n < 0))
+        self.held[b] = 7
+
+
 class Bare(Machine):
     held = Map(Block, to=Int)
 
@@ -69,3 +78,11 @@ def test_what_judges_nothing_fails() -> None:
         assert_explored(Counter, Block=3, max_states=3)
     with pytest.raises(UsageError):
         assert_explored(Counter, Brick=2)
+
+
+def test_an_action_that_is_never_possible_fails_unless_that_is_said() -> None:
+    with pytest.raises(AssertionError, match=r"never possible in this scope: lose \(no negative number is tried\)"):
+        assert_explored(Idle, Block=2)
+    assert_explored(Idle, Block=2, never=["lose"])
+    with pytest.raises(UsageError, match="Idle has no action loose"):
+        assert_explored(Idle, Block=2, never=["loose"])
