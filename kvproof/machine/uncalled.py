@@ -93,6 +93,8 @@ class _Looked:
                 yield self._place(i), f"`{text}` is true for Python, whatever it holds: ask for what it holds"
             elif step.opcode in CALLS and self._is_asked(i) and _returns_nothing(self._function_called(i)):
                 yield self._place(i), NOTHING.format(place(self.code, step)[1])
+            elif step.opcode in CALLS and self._is_joined(i) and _is_one_of((all, any), self._called(i)):
+                yield self._place(i), _DECIDED.format(place(self.code, step)[1])
 
     def _place(self, i: int) -> int:
         return place(self.code, self.steps[i])[0]
@@ -149,6 +151,11 @@ class _Looked:
         called = self._called(i)
         return _is_one_of(_NEVER_FALSE, called) or is_a_generator(called)
 
+    def _is_joined(self, i: int) -> bool:
+        """What was just made stands beside something else that is said."""
+        user = user_of(self.steps, i)
+        return user is not None and self.steps[user].argrepr in _JOINS
+
     def _is_asked(self, i: int) -> bool:
         """What was just read or made is asked for its truth."""
         after = self._after(i)
@@ -183,6 +190,13 @@ class _Looked:
             is_loop = [s.opname for s in after[:2]] == ["GET_ITER", "FOR_ITER"] and after[2].opname in _STORES
             if is_list and is_loop and users.count(user) == self.steps[user].arg:
                 yield after[2].argval
+
+
+_JOINS = ("&", "|", "&=", "|=")
+_DECIDED = (
+    "`{}` is decided by Python while the machine is read, and so is what it is joined with: all_of and any_of say it "
+    "of a state"
+)
 
 
 def _returns_nothing(called: object) -> bool:

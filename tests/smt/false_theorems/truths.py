@@ -63,6 +63,15 @@ def _is_true(m: Base) -> Bool:
     return m.y.value == 0
 
 
+def _decided_by_a_claim(says: Callable[[Base], Bool]) -> type[Machine]:
+    class Claimed(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            return says(self)
+
+    return Claimed
+
+
 def _decided_by(asked: Callable[[Base], object]) -> type[Machine]:
     """What is asked decides whether the machine says what is true, or what is not."""
 
@@ -293,6 +302,27 @@ def claims_that_nobody_reads() -> type[Machine]:
             return self.is_true()
 
     return Unread
+
+
+@refused("`all([])` is decided by Python while the machine is read")
+def all_of_nothing_beside_a_claim() -> type[Machine]:
+    return _decided_by_a_claim(lambda m: all([]) | m.is_dark())
+
+
+@refused("`any(())` is decided by Python")
+def a_claim_beside_any_of_nothing() -> type[Machine]:
+    return _decided_by_a_claim(lambda m: ~(m.is_dark() & any(())))  # type: ignore[operator]
+
+
+@refused("`all(claims)` is decided by Python")
+def all_of_a_list_beside_a_claim() -> type[Machine]:
+    def said(m: Base) -> Bool:
+        claims: list[Bool] = []
+        result = m.is_dark()
+        result |= all(claims)  # type: ignore[operator]
+        return result  # type: ignore[no-any-return]
+
+    return _decided_by_a_claim(said)
 
 
 @refused("`when` is neither true nor false")
