@@ -504,7 +504,7 @@ class Event(Declaration):
         self.heard = heard
         self.machine: Machine | None = None
         wanted = 1 + len(self.kinds)
-        if heard is not None and (given := len(parameters(heard))) != wanted:
+        if heard is not None and (given := len(parameters(heard, given=wanted))) != wanted:
             raise MachineError(f"`heard` takes the machine and {len(self.kinds)} arguments, not {given - 1}")
 
     def __get__(self, instance: Machine | None, owner: type | None = None) -> Self:

@@ -135,8 +135,8 @@ def _init(
 
 
 def _count(model: Model, name: str, count: Count) -> CountOf:
-    names = parameters(count.where)[1:]
     kinds = (*count.over, *count.kinds)
+    names = parameters(count.where, given=1 + len(kinds))[1:]
     if len(names) != len(kinds):
         raise MachineError(
             f"count {name}: `where` takes the machine and {len(kinds)} arguments, not {len(names)}", count.line

@@ -75,7 +75,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _quantify(quantifier: type[op.Quantified], kinds: tuple[type[Term], ...], body: Callable[..., Bool]) -> Bool:
     element_kinds(kinds, "a quantifier runs over sorts")
-    names = parameters(body)
+    names = parameters(body, given=len(kinds))
     if len(names) != len(kinds):
         raise MachineError(
             f"the function under {quantifier.__name__.lower()} takes {len(names)} arguments for {len(kinds)} sorts"

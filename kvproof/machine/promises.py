@@ -101,7 +101,7 @@ def steps(act: Callable[..., object], *args: object, where: Callable[..., Bool] 
     if len(kinds) != len(args):
         raise MachineError(f"{name} takes {len(kinds)} arguments ({', '.join(kinds)}), not {len(args)}")
     given = tuple(_argument(a, f"{p} of {name}", kind) for a, (p, kind) in zip(args, kinds.items(), strict=True))
-    if where is not None and (wanted := len(parameters(where))) != len(kinds):
+    if where is not None and (wanted := len(parameters(where, given=len(kinds)))) != len(kinds):
         raise MachineError(f"`where` takes what {name} takes, {len(kinds)} arguments, not {wanted}")
     return Steps(name, given, where, kinds, caller())
 

@@ -29,8 +29,19 @@ __all__ = [
 ]
 
 
-def parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of a function's parameters, as `inspect.signature` has them, which takes its time for each."""
+def parameters(function: Callable[..., Any], given: int | None = None) -> list[str]:
+    """The names of a function's parameters, as `inspect.signature` has them, which takes its time for each.
+
+    ``given``: so many are given; where there are more, those with a default are left out, as in `lambda b, i=i: …`.
+    """
+    names = _parameters(function)
+    if given is None or len(names) <= given:
+        return names
+    own = inspect.signature(function).parameters
+    return [name for name in names if own[name].default is inspect.Parameter.empty]
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
     if type(function) is FunctionType and not vars(function):
         code = function.__code__
         if not code.co_kwonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):

@@ -33,6 +33,7 @@ from kvproof.machine import (
     Sum,
     Tally,
     action,
+    all_of,
     assume,
     can,
     corollary,
@@ -1145,3 +1146,21 @@ def test_who_overrides_a_helper_need_not_use_all_that_it_is_told() -> None:
     assert [Model.of(machine).name for machine in (Counts, Strolls)] == ["Counts", "Strolls"]
     with pytest.raises(MachineError, match="nothing is done with 0 < n"):
         Model.of(Alone)
+
+
+def test_a_function_that_is_given_may_have_defaults_of_its_own() -> None:
+    class Given(Machine):
+        held = Map(Block, to=Int)
+        few = Count(Block, where=lambda m, b, most=2: m.held[b] <= most)
+
+        @action("P1")
+        def take(self, b: Block) -> None:
+            self.held[b] = 1
+
+        @invariant("P1")
+        def few_at_most(self) -> Bool:
+            return all_of(*[forall(Block, lambda b, most=most: self.held[b] <= most) for most in (2, 3)])
+
+    formula = Model.of(Given).properties["few_at_most"].formula
+    assert "<= 2" in repr(formula)
+    assert "<= 3" in repr(formula)
