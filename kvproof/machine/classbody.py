@@ -26,12 +26,14 @@ from .terms import RESULT, Real, Term
 __all__ = [
     "Body",
     "MachineType",
+    "annotated",
     "check_loose",
     "check_override",
     "check_returned",
     "check_said",
     "is_abstract",
     "is_read",
+    "machines_loaded",
     "mark",
     "mark_of",
     "note_read",
@@ -190,6 +192,11 @@ def note_read(machine: type) -> None:
 def is_read(base: type) -> bool:
     """The class was part of a machine that was read: it was found to be in order then, and has not changed since."""
     return base in _read
+
+
+def machines_loaded() -> list[type]:
+    """All machines, and parts of their texts, that there are."""
+    return [*_abstract]
 
 
 def is_abstract(machine: type) -> bool:
@@ -366,7 +373,7 @@ _hints = cache(typing.get_type_hints)
 
 
 @cache
-def _annotated(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter, Any]]:
+def annotated(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter, Any]]:
     """The parameters of a function, with what their annotations are."""
     hints = _hints(function)
     return [(name, declared, hints.get(name)) for name, declared in inspect.signature(function).parameters.items()]
@@ -399,7 +406,7 @@ def parameters_of(function: Callable[..., Any], name: str, line: Line, *, skip: 
         MachineError: one has no sort.
     """
     try:
-        parameters = _annotated(function)
+        parameters = annotated(function)
     except NameError as error:
         raise MachineError(f"unknown sort in the parameters of {name}: {error}", line) from None
     if len(parameters) < skip:

@@ -57,6 +57,7 @@ from .terms import (
     number_of,
 )
 from .traversal import substituted, unseen, walk
+from .unasked import refuse_unasked
 from .unnamed import check_named
 
 __all__ = ["possible_when", "read", "reported", "speaking_of", "with_action"]
@@ -105,6 +106,7 @@ def _read(machine: type[Machine]) -> tuple[Model, Lasting]:
                 lasting.check([member])
     lasting.check()
     refuse_passed_over(lasting.texts)
+    refuse_unasked(machine, lasting.texts)
     for prop in model.properties.values():
         for act in prop.of:
             if act not in model.actions:

@@ -906,3 +906,74 @@ class FunctionsThatAreCalled(Machine):
             claims.append(forall(Block, lambda c: self.m[c] * k >= 0))  # noqa: B023
         more = [lambda k=k: self.y.value + k >= k for k in (1, 2)]
         return all_of(*claims, *[claim() for claim in more])
+
+
+# ----------------------------------------------------------------------------------- decorators that are forgotten
+
+
+@refused("x_stays_below_ten stands under no decorator, and nobody calls it")
+def an_invariant_without_its_decorator() -> type[Machine]:
+    class Forgotten(Base):
+        def x_stays_below_ten(self) -> Bool:
+            return self.x.value <= 10
+
+    return Forgotten
+
+
+@refused("light_the_lamp_for stands under no decorator")
+def an_action_without_its_decorator() -> type[Machine]:
+    class Forgotten(Base):
+        def light_the_lamp_for(self, b: Block, n: Int) -> None:
+            self.require(n > 0)
+            self.lamp.value = True
+            self.m[b] = n
+
+        @invariant("X")
+        def the_lamp_is_out(self) -> Bool:
+            return ~self.lamp.value
+
+    return Forgotten
+
+
+@refused("every_block_is_empty stands under no decorator")
+def a_property_of_blocks_without_its_decorator() -> type[Machine]:
+    """What it returns need not be said."""
+
+    class Above(Base):
+        def every_block_is_empty(self, b: Block):
+            return self.m[b] == 1
+
+    class Below(Above):
+        @action("X")
+        def fill(self, b: Block) -> None:
+            self.m[b] = 0
+
+    return Below
+
+
+@true
+class HelpersForOthers(Base):
+    """A helper that somebody calls, be it another machine or by its name, and those that are for others."""
+
+    def m_of_block_is_zero(self, b: Block) -> Bool:
+        return self.m[b] == 0
+
+    def by_its_name_alone(self) -> Bool:
+        return self.x.value == self.x.value
+
+    def _for_others(self) -> Bool:
+        return self.x.value == 1
+
+    def number_of(self, name: str) -> Int:
+        return {"x": self.x.value}[name]
+
+    @invariant("X")
+    def all_of_it(self) -> Bool:
+        return all_of(*[getattr(self, name)() for name in ("by_its_name_alone",)])
+
+
+@true
+class CallsHelpers(HelpersForOthers):
+    @invariant("X")
+    def each_is_zero(self) -> Bool:
+        return forall(Block, lambda b: self.m_of_block_is_zero(b))
