@@ -30,9 +30,9 @@ def refuse_unasked(machine: type, texts: Iterable[FunctionType]) -> None:
         MachineError: one is neither; the line is where it stands.
     """
     named = frozenset[str]().union(*(_names(text.__code__) for text in texts))
-    for method in _without_a_decorator(machine):
-        name = method.__name__
-        if name not in named and not any(name in _names_in_file(file) for file in _files(machine)):
+    for name, method in _without_a_decorator(machine):
+        is_unknown = name not in named and _looks_so(method)
+        if is_unknown and not any(name in _names_in_file(file) for file in _files(machine)):
             raise MachineError(
                 f"{name} stands under no decorator, and nobody calls it, so it is not asked: put @invariant, @action "
                 f"or one of the others over it, or call it _{name} if it is for others",
@@ -40,14 +40,15 @@ def refuse_unasked(machine: type, texts: Iterable[FunctionType]) -> None:
             )
 
 
-def _without_a_decorator(machine: type) -> Iterator[FunctionType]:
-    """Methods of this machine, and of those that it extends, that could stand under one."""
+def _without_a_decorator(machine: type) -> Iterator[tuple[str, FunctionType]]:
+    """Methods of this machine, and of those that it extends, by their names."""
     for base in machine.__mro__:
         for name, value in vars(base).items() if isinstance(base, MachineType) else ():
-            is_plain = isinstance(value, FunctionType) and not is_of_others(value.__code__.co_filename)
+            if not isinstance(value, FunctionType) or value.__name__ == "<lambda>" or name.startswith("_"):
+                continue
             is_marked = any(hasattr(vars(above).get(name), MARK) for above in machine.__mro__)
-            if is_plain and not name.startswith("_") and not is_marked and _looks_so(value):
-                yield value
+            if not is_marked and not is_of_others(value.__code__.co_filename):
+                yield name, value
 
 
 def _looks_so(function: FunctionType) -> bool:

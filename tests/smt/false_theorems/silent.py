@@ -961,6 +961,9 @@ class HelpersForOthers(Base):
     def by_its_name_alone(self) -> Bool:
         return self.x.value == self.x.value
 
+    two = lambda self: self.x.value - self.x.value == 0  # noqa: E731
+    twice = m_of_block_is_zero
+
     def _for_others(self) -> Bool:
         return self.x.value == 1
 
@@ -969,11 +972,11 @@ class HelpersForOthers(Base):
 
     @invariant("X")
     def all_of_it(self) -> Bool:
-        return all_of(*[getattr(self, name)() for name in ("by_its_name_alone",)])
+        return all_of(self.two(), *[getattr(self, name)() for name in ("by_its_name_alone",)])
 
 
 @true
 class CallsHelpers(HelpersForOthers):
     @invariant("X")
     def each_is_zero(self) -> Bool:
-        return forall(Block, lambda b: self.m_of_block_is_zero(b))
+        return forall(Block, lambda b: self.m_of_block_is_zero(b) & self.twice(b))
