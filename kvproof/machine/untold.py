@@ -181,12 +181,19 @@ _TELLERS = {"id", "is_", "is_not"}
 
 
 def _told_apart(code: CodeType, names: Mapping[str, object]) -> Iterator[tuple[int, str]]:
-    for step, after in pairwise(steps_of(code)):
+    steps = steps_of(code)
+    imports = any(step.opname == "IMPORT_NAME" and step.argval in ("operator", "builtins") for step in steps)
+    for step, after in pairwise(steps):
         value = names.get(step.argval) if step.opname == "LOAD_GLOBAL" else None
         if (value is operator or value is builtins) and after.argval in _TELLERS:
             value = getattr(value, after.argval, None)
-        if any(value is teller for teller in (id, operator.is_, operator.is_not)):  # a term would be equal to nothing
+        is_imported = imports and step.opname in _PARTS and step.argval in _TELLERS
+        # A term would be equal to nothing.
+        if is_imported or any(value is teller for teller in (id, operator.is_, operator.is_not)):
             yield place(code, step)[0], "Python tells objects apart while the machine is read: compare with == and !="
+
+
+_PARTS = ("IMPORT_FROM", "LOAD_ATTR", "LOAD_METHOD")
 
 
 def _left_calls(

@@ -254,6 +254,30 @@ def a_dictionary_of_methods() -> type[Machine]:
 
 
 @refused("Python tells objects apart")
+def objects_that_are_told_apart_by_what_the_text_imports() -> type[Machine]:
+    class Same(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            from operator import is_ as same
+
+            return self.is_dark() if same(self.x.value, self.y.value) else self.is_true()
+
+    return Same
+
+
+@refused("Python tells objects apart")
+def objects_that_are_told_apart_by_a_module_that_the_text_imports() -> type[Machine]:
+    class Same(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            import operator as op
+
+            return self.is_true() if op.is_not(self.x.value, self.y.value) else self.is_dark()
+
+    return Same
+
+
+@refused("Python tells objects apart")
 def objects_that_the_builtins_tell_apart() -> type[Machine]:
     class Same(Base):
         @invariant("X")
