@@ -4,11 +4,11 @@
     python -m benchmarks.clean_twins benchmarks/data/clean_twins.jsonl --table
 
 A twin is right, and what is told of it is a false alarm: the run ends there, prints it, and its status is 1. ``tree``
-(SGLang) and ``manager`` (vLLM) are the reference implementations behind the operations of these levels. ``allocator``
-(SGLang), ``chunks`` (vLLM's level ``offload``), ``backend`` (LMCache's) and ``pages`` (Transformers' level ``pool``)
-are the kit's drivers of these engines over what stands in for the release. Of level ``requests`` there is a manager with
-tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's levels judge, of a toy
-with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants one.
+(SGLang), ``manager`` and ``scheduler`` (vLLM) are the reference implementations behind the operations of these levels.
+``allocator`` (SGLang), ``chunks`` (vLLM's level ``offload``), ``backend`` (LMCache's) and ``pages`` (Transformers'
+level ``pool``) are the kit's drivers of these engines over what stands in for the release. Of level ``requests`` there is a manager
+with tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's levels judge, of
+a toy with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants one.
 """
 
 import argparse
@@ -40,6 +40,8 @@ from kvproof.engines.vllm.levels.manager import more_oracles as manager_oracles
 from kvproof.engines.vllm.levels.manager import profiles as manager_profiles
 from kvproof.engines.vllm.levels.offload import more_oracles as offload_oracles
 from kvproof.engines.vllm.levels.offload import profiles as offload_profiles
+from kvproof.engines.vllm.levels.scheduler import more_oracles as scheduler_oracles
+from kvproof.engines.vllm.levels.scheduler import profiles as scheduler_profiles
 from kvproof.judge.record import Case
 from tests.engines.toys import FAKES, cases, toy
 
@@ -50,6 +52,11 @@ LIMITS = Limits(start=60, operation=20, answer=60)
 MANY = 1_000_000
 _UNKNOWN_TO_MANAGER = ("chunk", "spec", "embeddings", "mamba", "mamba external", "mamba tails", "ahead")
 """Families of the level ``manager`` that its twin does not know."""
+_OF_A_SCHEDULER = (
+    "plain", "window", "hybrid", "unequal", "asynchronous", "stages", "priority", "pressure", "uncached", "adapters",
+    "again", "resets", "pauses",
+)  # fmt: skip
+"""Families of the level ``scheduler`` that its twin knows."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,12 @@ def _pages() -> Twin:
 
 def _manager() -> Twin:
     families = {name: family for name, family in manager_profiles("0.33.0").items() if name not in _UNKNOWN_TO_MANAGER}
-    return Twin(_over("manager", "manager"), families, manager_oracles)
+    return Twin(_over("hybrid", "manager"), families, manager_oracles)
+
+
+def _scheduler() -> Twin:
+    families = {name: family for name, family in scheduler_profiles("0.33.0").items() if name in _OF_A_SCHEDULER}
+    return Twin(_over("hybrid", "scheduler"), families, scheduler_oracles)
 
 
 def _over(name: str, level: str) -> Session:
@@ -131,6 +143,7 @@ TWINS: dict[str, Callable[[], Twin]] = {
     "backend": _backend,
     "manager": _manager,
     "pages": _pages,
+    "scheduler": _scheduler,
     "toy": _toy,
     "requests": lambda: _requests(sys.executable, str(FAKES / "requests_driver.py")),
     "requests with a mirror": lambda: _requests(shutil.which("node") or "node", str(EXAMPLE)),

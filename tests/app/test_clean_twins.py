@@ -6,7 +6,17 @@ from benchmarks.clean_twins import TWINS, silence_of, table
 
 
 @pytest.mark.parametrize(
-    "name", ["toy", "allocator", "backend", "chunks", "manager", "pages", pytest.param("tree", marks=pytest.mark.slow)]
+    "name",
+    [
+        "toy",
+        "allocator",
+        "backend",
+        "chunks",
+        "manager",
+        "pages",
+        "scheduler",
+        pytest.param("tree", marks=pytest.mark.slow),
+    ],
 )
 def test_a_twin_is_silent(name: str) -> None:
     clean = silence_of(name, seconds=1, number=0)
@@ -37,6 +47,10 @@ def test_a_twin_is_silent(name: str) -> None:
         ("pages", "keeps what is dropped", "P11"),
         ("pages", "frees what is shared", "P3"),
         ("pages", "shares the last block", "P6"),
+        ("scheduler", "filed too late", "P14"),
+        ("scheduler", "holds the last block", "P2"),
+        ("scheduler", "counts refusals", "P15"),
+        ("scheduler", "forgets who is preempted", "L1"),
         pytest.param("tree", "split unlocks", "R3", marks=pytest.mark.slow),
     ],
 )

@@ -1,173 +1,43 @@
-"""vLLM's level ``manager`` over the reference implementation of hybrid groups, wrong in one way on demand.
+"""The level ``manager``: requests are scheduled by the case, one after the other. Drafts, states, chunks and embeddings
+are not known: such setups are refused."""
 
-Right, it is the clean twin of the level: the same cases, the same oracles, and nothing is found. Drafts, states,
-chunks and embeddings are not known to it: such setups are refused.
-"""
-
-import math
-import sys
 from collections import deque
-from dataclasses import dataclass
-from pathlib import Path
 
-from level import SKIPPED, Level, Refused
-
-sys.path.append(str(Path(__file__).parents[5] / "kvproof/engines/worker"))
-
+from hybrid_served import NAMES, Request, Served
+from level import SKIPPED
 from prompts import VOCABULARY, tokens_of
 
-from kvproof.refimpl.events import AllBlocksCleared, BlockStored
-from kvproof.refimpl.hybrid.cache import HybridCache
-from kvproof.refimpl.hybrid.planner import Group
-from kvproof.refimpl.pool.block_pool import BlockPool
-from kvproof.refimpl.pool.blocks import blocks_for
-from kvproof.refimpl.pool.keys import ExtraKeys, MultimodalItem, chain_keys
+from kvproof.refimpl.pool.keys import ExtraKeys, MultimodalItem
 
-__all__ = ["LEVELS", "Refused", "prepare", "version"]
+__all__ = ["Manager"]
 
-_NAMES = (None, "a", "b")
 _LENGTHS = {"a": 2, "b": 3}
 """Tokens of an item, by its name."""
+_UNKNOWN = ("drafts", "eagle", "ahead", "embeds", "match_unit", "retention")
 
 
-def version() -> str:
-    return "1.0"
-
-
-def prepare(level: str) -> None:
-    """There is nothing to import."""
-
-
-@dataclass(eq=False)
-class Request:
-    """A request: what it asked for, and how far it is."""
-
-    r: str
-    tokens: list[int]
-    """With what was sampled, though nobody was told yet."""
-    known: int
-    """How many of them the manager knows."""
-    most: int
-    """How many tokens it may get to, its prompt's included."""
-    extras: ExtraKeys
-    status: str = "waiting"
-    scheduled: int = 0
-    """Up to where forward passes were scheduled."""
-    epoch: int = 0
-    """How often it lost everything."""
-    preempted: int = 0
-    load: tuple[int, int] = (0, 0)
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether it has tables: also one that was loaded, and waits."""
-        return self.status in ("running", "loading", "dead") or (self.status == "waiting" and self.scheduled > 0)
-
-
-class Faulty(HybridCache):
-    """A cache that is wrong in the way that ``fault`` names."""
-
-    __slots__ = ("fault",)
-
-    def register(self, request, chain, tokens):
-        if self.fault == "filed too late":
-            tokens = max(0, tokens - self.hash_block)
-        if self.fault == "filed too early":
-            room = min(len(t) * g.block for t, g in zip(self.tables(request), self.groups, strict=True))
-            tokens = min(room, len(chain) * self.hash_block)
-        super().register(request, chain, tokens)
-
-    def hit(self, request, chain, limit_tokens):
-        return super().hit(request, chain, limit_tokens + (self.fault == "hits the whole prompt"))
-
-    def drop_outside(self, request):
-        return super().drop_outside(request)
-
-    def finish(self, request):
-        tables = self.tables(request)
-        super().finish(request)
-        if self.fault == "holds the last block" and len(tables[0]) > 2 and tables[0][-1]:
-            self.pool.touch([tables[0][-1]])
-
-
-class Manager(Level):
-    """Requests over a hybrid cache. ``setup`` is that of vLLM's level, and ``fault``."""
+class Manager(Served):
+    """Requests over a hybrid cache, as vLLM's level ``manager`` drives its manager."""
 
     def __init__(self, setup: dict) -> None:
-        super().__init__()
-        unknown = [
-            name for name in ("drafts", "eagle", "ahead", "embeds", "match_unit", "retention") if setup.get(name)
-        ]
-        if unknown or any(group["kind"] not in ("full", "window") for group in setup["groups"]):
-            raise Refused(f"the twin has no {unknown or 'such groups'}")
-        self.setup = setup
-        self.caching, self.events = setup.get("caching", True), setup.get("events", False)
-        groups = [Group(group["block"], group["kind"], group.get("window", 0)) for group in setup["groups"]]
-        least = sum(blocks_for(setup["max_len"], group.block) for group in groups)
-        self.pool = BlockPool(1 + least + setup.get("spare", 0), caching=self.caching, events=bool(self.events))
-        self.cache = Faulty(self.pool, math.gcd(*(group.block for group in groups)), groups)
-        self.cache.fault = setup.get("fault", "")
-        self.requests: list[Request] = []
+        super().__init__(setup, _UNKNOWN)
         self.history: list[list[int]] = []
-        self.steps: deque[list[tuple[Request, int, int, list[int]]]] = deque()
+        self.steps: deque[list[tuple[Request, int, int, list[int], tuple[int, int]]]] = deque()
         """Of each step that is not processed: a request, its epoch, up to where it is computed, what was sampled."""
         self.open: list[Request] | None = None
-        self.numbers: dict[bytes, int] = {}
-        self.tokens_of_key: dict[bytes, list[int]] = {}
-        self.counts = dict.fromkeys(
-            ("requests", "queries", "hits", "preempted_requests", "preempted_queries", "preempted_hits"), 0
-        )
-        self.world = {
-            "groups": setup["groups"],
-            "tiers": {"device": {"blocks": self.pool.num_blocks, "null": 0}},
-            "hash_block": self.cache.hash_block,
-            "exact": True,
-            "notes": {
-                "scheduler_block": self.cache.boundary,
-                "dialect": {"keep": "all" if self.caching else "none"},
-            },
-        }
+        self.world = self.made_world(scheduler_block=self.cache.boundary)
 
     def do(self, op, args):
         if op != "run":
             self._close()
-        result = super().do(op, args)
-        if self.events and result is not SKIPPED:
-            for event in self.pool.take_events():
-                self._tell_event(event)
-            self.tell("boundary", "device")
-        return result
-
-    def state(self):
-        shot = self.pool.snapshot()
-        inside = [x for x in self.requests if x.is_inside]
-        entries: dict[bytes, list[int]] = {}
-        for block, keys in shot.keys.items():
-            for key in keys:
-                entries.setdefault(key, []).append(block)
-        return {
-            "pools": {
-                "device": {
-                    "ref": list(shot.ref_cnt),
-                    "free": list(shot.free),
-                    "num_free": shot.num_free,
-                    "cached": [[*self._named(key), blocks] for key, blocks in entries.items()],
-                    "hashes": [[block, [self._named(key) for key in keys]] for block, keys in shot.keys.items()],
-                }
-            },
-            "tables": {x.r: [list(table) for table in self.cache.tables(x.r)] for x in inside},
-            "holds": {},
-            "waiting": len(self._in("waiting")),
-            "running": len(self._in("running")),
-            "pending": len(self._in("loading", "dead")),
-        }
+        return super().do(op, args)
 
     # ---------------------------------------------------------------------------------------------- requests
 
     def op_add(self, args):
         tokens = tokens_of(args, self.history, self.setup["max_len"] - 1)
         items = _items(args.get("items", ()), len(tokens))
-        adapter, salt = (_NAMES[args.get(what, 0) % 3] for what in ("adapter", "salt"))
+        adapter, salt = (NAMES[args.get(what, 0) % 3] for what in ("adapter", "salt"))
         extras = ExtraKeys(adapter, salt, tuple(MultimodalItem(name, at) for at, _, name in items))
         r = f"r{len(self.history)}"
         most = min(len(tokens) + 1 + args.get("most", 0), self.setup["max_len"])
@@ -301,19 +171,6 @@ class Manager(Level):
             wanted = x.known
         return min(wanted, x.known - 1 - local) // unit * unit
 
-    def _allocate(self, x, tokens, loaded=0):
-        """Grow the tables, where all of the prompt fits if that is asked for."""
-        wanted = max(tokens, x.known) if self.setup.get("fit") and x.status == "waiting" else tokens
-        tables = self.cache.tables(x.r)
-        pairs = list(zip(tables, self.cache.groups, strict=True))
-        needed = sum(max(0, blocks_for(wanted, group.block) - len(table)) for table, group in pairs)
-        if loaded:  # In front of what a window needs nothing is taken.
-            needed -= sum(max(0, group.first_needed(loaded) // group.block - len(table)) for table, group in pairs)
-        if needed <= self.pool.num_free and self.cache.allocate(x.r, loaded or tokens, loaded=loaded):
-            return True
-        self.tell("refused", x.r, wanted, [list(table) for table in tables], list(self.pool.snapshot().free), 0)
-        return False
-
     def _forward(self, x, new, args):
         start, end = x.scheduled, x.scheduled + new
         if not self.steps[-1]:
@@ -430,51 +287,7 @@ class Manager(Level):
 
     # ------------------------------------------------------------------------------------------- telling
 
-    def _tell_tables(self, x):
-        for g, table in enumerate(self.cache.tables(x.r)):
-            self.tell("table", x.r, g, 0, list(table))
-
-    def _tell_keys(self, x):
-        chain, size = self._chain(x), self.cache.hash_block
-        for at, key in enumerate(chain):
-            self.tokens_of_key.setdefault(key, x.tokens[: (at + 1) * size])
-        self.tell("keys", x.r, 0, [self.numbers.setdefault(key, len(self.numbers)) for key in chain])
-
-    def _tell_event(self, event):
-        if isinstance(event, AllBlocksCleared):
-            self.tell("cleared", "device")
-            return
-        number, group = self._named(event.key)
-        if not isinstance(event, BlockStored):
-            self.tell("removed", "device", group, [number])
-            return
-        if any(each.kind != "full" for each in self.cache.groups):
-            # What a window has left behind is never reported, and so no parent of what is.
-            self.tell("stored", "device", group, [number], None)
-            return
-        size = self.cache.groups[group].block
-        before = None if event.parent is None else self._named(event.parent)[0]
-        self.tell("stored", "device", group, [number], before, self.tokens_of_key[event.key[4:]][-size:], size)
-
-    def _named(self, key):
-        """The number of a key and its group."""
-        return [self.numbers[key[4:]], int.from_bytes(key[:4], "little")]
-
-    def _count(self, x, hits):
-        if not self.caching:
-            return
-        kind = "preempted_" if x.preempted else ""
-        for name, more in (("requests", 1), ("queries", x.known), ("hits", hits)):
-            self.counts[kind + name] += more
-        self.tell("counts", dict(self.counts))
-
     # --------------------------------------------------------------------------------------------- helpers
-
-    def _chain(self, x):
-        return chain_keys(x.tokens[: x.known], self.cache.hash_block, x.extras)
-
-    def _in(self, *status):
-        return [x for x in self.requests if x.status in status]
 
     def _pick(self, args, *status):
         found = self._in(*status)
@@ -489,13 +302,10 @@ def _items(wanted, length):
     """Items from gaps and names: in order, apart, and within the prompt."""
     items, at = [], 0
     for gap, number in wanted:
-        name = _NAMES[1 + number % 2]
+        name = NAMES[1 + number % 2]
         at += gap
         if at + _LENGTHS[name] > length:
             break
         items.append([at, _LENGTHS[name], name])
         at += _LENGTHS[name]
     return items
-
-
-LEVELS = {"manager": Manager}
