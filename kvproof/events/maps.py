@@ -13,10 +13,17 @@ import msgspec
 from ..errors import UsageError
 from ..untrusted import limits
 from ..untrusted.reading import UnreadableError, decode_json, read_bounded
+from ..untrusted.text import one_line
 from .checking import Checker
 from .wire import Hash
 
 __all__ = ["CacheMap", "Difference", "Row", "differences", "final_map", "is_map", "key_text", "read_map"]
+
+
+_HEXADECIMAL = re.compile("(0[xX])?[0-9a-fA-F]+")
+
+_DIGITS = 16
+"""Hexadecimal digits of a number of 64 bits."""
 
 
 class Row(msgspec.Struct, forbid_unknown_fields=True):
@@ -79,12 +86,24 @@ def read_map(path: Path) -> CacheMap:
         UsageError: the file is no such map.
     """
     try:
-        return decode_json(read_bounded(path, limits.EVENT_MAP_BYTES), CacheMap, values=limits.EVENT_BLOCKS)
+        cache = decode_json(read_bounded(path, limits.EVENT_MAP_BYTES), CacheMap, values=limits.EVENT_BLOCKS)
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror or error})") from error
     except UnreadableError as error:
         form = '{"blocks": [{"rank": 0, "medium": "GPU", "group": 0, "hashes": [...]}]}'
         raise UsageError(f"{path} is no map of cached blocks: it is {error}; write it as {form}") from error
+    wrong = next((key for row in cache.blocks for key in row.hashes if not _is_hash(key)), None)
+    if wrong is not None:
+        what = one_line(repr(wrong), 60)
+        raise UsageError(
+            f"{path} is no map of cached blocks: {what} is no hash; write numbers of 64 bits, or digests in hexadecimal"
+        )
+    return cache
+
+
+def _is_hash(key: int | str) -> bool:
+    """Whether this can be a hash: what cannot would be a difference that is none of the caches."""
+    return -(2**63) <= key < 2**64 if isinstance(key, int) else _HEXADECIMAL.fullmatch(key) is not None
 
 
 Place = tuple[str | None, int, str, int | None]
@@ -114,4 +133,8 @@ def _by_place(cache: CacheMap, sources: bool, ungrouped: set[tuple[int, str]]) -
 
 
 def _text(key: int | str) -> str:
-    return key.lower().removeprefix("0x") if isinstance(key, str) else key_text(key)
+    if not isinstance(key, str):
+        return key_text(key)
+    digits = key.lower()
+    # With this prefix a number may be written, which has all its digits here; a digest has them in any case.
+    return digits[2:].zfill(_DIGITS) if digits.startswith("0x") else digits

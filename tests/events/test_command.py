@@ -99,6 +99,20 @@ def test_two_streams_and_maps_are_compared(tmp_path: Path, capsys: pytest.Captur
     assert "is no map of cached blocks" in refused(capsys, "diff", one, tmp_path / "bad")
 
 
+@pytest.mark.parametrize("key", ["zz", "", "0x", "a b", 2**64, -(2**63) - 1])
+def test_what_is_no_hash_is_no_difference_of_two_maps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: object
+) -> None:
+    (tmp_path / "bad").write_text(json.dumps({"blocks": [{"hashes": [1, key]}]}))
+    assert f"{key!r} is no hash; write numbers" in refused(capsys, "diff", tmp_path / "bad", tmp_path / "bad")
+
+
+def test_a_number_may_be_written_in_hexadecimal(tmp_path: Path) -> None:
+    (tmp_path / "numbers").write_text('{"blocks": [{"hashes": [171, -1]}]}')
+    (tmp_path / "texts").write_text('{"blocks": [{"hashes": ["0xAB", "0xffffffffffffffff"]}]}')
+    assert cli.run(["events", "diff", str(tmp_path / "numbers"), str(tmp_path / "texts")]) == 0
+
+
 def test_between_two_recordings_nobody_listened_and_each_is_named_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
