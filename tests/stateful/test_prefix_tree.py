@@ -127,6 +127,31 @@ def test_a_right_tree_stays_silent(kind: type[PrefixTree]) -> None:
     assert fuzzed.unjudged == unjudged[kind]
 
 
+class _Joins(Radix):
+    """A node and its only child become one again, when both are released."""
+
+    def unlock(self, node: Node) -> None:
+        super().unlock(node)
+        for each in [*self.path(node)]:
+            self.join(each)
+
+    def join(self, node: Node) -> None:
+        if node.locks or len(node.children) != 1:
+            return
+        ((_, child),) = node.children.items()
+        if not child.locks:
+            node.tokens, node.slots = node.tokens + child.tokens, node.slots + child.slots
+            node.used, node.children = max(node.used, child.used), child.children
+            for below in node.children.values():
+                below.parent = node
+
+
+def test_a_tree_that_joins_released_nodes_evicts_what_is_one_node_now() -> None:
+    kind = driven(_Joins)
+    kind.order = None
+    assert fuzz_manager(kind, examples=150, seconds=60).broken == {}
+
+
 def test_a_tree_that_tells_nothing_is_judged_by_what_it_answers() -> None:
     fuzzed = fuzz_manager(_Least, examples=60, seconds=60)
     assert fuzzed.broken == {}

@@ -39,15 +39,15 @@ class TreeAnswersOracle:
         self._perhaps: dict[str, Violation] = {}
         """What evictions of this step did wrong by these books, each in one way, unless the state behind the step shows
         what that comes from: slots that are lost, or a lock that is not released."""
-        self._has_evicted = False
-        """Something was evicted in this step."""
+        self._may_have_joined = False
+        """Something was evicted in this step, or a lock released: there may be fewer nodes now than were shown."""
         self._is_broken = False
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the answers of a step, then with its state."""
         if self._is_broken or step.skipped:
             return
-        self._offered, self._perhaps, self._has_evicted = (), {}, False
+        self._offered, self._perhaps, self._may_have_joined = (), {}, False
         found = [*self._answers(step, ghost)]
         if not found and step.error is None and step.state is not None and step.state.tree is not None:
             found += self._state(step, step.state.tree, ghost)
@@ -66,6 +66,7 @@ class TreeAnswersOracle:
                     self._books.lock(self._books.there(self._path(ghost, r, most)), +1)
                 case ["unlocked", r, most]:
                     self._books.lock(self._books.there(self._path(ghost, r, most)), -1)
+                    self._may_have_joined = True
                 case ["evicted", wanted, slots]:
                     yield from self._evicted(wanted, slots)
                 case ["forgotten"]:
@@ -148,9 +149,9 @@ class TreeAnswersOracle:
         if len(slots) < wanted and left:
             text = f"{said} {len(slots)}, though {left} more are not locked"
             self._perhaps.setdefault("too little", Violation("R6", "evicts too little", text))
-        # What an eviction leaves of a tree may be joined to fewer nodes, and what they are is told behind the step.
-        is_first, self._has_evicted = not self._has_evicted, True
-        if is_first and sizes and len(slots) - max(sizes) >= wanted:
+        # What stays may be joined to fewer nodes, and what they are is told behind the step.
+        are_as_shown, self._may_have_joined = not self._may_have_joined, True
+        if are_as_shown and sizes and len(slots) - max(sizes) >= wanted:
             yield Violation("R6", "evicts too much", f"{said} {len(slots)}: a node less would have done")
 
     def _check_order(self, gone: set[int], said: str) -> None:
