@@ -366,6 +366,7 @@ def hunt_in(
         memory=memory,
         begun=begun_in(session, more),
         start=0.0 if session.forks else session.starting,
+        ready=session.make_room,
         on_progress=lambda report, _profile: tell(report),
     )
 

@@ -185,17 +185,18 @@ class Collector:
         timed: bool = True,
         begun: Begun | None = None,
         start: float = 0.0,
+        ready: Callable[[], None] = lambda: None,
     ) -> None:
         """Search with what is known of causes and behaviours; unless ``timed``, the clock ends no turn.
 
         ``over`` says whether a part of the hunt is over when so many more cases of a report have ended; ``start`` is
-        what it takes to start an engine that was lost, in seconds.
+        what it takes to start an engine that was lost, in seconds; ``ready`` waits until it can begin with a case.
         """
         self._most = _SECONDS if timed else float("inf")
         self.grounds = {ground.level: ground for ground in grounds}
         self._begun = begun or (lambda case: lambda: judged(case, ()))
         self._causes, self._over, self._on_case = causes, over, on_case
-        self._start = start
+        self._start, self._ready = start, ready
         self._seen: set[int] = set()
         self._memory = memory
         self._met: set[tuple[tuple[str, ...], frozenset[str]]] = set()
@@ -214,6 +215,7 @@ class Collector:
 
         def one(drawn: Case) -> None:
             nonlocal brought
+            self._ready()  # One that hangs may have taken what there was of time: then none is begun behind it.
             if self._over(report, len(begun), until) or time.monotonic() - began > self._most:
                 raise _Over
             case, liable = self._avoiding(ground, close(drawn, ground.closing))

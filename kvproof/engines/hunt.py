@@ -84,6 +84,7 @@ def hunt_levels(
     memory: Memory | None = None,
     begun: Begun | None = None,
     start: float = 0.0,
+    ready: Callable[[], None] = lambda: None,
     late: float = 0.0,
     on_progress: Callable[[HuntReport, str], None] = lambda _r, _p: None,
     on_case: Callable[[Answer], None] = lambda _: None,
@@ -105,6 +106,7 @@ def hunt_levels(
         begun: lets the engine begin with a case that was drawn, so that it works while the one before is judged; by
             default ``judged`` runs one after the other.
         start: seconds that it takes to start an engine that was lost; the hunt ends in time all the same.
+        ready: waits until the engine can begin with a case.
         late: so many seconds more may be taken to see again what was never told: what hangs takes long each time.
         on_progress: called after each turn.
         on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
@@ -125,6 +127,7 @@ def hunt_levels(
         examples is None,
         begun,
         start,
+        ready,
     )
     search = _Search(budget, causes, collector, reports, seed, memory, on_progress)
     end = budget.began + seconds + max(GRACE, _GRACE * seconds, late)

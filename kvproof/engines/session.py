@@ -301,10 +301,18 @@ class Session:
         for asked in self._open:
             self._give(asked)
 
-    def _say(self, asked: Asked) -> Asked:
-        """Give a message to the worker, as soon as it may have another one."""
+    def make_room(self) -> None:
+        """Wait until the worker may have another message: a while, where it hangs on one.
+
+        Raises:
+            WorkerError: no worker can be started (any more).
+        """
         while len(self._open) > self.ahead:
             self._hear()
+
+    def _say(self, asked: Asked) -> Asked:
+        """Give a message to the worker, as soon as it may have another one."""
+        self.make_room()
         _ = self.hello
         self._open.append(asked)
         self._give(asked)

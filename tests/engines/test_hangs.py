@@ -13,8 +13,8 @@ import pytest
 from kvproof.engines import program
 from kvproof.engines.hunt import hunt
 from kvproof.engines.program import Lost, Program
-from kvproof.engines.session import Limits, Session
-from kvproof.engines.verdicts import judged_in, verdict
+from kvproof.engines.session import Asked, Limits, Session
+from kvproof.engines.verdicts import begun_in, judged_in, verdict
 from kvproof.judge.record import Case
 
 from .toys import cases, toy
@@ -130,3 +130,22 @@ def test_a_process_that_is_stopped_for_a_while_does_not(session: Session) -> Non
     noticed, seconds = asked(session, "stop", seconds=LIMIT * 3)
     assert seconds > LIMIT * 2
     assert noticed is None
+
+
+def test_behind_a_case_that_takes_all_the_time_none_is_begun() -> None:
+    begun: list[int] = []
+    with toy(Limits(start=60, operation=60, answer=2)) as driver:
+        driver.ahead = 0  # As a driver of the user's is asked.
+        ask = driver.ask
+
+        def noted(case: Case, **how: Any) -> Asked:
+            begun.append(len(case.ops))
+            return ask(case, **how)
+
+        driver.ask = noted  # type: ignore[method-assign]
+        slow = cases().map(lambda case: Case("toy", {}, [*case.ops, ("slow", {"seconds": 60})]))
+        hunt(
+            judged_in(driver), "fake==1.0", "toy", {"toy": slow}, seconds=1.0, renew=driver.renew,
+            begun=begun_in(driver), ready=driver.make_room,
+        )  # fmt: skip
+    assert len(begun) == 1
