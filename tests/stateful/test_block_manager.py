@@ -1159,6 +1159,40 @@ def test_the_first_copy_may_go_within_the_operation_in_which_the_next_one_is_fou
     assert_played(_FirstCopies, {"blocks": 4, "block_tokens": 3}, operations)
 
 
+class _Reserves(example.TestPool):
+    """Slots for drafts are reserved with each call, as far as there is room, and given back behind the pass."""
+
+    dialect: ClassVar = {"keep": "all"}
+
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        room = None if table is None else self.pool.extend(request.name, tokens + 3)
+        return self.pool.tables[request.name] if room else table
+
+    def commit(self, request, tokens):
+        super().commit(request, tokens)
+        table = self.pool.tables[request.name]
+        needed = self.pool.need(tokens)
+        for number in reversed(table[needed:]):
+            self.pool.give_back(self.pool.blocks[number])
+        del table[needed:]
+
+    def table(self, request):
+        return self.pool.tables[request.name]
+
+
+def test_what_was_reserved_and_given_back_may_be_reserved_again_when_another_has_had_it() -> None:
+    assert_played(_Reserves, {"blocks": 2, "block_tokens": 4}, [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("start", {"request": "r1", "prompt": [1, 1, 1, 1]}),
+        ("abort", {"request": "r1"}),
+        ("grow", {"request": "r0", "tokens": [0]}),
+        ("finish", {"request": "r0"}),
+        ("start", {"request": "r2", "prompt": [1, 1, 1, 1, 1]}),
+    ])  # fmt: skip
+    assert fuzz_manager(_Reserves, examples=1500, seconds=60).broken == {}
+
+
 def test_a_pool_does_in_every_step_what_machine_p_does() -> None:
     assert_lockstep(_Copies, examples=40, seconds=60)
 

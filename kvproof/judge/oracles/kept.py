@@ -58,6 +58,9 @@ class Kept:
         self._tables: dict[str, list[list[int]]] = {}
         self._shown: Tables = {}
         """The block tables of the last state."""
+        self._given_back: set[tuple[str, int, int]] = set()
+        """Request, group and block where a table was told with the block, and a state shows it without: slots that were
+        reserved, and given back. When the request is handed it once more, somebody else may have had it."""
         self._evicted: set[int] = set()
         """The blocks that were evicted while somebody held them, until they are handed out anew."""
         self._loaded: dict[int, Place | None] = {}
@@ -156,6 +159,7 @@ class Kept:
             self._loaded |= {block: place for block, place in places if place is not None}
         if step.state is not None:
             self._forget(self._held_unseen(step.state.tables, ghost))
+            self._given_back = {*self._no_more_held(step.state.tables)}
             self._shown = step.state.tables
 
     def _given(self, taken: Sequence[int], effect: Effect, ghost: Ghost) -> None:
@@ -163,6 +167,8 @@ class Kept:
         tables = self._tables.setdefault(r, [[] for _ in self.world.groups])
         # A block that a window gave up may come back to its request, at another place.
         again = {block for block, had in zip(blocks, tables[g][at:], strict=False) if block == had}
+        again -= (back := {block for block in again if (r, g, block) in self._given_back})
+        self._given_back -= {(r, g, block) for block in back}
         again |= self._put_in_place(r, g, at, blocks, tables[g], ghost)
         self._forget(handed := set(taken) - again)
         self._evicted -= (anew := handed.difference(*self._shown.get(r, ())))
@@ -253,6 +259,13 @@ class Kept:
             for g, (mine, table) in enumerate(zip(known, of_request, strict=False) if known != of_request else ()):
                 kept = self._put_in_place(r, g, 0, table, mine, ghost)
                 yield from (b for i, b in enumerate(table) if b not in kept and (i >= len(mine) or mine[i] != b))
+
+    def _no_more_held(self, tables: Tables) -> Iterator[tuple[str, int, int]]:
+        """What tables were told with, and a state shows them without."""
+        for r, of_request in tables.items():
+            known = self._tables.get(r, ())
+            for g, (mine, table) in enumerate(zip(known, of_request, strict=False) if known != of_request else ()):
+                yield from ((r, g, block) for block in {*mine}.difference(table))
 
     def _forget_all(self) -> None:
         self._forget([*self._place_at])
