@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from ..checkers.trace import write_trace
+from ..engines.causes import merged
 from ..engines.known import Known, KnownError, read_known
 from ..engines.report import Finding, HuntReport, Spent
 from ..errors import UsageError
@@ -126,21 +127,28 @@ def fuzz_engine(output: Output, plan: Plan, traces: Path | None = None) -> Resul
         raise UsageError(f"{plan.target} has no level {unknown[0]}; name one of {', '.join(levels)}")
     result = Result(plan.target)
     seen: dict[str, HuntReport] = {}
-    with output.progress(f"fuzzing {plan.target}") as advance:
+    met: list[Finding] = []
+    try:
+        with output.progress(f"fuzzing {plan.target}") as advance:
 
-        def on_progress(report: HuntReport) -> None:
-            seen[report.level] = report
-            steps = ", ".join(f"{name} {r.steps:,}" for name, r in seen.items())
-            done = min(plan.seconds, max(r.seconds for r in seen.values()))
-            advance(round(done), round(plan.seconds), f"fuzzing {plan.target}: steps of {steps}")
+            def on_progress(report: HuntReport) -> None:
+                seen[report.level] = report
+                steps = ", ".join(f"{name} {r.steps:,}" for name, r in seen.items())
+                done = min(plan.seconds, max(r.seconds for r in seen.values()))
+                advance(round(done), round(plan.seconds), f"fuzzing {plan.target}: steps of {steps}")
 
-        for report in hunt_levels(plan, on_progress):
-            if isinstance(report, HuntReport):
-                result.reports.append(report)
-            elif isinstance(report, Gap):
-                result.not_driven.append(report)
-            else:
-                result.pool = report
+            for report in hunt_levels(plan, on_progress, met.append):
+                if isinstance(report, HuntReport):
+                    result.reports.append(report)
+                elif isinstance(report, Gap):
+                    result.not_driven.append(report)
+                else:
+                    result.pool = report
+    except KeyboardInterrupt:
+        # Who ends this does not end what it found.
+        for finding in merged(met, plan.levels):
+            _show_finding(output, plan, traces, finding)
+        raise
     _show(output, plan, traces, result)
     return result
 

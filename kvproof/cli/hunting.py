@@ -26,6 +26,7 @@ from ..engines.driver import requests
 from ..engines.driver.command import Driver, is_driver
 from ..engines.driver.traits import of_requests
 from ..engines.hunt import hunt_levels as run_hunt
+from ..engines.hunt import looked_up
 from ..engines.known import Known, Listed
 from ..engines.report import Finding, HuntReport
 from ..engines.session import Session, WorkerError
@@ -120,14 +121,18 @@ Told = HuntReport | FuzzReport | Gap
 """What comes of one level; the level beside a machine may be a gap, and what was found at others is no worse for it."""
 
 
-def hunt_levels(plan: Plan, on_progress: Callable[[HuntReport], None]) -> list[Told]:
+def hunt_levels(
+    plan: Plan, on_progress: Callable[[HuntReport], None], on_finding: Callable[[Finding], None] = lambda _: None
+) -> list[Told]:
     """Fuzz all levels of a plan and return their reports, in its order.
+
+    ``on_finding`` hears of each finding as soon as it is sure: who ends the hunt shall not end what it found.
 
     Raises:
         UsageError: the engine cannot be driven, or not at the only level that is asked for.
     """
     done: list[Told] = []
-    for found in _done(plan, _parts(plan), on_progress):
+    for found in _done(plan, _parts(plan), on_progress, on_finding):
         done += found
     return [*_merged(plan, done)]
 
@@ -157,10 +162,21 @@ def is_beside(plan: Plan, level: str) -> bool:
     return not isinstance(plan.build, Driver) and ENGINES[plan.build.name].cases(level) is None
 
 
-def _done(plan: Plan, parts: list[list[Part]], on_progress: Callable[[HuntReport], None]) -> list[list[Told]]:
+def _done(
+    plan: Plan,
+    parts: list[list[Part]],
+    on_progress: Callable[[HuntReport], None],
+    on_finding: Callable[[Finding], None],
+) -> list[list[Told]]:
     """Hunt all parts, side by side where there are several."""
+
+    def hear(found: list[Finding]) -> list[Finding]:
+        for finding in found:
+            on_finding(finding)
+        return []
+
     if len(parts) == 1:
-        return [_run(plan, parts[0], on_progress)]
+        return [_run(plan, parts[0], on_progress, hear)]
     context = multiprocessing.get_context("spawn")
     manager = SyncManager(ctx=context)
     manager.start(end_with_the_parent)
@@ -172,7 +188,7 @@ def _done(plan: Plan, parts: list[list[Part]], on_progress: Callable[[HuntReport
                 pool.submit(_run_aside, plan, part, progress, board, number) for number, part in enumerate(parts)
             ]
             try:
-                _show(futures, progress, on_progress)
+                _show(futures, progress, on_progress, board, on_finding)
             except BaseException:
                 # Who leaves early does not wait for their time to be over; each ends what it started.
                 for future in futures:
@@ -200,12 +216,21 @@ def _merged(plan: Plan, done: Sequence[Told]) -> Iterator[Told]:
         yield first
 
 
-def _show(futures: Sequence["Future[list[Told]]"], progress: Any, on_progress: Callable[[HuntReport], None]) -> None:
-    """Pass on what all processes together did at a level, until all futures are done."""
-    pending = set(futures)
+def _show(
+    futures: Sequence["Future[list[Told]]"],
+    progress: Any,
+    on_progress: Callable[[HuntReport], None],
+    board: Any,
+    on_finding: Callable[[Finding], None],
+) -> None:
+    """Pass on what all processes together did at a level, and found, until all futures are done."""
+    pending, heard = set(futures), 0
     last: dict[tuple[int, str], HuntReport] = {}
     while pending:
         _, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+        for _, finding in board[heard:]:
+            heard += 1
+            on_finding(finding)
         try:
             while True:
                 number, report = progress.get_nowait()
@@ -350,6 +375,8 @@ def hunt_in(
     """
     hello = session.hello
 
+    listed = Listed(plan.known, hello.engine, hello.version)
+
     def more(case: Case) -> Callable[[Any], list[Any]] | None:
         return _own_oracles(plan, case)
 
@@ -360,9 +387,9 @@ def hunt_in(
         seed=plan.seed * part.of + part.number,
         seconds=part.seconds,
         examples=part.examples,
-        listed=Listed(plan.known, hello.engine, hello.version),
+        listed=listed,
         renew=session.renew,
-        share=share,
+        share=lambda found: share([looked_up(finding, listed) for finding in found]),
         memory=memory,
         begun=begun_in(session, more),
         start=0.0 if session.forks else session.starting,

@@ -9,11 +9,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kvproof.cli import main
+from kvproof.cli import engine_fuzzing, hunting, main
+from kvproof.cli.hunting import Plan
+from kvproof.engines.report import Finding
 
 
 def left_of(group: int) -> list[str]:
@@ -131,6 +135,44 @@ def test_a_hunt_that_is_ended_takes_its_driver_along(number: int, status: int, t
     assert said.splitlines()[-1] == ("kvproof: ended" if number == signal.SIGTERM else "kvproof: interrupted")
     with pytest.raises(ProcessLookupError):
         os.kill(driver, 0)
+
+
+SAME = """
+from kvproof.testing import BlockManager
+
+class Same(BlockManager):
+    def __init__(self, blocks, block_tokens):
+        self.size = block_tokens
+
+    def allocate(self, request, tokens):
+        return [0] * -(-tokens // self.size)
+
+    def free(self, request):
+        pass
+"""
+"""A manager that gives everybody the same block."""
+
+
+def test_who_ends_a_hunt_does_not_end_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hunt, traces = hunting.hunt_levels, tmp_path / "traces"
+
+    def ended(plan: Plan, on_progress: Any, on_finding: Callable[[Finding], None]) -> list[Any]:
+        def found(finding: Finding) -> None:
+            on_finding(finding)
+            raise KeyboardInterrupt
+
+        return hunt(plan, on_progress, found)
+
+    monkeypatch.setattr(engine_fuzzing, "hunt_levels", ended)
+    (tmp_path / "same.py").write_text(SAME)
+    assert main.run(["fuzz", f"python:{tmp_path / 'same.py'}:Same", "--time", "8", "--traces", str(traces)]) == 130
+    told = capsys.readouterr()
+    assert told.err.splitlines()[-1] == "kvproof: interrupted"
+    (trace,) = traces.iterdir()
+    assert f"{trace}" in told.out
+    assert "rule H8" in told.out or "rule P6" in told.out
 
 
 def test_an_interruption_within_a_lock_is_no_fault_of_the_kit(
