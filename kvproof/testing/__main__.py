@@ -17,6 +17,7 @@ from ..engines.worker.serving import serve
 from ..errors import UsageError
 from .manager import BlockManager
 from .session import Served
+from .tree import PrefixTree
 
 _LIMITS = {"operation": 5.0}
 
@@ -34,6 +35,10 @@ def main() -> None:
 def _adapter(place: str) -> tuple[Served, dict[str, Any]]:
     module, _, name = place.rpartition(":")
     found = getattr(_imported(module), name, None)
+    if isinstance(found, type) and issubclass(found, PrefixTree):
+        raise UsageError(
+            f"{name} is a PrefixTree; pytest fuzzes it, or assert_fuzzed({name}), and python: block managers"
+        )
     if not isinstance(found, type) or not issubclass(found, BlockManager):
         raise UsageError(f"{module} has no {name} that extends kvproof.testing.BlockManager; name a class that does")
     adapter = Served(found)

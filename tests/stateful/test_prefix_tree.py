@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from kvproof.engines.driver.command import Driver
+from kvproof.engines.session import Session, WorkerError
 from kvproof.errors import UsageError
 from kvproof.judge.sight import OF_TREES
 from kvproof.testing import PrefixTree, Refused, assert_fuzzed, assert_lockstep, assert_played
@@ -239,6 +241,14 @@ def test_an_answer_of_the_wrong_shape_says_which_method_gave_it(method: str, ans
 def test_what_a_class_says_of_itself_is_looked_at(name: str, told: object) -> None:
     with pytest.raises(UsageError, match=f"{name} is {told!r}; it is "):
         fuzz_manager(type("Odd", (example.TestRadix,), {name: told}))
+
+
+def test_a_tree_is_no_driver_and_who_fuzzes_it_is_said() -> None:
+    with (
+        Session.of(Driver.of(f"python:{tree_faults.EXAMPLE / 'test_radix.py'}:TestRadix")) as session,
+        pytest.raises(WorkerError, match=r"TestRadix is a PrefixTree; pytest fuzzes it, or assert_fuzzed"),
+    ):
+        _ = session.hello
 
 
 def test_a_finding_is_a_story_and_a_test_to_keep() -> None:
