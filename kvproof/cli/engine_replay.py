@@ -14,7 +14,9 @@ from packaging.version import Version
 from ..checkers.trace import Trace, write_atomically, write_itf
 from ..engines.build import Build
 from ..engines.cases import MoreOracles
+from ..engines.driver.asked import problem_of
 from ..engines.driver.command import Driver, is_driver
+from ..engines.driver.requests import LEVEL
 from ..engines.session import Session, WorkerError
 from ..engines.store import names_release
 from ..engines.verdicts import verdict
@@ -120,6 +122,7 @@ def replay_engine(
             scripts for what drives it.
     """
     case, wanted = case_of(recorded), violation_of(recorded)
+    _check_operations(name, case)
     target = _own_target(name, recorded.subject) if target is None else target
     if itf is not None:
         with writing(itf):
@@ -155,6 +158,17 @@ def replay_engine(
     if found is not None and found.rule == KIT:
         return ExitStatus.UNUSABLE
     return ExitStatus.HOLDS if outcome.violation is None else ExitStatus.REFUTED
+
+
+def _check_operations(name: str, case: Case) -> None:
+    """See that the trace asks what can be asked: what is damaged would be told as a fault of who is asked.
+
+    Raises:
+        UsageError: it does not.
+    """
+    for number, (op, args) in enumerate(case.ops if case.level == LEVEL else (), start=1):
+        if problem := problem_of(op, args):
+            raise UsageError(f"{name}: operation {number}: {problem}, which nobody asks; record the trace again")
 
 
 def _written(script: Path, target: str, case: Case, outcome: Outcome) -> str:

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
-from kvproof.checkers.trace import read_trace, write_trace
+from kvproof.checkers.trace import Operation, Trace, read_trace, write_trace
 from kvproof.cli import main as cli
 from kvproof.cli.findings import case_of, trace_of
 from kvproof.cli.hunting import Plan, hunt_levels
 from kvproof.engines.build import StoreError
+from kvproof.engines.drawing import DRAWING
 from kvproof.engines.driver import conformance, requests
+from kvproof.engines.driver.asked import problem_of
 from kvproof.engines.driver.command import Driver
 from kvproof.engines.known import Known
 from kvproof.engines.report import HuntReport
@@ -29,6 +32,7 @@ from kvproof.judge.oracles.requests import RequestsOracle
 from kvproof.judge.record import Capabilities, Case, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.violation import Violation
 from kvproof.spec.rules import RULES
+from kvproof.testing import block_cases
 from kvproof.testing.telling import tell
 
 from .toys import FAKES
@@ -315,6 +319,48 @@ def test_fuzz_finds_tells_and_writes_and_replay_shows_it_again(
     assert "nothing is wrong" in capsys.readouterr().out
     assert cli.run(["replay", str(trace), "--target", wrong, "--script", str(tmp_path / "script.py")]) == 2
     assert "there is no script to write: level requests is driven by a program of its own" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "said"),
+    [
+        ("zz", {}, "there is no operation zz"),
+        ("start", {"request": "r0", "prompt": [0, 1.5]}, "start has the prompt [0, 1.5]"),
+        ("start", {"request": "r0", "prompt": "zz"}, "start has the prompt 'zz'"),
+        ("start", {"request": "r0", "prompt": []}, "start has the prompt []"),
+        ("start", {"request": None, "prompt": [0]}, "start has the request None"),
+        ("start", {"prompt": [0]}, "start has no request"),
+        ("start", {"request": "r0", "prompt": [0], "salt": 1}, "start has the salt 1"),
+        ("grow", {"request": "r0", "tokens": [True]}, "grow has the tokens [True]"),
+        ("drain", {"request": "r0"}, "drain has the request 'r0'"),
+        ("begin", {"op": "begin"}, "begin names no operation"),
+        ("begin", {"op": "step", "request": "r0", "most": -1}, "step has the most -1"),
+    ],
+)
+def test_a_trace_that_asks_what_nobody_asks_is_no_fault_of_a_driver(
+    op: str, args: dict[str, object], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [Operation("start", {"request": "r9", "prompt": [0]}), Operation(op, args)]
+    trace = Trace("exec:none", "requests", operations=asked, dialect={"setup": {"blocks": 2, "block_tokens": 2}})
+    write_trace(path := tmp_path / "trace.jsonl", trace)
+    assert cli.run(["replay", str(path), "--target", target(FAKE)]) == 2
+    assert f"{path}: operation 2: {said}" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_what_is_drawn_can_be_asked() -> None:
+    operations = [*requests.OPERATIONS, *requests.OVERLAPPING]
+    can = Capabilities(operations, options=["host_blocks"], tenants=["salt", "adapter"])
+    asked = set[str]()
+    for cases in block_cases.profiles(can).values():
+
+        @settings(DRAWING, max_examples=40)
+        @given(cases)
+        def each_fits(case: Case) -> None:
+            asked.update(op for op, _ in case.ops)
+            assert [problem for op, args in case.ops if (problem := problem_of(op, args))] == []
+
+        each_fits()
+    assert asked | {"drain"} == {*operations}
 
 
 def test_events_of_a_driver_are_judged() -> None:
