@@ -90,6 +90,9 @@ def of_hunt(report: "HuntReport") -> Iterator[Gap]:
     elif report.sight is not None and not report.sight.judged:
         missing = "; ".join(sorted(set(report.sight.unjudged.values())))
         yield Gap(part, f"no rule could be judged: {missing}", "let the driver tell more (docs/protocol.md)")
+    elif report.sight is not None and not {"compute", "ran"} & report.sight.told:
+        why = f"nothing was computed in {report.steps:,} steps: no effect compute was told"
+        yield Gap(part, why, "let requests in, and tell what is computed of them (docs/protocol.md)")
     elif report.sight is None and not activity.states:
         yield Gap(part, "no state was told, so no rule could be judged", "let the worker tell states")
     elif activity.asked_again and not activity.hits:

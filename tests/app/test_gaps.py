@@ -152,6 +152,8 @@ def test_each_way_of_judging_nothing_has_its_words() -> None:
     report.sight = Sight()
     assert "no rule could be judged" in whys(report)[0]
     report.sight.told = {"lookup"}
+    assert whys(report) == ["nothing was computed in 3 steps: no effect compute was told"]
+    report.sight.told = {"lookup", "compute"}
     assert whys(report) == []
 
 

@@ -347,6 +347,51 @@ def test_a_trace_that_asks_what_nobody_asks_is_no_fault_of_a_driver(
     assert f"{path}: operation 2: {said}" in capsys.readouterr().err.replace("\n", " ")
 
 
+IDLE = """
+import json, sys
+can = {"operations": ["start", "finish", "drain"]}
+hello = {"protocol": 1, "engine": "idle", "version": "1", "levels": ["requests"], "capabilities": {"requests": can}}
+print(json.dumps({"hello": hello}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if {*asked["setup"]} - {"blocks", "block_tokens"}:
+        print(json.dumps({"id": asked["id"], "refused": "no such option"}), flush=True)
+        continue
+    live, steps = [], []
+    for op, args in asked["ops"]:
+        step = {"op": op, "args": args, "result": sys.argv[1] == "admits", "effects": []}
+        if op == "start":
+            live.append(args["request"])
+            step["effects"] = [["request", args["request"], {"tokens": args["prompt"]}]]
+        elif op == "drain":
+            step["result"] = {"left": 0, "pending": 0, "steps": 0}
+            step["effects"] = [["end", name, "finished"] for name in live if sys.argv[1] == "admits"]
+            live = []
+        else:
+            step["skipped"] = True
+        steps.append(step)
+    size = asked["setup"]["block_tokens"]
+    world = {"groups": [{"kind": "full", "block": size}], "tiers": {"device": {"blocks": asked["setup"]["blocks"]}}}
+    print(json.dumps({"id": asked["id"], "world": {**world, "hash_block": size}, "steps": steps}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "said"),
+    [
+        ("refuses", 1, "drain left 0 requests, and of 1 no end was told"),
+        ("admits", 3, "no effect compute was told; let requests in"),
+    ],
+)
+def test_who_lets_nobody_in_or_computes_nothing_does_not_pass(
+    how: str, status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "idle.py").write_text(IDLE)
+    idle = target((sys.executable, str(tmp_path / "idle.py"), how))
+    assert cli.run(["fuzz", idle, "--examples", "20", "--time", "20"]) == status
+    assert said in capsys.readouterr().out
+
+
 def test_what_is_drawn_can_be_asked() -> None:
     operations = [*requests.OPERATIONS, *requests.OVERLAPPING]
     can = Capabilities(operations, options=["host_blocks"], tenants=["salt", "adapter"])

@@ -40,6 +40,8 @@ class RequestsOracle:
         self._dialect = world.dialect
         self._single = len(world.groups) == 1 and world.groups[0].kind == "full"
         self._last: State | None = None
+        self._live: dict[str, None] = {}
+        """The requests that arrived, and of which no end was told."""
         self._tells_parents = False
         """Whether an event named a parent: who does so for some blocks, and for others none, says that these come
         first."""
@@ -48,6 +50,7 @@ class RequestsOracle:
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with a step."""
+        yield from self._ended(step)
         last, state = self._last, step.state
         self._last = state if state is not None else last
         if state is None or last is None or step.skipped or step.error is not None:
@@ -64,6 +67,22 @@ class RequestsOracle:
         yield from self._mirrored(step, ghost, last, state)
 
     # --------------------------------------------------------------------------------------------- blocks and requests
+
+    def _ended(self, step: Step) -> Iterator[Violation]:
+        """L1: who is not left behind a drain has ended, and that is told. A driver that answers so, and lets nobody in,
+        would be judged by nothing."""
+        for effect in step.effects:
+            if effect[0] == "request":
+                self._live[effect[1]] = None
+            elif effect[0] == "end":
+                self._live.pop(effect[1], None)
+        if step.op != "drain" or step.skipped or step.error is not None or not isinstance(step.result, dict):
+            return
+        left = step.result.get("left")
+        if isinstance(left, int) and left < len(self._live):
+            r = next(iter(self._live))
+            text = f"drain left {left} requests, and of {len(self._live)} no end was told, {r} among them"
+            yield Violation("L1", "requests whose end nobody tells", text, about=(of_request(r),))
 
     def _refused(self, step: Step, last: State, state: State) -> Iterator[Violation]:
         """P15, P7: a refusal changes no table, no entry of any tier, and takes nothing.
