@@ -6,9 +6,10 @@
 A twin is right, and what is told of it is a false alarm: the run ends there, prints it, and its status is 1. ``tree``
 (SGLang), ``manager`` and ``scheduler`` (vLLM) are the reference implementations behind the operations of these levels.
 ``allocator`` (SGLang), ``chunks`` (vLLM's level ``offload``), ``backend`` (LMCache's) and ``pages`` (Transformers'
-level ``pool``) are the kit's drivers of these engines over what stands in for the release. Of level ``requests`` there is a manager
-with tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's levels judge, of
-a toy with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants one.
+level ``pool``) are the kit's drivers of these engines over what stands in for the release. Of level ``requests`` there
+is a manager with tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's
+levels judge, of a toy with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants
+one.
 """
 
 import argparse

@@ -119,7 +119,7 @@ class Scheduler(Served):
         while (self.steps or self._in("waiting", "running")) and steps < 400:
             self._step(None)
             steps += 1
-        return {"left": len(self._in("waiting", "running")), "pending": 0, "steps": steps}
+        return {"left": len(self._in("waiting", "running", "forgotten")), "pending": 0, "steps": steps}
 
     # A step
 
@@ -231,7 +231,7 @@ class Scheduler(Served):
 
     def _preempt(self, x: Request) -> None:
         self.cache.preempt(x.r)
-        status = "lost" if self.cache.fault == "forgets who is preempted" else "waiting"
+        status = "forgotten" if self.cache.fault == "forgets who is preempted" else "waiting"
         x.status, x.scheduled, x.epoch, x.preempted = status, 0, x.epoch + 1, x.preempted + 1
         del x.tokens[x.known :]
         self.tell("preempted", x.r)
