@@ -111,6 +111,17 @@ def _files(name: str, value: int, like: str = "") -> Trait:
     return Trait(name, has, without, like=like)
 
 
+def _states_in_chunks() -> Trait:
+    """Chunks of several blocks, where a block may be a state: then most blocks of a chunk are null, which is a cause of
+    its own, and no circumstance."""
+    chunks = _of_connector("several blocks to a chunk", "factor", 1)
+
+    def has(case: Case) -> bool:
+        return chunks.has(case) and any(group["kind"] == "mamba" for group in case.setup["groups"])
+
+    return Trait("states in chunks", has, chunks.without)
+
+
 CONNECTORS = (
     _several(),
     _kind("remote connector", "remote", like=ELSEWHERE),
@@ -126,6 +137,7 @@ CONNECTORS = (
     _of_connector("store threshold", "threshold"),
     _of_connector("events that say what their blocks are", "describes"),
     _of_connector("several blocks to a chunk", "factor", 1, added=2),
+    _states_in_chunks(),
     _of_connector("ARC", "policy", "lru", added="arc"),
     _of_connector("failed loads end requests", "fail", "recompute"),
     _of_connector("lazy offload", "lazy"),
