@@ -59,9 +59,11 @@ class AnswersOracle:
         """L1, L2: with everything outstanding completed, all requests end, and nothing stays held."""
         left, pending = step.result["left"], step.result["pending"]
         if left:
-            text = f"{left} requests never end, though everything outstanding was completed"
+            # Transfers of requests that never end are begun again and again: that they do not end is no other cause.
+            others = f"and {pending} transfers with them" if pending else "though everything outstanding was completed"
+            text = f"{left} requests never end, {others}"
             yield Violation("L1", "requests that never end", text, about=tuple(map(of_request, self._live)))
-        if pending:
+        elif pending:
             places = [pair for copy in ghost.copies.under_way.values() for pair in copy.pairs]
             about = tuple(of_block(tier, unit // self.world.tiers[tier].split) for tier, unit, _, _ in places)
             text = f"{pending} transfers never end"

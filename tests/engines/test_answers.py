@@ -1,4 +1,5 @@
-"""P14 of requests that ask that nothing be read for them, by hand: they are computed from their first token on."""
+"""What an engine answers, by hand: who asks that nothing be read for it is computed from its first token on (P14), and a
+drain leaves nothing (L1, L2)."""
 
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.answers import AnswersOracle
@@ -36,3 +37,16 @@ def test_who_was_preempted_begins_anew() -> None:
 
 def test_tokens_may_be_computed_twice() -> None:
     assert not told(run(0, 0, 1, 2, 3), run(2, 2, 3), run(4, 4, 5))
+
+
+def drained(left: int, pending: int) -> list[str]:
+    """What is wrong with a drain that leaves so many requests and transfers."""
+    world = World([Group("full", 2)], {"device": Tier(9, null=0)}, 2)
+    step = Step("drain", {}, result={"left": left, "pending": pending, "steps": 9})
+    return [wrong.oracle for wrong in AnswersOracle(world).step(step, Ghost(world))]
+
+
+def test_transfers_that_do_not_end_with_requests_that_never_do_are_of_one_cause() -> None:
+    assert drained(0, 0) == []
+    assert drained(0, 2) == ["transfers that never end"]
+    assert drained(1, 0) == drained(1, 2) == ["requests that never end"]
