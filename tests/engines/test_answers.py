@@ -1,5 +1,5 @@
-"""What an engine answers, by hand: who asks that nothing be read for it is computed from its first token on (P14), and a
-drain leaves nothing (L1, L2)."""
+"""What an engine answers, by hand: who asks that nothing be read for it is computed from its first token on (P14), and
+a drain leaves nothing (L1, L2)."""
 
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.answers import AnswersOracle
