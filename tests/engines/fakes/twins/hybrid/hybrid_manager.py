@@ -66,12 +66,6 @@ class Manager(Served):
         self._preempt(x)
         return x.r
 
-    def _preempt(self, x):
-        self.cache.preempt(x.r)
-        x.status, x.scheduled, x.epoch, x.preempted = "waiting", 0, x.epoch + 1, x.preempted + 1
-        del x.tokens[x.known :]
-        self.tell("preempted", x.r)
-
     def _end(self, x, how):
         self.tell("end", x.r, how)
         if x.status == "loading":
@@ -123,12 +117,8 @@ class Manager(Served):
         new = min(there - x.scheduled, budget)
         if new <= 0 or x.scheduled >= x.most - 1:
             return 0
-        had = [len(table) for table in self.cache.tables(x.r)]
-        if not self._allocate(x, x.scheduled + new):
+        if not self._grow(x, x.scheduled + new):
             return False
-        for g, table in enumerate(self.cache.tables(x.r)):
-            if len(table) > had[g]:
-                self.tell("table", x.r, g, had[g], list(table[had[g] :]))
         self._forward(x, new, args)
         return new
 
@@ -193,12 +183,7 @@ class Manager(Served):
         for x, epoch, end, sampled, _ in self.steps.popleft():
             if x.status == "over" or x.epoch != epoch:
                 continue
-            if sampled:
-                x.known += len(sampled)
-                self.tell("append", x.r, sampled)
-                self._tell_keys(x)
-            self.cache.register(x.r, self._chain(x), end)
-            self.cache.drop_outside(x.r)
+            self._take(x, end, sampled)
             self.tell("processed", x.r, end)
             if x.known >= x.most:
                 self._end(x, "finished")

@@ -186,15 +186,6 @@ class Scheduler(Served):
             return 0
         return (len(x.tokens) if self.ahead else x.known) - x.scheduled
 
-    def _grow(self, x: Request, tokens: int) -> bool:
-        had = [len(table) for table in self.cache.tables(x.r)]
-        if not self._allocate(x, tokens):
-            return False
-        for g, table in enumerate(self.cache.tables(x.r)):
-            if len(table) > had[g]:
-                self.tell("table", x.r, g, had[g], list(table[had[g] :]))
-        return True
-
     def _run(self, x: Request, new: int, done: list[Pass]) -> None:
         """A forward pass over the next tokens; behind the last one the model samples another."""
         if not done:
@@ -213,12 +204,7 @@ class Scheduler(Served):
             if x.status == "over" or (x.epoch != epoch and self.cache.fault != "takes what is void"):
                 continue
             self.tell("processed", x.r, end)
-            if sampled:
-                x.known += len(sampled)
-                self.tell("append", x.r, sampled)
-                self._tell_keys(x)
-            self.cache.register(x.r, self._chain(x), end)
-            self.cache.drop_outside(x.r)
+            self._take(x, end, sampled)
             stopped = x.stop is not None and sampled == [x.stop] and x.known >= x.least
             if x.known >= x.most or stopped:
                 self._end(x, "finished")
@@ -228,13 +214,6 @@ class Scheduler(Served):
     def _ordered(self, status: str) -> list[Request]:
         """Requests in the order in which they are served: who was preempted comes before who never ran."""
         return sorted(self._in(status), key=lambda x: x.rank)
-
-    def _preempt(self, x: Request) -> None:
-        self.cache.preempt(x.r)
-        status = "forgotten" if self.cache.fault == "forgets who is preempted" else "waiting"
-        x.status, x.scheduled, x.epoch, x.preempted = status, 0, x.epoch + 1, x.preempted + 1
-        del x.tokens[x.known :]
-        self.tell("preempted", x.r)
 
     def _end(self, x: Request, how: str) -> None:
         if x.status == "over":

@@ -67,9 +67,6 @@ class Faulty(HybridCache):
     def hit(self, request, chain, limit_tokens):
         return super().hit(request, chain, limit_tokens + (self.fault == "hits the whole prompt"))
 
-    def drop_outside(self, request):
-        return super().drop_outside(request)
-
     def finish(self, request):
         tables = self.tables(request)
         super().finish(request)
@@ -140,7 +137,36 @@ class Served(Level):
             "pending": len(self._in("loading", "dead")),
         }
 
+    # ---------------------------------------------------------------------------------------------- requests
+
+    def _preempt(self, x):
+        """The request gives its blocks back and waits; what was sampled and not told is lost."""
+        self.cache.preempt(x.r)
+        status = "forgotten" if self.cache.fault == "forgets who is preempted" else "waiting"
+        x.status, x.scheduled, x.epoch, x.preempted = status, 0, x.epoch + 1, x.preempted + 1
+        del x.tokens[x.known :]
+        self.tell("preempted", x.r)
+
+    def _take(self, x, end, sampled):
+        """The result of a forward pass up to ``end`` arrives."""
+        if sampled:
+            x.known += len(sampled)
+            self.tell("append", x.r, sampled)
+            self._tell_keys(x)
+        self.cache.register(x.r, self._chain(x), end)
+        self.cache.drop_outside(x.r)
+
     # --------------------------------------------------------------------------------------------- the cache
+
+    def _grow(self, x, tokens):
+        """Let the tables of a request that runs cover so many tokens, and tell what is new in them."""
+        had = [len(table) for table in self.cache.tables(x.r)]
+        if not self._allocate(x, tokens):
+            return False
+        for g, table in enumerate(self.cache.tables(x.r)):
+            if len(table) > had[g]:
+                self.tell("table", x.r, g, had[g], list(table[had[g] :]))
+        return True
 
     def _allocate(self, x, tokens, loaded=0):
         """Grow the tables, where all of the prompt fits if that is asked for."""
