@@ -132,7 +132,7 @@ def test_a_process_that_is_stopped_for_a_while_does_not(session: Session) -> Non
     assert noticed is None
 
 
-def test_behind_a_case_that_takes_all_the_time_none_is_begun() -> None:
+def test_behind_a_case_that_takes_all_the_time_none_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
     with toy(Limits(start=60, operation=60, answer=2)) as driver:
         driver.ahead = 0  # As a driver of the user's is asked.
@@ -142,7 +142,7 @@ def test_behind_a_case_that_takes_all_the_time_none_is_begun() -> None:
             begun.append(len(case.ops))
             return ask(case, **how)
 
-        driver.ask = noted  # type: ignore[method-assign]
+        monkeypatch.setattr(driver, "ask", noted)
         slow = cases().map(lambda case: Case("toy", {}, [*case.ops, ("slow", {"seconds": 60})]))
         hunt(
             judged_in(driver), "fake==1.0", "toy", {"toy": slow}, seconds=1.0, renew=driver.renew,

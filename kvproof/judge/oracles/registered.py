@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ..ghost import Ghost
 from ..record import State, Step, World
 from ..violation import Violation, of_key, of_request
+from .forks import source_of
 from .nothing_kept import kept_all_the_same
 from .pools import entries, shown
 
@@ -63,8 +64,7 @@ class RegisteredOracle:
         """
         match effect:
             case ["request", str(r), *_]:  # A fork goes on where its source is.
-                source = str(step.args.get("request")) if step.op == "fork" else ""
-                self._filled[r] = self._filled.get(source, 0)
+                self._filled[r] = self._filled.get(source_of(step), 0)
             case ["processed", str(r), int(n)]:
                 keys, per_hash = ghost.requests[r].keys, self.world.hash_block
                 before, self._filled[r] = self._filled.get(r, 0), n

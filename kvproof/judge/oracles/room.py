@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ..ghost import Ghost
 from ..record import Group, State, Step, World
 from ..violation import Violation, of_request
+from .forks import source_of
 from .pools import entries, shown
 
 __all__ = ["RoomOracle"]
@@ -33,8 +34,7 @@ class RoomOracle:
         for effect in step.effects:
             match effect:
                 case ["request", str(r), *_]:  # A fork goes on where its source is.
-                    source = str(step.args.get("request")) if step.op == "fork" else ""
-                    self._stored[r] = self._stored.get(source, 0)
+                    self._stored[r] = self._stored.get(source_of(step), 0)
                 case ["lookup", str(r), int(found), *_]:
                     self._stored[r] = found
                 case ["processed", str(r), int(n)]:

@@ -6,7 +6,8 @@ A request is a row of slots. Blocks are pages; the release's page 0 takes what p
 import sglang_setup  # noqa: F401 - before anything of the release
 import torch
 from level import SKIPPED, Level, Refused
-from sglang_slots import free_pages, made, may_ask, pages_of
+from sglang_pages import pages_of
+from sglang_slots import free_pages, made, may_ask
 
 __all__ = ["AllocatorLevel"]
 

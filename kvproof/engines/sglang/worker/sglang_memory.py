@@ -24,8 +24,9 @@ from sglang_drift import (
     states_of,
 )
 from sglang_kinds import sizes_of
+from sglang_pages import pages_of
 from sglang_record import record_of
-from sglang_slots import NoMemory, check_page, free_pages, made, pages_of
+from sglang_slots import NoMemory, check_page, free_pages, made
 
 __all__ = ["OPTIONS", "STATES_PER_ROW", "Memory"]
 

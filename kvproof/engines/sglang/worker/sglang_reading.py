@@ -10,7 +10,7 @@ from sglang.srt.disaggregation.kv_events import (
 )
 from sglang_drift import BASE_COMPONENT_TYPE, made_key, names_of, page_hashes, tokens_of_key
 from sglang_kinds import has_of
-from sglang_slots import pages_of
+from sglang_pages import pages_of
 
 __all__ = ["Keys", "cached_of", "nodes_of", "on_host", "parts_of", "told_of"]
 

@@ -1,11 +1,11 @@
-"""Slots and pages: the release's allocators, what is free in them, and which pages a row of slots is."""
+"""Slots and pages: the release's allocators, and what is free in them."""
 
 import torch
 from level import Refused
 from sglang.srt.mem_cache import allocator
 from sglang.srt.mem_cache.allocator import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
 
-__all__ = ["NoMemory", "check_page", "free_pages", "made", "may_ask", "pages_of"]
+__all__ = ["NoMemory", "check_page", "free_pages", "made", "may_ask"]
 
 _BY_KERNELS = not hasattr(allocator, "alloc_decode_naive")
 """Before 0.5.22 pages are found by Triton kernels alone."""
@@ -56,16 +56,3 @@ def free_pages(allocator) -> list[int]:
     if hasattr(allocator, "get_all_free_pages"):
         return allocator.get_all_free_pages().tolist()
     return allocator.free_pages.tolist() + allocator.release_pages.tolist()  # Before 0.5.20.
-
-
-def pages_of(row: list[int], page: int) -> list[int]:
-    """Return the pages of a row of slots; the null page where slots that belong together do not lie so."""
-    if page == 1:
-        return list(row)
-    pages = []
-    for at in range(0, len(row), page):
-        slots = row[at : at + page]
-        first = slots[0]
-        together = first % page == 0 and slots == list(range(first, first + len(slots)))
-        pages.append(first // page if together else 0)
-    return pages

@@ -1,7 +1,13 @@
 """Requests of the level ``manager``: what a case asks for, and what the model worker knows of each."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from prompts import VOCABULARY
-from vllm.v1.request import Request
+
+if TYPE_CHECKING:
+    from vllm.v1.request import Request
 
 __all__ = ["Pass", "Played", "items_of", "name_of", "sampled_tokens"]
 

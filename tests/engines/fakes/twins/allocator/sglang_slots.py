@@ -4,7 +4,7 @@ from collections import deque
 
 import torch
 
-__all__ = ["Allocator", "free_pages", "made", "may_ask", "pages_of"]
+__all__ = ["Allocator", "free_pages", "made", "may_ask"]
 
 FAULT = ""
 """What is wrong with allocators that are made from now on; nothing, if empty."""
@@ -102,13 +102,3 @@ def may_ask(allocator: Allocator, pages: int) -> bool:
 def free_pages(allocator: Allocator) -> list[int]:
     """The pages that are free, those that are next first."""
     return list(allocator.free_list)
-
-
-def pages_of(row: list[int], page: int) -> list[int]:
-    """The pages of a row of slots; the null page where slots that belong together do not lie so."""
-    starts = row[::page]
-    together = all(
-        row[at : at + page] == list(range(first, first + len(row[at : at + page])))
-        for at, first in zip(range(0, len(row), page), starts, strict=True)
-    )
-    return [first // page if first % page == 0 and together else 0 for first in starts]

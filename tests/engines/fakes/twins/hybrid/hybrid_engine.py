@@ -8,7 +8,7 @@ from pathlib import Path
 
 from level import Refused
 
-sys.path.append(str(Path(__file__).parents[5] / "kvproof/engines/worker"))
+sys.path.append(str(Path(__file__).parents[5] / "kvproof/engines/vllm/worker"))
 
 from hybrid_manager import Manager
 from hybrid_scheduler import Scheduler

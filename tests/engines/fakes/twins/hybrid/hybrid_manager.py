@@ -3,16 +3,15 @@ are not known: such setups are refused."""
 
 from collections import deque
 
-from hybrid_served import NAMES, Request, Served
+from hybrid_served import Request, Served
 from level import SKIPPED
 from prompts import VOCABULARY, tokens_of
+from vllm_played import items_of, name_of
 
 from kvproof.refimpl.pool.keys import ExtraKeys, MultimodalItem
 
 __all__ = ["Manager"]
 
-_LENGTHS = {"a": 2, "b": 3}
-"""Tokens of an item, by its name."""
 _UNKNOWN = ("drafts", "eagle", "ahead", "embeds", "match_unit", "retention")
 
 
@@ -36,8 +35,8 @@ class Manager(Served):
 
     def op_add(self, args):
         tokens = tokens_of(args, self.history, self.setup["max_len"] - 1)
-        items = _items(args.get("items", ()), len(tokens))
-        adapter, salt = (NAMES[args.get(what, 0) % 3] for what in ("adapter", "salt"))
+        items = items_of(args.get("items", ()), len(tokens))
+        adapter, salt = (name_of(args.get(what, 0)) for what in ("adapter", "salt"))
         extras = ExtraKeys(adapter, salt, tuple(MultimodalItem(name, at) for at, _, name in items))
         r = f"r{len(self.history)}"
         most = min(len(tokens) + 1 + args.get("most", 0), self.setup["max_len"])
@@ -281,16 +280,3 @@ class Manager(Served):
         x = found[args.get("i", 0) % len(found)]
         args["r"] = x.r
         return x
-
-
-def _items(wanted, length):
-    """Items from gaps and names: in order, apart, and within the prompt."""
-    items, at = [], 0
-    for gap, number in wanted:
-        name = NAMES[1 + number % 2]
-        at += gap
-        if at + _LENGTHS[name] > length:
-            break
-        items.append([at, _LENGTHS[name], name])
-        at += _LENGTHS[name]
-    return items

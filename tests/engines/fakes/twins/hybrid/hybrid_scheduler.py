@@ -7,8 +7,9 @@ embeddings, sessions and connectors are not known: such setups are refused.
 from collections import deque
 from typing import NamedTuple
 
-from hybrid_served import NAMES, Request, Served
+from hybrid_served import Request, Served
 from level import SKIPPED
+from vllm_played import name_of
 
 from kvproof.refimpl.pool.keys import ExtraKeys
 
@@ -54,9 +55,9 @@ class Scheduler(Served):
     def op_add(self, args):
         """A request arrives."""
         tokens = args["tokens"][: self.setup["max_len"] - 1] or [0]
-        named = NAMES[args.get("adapter", 0) % 3] if self.setup.get("adapters") else None
+        named = name_of(args.get("adapter", 0)) if self.setup.get("adapters") else None
         adapter = f"{named}@2" if named and args.get("moved") else named
-        salt = NAMES[args.get("salt", 0) % 3]
+        salt = name_of(args.get("salt", 0))
         most = min(len(tokens) + max(1, args.get("max_tokens", 1)), self.setup["max_len"])
         r = f"r{len(self.requests)}"
         x = Request(r, list(tokens), len(tokens), most, ExtraKeys(adapter, salt))

@@ -12,10 +12,7 @@ from kvproof.refimpl.pool.block_pool import BlockPool
 from kvproof.refimpl.pool.blocks import blocks_for
 from kvproof.refimpl.pool.keys import ExtraKeys, chain_keys
 
-__all__ = ["NAMES", "Request", "Served"]
-
-NAMES = (None, "a", "b")
-"""One alphabet for adapters, salts and items."""
+__all__ = ["Request", "Served"]
 
 
 @dataclass(eq=False)
