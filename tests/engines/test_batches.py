@@ -115,3 +115,13 @@ def test_a_copy_that_begins_before_its_block_is_filled_brings_what_is_filled_in(
     whole: Effect = ["compute", "r0", 0, [0, 1, 2, 3]]
     assert not overwritten(STORE, whole)
     assert overwritten(STORE, whole, ["compute", "r1", 0, [7, 7, 7, 7]])
+
+
+def test_what_another_sequence_left_behind_what_a_copy_brings_is_none_of_it() -> None:
+    """A block that was copied from another request's, for a hit that ends within it."""
+    theirs: Effect = ["compute", "r0", 0, [0, 1, 2, 3]]
+    mine: Effect = ["compute", "r1", 0, [7, 7]]
+    more: Effect = ["compute", "r1", 2, [7, 7]]
+    assert not overwritten(theirs, mine, STORE, more)
+    assert overwritten(theirs, STORE, more), "what the copy brings goes on there"
+    assert overwritten(theirs, mine, STORE, mine, theirs), "and what stands before it is brought"

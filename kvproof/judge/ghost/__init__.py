@@ -33,7 +33,7 @@ class Ghost:
         self.requests = Requests(world, self.contents)
         self.memory = Memory(world.tiers)
         self._batches = batches = Batches()
-        self.copies = Copies(world, self.memory, batches)
+        self.copies = Copies(world, self.contents, self.memory, batches)
         requests, memory, copies = self.requests, self.memory, self.copies
         passes = Passes(world, requests, memory, copies, batches)
         stamps = Stamps(world, self.contents, requests, memory)

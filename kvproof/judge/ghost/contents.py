@@ -1,5 +1,6 @@
 """Contents: a number for each prefix. Equal numbers, equal KV."""
 
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["Contents"]
@@ -36,6 +37,18 @@ class Contents:
             found.append(prefix)
             prefix = self._parents[prefix]
         return found[::-1]
+
+    def longest(self, slots: Sequence[int | None]) -> int:
+        """How many of these contents, from the first on, are prefixes of one another, or not known.
+
+        Of a copy of a block in which another sequence goes on, what that one had behind is left over: nobody who reads
+        what was written since can read it.
+        """
+        for place in range(1, len(slots)):
+            before, here = slots[place - 1 : place + 1]
+            if before is not None and here is not None and min(before, here) >= 0 and self._parents[here] != before:
+                return place
+        return len(slots)
 
     def tokens(self, prefix: int, count: int) -> list[int]:
         """The last ``count`` tokens of a prefix, which has so many."""

@@ -7,6 +7,7 @@ from typing import Any
 from ..record import World
 from ..violation import Violation, of_block, of_request
 from .batches import Batches
+from .contents import Contents
 from .memory import TORN, Cell, Memory
 from .requests import NotTold
 
@@ -29,8 +30,8 @@ class Copy:
 class Copies:
     """The copies that have begun and not ended."""
 
-    def __init__(self, world: World, memory: Memory, batches: Batches) -> None:
-        self._world, self._memory, self._batches = world, memory, batches
+    def __init__(self, world: World, contents: Contents, memory: Memory, batches: Batches) -> None:
+        self._world, self._contents, self._memory, self._batches = world, contents, memory, batches
         self._device = next(iter(world.tiers))
         self.under_way: dict[Any, Copy] = {}
         """By number."""
@@ -149,26 +150,26 @@ class Copies:
         if any(pair[2:] == here for pair, _ in pairs):
             text = f"{r} writes to block {block}, which an unfinished copy writes to as well"
             yield Violation("O8", "write under a copy", text, ("load",), about)
-        if is_changed and any(pair[:2] == here and _overwrites(cell, at, new) for pair, cell in pairs):
+        if is_changed and any(pair[:2] == here and self._overwrites(cell, at, new) for pair, cell in pairs):
             text = f"{r} overwrites block {block}, which an unfinished copy still reads"
             yield Violation("O8", "write under a copy", text, ("store",), about)
+
+    def _overwrites(self, begun: Cell | None, at: tuple[int, int], new: Sequence[int]) -> bool:
+        """What is written changes what a copy reads.
+
+        Of a block that was partly filled when the copy began, that is what stood there: what was written behind it
+        since, a draft that is given up, is none of what it brings. Neither is what another sequence has left behind it.
+        """
+        (g, slot), (group, slots) = at, begun or (-1, [])
+        if group != g or all(content is None for content in slots):
+            return True
+        brought = slots[slot : min(slot + len(new), self._contents.longest(slots))]
+        return _changes(brought, new[: len(brought)])
 
 
 def _changes(old: Sequence[int | None], new: Sequence[int]) -> bool:
     """Something else is written to a slot that holds something."""
     return any(a not in (None, b) for a, b in zip(old, new, strict=True))
-
-
-def _overwrites(begun: Cell | None, at: tuple[int, int], new: Sequence[int]) -> bool:
-    """What is written changes what a copy reads.
-
-    Of a block that was partly filled when the copy began, that is what stood there: what was written behind it since, a
-    draft that is given up, is none of what it brings.
-    """
-    (g, slot), (group, slots) = at, begun or (-1, [])
-    if group != g or all(content is None for content in slots):
-        return True
-    return _changes(slots[slot : slot + len(new)], new)
 
 
 def _common(begun: Cell | None, ended: Cell | None) -> Cell | None:
