@@ -134,7 +134,7 @@ def test_a_process_that_is_stopped_for_a_while_does_not(session: Session) -> Non
 
 def test_behind_a_case_that_takes_all_the_time_none_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
-    with toy(Limits(start=60, operation=60, answer=2)) as driver:
+    with toy(Limits(start=60, operation=8, answer=2)) as driver:
         driver.ahead = 0  # As a driver of the user's is asked.
         ask = driver.ask
 
@@ -143,7 +143,7 @@ def test_behind_a_case_that_takes_all_the_time_none_is_begun(monkeypatch: pytest
             return ask(case, **how)
 
         monkeypatch.setattr(driver, "ask", noted)
-        slow = cases().map(lambda case: Case("toy", {}, [*case.ops, ("slow", {"seconds": 60})]))
+        slow = cases().map(lambda case: Case("toy", {}, [*case.ops, ("slow", {"seconds": 8})]))
         hunt(
             judged_in(driver), "fake==1.0", "toy", {"toy": slow}, seconds=1.0, renew=driver.renew,
             begun=begun_in(driver), ready=driver.make_room,
