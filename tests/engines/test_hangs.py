@@ -145,7 +145,7 @@ def test_behind_a_case_that_takes_all_the_time_none_is_begun(monkeypatch: pytest
         monkeypatch.setattr(driver, "ask", noted)
         slow = cases().map(lambda case: Case("toy", {}, [*case.ops, ("slow", {"seconds": 8})]))
         hunt(
-            judged_in(driver), "fake==1.0", "toy", {"toy": slow}, seconds=1.0, renew=driver.renew,
+            judged_in(driver), "fake==1.0", "toy", {"toy": slow}, seconds=4.0, renew=driver.renew,
             begun=begun_in(driver), ready=driver.make_room,
         )  # fmt: skip
     assert len(begun) == 1
