@@ -160,6 +160,16 @@ def test_what_was_not_cached_all_the_while_need_not_be_found(before: Cached, aft
     assert judged(world(FULL), Step("first", {}, state=state(before)), start) == []
 
 
+@pytest.mark.parametrize("phase", ["begin", "end", "copied"])
+def test_what_was_loaded_to_its_old_block_meanwhile_was_not_there_all_the_while(phase: str) -> None:
+    pairs = [["host", 0, "device", 1]]
+    copy: Effect = ["copied", pairs] if phase == "copied" else ["copy", 0, phase, pairs]
+    lookup: Effect = ["lookup", "r0", 0, 0, len(TOKENS) - 1]
+    first = Step("first", {}, state=state(entries(0)))
+    told = judged(world(FULL), first, Step("drain", {}, effects=[*arrives(), lookup, copy], state=state(entries(0))))
+    assert len(told) == (phase == "end")  # Where it began before, the block was not another one's meanwhile.
+
+
 # What an engine promises to keep, without any state
 
 

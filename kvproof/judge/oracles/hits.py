@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Group, PoolState, Step, World
+from ..record import TOGETHER, Effect, Group, PoolState, Step, World
 from ..violation import Violation, of_request
 from .kept import FOLLOWED, Kept, is_upset, takings
 
@@ -46,8 +46,9 @@ class HitsOracle:
     """Judges that no lookup stops short.
 
     What was cached when a lookup was answered is known in two ways. The states tell: an entry that the prefix map has
-    before a step and after it, at a block that nobody was handed meanwhile, was there all the time. And an engine may
-    promise it (``notes["dialect"]["keep"]`` is ``all``): then `Kept` knows from what happened, whatever states show.
+    before a step and after it, at a block that nobody was handed and no copy was to bring meanwhile, was there all the
+    time. And an engine may promise it (``notes["dialect"]["keep"]`` is ``all``): then `Kept` knows from what happened,
+    whatever states show.
     """
 
     def __init__(self, world: World) -> None:
@@ -76,7 +77,7 @@ class HitsOracle:
         taken = takings(step, self.world, bool(lookups)) if lookups or self._kept is not None else {}
         shows: Shows = _not_shown
         if lookups and _shows(self._before, after) and not is_upset(step):
-            gone = {block for blocks in taken.values() for block in blocks}
+            gone = {block for blocks in taken.values() for block in blocks} | _brought(step, self._device)
             yield from self._by_states(lookups, ghost, _stable(self._before, after, gone))
             yield from self._given_up(step, lookups, ghost, _entries(self._before) | _entries(after))
             shows = partial(_shown_to, step, taken, self._before, after)
@@ -221,6 +222,16 @@ def _first_needed(group: Group, length: int) -> int:
 def _shows(*pools: PoolState | None) -> bool:
     """Whether all these states show the prefix map."""
     return all(pool is not None and pool.cached is not None for pool in pools)
+
+
+def _brought(step: Step, device: str) -> set[int]:
+    """The blocks of the device to which copies of a step write that begin in it: whoever loads was handed them."""
+    begun = (effect[3] if effect[0] == "copy" else effect[1] for effect in step.effects if _begins(effect))
+    return {block for pairs in begun for _, _, tier, block in pairs or () if tier == device}
+
+
+def _begins(effect: Effect) -> bool:
+    return effect[0] == "copied" or (effect[0] == "copy" and effect[2] == "begin" and len(effect) > 3)
 
 
 def _entries(pool: PoolState | None) -> set[Entry]:
