@@ -4,7 +4,8 @@
     python -m benchmarks.clean_twins benchmarks/data/clean_twins.jsonl --table
 
 A twin is right, and what is told of it is a false alarm: the run ends there, prints it, and its status is 1. ``tree``
-(SGLang), ``manager`` and ``scheduler`` (vLLM) are the reference implementations behind the operations of these levels.
+(SGLang), ``manager`` and ``scheduler`` (vLLM) are the reference implementations behind the operations of these levels;
+so are ``hicache`` and ``rounds`` (SGLang's level ``scheduler``), over trees of two tiers and of one.
 ``allocator`` (SGLang), ``chunks`` (vLLM's level ``offload``), ``backend`` (LMCache's) and ``pages`` (Transformers'
 level ``pool``) are the kit's drivers of these engines over what stands in for the release. Of level ``requests`` there
 is a manager with tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's
@@ -33,6 +34,10 @@ from kvproof.engines.lmcache.levels.offload import more_oracles as backend_oracl
 from kvproof.engines.lmcache.levels.offload import profiles as backend_profiles
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.sglang.levels.allocator import profiles as allocator_profiles
+from kvproof.engines.sglang.levels.hicache import more_oracles as hicache_oracles
+from kvproof.engines.sglang.levels.hicache import profiles as hicache_profiles
+from kvproof.engines.sglang.levels.scheduler import more_oracles as rounds_oracles
+from kvproof.engines.sglang.levels.scheduler import profiles as rounds_profiles
 from kvproof.engines.sglang.levels.tree import profiles as tree_profiles
 from kvproof.engines.transformers.levels.cache import more_oracles as pool_oracles
 from kvproof.engines.transformers.levels.cache import pool_profiles
@@ -58,6 +63,17 @@ _OF_A_SCHEDULER = (
     "again", "resets", "pauses",
 )  # fmt: skip
 """Families of the level ``scheduler`` that its twin knows."""
+_OF_HICACHE = (
+    "through", "through overlap", "through chunks", "selective", "back", "back overlap", "back chunks", "tight host",
+    "retracts", "pauses", "conversations", "events", "storage", "storage tight", "storage any", "storage retracts",
+    "storage comes and goes", "storage conversations", "drafts",
+)  # fmt: skip
+"""Families of the level ``hicache`` that its twin knows."""
+_OF_ROUNDS = (
+    "plain", "overlap", "tight", "chunks", "chunks overlap", "mixed", "priority", "pauses", "retracts",
+    "conversations", "conversations with room", "events", "drafts", "drafts tight", "drafts conversations",
+)  # fmt: skip
+"""Families of SGLang's level ``scheduler`` that its twin knows."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +137,16 @@ def _scheduler() -> Twin:
     return Twin(_over("hybrid", "scheduler"), families, scheduler_oracles)
 
 
+def _hicache() -> Twin:
+    families = {name: family for name, family in hicache_profiles("0.5.23").items() if name in _OF_HICACHE}
+    return Twin(_over("radix", "hicache"), families, hicache_oracles)
+
+
+def _rounds() -> Twin:
+    families = {name: family for name, family in rounds_profiles("0.5.23").items() if name in _OF_ROUNDS}
+    return Twin(_over("radix", "scheduler"), families, rounds_oracles)
+
+
 def _over(name: str, level: str) -> Session:
     """The driver of an engine, over what stands in for its release."""
     adapter = FAKES / f"twins/{name}/{name}_engine.py"
@@ -142,8 +168,10 @@ TWINS: dict[str, Callable[[], Twin]] = {
     "allocator": _allocator,
     "chunks": _chunks,
     "backend": _backend,
+    "hicache": _hicache,
     "manager": _manager,
     "pages": _pages,
+    "rounds": _rounds,
     "scheduler": _scheduler,
     "toy": _toy,
     "requests": lambda: _requests(sys.executable, str(FAKES / "requests_driver.py")),
