@@ -5,12 +5,12 @@
 
 A twin is right, and what is told of it is a false alarm: the run ends there, prints it, and its status is 1. ``tree``
 (SGLang), ``manager`` and ``scheduler`` (vLLM) are the reference implementations behind the operations of these levels;
-so are ``hicache`` and ``rounds`` (SGLang's level ``scheduler``), over trees of two tiers and of one.
-``allocator`` (SGLang), ``chunks`` (vLLM's level ``offload``), ``backend`` (LMCache's) and ``pages`` (Transformers'
-level ``pool``) are the kit's drivers of these engines over what stands in for the release. Of level ``requests`` there
-is a manager with tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's
-levels judge, of a toy with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants
-one.
+so are ``hicache`` and ``rounds`` (SGLang's level ``scheduler``), over trees of two tiers and of one. ``allocator``
+(SGLang), ``chunks`` (vLLM's level ``offload``), ``backend``, ``chunk engine`` and ``leases`` (LMCache's levels
+``offload``, ``engine`` and ``l1``), ``pages`` and ``batches`` (Transformers' levels ``pool`` and ``scheduler``) are the
+kit's drivers of these engines over what stands in for the release. Of level ``requests`` there is a manager with
+tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's levels judge, of a toy
+with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants one.
 """
 
 import argparse
@@ -26,10 +26,15 @@ from pathlib import Path
 import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyFailure
 
 from kvproof.engines.cases import MoreOracles, Op
 from kvproof.engines.driver import requests
 from kvproof.engines.driver.command import Driver
+from kvproof.engines.lmcache.levels.engine import more_oracles as chunk_engine_oracles
+from kvproof.engines.lmcache.levels.engine import profiles as chunk_engine_profiles
+from kvproof.engines.lmcache.levels.l1 import more_oracles as lease_oracles
+from kvproof.engines.lmcache.levels.l1 import profiles as lease_profiles
 from kvproof.engines.lmcache.levels.offload import more_oracles as backend_oracles
 from kvproof.engines.lmcache.levels.offload import profiles as backend_profiles
 from kvproof.engines.session import Limits, Session
@@ -41,6 +46,7 @@ from kvproof.engines.sglang.levels.scheduler import profiles as rounds_profiles
 from kvproof.engines.sglang.levels.tree import profiles as tree_profiles
 from kvproof.engines.transformers.levels.cache import more_oracles as pool_oracles
 from kvproof.engines.transformers.levels.cache import pool_profiles
+from kvproof.engines.transformers.levels.scheduler import profiles as batch_profiles
 from kvproof.engines.verdicts import CLOSING, close, verdict
 from kvproof.engines.vllm.levels.manager import more_oracles as manager_oracles
 from kvproof.engines.vllm.levels.manager import profiles as manager_profiles
@@ -62,7 +68,7 @@ _OF_A_SCHEDULER = (
     "plain", "window", "hybrid", "unequal", "asynchronous", "stages", "priority", "pressure", "uncached", "adapters",
     "again", "resets", "pauses",
 )  # fmt: skip
-"""Families of the level ``scheduler`` that its twin knows."""
+"""Families of the level ``scheduler`` of vLLM that its twin knows."""
 _OF_HICACHE = (
     "through", "through overlap", "through chunks", "selective", "back", "back overlap", "back chunks", "tight host",
     "retracts", "pauses", "conversations", "events", "storage", "storage tight", "storage any", "storage retracts",
@@ -123,8 +129,20 @@ def _backend() -> Twin:
     return Twin(_over("backend", "offload"), backend_profiles("0.5.6"), backend_oracles)
 
 
+def _chunk_engine() -> Twin:
+    return Twin(_over("backend", "engine"), chunk_engine_profiles("0.5.6"), chunk_engine_oracles)
+
+
+def _leases() -> Twin:
+    return Twin(_over("backend", "l1"), lease_profiles("0.5.6"), lease_oracles)
+
+
 def _pages() -> Twin:
     return Twin(_over("pages", "pool"), pool_profiles("5.24.0"), pool_oracles)
+
+
+def _batches() -> Twin:
+    return Twin(_over("pages", "scheduler"), batch_profiles("5.24.0"))
 
 
 def _manager() -> Twin:
@@ -168,9 +186,12 @@ TWINS: dict[str, Callable[[], Twin]] = {
     "allocator": _allocator,
     "chunks": _chunks,
     "backend": _backend,
+    "chunk engine": _chunk_engine,
+    "leases": _leases,
     "hicache": _hicache,
     "manager": _manager,
     "pages": _pages,
+    "batches": _batches,
     "rounds": _rounds,
     "scheduler": _scheduler,
     "toy": _toy,
@@ -229,7 +250,8 @@ def silence_of(name: str, seconds: float, number: int, fault: str = "") -> Silen
             if told or time.monotonic() - began > seconds:
                 raise _Over
 
-        with suppress(_Over):
+        # A case that has been drawn before is said to be flaky if the time is over in it.
+        with suppress(_Over, FlakyFailure):
             search()
         return Silence(name, time.monotonic() - began, **counts, seed=number, told=told)
 

@@ -3,6 +3,8 @@
 import pytest
 
 from benchmarks.clean_twins import TWINS, silence_of, table
+from kvproof.engines.verdicts import close, verdict
+from kvproof.judge.record import Case
 
 
 @pytest.mark.parametrize(
@@ -11,8 +13,11 @@ from benchmarks.clean_twins import TWINS, silence_of, table
         "toy",
         "allocator",
         "backend",
+        "batches",
+        "chunk engine",
         "chunks",
         "hicache",
+        "leases",
         "manager",
         "pages",
         "rounds",
@@ -37,6 +42,15 @@ def test_a_twin_is_silent(name: str) -> None:
         ("backend", "evicts a layer", "P5"),
         ("backend", "evicts what is used", "O12"),
         ("backend", "stays pinned", "P2"),
+        ("batches", "forgets who is preempted", "L1"),
+        ("batches", "goes on behind", "P6"),
+        ("batches", "keeps what is cancelled", "L1"),
+        ("batches", "the wrong way round", "P6"),
+        ("batches", "keeps copies", "P2"),
+        ("chunk engine", "any prefix", "P13"),
+        ("chunk engine", "clears a layer", "P11"),
+        ("chunk engine", "pins some layers", "P2"),
+        ("chunk engine", "lets go twice", "P2"),
         ("chunks", "evicts what is read", "P2"),
         ("chunks", "evicts the newest", "O12"),
         ("chunks", "silent removal", "P12"),
@@ -46,6 +60,11 @@ def test_a_twin_is_silent(name: str) -> None:
         ("hicache", "frees under a load", "R10"),
         ("hicache", "keeps what is loaded", "R3"),
         ("hicache", "silent removal", "P12"),
+        ("leases", "discards a store", "P5"),
+        ("leases", "chooses what is locked", "O12"),
+        ("leases", "forgets who crashed", "O12"),
+        ("leases", "deletes what is read", "P2"),
+        ("leases", "keeps what was got", "P2"),
         ("manager", "filed too late", "P14"),
         ("manager", "filed too early", "P6"),
         ("manager", "hits the whole prompt", "P14"),
@@ -68,6 +87,18 @@ def test_a_twin_is_silent(name: str) -> None:
 )
 def test_a_twin_that_is_broken_is_told_of(name: str, fault: str, rule: str) -> None:
     assert silence_of(name, seconds=30, number=0, fault=fault).told.startswith(f"{rule} (")
+
+
+def test_blocks_of_who_is_over_within_the_round_that_it_came_in_are_told() -> None:
+    """Within one drain all is evicted, and the same is cached again at the same block, by such a request."""
+    twin = TWINS["batches"]()
+    setup = {"layers": ["full"], "page": 4, "blocks": 3, "batch": 32, "requests": 1}
+    again = ("add", {"tokens": [2] * 9, "most": 1})
+    ops = [again, ("drain", {}), ("add", {"tokens": [0] * 5, "most": 1}), again, ("drain", {})]
+    with twin.session:
+        found, told = verdict(twin.session, close(Case("scheduler", setup, ops), twin.closing), twin.more)
+    assert not any(effect[2] for step in told.steps for effect in step.effects if effect[0] == "lookup")
+    assert found is None
 
 
 def test_what_is_on_record_is_ten_minutes_of_each(pytestconfig: pytest.Config) -> None:

@@ -6,9 +6,9 @@ Readers reserve what is there, read and finish. Whoever does not finish in time 
 
 from types import SimpleNamespace
 
-from lmcache.v1.distributed.error import L1Error
 from lmcache_chunks import TIER, ChunkLevel
-from lmcache_l1_setup import LAYOUT, READ, WRITE, Lease, Options, evict, listen, made, named
+from lmcache_l1_setup import LAYOUT, L1Error, evict, listen, made, named
+from lmcache_leases import READ, WRITE, Lease, Options
 from lmcache_setup import CHUNK, UNIT
 
 __all__ = ["L1Level"]

@@ -178,7 +178,9 @@ class SchedulerLevel(Level):
             self._begun = False
 
     def _in_batch(self) -> list:
-        """The requests of the batch that is run, in its order."""
+        """The requests of the batch that is about to run, in its order. One of them may be over before the round is:
+        only here is told which blocks it was handed."""
+        self._memory.tell_tables(self.tell)
         inputs = self._processor.inputs_and_outputs
         pairs = getattr(inputs, "io_pairs", None)
         return (inputs if pairs is None else pairs[inputs.current_pair].host_io).requests_in_batch

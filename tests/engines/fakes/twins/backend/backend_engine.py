@@ -1,4 +1,4 @@
-"""LMCache's driver of backends over a backend that is right, or wrong in one way on demand."""
+"""LMCache's drivers over an engine, a backend and a memory of leases that are right, or wrong in one way on demand."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,10 @@ from level import Refused
 
 sys.path.append(str(Path(__file__).parents[5] / "kvproof/engines/lmcache/worker"))
 
+import lmcache_l1_setup
+from lmcache_l1 import L1Level
 from lmcache_offload import OffloadLevel
+from lmcache_requests import EngineLevel
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -20,4 +23,10 @@ def prepare(level: str) -> None:
     """There is nothing to import."""
 
 
-LEVELS = {"offload": OffloadLevel}
+def leases(setup: dict) -> L1Level:
+    """The level of the memory of leases; ``fault`` in its setup is the manager's."""
+    lmcache_l1_setup.FAULT = setup.get("fault", "")
+    return L1Level({name: value for name, value in setup.items() if name != "fault"})
+
+
+LEVELS = {"engine": EngineLevel, "l1": leases, "offload": OffloadLevel}

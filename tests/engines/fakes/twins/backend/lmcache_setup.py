@@ -1,18 +1,14 @@
-"""In place of the release's backend: chunks in memory by first fit, counted by who uses them, under the same calls."""
+"""In place of the release's backend: what is cached, and what goes for new chunks, under the same calls."""
 
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import torch
+from chunk_memory import CHUNK, UNIT, ChunkMemory, Object
 from level import Refused
 
-__all__ = ["CHUNK", "REMOVAL_UNPINS", "UNIT", "Backend", "Options", "made", "named"]
+__all__ = ["CHUNK", "REMOVAL_UNPINS", "UNIT", "Backend", "Key", "Options", "made", "named"]
 
-UNIT = 32
-"""Bytes that a token takes in a tensor."""
-CHUNK = 4
-"""Tokens of a whole chunk."""
 REMOVAL_UNPINS = False
 """A removal leaves what is pinned: pins have no names, and who looked up lets go of whatever has the key by then."""
 
@@ -21,7 +17,7 @@ class Options:
     """A setup of LMCache's level, and ``fault``. In which order chunks go is the twin's own affair."""
 
     def __init__(self, setup: dict) -> None:
-        self.sizes, self.layers, self.tensors = setup["sizes"], setup.get("layers", 0), setup.get("tensors", 1)
+        self.sizes, self.layers, self.tensors = setup.get("sizes", []), setup.get("layers", 0), setup.get("tensors", 1)
         self.paged, self.fault = bool(setup.get("paged")), setup.get("fault", "")
         page = CHUNK * self.tensors if self.paged else 1
         self.units = setup["units"] // page * page
@@ -55,91 +51,23 @@ def named(k: int) -> Key:
     return Key(k + 1)
 
 
-@dataclass(eq=False)
-class Object:
-    """Tensors in memory, and who counts them: the cache, and callers; pins are of lookups."""
-
-    backend: "Backend"
-    meta: SimpleNamespace
-    tensors: list[torch.Tensor] = field(default_factory=list)
-
-    @property
-    def tensor(self) -> torch.Tensor:
-        """The only tensor."""
-        return self.tensors[0]
-
-    def get_tensor(self, n: int) -> torch.Tensor:
-        """One of several."""
-        return self.tensors[n]
-
-    def is_valid(self) -> bool:
-        """Whether it still has its memory."""
-        return self in self.backend.objects
-
-    @property
-    def can_evict(self) -> bool:
-        """Whether nobody but the cache has it."""
-        return self.meta.ref_count == 1 and not self.meta.pin_count
-
-    def ref_count_up(self) -> None:
-        """Somebody has it too."""
-        self.meta.ref_count += 1
-
-    def ref_count_down(self) -> None:
-        """Somebody lets go of it."""
-        self.meta.ref_count -= 1
-        if not self.meta.ref_count and not self.meta.pin_count:
-            self.backend.objects.discard(self)
-
-
 class Backend:
     """What is cached, and the memory that it lies in."""
 
     def __init__(self, options: Options) -> None:
         self.options, self.fault = options, options.fault
         self.hot_cache: dict[Key, Object] = {}
-        self.objects: set[Object] = set()
-        """All that has memory."""
-        self.memory_allocator = SimpleNamespace(pin_allocator=self)
-
-    # What tells of the memory, as the release's allocators do.
-
-    @property
-    def total_allocated_size(self) -> int:
-        """Bytes that are taken."""
-        return sum(obj.meta.phy_size for obj in self.objects)
-
-    @property
-    def free_blocks(self) -> list[SimpleNamespace]:
-        """The pages that are free, where memory comes in pages."""
-        pages = self.options.units // (CHUNK * self.options.tensors)
-        taken = {obj.meta.address for obj in self.objects}
-        return [SimpleNamespace(meta=SimpleNamespace(address=page)) for page in range(pages) if page not in taken]
-
-    @property
-    def address_manager(self) -> SimpleNamespace:
-        """The free runs of memory, where it does not."""
-        return SimpleNamespace(_explicit_list=self._gaps())
-
-    def _gaps(self) -> list[SimpleNamespace]:
-        gaps, at = [], 0
-        for obj in sorted(self.objects, key=lambda obj: obj.meta.address):
-            gaps.append(SimpleNamespace(start=at, size=obj.meta.address - at))
-            at = obj.meta.address + obj.meta.phy_size
-        return [gap for gap in [*gaps, SimpleNamespace(start=at, size=self.options.units * UNIT - at)] if gap.size]
+        self._memory = ChunkMemory(options.units, CHUNK * options.tensors if options.paged else 0)
+        self.memory_allocator = SimpleNamespace(pin_allocator=self._memory)
 
     # Allocation.
 
     def allocate(self, shapes, dtypes, busy_loop: bool = True) -> Object | None:
         """An object with these tensors; for it chunks go that nobody uses. None where that is not enough."""
         tokens = shapes[0][0] if self.options.layers else shapes[0][2]
-        while (address := self._place(tokens * len(shapes) * UNIT)) is None:
+        while (obj := self._memory.take(shapes, dtypes, tokens)) is None:
             if not self._evict():
                 return None
-        size = (CHUNK if self.options.paged else tokens) * len(shapes) * UNIT
-        obj = Object(self, SimpleNamespace(address=address, phy_size=size, ref_count=1, pin_count=0))
-        obj.tensors = [torch.zeros(shape, dtype=dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
-        self.objects.add(obj)
         return obj
 
     def batched_allocate(self, shape, dtype, count: int, busy_loop: bool = True) -> list[Object] | None:
@@ -153,11 +81,6 @@ class Backend:
                 return None
             got.append(obj)
         return got
-
-    def _place(self, size: int) -> int | None:
-        if self.options.paged:
-            return next((page.meta.address for page in self.free_blocks), None)
-        return next((gap.start for gap in self._gaps() if gap.size >= size), None)
 
     def _evict(self) -> bool:
         """All layers of a chunk go that nobody uses; false where there is none."""
@@ -223,9 +146,10 @@ class Backend:
         for key in self.hot_cache:
             chunks.setdefault(key.chunk_hash, []).append(key)
         gone = [parts for parts in chunks.values() if all(self.hot_cache[part].can_evict for part in parts)]
-        for key in (key for parts in gone for key in parts):
-            self.hot_cache.pop(key).ref_count_down()
-        return sum(self.options.sizes[key.chunk_hash - 1] for parts in gone for key in parts)
+        objects = [self.hot_cache.pop(part) for parts in gone for part in parts]
+        for obj in objects:
+            obj.ref_count_down()
+        return sum(obj.tokens for obj in objects)
 
 
 def made(options: Options) -> Backend:

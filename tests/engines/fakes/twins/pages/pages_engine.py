@@ -1,7 +1,8 @@
-"""Transformers' driver of caches over a cache that is right, or wrong in one way on demand."""
+"""Transformers' drivers over a cache and a manager that are right, or wrong in one way on demand."""
 
 import sys
 import types
+from functools import partial
 from pathlib import Path
 
 import releases
@@ -9,34 +10,39 @@ from level import Refused
 
 sys.path.append(str(Path(__file__).parents[5] / "kvproof/engines/transformers/worker"))
 
-_STANDS_IN = {
-    "generation.configuration_utils": ("ContinuousBatchingConfig",),
-    "generation.continuous_batching.cache": ("PagedAttentionCache",),
-    "generation.continuous_batching.cache_allocators.cache_allocator": ("compute_block_hash",),
-    "generation.continuous_batching.distributed": ("DistributedHelper",),
-    "generation.continuous_batching.requests": ("RequestState",),
-}
-"""Modules of the release that the driver imports, and what of them."""
+_BATCHING = "transformers.generation.continuous_batching"
 
 
-def _stand_in() -> None:
-    """What the driver imports of the release is here."""
-    for path, names in _STANDS_IN.items():
-        whole = "transformers"
-        parent = sys.modules.setdefault(whole, types.ModuleType(whole))
-        for part in path.split("."):
-            whole += "." + part
-            module = sys.modules.setdefault(whole, types.ModuleType(whole))
-            setattr(parent, part, module)
-            parent = module
-        for name in names:
-            setattr(parent, name, getattr(releases, name))
+def _stand_in(path: str, **names: object) -> None:
+    """A module of the release has what the driver imports of it."""
+    whole, *parts = path.split(".")
+    module = sys.modules.setdefault(whole, types.ModuleType(whole))
+    for part in parts:
+        whole += "." + part
+        below = sys.modules.setdefault(whole, types.ModuleType(whole))
+        setattr(module, part, below)
+        module = below
+    vars(module).update(names)
 
 
-_stand_in()
+_stand_in("transformers", LogitsProcessorList=releases.LogitsProcessorList)
+_stand_in("transformers.generation.configuration_utils", ContinuousBatchingConfig=releases.ContinuousBatchingConfig)
+_stand_in(f"{_BATCHING}.cache", PagedAttentionCache=releases.PagedAttentionCache)
+_stand_in(f"{_BATCHING}.cache_allocators.cache_allocator", compute_block_hash=releases.compute_block_hash)
+_stand_in(f"{_BATCHING}.distributed", DistributedHelper=releases.DistributedHelper)
+_stand_in(f"{_BATCHING}.requests", RequestState=releases.RequestState, GenerationOutput=releases.GenerationOutput)
+
+import continuous
+
+_stand_in(f"{_BATCHING}.continuous_api", ContinuousBatchingManager=continuous.ContinuousBatchingManager)
+_stand_in(
+    f"{_BATCHING}.model_runner",
+    infer_max_single_request_tokens=continuous.infer_max_single_request_tokens,
+)
 
 import transformers_pool
 from transformers_cache import PoolLevel
+from transformers_scheduler import SchedulerLevel
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -49,10 +55,10 @@ def prepare(level: str) -> None:
     """There is nothing to import."""
 
 
-def pool(setup: dict) -> PoolLevel:
-    """The level of Transformers; ``fault`` in its setup is the cache's."""
+def _broken(level: type, setup: dict):
+    """A level of Transformers; ``fault`` in its setup is the cache's, or its manager's."""
     transformers_pool.FAULT = setup.get("fault", "")
-    return PoolLevel({name: value for name, value in setup.items() if name != "fault"})
+    return level({name: value for name, value in setup.items() if name != "fault"})
 
 
-LEVELS = {"pool": pool}
+LEVELS = {"pool": partial(_broken, PoolLevel), "scheduler": partial(_broken, SchedulerLevel)}

@@ -14,7 +14,7 @@ FAULT = ""
 """What is wrong with caches that are made from now on; nothing, if empty."""
 
 _RESERVED = 2
-"""Sectors in front that are never handed out."""
+"""Sectors in front of the device's that are never handed out."""
 
 
 class Ledger:
@@ -47,15 +47,15 @@ class FreeBlocks:
 
 
 class Pool:
-    """Sectors, each of one kind of blocks or of none."""
+    """Sectors, each of one kind of blocks or of none; ``reserved`` ones in front are never handed out."""
 
-    def __init__(self, sectors: int, per_sector: list[int]) -> None:
-        self.num_sectors, self._per_sector = sectors, per_sector
+    def __init__(self, sectors: int, per_sector: list[int], reserved: int = _RESERVED) -> None:
+        self.num_sectors, self._per_sector, self._reserved = sectors, per_sector, reserved
         self.reset()
 
     def reset(self) -> None:
         """All is free."""
-        self.free_sectors = [*range(_RESERVED, _RESERVED + self.num_sectors)]
+        self.free_sectors = [*range(self._reserved, self._reserved + self.num_sectors)]
         self._free_blocks = [FreeBlocks() for _ in self._per_sector]
 
     @property
