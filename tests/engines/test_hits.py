@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kvproof.judge.ghost import Ghost
+from kvproof.judge.judging import Judge
 from kvproof.judge.oracles.hits import HitsOracle
 from kvproof.judge.record import Effect, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.violation import Violation
@@ -333,6 +334,28 @@ def test_a_drafter_finds_nothing_behind_which_nothing_is_cached() -> None:
     for before in befores:
         effects = [*arrives([0, 1], "r1"), *arrives(), before, ["lookup", "r0", 6, 0, 8]]
         assert judged(drops, first, Step("drain", {}, effects=effects, state=shown)) == []
+
+
+@pytest.mark.parametrize(
+    ("cached", "found", "told"),
+    [
+        ((0, 1, 2), 4, False),
+        ((0, 1, 2), 6, True),
+        ((0, 1, 2, 3), 6, False),
+        ((0, 1, 2, 3), 8, True),
+        ((0,), 2, True),
+        ((0,), 0, False),
+    ],
+    ids=["one is behind", "none is behind", "the last is behind", "no key is behind", "the first only", "no hit"],
+)
+def test_the_judge_tells_of_a_hit_whose_end_a_drafter_cannot_compute_again(
+    cached: tuple[int, ...], found: int, told: bool
+) -> None:
+    judge, shown = Judge(world(FULL, drop=2)), state(entries(*cached))
+    lookup: Effect = ["lookup", "r0", found, 0, 8]
+    list(judge.step(Step("first", {}, state=shown)))
+    said = judge.step(Step("start", {}, effects=[*arrives(), lookup], state=shown))
+    assert (("P14", "the end of a hit is not given up") in {(each.rule, each.oracle) for each in said}) == told
 
 
 @pytest.mark.parametrize(("more", "said"), [({}, True), ({"skip": True}, False)])

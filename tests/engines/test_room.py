@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from kvproof.judge.ghost import Ghost
-from kvproof.judge.judging import judge
+from kvproof.judge.judging import Judge, judge
 from kvproof.judge.oracles.freed import FreedOracle
 from kvproof.judge.oracles.refusals import RefusalsOracle
+from kvproof.judge.oracles.room import RoomOracle
 from kvproof.judge.record import Answer, Effect, Group, PoolState, State, Step, Tier, World
 
 FULL, WINDOW, STATES = Group("full", 2), Group("window", 4, 3), Group("mamba", 2)
@@ -101,3 +102,71 @@ def test_an_order_that_others_have_a_part_in_is_not_judged() -> None:
     assert freed([4, 5, 3, 1, 2], op="evict") == freed([4, 5, 3, 1, 2], op="reset") == []
     assert freed([4, 5, 3, 1, 2], of=world(FULL, exact=False)) == []
     assert freed([4, 5, 3, 1, 2], of=world(Group("window", 2, 8))) == []
+
+
+ROOM = [("P7", "refused though there is room")]
+
+
+def grown(
+    of: World, free: list[int], table: list[int], *, most: int = 1, result: bool = False, kept: tuple[int, ...] = ()
+) -> list[tuple[str, str]]:
+    """What is said where r, which has stored two of its nine tokens, asks for room for more; and of a fork of it."""
+    pool = PoolState(free=free, cached=[(block, 0, [block]) for block in kept])
+    tokens: dict[str, Any] = {"tokens": [1] * 9}
+    tables = [table for _ in of.groups]
+    after = State({"device": pool}, {"r": tables, "f": tables})
+    steps = [
+        Step("start", {}, effects=[["request", "r", tokens], ["lookup", "r", 0, 0, 8]], state=after),
+        Step("grow", {"request": "r"}, result=True, effects=[["processed", "r", 2]], state=after),
+        Step("fork", {"request": "r"}, effects=[["request", "f", tokens]], state=after),
+    ]
+    found: dict[str, list[tuple[str, str]]] = {}
+    for r in ("r", "f"):
+        whole = Judge(of, lambda of: [RoomOracle(of)])
+        last = [*steps, Step("grow", {"request": r, "most": most}, result=result, state=after)]
+        told = [(violation.rule, violation.oracle) for step in last for violation in whole.step(step)]
+        found[r] = [each for each in told if each in ROOM]
+    assert found["r"] == found["f"], "a fork goes on where its source is"
+    return found["r"]
+
+
+RING = Group("window", 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("free", "table", "most", "told"),
+    [
+        ([3], [1], 1, ROOM),
+        ([], [1], 1, []),
+        ([3], [1], 2, ROOM),
+        ([3], [1], 3, []),
+        ([3, 4], [1], 3, ROOM),
+        ([], [1, 2], 2, ROOM),
+        ([], [1, 2], 3, []),
+        ([3, 4, 5, 6], [1], 99, ROOM),
+        ([3, 4, 5], [1], 99, []),
+    ],
+)
+def test_some_tokens_more_are_refused_where_as_many_blocks_as_they_want_are_not_free(
+    free: list[int], table: list[int], most: int, told: list[tuple[str, str]]
+) -> None:
+    assert grown(world(FULL), free, table, most=most) == told
+    assert grown(world(FULL), free, table, most=most, result=True) == []
+
+
+def test_what_is_kept_for_its_content_is_no_room() -> None:
+    assert grown(world(FULL), [3], [1], kept=(1,)) == ROOM
+    assert grown(world(FULL), [3], [1], kept=(1, 3)) == []
+    assert grown(world(FULL), [3, 4], [1], kept=(1, 3)) == ROOM
+
+
+def test_a_window_wants_no_more_than_it_sees() -> None:
+    assert grown(world(RING), [], [1, 2], most=5) == ROOM
+    assert grown(world(FULL), [], [1, 2], most=5) == []
+    assert grown(world(RING), [], [1], most=5) == []
+
+
+def test_each_group_wants_its_own_and_only_of_one_kind_any_block_will_do() -> None:
+    assert grown(world(FULL, FULL), [3, 4], [1]) == ROOM
+    assert grown(world(FULL, FULL), [3], [1]) == []
+    assert grown(world(FULL, RING), [3, 4], [1]) == []
