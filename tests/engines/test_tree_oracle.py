@@ -216,6 +216,44 @@ def test_a_tree_out_of_range_is_garbage(tree: TreeState) -> None:
     assert [*problems(WORLD, [Step("add", {}, state=State({}, tree=tree))])]
 
 
+ON_HOST = World([Group("full", 2)], {"device": Tier(5), "host": Tier(3)}, 2)
+"""Three pages more on a second tier."""
+
+
+def backed(node: TreeNode, *pages: int) -> TreeNode:
+    """The node, which stands at these pages of the host too."""
+    node.host = [([page * 2 + at for page in pages for at in range(2)], 0)]
+    return node
+
+
+@pytest.mark.parametrize(
+    ("nodes", "free", "held", "broken"),
+    [
+        ([backed(node(-1, [0, 1], 0), 0)], (1, 2), (), None),
+        ([backed(node(-1, [0, 1], 0), 0)], (1,), (2,), None),
+        ([backed(node(-1, [0, 1], 0), 0)], (1,), (), "a page that is nobody's"),
+        ([node(-1, [0, 1], 0)], (1, 2), (), "a page that is nobody's"),
+        ([backed(node(-1, [0, 1], 0), 0), backed(node(0, [1, 1]), 1)], (2,), (), None),
+        ([backed(node(-1, [0, 1]), 0), backed(node(0, [1, 1]), 1)], (2,), (), None),
+        ([backed(node(-1, [0, 1]), 0), backed(node(0, [1, 1], 0), 1)], (2,), (), "a node without its prefix"),
+        ([backed(node(-1, [0, 1]), 0), node(0, [1, 1], 0)], (1, 2), (), "a node without its prefix"),
+    ],
+    ids=[
+        "free", "a read holds it", "neither", "of no node", "backed up", "all on the host", "below it", "below it alone"
+    ],
+)  # fmt: skip
+def test_what_a_tree_has_on_the_host_is_complete(
+    nodes: list[TreeNode], free: tuple[int, ...], held: tuple[int, ...], broken: str | None
+) -> None:
+    taken = {slot // 2 for node in nodes for slot in node.slots}
+    pools = {"device": PoolState(free=sorted({*range(5)} - taken)), "host": PoolState(free=[*free])}
+    step = Step("add", {}, state=State(pools, holds={"host": [*held]}, tree=of(*nodes)))
+    assert not [*problems(ON_HOST, [step])]
+    found = [v for v in TreeOracle(ON_HOST).step(step, Ghost(ON_HOST)) if v.rule != "P6"]
+    rule, key = ("R2", ("host",)) if broken == "a page that is nobody's" else ("R10", ())
+    assert [(v.rule, v.oracle, v.key) for v in found] == ([(rule, broken, key)] if broken else [])
+
+
 PARTS = World([Group("full", 2), Group("window", 2, 4), Group("mamba", 2)], {"device": Tier(12)}, 2)
 """Pages 0 to 4 are of full attention, 5 to 8 of a window that reads three tokens before its own, 9 to 11 are states."""
 

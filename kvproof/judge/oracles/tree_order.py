@@ -39,8 +39,9 @@ class OrderOracle:
             return
         nodes, contents = self._nodes, self._contents
         self._nodes, self._contents = tree.nodes, contents_of(tree.nodes, ghost)
-        asked = step.result.get("asked", [0]) if isinstance(step.result, dict) else [0]
-        if step.op == "evict" and step.error is None and not any(asked[1:]):
+        asked = step.result.get("asked") if isinstance(step.result, dict) else None
+        further = asked[1:] if isinstance(asked, list) else []
+        if step.op == "evict" and step.error is None and not any(further):
             yield from self._against_the_order(nodes, contents)
         self._used(step, {of_node[0] for of_node in contents}, ghost)
 

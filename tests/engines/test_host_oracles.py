@@ -1,0 +1,116 @@
+"""A host's block pool behind the device's, by hand: what it has is not stored again (O3), and what changes nothing (O7,
+P15)."""
+
+from typing import Any
+
+import pytest
+
+from kvproof.judge.judging import Judge
+from kvproof.judge.oracles.host_pool import HostPoolOracle
+from kvproof.judge.oracles.host_stores import HostStoresOracle
+from kvproof.judge.record import Effect, Error, Group, PoolState, State, Step, Tier, World
+
+Told = list[tuple[str, str, tuple[str, ...]]]
+
+WORLD = World([Group("full", 2)], {"device": Tier(6, null=0), "host": Tier(6)}, 2)
+
+Map = dict[int, int]
+"""The block of each key."""
+
+
+def state(device: Map, host: Map, *held: int, table: tuple[int, ...] = ()) -> State:
+    """What both tiers have cached; ``held``: blocks of the host that copies hold."""
+    pools = {
+        tier: PoolState(
+            cached=[(key, 0, [block]) for key, block in cached.items()],
+            hashes=[(block, [(key, 0)]) for key, block in cached.items()],
+        )
+        for tier, cached in (("device", device), ("host", host))
+    }
+    return State(pools, tables={"r0": [[*table]]}, holds={"host": [*held]})
+
+
+def told(oracle: Any, *steps: Step) -> Told:
+    """What one oracle has to say of these steps, before the whole judge, but for contents and errors."""
+    judge = Judge(WORLD, lambda _world: [oracle])
+    return [(v.rule, v.oracle, v.key) for step in steps for v in judge.step(step) if v.rule not in ("P6", "L2")]
+
+
+def stores(block: int, host: int) -> Effect:
+    return ["copy", host, "begin", [["device", block, "host", host]]]
+
+
+AGAIN: Told = [("O3", "stored though on the host", ())]
+NOTHING: Told = []
+BOTH = pytest.mark.parametrize("make", [HostPoolOracle, lambda: HostStoresOracle(WORLD)])
+
+HAS, HAS_NOT, MOVED = {7: 4}, dict[int, int](), {7: 5}
+ON_DEVICE = {7: 1}
+REST = {"left": 0, "pending": 0, "steps": 1}
+
+
+def stored(
+    oracle: Any, before: Map, after: Map, *effects: Effect, op: str = "step", held: int = 0, **more: Any
+) -> Told:
+    """What is said where the host has had, and has then, these keys; block 1 of the device has key 7."""
+    holds = (held,) if held else ()
+    first = Step("add", {}, state=state(ON_DEVICE, before, *holds))
+    arrives: Effect = ["request", "r0", {"tokens": [1, 2, 3]}]
+    return told(oracle, first, Step(op, {}, effects=[arrives, *effects], state=state(ON_DEVICE, after), **more))
+
+
+@BOTH
+def test_what_the_host_has_all_the_while_is_not_stored_again(make: Any) -> None:
+    assert stored(make(), HAS, HAS, stores(1, 2)) == AGAIN
+    assert stored(make(), HAS, HAS) == NOTHING
+    assert stored(make(), HAS_NOT, HAS, stores(1, 4)) == NOTHING, "it had it not"
+    assert stored(make(), HAS, HAS_NOT, stores(1, 2)) == NOTHING, "it has dropped it"
+    assert stored(make(), HAS, HAS, stores(2, 2)) == NOTHING, "that block has no key"
+    assert stored(make(), HAS, HAS, ["copy", 2, "begin", [["host", 4, "device", 1]]]) == NOTHING, "that is a load"
+    assert stored(make(), HAS, HAS, stores(1, 2), error=Error("E", "no")) == NOTHING
+
+
+def test_what_was_planned_before_may_begin() -> None:
+    assert stored(HostPoolOracle(), HAS, HAS, stores(1, 2), held=2) == NOTHING
+    assert stored(HostPoolOracle(), HAS, HAS, stores(1, 2), held=3) == AGAIN
+    assert stored(HostPoolOracle(), HAS, HAS, stores(1, 2), op="abort") == AGAIN
+    assert stored(HostPoolOracle(), HAS, MOVED, stores(1, 5)) == NOTHING, "it is elsewhere since"
+
+
+def test_what_may_have_been_dropped_or_given_to_another_on_the_way_may_be_stored() -> None:
+    assert stored(HostStoresOracle(WORLD), HAS, HAS, stores(1, 4)) == NOTHING, "it is what is written over"
+    assert stored(HostStoresOracle(WORLD), HAS, MOVED, stores(1, 2)) == AGAIN
+    assert stored(HostStoresOracle(WORLD), HAS, MOVED, stores(1, 2), op="drain", result=REST) == NOTHING
+    assert stored(HostStoresOracle(WORLD), HAS, HAS, stores(1, 2), op="drain", result=REST) == AGAIN
+    taken: Effect = ["table", "r0", 0, 0, [1]]
+    assert stored(HostStoresOracle(WORLD), HAS, HAS, stores(1, 2), taken) == NOTHING, "it is another's since"
+    assert stored(HostStoresOracle(WORLD), HAS, HAS, taken, stores(1, 2)) == AGAIN
+
+
+def changed(op: str, now: State) -> Told:
+    """What is said of an operation that leaves this state, where all had key 7 and a table one block."""
+    return told(HostPoolOracle(), Step("step", {}, state=state(ON_DEVICE, HAS, table=(1,))), Step(op, {}, state=now))
+
+
+SAME = state(ON_DEVICE, HAS, table=(1,))
+CHANGES = {
+    "tables": state(ON_DEVICE, HAS, table=(1, 2)),
+    "device": state(HAS_NOT, HAS, table=(1,)),
+    "host": state(ON_DEVICE, MOVED, table=(1,)),
+}
+HELD = state(ON_DEVICE, HAS, 3, table=(1,))
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_repeated_completion_and_a_lookup_in_vain_change_nothing(what: str) -> None:
+    repeated = ("O7", "a repeated completion changes something", ())
+    refused = ("P15", "a refused admission changes something", (what,))
+    assert changed("repeat", SAME) == changed("probe", SAME) == NOTHING
+    assert changed("repeat", CHANGES[what]) == [repeated]
+    assert changed("probe", CHANGES[what]) == [refused]
+    assert changed("step", CHANGES[what]) == NOTHING
+
+
+def test_a_repeated_completion_lets_go_of_nothing_that_copies_hold() -> None:
+    assert changed("repeat", HELD) == [("O7", "a repeated completion changes something", ())]
+    assert changed("probe", HELD) == NOTHING
