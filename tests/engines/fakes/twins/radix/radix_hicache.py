@@ -2,7 +2,8 @@
 
 from level import SKIPPED
 from radix_host import Host
-from radix_scheduler import Request, Scheduler
+from radix_requests import Request
+from radix_scheduler import Scheduler
 from radix_storage import PLACES, Storage
 
 __all__ = ["Hicache"]

@@ -7,20 +7,17 @@ cached.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from level import SKIPPED, Level, Refused
 from prompts import tokens_of
 from radix_host import Host
+from radix_requests import Conversation, Pass, Request
 from radix_shown import Named, shown
-from radix_storage import Read
 from radix_tier import Tier, end_of
 
 from kvproof.refimpl.pool.keys import ExtraKeys, block_key
-from kvproof.refimpl.tree.radix import Node
 
-__all__ = ["Request", "Scheduler"]
+__all__ = ["Scheduler"]
 
 _UNKNOWN = ("window", "states")
 _LONGEST = 96
@@ -29,59 +26,6 @@ _EOS = 3
 _NAMES = (None, "a", "b")
 _BESIDE = 6
 """Tokens that are kept free beside a prompt."""
-
-
-@dataclass(eq=False)
-class Request:
-    """A request: what it asked for, how far it is, and what it holds."""
-
-    r: str
-    tokens: list[int]
-    """With what was sampled, though nobody was told yet."""
-    known: int
-    """How many of them the clients know."""
-    most: int
-    """How many tokens it may get to, its prompt's included."""
-    salt: str | None
-    rank: tuple[int, int]
-    """Who has the least is served first."""
-    node: Node
-    """Where its lock stands."""
-    status: str = "waiting"
-    target: int = 0
-    """Up to here it is computed before it decodes."""
-    computed: int = 0
-    """Up to where passes were launched."""
-    done: int = 0
-    """Up to where they were processed."""
-    epoch: int = 0
-    """How often it lost everything."""
-    in_flight: int = 0
-    held: int = 0
-    """So many pages of its table are the tree's."""
-    table: list[int] = field(default_factory=list)
-    keys: list[bytes] = field(default_factory=list)
-    """Of the full pages that are known."""
-    read: Read | None = None
-    """What is read for it from below."""
-
-
-class Pass(NamedTuple):
-    """A request's part of a batch that is not processed."""
-
-    x: Request
-    epoch: int
-    end: int
-    sampled: list[int]
-    extends: bool
-
-
-class Conversation:
-    """Whose turns go on where the last one ended."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.context, self.closed = name, list[int](), False
-        self.turn: Request | None = None
 
 
 class Scheduler(Level):
