@@ -107,6 +107,7 @@ BACKEND: dict[str, Case] = {
     "half of one is not": (has(halves=[0], busy=1), lookup(has(halves=[0], busy=1), [0], []), []),
     "one cannot be got": (has(0, 1), load(has(0, 1), [0, 1], [0]), [GOT]),
     "all can be got": (has(0, 1), load(has(0, 1), [0, 1], [0, 1]), []),
+    "all can be got, told in another order": (has(0, 1), load(has(0, 1), [0, 1], [1, 0]), []),
     "one that is gone is not got": (has(0), load(has(0), [0, 1], [0]), []),
     "not stored": (has(0), store(has(0), [1]), [STORED]),
     "half stored": (has(0), store(has(0, halves=[1], busy=1), [1]), [STORED]),

@@ -113,3 +113,8 @@ def test_an_evict_says_whether_anything_went(
     assert said(*RUN, before, evict) == told
     skipped = Step("evict", {}, skipped=True, result=result, state=state(0, 1, held=held))
     assert said(*RUN, before, skipped) == []
+
+
+def test_a_map_that_is_not_shown_is_not_an_empty_one() -> None:
+    hidden = State({"device": PoolState(ref=[0] * 9)})
+    assert said(Step("start", {}, effects=PROMPT, state=hidden), grow(5, hidden)) == []

@@ -64,9 +64,10 @@ class ChunkBackendOracle(ChunkOracle):
 
     def _got(self, step: Step, before: dict[int, Chunk]) -> Iterator[Violation]:
         """P5: what is there can be got."""
-        got, keys = step.result["got"], step.args["keys"]
-        if got != keys and keys[len(got)] in before:
-            text = f"chunk {keys[len(got)]} is there, and cannot be got"
+        got = step.result["got"]
+        behind = next((k for k in step.args["keys"] if k not in got), None)
+        if behind in before:
+            text = f"chunk {behind} is there, and cannot be got"
             yield Violation("P5", "what is there can be got", text)
 
     @staticmethod

@@ -43,7 +43,7 @@ class RegisteredOracle:
         if step.error is not None:  # Nobody knows how far it got.
             self._followed = False
         state = step.state
-        if state is None or not self._followed:
+        if state is None or not self._followed or shown(state, self._device).cached is None:
             return
         gone = set() if step.skipped else self._forgotten(step, state)
         if step.op == "evict" and not step.skipped:
