@@ -254,6 +254,13 @@ def test_what_a_tree_has_on_the_host_is_complete(
     assert [(v.rule, v.oracle, v.key) for v in found] == ([(rule, broken, key)] if broken else [])
 
 
+def test_a_node_is_on_one_tier_at_least() -> None:
+    pools = {"device": PoolState(free=[*range(5)]), "host": PoolState(free=[0, 1, 2])}
+    step = Step("add", {}, state=State(pools, tree=of(node(-1, [0, 1]))))
+    found = {(v.rule, v.oracle) for v in TreeOracle(ON_HOST).step(step, Ghost(ON_HOST))}
+    assert found == {("R10", "a node that is nowhere"), ("R1", "edges are whole pages")}
+
+
 PARTS = World([Group("full", 2), Group("window", 2, 4), Group("mamba", 2)], {"device": Tier(12)}, 2)
 """Pages 0 to 4 are of full attention, 5 to 8 of a window that reads three tokens before its own, 9 to 11 are states."""
 
