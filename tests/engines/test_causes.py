@@ -317,6 +317,7 @@ def test_what_no_fresh_worker_shows_is_not_told(session: Session) -> None:
 
 def test_a_renewed_worker_has_done_nothing(session: Session) -> None:
     case = Case("toy", {}, [("worn", {"after": "1"})])
+    assert session.hello.levels, "it is started, also where this test comes first"
     session.renew()
     starts = session.starts
     assert verdict(session, case)[0] is None
