@@ -1,6 +1,7 @@
 """Contents: a number for each prefix. Equal numbers, equal KV."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 __all__ = ["Contents"]
@@ -44,8 +45,7 @@ class Contents:
         Of a copy of a block in which another sequence goes on, what that one had behind is left over: nobody who reads
         what was written since can read it.
         """
-        for place in range(1, len(slots)):
-            before, here = slots[place - 1 : place + 1]
+        for place, (before, here) in enumerate(pairwise(slots), 1):
             if before is not None and here is not None and min(before, here) >= 0 and self._parents[here] != before:
                 return place
         return len(slots)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Effect, Group, PoolState, Step, World
+from ..record import TOGETHER, Group, PoolState, Step, World
 from ..violation import Violation, of_request
+from .begun import begun_by
 from .kept import FOLLOWED, Kept, is_upset, takings
 
 __all__ = ["HitsOracle"]
@@ -226,12 +227,8 @@ def _shows(*pools: PoolState | None) -> bool:
 
 def _brought(step: Step, device: str) -> set[int]:
     """The blocks of the device to which copies of a step write that begin in it: whoever loads was handed them."""
-    begun = (effect[3] if effect[0] == "copy" else effect[1] for effect in step.effects if _begins(effect))
-    return {block for pairs in begun for _, _, tier, block in pairs or () if tier == device}
-
-
-def _begins(effect: Effect) -> bool:
-    return effect[0] == "copied" or (effect[0] == "copy" and effect[2] == "begin" and len(effect) > 3)
+    brought = (effect[1] if effect[0] == "copied" else begun_by(effect) for effect in step.effects)
+    return {block for pairs in brought for _, _, tier, block in pairs if tier == device}
 
 
 def _entries(pool: PoolState | None) -> set[Entry]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ..ghost import Ghost
 from ..record import Effect, State, Step, World
 from ..violation import Violation, of_request
+from .begun import begun_by
 
 __all__ = ["HostHitsOracle"]
 
@@ -44,8 +45,7 @@ class HostHitsOracle:
 
 def _written(effect: Effect) -> Iterator[int]:
     """The host blocks that a copy begins to write: what they were cached as is gone, whatever they are afterwards."""
-    if effect[0] == "copy" and effect[2] == "begin":
-        yield from (block for _, _, tier, block in effect[3] if tier == HOST)
+    return (block for _, _, tier, block in begun_by(effect) if tier == HOST)
 
 
 def _cached(state: State) -> dict[int, list[int]]:

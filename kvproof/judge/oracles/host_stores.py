@@ -5,6 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Set
 from ..ghost import Ghost
 from ..record import State, Step, World
 from ..violation import Violation, of_block
+from .begun import begun_by
 
 __all__ = ["DEVICE", "HOST", "HostStoresOracle", "cached", "stored_again"]
 
@@ -41,7 +42,7 @@ class HostStoresOracle:
         self._last = state if state is not None else last
         if last is None or state is None or step.error is not None or HOST not in last.pools:
             return
-        copies = [pair for effect in step.effects if effect[0] == "copy" and effect[2] == "begin" for pair in effect[3]]
+        copies = (pair for effect in step.effects for pair in begun_by(effect))
         written = {block for _, _, tier, block in copies if tier == HOST}
         before, after = cached(last, HOST), cached(state, HOST)
         there = {key for key, blocks in before.items() if key in after and written.isdisjoint(blocks)}
@@ -57,9 +58,8 @@ def _handed_on(step: Step) -> Iterator[int]:
     """The device blocks that stand in a table behind a copy of theirs: they may be others' by the end of the step."""
     copied: set[int] = set()
     for effect in step.effects:
-        if effect[0] == "copy" and effect[2] == "begin":
-            copied |= {block for tier, block, _, _ in effect[3] if tier == DEVICE}
-        elif effect[0] == "table":
+        copied |= {block for tier, block, _, _ in begun_by(effect) if tier == DEVICE}
+        if effect[0] == "table":
             yield from copied.intersection(effect[4])
 
 

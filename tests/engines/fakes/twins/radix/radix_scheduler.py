@@ -468,7 +468,7 @@ class Scheduler(Level):
         """What locks the host's tree."""
         return {}
 
-    # Requests
+    # Who is served
 
     def _is_over(self, x: Request) -> bool:
         return x.r not in self.requests or x.status in ("over", "dead")
