@@ -1,8 +1,8 @@
 """What happened to a block, a hash key or a request in a run, operation by operation: what a fault is explained by."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from .ghost import Ghost
 from .record import Answer, Effect, PoolState, State, Step, World
@@ -70,14 +70,31 @@ class _OfBlock(_Of):
         split = self.world.tiers[tier].split if tier in self.world.tiers else 1
         if kind in ("copy", "copied"):
             yield from self._copies(effect, ghost, split)
+        elif kind == "rows":
+            yield from self._rows(effect[1])
         elif kind == "computed_outside":
             _, r, g, places = effect
             if any(t == tier and unit // split == block for t, unit, _, _ in places):
                 yield f"filled from elsewhere for {r} (group {g})"
         elif kind == "zero" and effect[1] == tier and block in effect[2]:
             yield "cleared"
-        elif tier == next(iter(self.world.tiers)) and len(effect) > 1:
-            yield from self._of_requests(effect, ghost)
+        elif self._in_tables is not None and len(effect) > 1:
+            yield from self._of_requests(effect, ghost, self._in_tables)
+
+    @property
+    def _in_tables(self) -> int | None:
+        """The block as block tables name it (`World.place`); None, where they do not."""
+        device, *_ = self.world.tiers
+        if self.thing.tier == self.world.notes.get("reads"):
+            return self.world.tiers[device].blocks + int(self.thing.name)
+        return int(self.thing.name) if self.thing.tier == device else None
+
+    def _rows(self, spans: Iterable[Sequence[Any]]) -> Iterator[str]:
+        here = (self.thing.tier, self.thing.name)
+        other = {(t, b): f"slots of it are copied to {to_t} {to_b}" for t, b, _, to_t, to_b, *_ in spans}
+        other |= {(to_t, to_b): f"slots of {t} {b} are copied to it" for t, b, _, to_t, to_b, *_ in spans}
+        if here in other:
+            yield other[here]
 
     def _copies(self, effect: Effect, ghost: Ghost, split: int) -> Iterator[str]:
         if effect[0] == "copied":
@@ -93,8 +110,8 @@ class _OfBlock(_Of):
             if (to_tier, destination // split) == here:
                 yield f"a copy of {from_tier} {source} to it {word}"
 
-    def _of_requests(self, effect: Effect, ghost: Ghost) -> Iterator[str]:
-        kind, r, block = effect[0], str(effect[1]), self.thing.name
+    def _of_requests(self, effect: Effect, ghost: Ghost, block: int) -> Iterator[str]:
+        kind, r = effect[0], str(effect[1])
         if kind == "table":
             _, _, g, at, blocks = effect
             before = ghost.requests[r].tables[g]
@@ -105,7 +122,7 @@ class _OfBlock(_Of):
         elif kind == "found":
             yield from (f"a lookup of {r} hands it out (group {g})" for g, t in enumerate(effect[2]) if block in t)
         elif kind == "compute":
-            yield from self._computed(r, effect[2], effect[2] + len(effect[3]), ghost)
+            yield from self._computed(r, effect[2], effect[2] + len(effect[3]), ghost, block)
         elif kind == "state":
             _, _, g, source, leaves = effect
             if source == block:
@@ -114,13 +131,13 @@ class _OfBlock(_Of):
         elif kind in ("end", "preempted") and any(block in table for table in ghost.requests[r].tables):
             yield f"{r}, which holds it, " + ("is preempted" if kind == "preempted" else f"is {effect[2]}")
 
-    def _computed(self, r: str, start: int, end: int, ghost: Ghost) -> Iterator[str]:
+    def _computed(self, r: str, start: int, end: int, ghost: Ghost, own: int) -> Iterator[str]:
         for g, group in enumerate(self.world.groups):
             if group.kind == "mamba":
                 continue
             for entry, block in enumerate(ghost.requests[r].tables[g]):
                 first, last = max(start, entry * group.block), min(end, (entry + 1) * group.block) - 1
-                if block == self.thing.name and first <= last:
+                if block == own and first <= last:
                     yield f"{r} writes its positions {first} to {last} (group {g})"
 
     def changes(self, before: State | None, after: State | None) -> Iterator[str]:

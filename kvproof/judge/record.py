@@ -124,6 +124,15 @@ class World(msgspec.Struct):
         said = self.notes.get("dialect")
         return said if isinstance(said, dict) else {}
 
+    def place(self, block: int) -> tuple[str, int]:
+        """The tier and the number there of a block as block tables name it.
+
+        Where attention reads another tier too (the note ``reads``), that one's blocks are numbered behind the device's.
+        """
+        device, beyond = next(iter(self.tiers)), self.notes.get("reads")
+        behind = block - self.tiers[device].blocks
+        return (device, block) if beyond is None or behind < 0 else (beyond, behind)
+
 
 class PoolState(msgspec.Struct, gc=False):
     """The state of one tier's block pool, as the engine's own objects have it; None is what it does not show."""

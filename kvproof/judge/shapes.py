@@ -78,6 +78,9 @@ def problem_of_dialect(world: World) -> str | None:
     for name, word in _WORDS.items():
         if world.notes.get(name) not in (None, word):
             return f"the note {name} is {_short(world.notes[name])}; what can be said is {word}"
+    reads = world.notes.get("reads")
+    if reads is not None and reads not in [*world.tiers][1:]:
+        return f"attention reads {_short(reads)} too, and that must be a tier behind the device"
     eager = world.notes.get("eager") or []
     if not isinstance(eager, list) or not all(isinstance(tier, str) and tier in world.tiers for tier in eager):
         return f"the eager tiers are {_short(eager)}, and must be a list of names of tiers"
@@ -152,6 +155,15 @@ class Reader:
             and self._place(value[2], value[3])
         )
 
+    def _span(self, value: Any) -> bool:
+        return (
+            isinstance(value, list)
+            and len(value) == 7
+            and self._place(*value[:2])
+            and self._place(*value[3:5])
+            and all(_is_count(n) and n <= limits.BLOCK_TOKENS for n in (value[2], *value[5:]))
+        )
+
     def _outside(self, value: Any) -> bool:
         return (
             isinstance(value, list) and len(value) == 4 and self._place(*value[:2]) and all(map(_is_count, value[2:]))
@@ -167,7 +179,7 @@ class Reader:
         return _all(lambda table: self._blocks(table), value) and len(value) == len(self.world.groups)
 
     def _blocks(self, value: Any) -> bool:
-        return _all(lambda block: _is_place(self.world, next(iter(self.world.tiers)), block), value)
+        return _all(lambda block: _is_in_a_table(self.world, block), value)
 
 
 def _is_count(value: Any) -> bool:
@@ -200,6 +212,11 @@ def _is_place(world: World, tier: str, unit: Any) -> bool:
     return _is_count(unit) and (kind.by_key or not kind.blocks or unit < kind.blocks * kind.split)
 
 
+def _is_in_a_table(world: World, block: Any) -> bool:
+    """Whether a block table may name this block: one of the device, or of the tier that attention reads too."""
+    return _is_count(block) and _is_place(world, *world.place(block))
+
+
 def _all(holds: Callable[[Any], bool], value: Any) -> bool:
     return isinstance(value, list) and all(map(holds, value))
 
@@ -220,6 +237,7 @@ _FIELDS: dict[str, Callable[[Reader, Any], bool]] = {
     "tables": Reader._tables,
     "leaves": Reader._leaves,
     "pairs": lambda reader, value: _all(reader._pair, value),
+    "spans": lambda reader, value: _all(reader._span, value),
     "outside": lambda reader, value: _all(reader._outside, value),
     "tier": lambda reader, value: isinstance(value, str) and value in reader.world.tiers,
     "phase": lambda _reader, value: value in ("begin", "end", "fail"),
@@ -235,6 +253,7 @@ _FIELD_WORDS = {
     "request": "request that has arrived", "what": "description of a request", "counts": "list of numbers",
     "end": "way to end (finished, aborted)", "blocks": "list of the device's blocks", "block": "block of the device",
     "tables": "list of blocks per group", "pairs": "list of [tier, unit, tier, unit] in range",
+    "spans": "list of [tier, unit, slot, tier, unit, slot, slots] in range",
     "phase": "phase (begin, end, fail)", "order": "order (behind, void)", "moment": "moment (begin, end)",
 }  # fmt: skip
 
@@ -256,6 +275,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "batch": ("moment",),
     "copy": ("id", "phase", "pairs?", "order?", "id?"),
     "copied": ("pairs",),
+    "rows": ("spans",),
     "computed_outside": ("request", "group", "outside"),
     "zero": ("tier", "counts"),
     "stored": ("tier", "group?", "counts", "count?", "counts?", "count?"),
@@ -274,7 +294,6 @@ EFFECTS: dict[str, tuple[str, ...]] = {
 
 
 def _of_state(world: World, state: State) -> Iterator[str]:
-    device = next(iter(world.tiers))
     for tier, pool in state.pools.items():
         if tier not in world.tiers:
             yield f"the state has a pool {tier!r}, which is no tier of the world"
@@ -284,7 +303,7 @@ def _of_state(world: World, state: State) -> Iterator[str]:
         if len(tables) != len(world.groups):
             yield f"{r} has {len(tables)} block tables, the world {len(world.groups)} groups"
         for block in (block for table in tables for block in table):
-            if not _is_place(world, device, block):
+            if not _is_in_a_table(world, block):
                 yield f"block {block} in a table of {r} is not one of the device's, which are numbered from 0"
     for tier, blocks in state.holds.items():
         if tier not in world.tiers or not all(_is_place(world, tier, block) for block in blocks):

@@ -32,7 +32,7 @@ GROUPS = [Group("full", 2), Group("window", 2, 3), Group("chunk", 2, 4), Group("
 
 small = st.integers(0, 6)
 counts = st.lists(small, max_size=6)
-blocks = st.lists(st.integers(0, 4), max_size=4)
+blocks = st.lists(st.integers(0, 4) | st.integers(0, 8), max_size=4)
 tiers = st.sampled_from(["device", "cpu"])
 
 
@@ -56,6 +56,7 @@ def fields(groups: int) -> dict[str, st.SearchStrategy[Any]]:
         "tables": st.lists(blocks, min_size=groups, max_size=groups),
         "leaves": st.lists(st.tuples(st.integers(0, 4), small).map(list), max_size=2),
         "pairs": st.lists(st.tuples(places, places).map(lambda pair: [*pair[0], *pair[1]]), max_size=2),
+        "spans": st.lists(st.tuples(places, small, places, small, small).map(_span), max_size=2),
         "outside": st.lists(st.tuples(places, small, small).map(lambda at: [*at[0], *at[1:]]), max_size=2),
         "tier": tiers,
         "names": st.lists(st.sampled_from(["a", "b"]), max_size=2),
@@ -67,6 +68,11 @@ def fields(groups: int) -> dict[str, st.SearchStrategy[Any]]:
         "held": st.lists(cells.map(list), max_size=2),
         "totals": st.dictionaries(st.sampled_from(["hits", "queries", "x"]), small, max_size=2),
     }
+
+
+def _span(told: tuple[list[Any], int, list[Any], int, int]) -> list[Any]:
+    source, first, destination, to, count = told
+    return [*source, first, *destination, to, count]
 
 
 @st.composite
@@ -147,7 +153,7 @@ def states(draw: st.DrawFn, groups: int) -> State:
 def dialects(draw: st.DrawFn) -> dict[str, Any]:
     """What a driver declares, each in a word that there is."""
     named = st.fixed_dictionaries({}, optional={name: st.sampled_from(words) for name, words in DIALECT.items()})
-    return draw(st.fixed_dictionaries({}, optional={"dialect": named}))
+    return draw(st.fixed_dictionaries({}, optional={"dialect": named, "reads": st.just("cpu")}))
 
 
 @st.composite

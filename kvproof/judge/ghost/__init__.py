@@ -55,6 +55,7 @@ class Ghost:
             "computed_outside": passes.computed_outside,
             "copy": copies.copy,
             "copied": copies.copied,
+            "rows": copies.rows,
             "zero": self._zero,
             "batch": batches.turn,
             "ran": stamps.ran,

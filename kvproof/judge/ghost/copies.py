@@ -49,6 +49,19 @@ class Copies:
         # From the device to the device the batch itself copies.
         self._batches.write(unit for source, _, tier, unit in pairs if source == tier == self._device)
 
+    def rows(self, spans: Sequence[Sequence[Any]]) -> None:
+        """Some slots of blocks were copied at this point of the order: tier, place and first slot that are read, the
+        same that are written, and how many slots."""
+        for source_tier, source, first, tier, unit, to, count in spans:
+            read = self._memory.cell(source_tier, source)
+            cell = read or self._memory.cell(tier, unit)
+            if cell is None:
+                continue
+            slots = self._memory.fit(tier, unit, cell[0], len(cell[1]))
+            for slot in range(min(count, len(slots) - first, len(slots) - to)):
+                slots[to + slot] = None if read is None else read[1][first + slot]
+            self._memory.touch(tier, unit)
+
     def copy(
         self,
         number: Any,
@@ -87,8 +100,9 @@ class Copies:
         if not waits:
             yield from self._under_a_batch(copy)
         self.under_way[number] = copy
-        for _, _, tier, unit in copy.pairs:
-            self._memory.tear(tier, unit)
+        for (_, _, tier, unit), cell in zip(copy.pairs, copy.begun, strict=True):
+            if cell is None or self._memory.cell(tier, unit) != cell:  # What is there already is there all the time.
+                self._memory.tear(tier, unit)
 
     def _end(self, copy: Copy, next_written: set[tuple[str, int]], is_whole: bool) -> None:
         """Let a copy have written; ``next_written``: the places where one that waited for it writes from here on."""
@@ -97,7 +111,7 @@ class Copies:
             if (tier, unit) in next_written:
                 continue
             now = memory.cell(tier, unit)
-            is_untouched = now is not None and all(s == TORN for s in now[1])
+            is_untouched = now is not None and (now == then or all(s == TORN for s in now[1]))
             if is_whole and is_untouched:
                 memory.put(tier, unit, _common(then, memory.cell(source_tier, source)))
             else:

@@ -1,5 +1,6 @@
 """Forward passes and lookups: what they read is what the request's tokens make (P6), and what they write."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ..record import World
@@ -32,6 +33,8 @@ class Passes:
         self._batches = batches
         self._device = next(iter(world.tiers))
         self._null = world.tiers[self._device].null
+        self._beyond = world.tiers[self._device].blocks if world.notes.get("reads") else math.inf
+        """Blocks from this one on are those of another tier (`World.place`)."""
         kinds = {group.kind for group in world.groups}
         self._drafts_in = "full" if "full" in kinds else "window"
         """The kind of group that a drafter's layers are in: it attends to all there is, where any layer does."""
@@ -127,17 +130,17 @@ class Passes:
             entry, slot = divmod(position, size)
             count = min(size - slot, end - position)
             block = table[entry] if entry < len(table) else -1
-            cell = cells.get(block)
+            cell = cells.get(block) if block < self._beyond else self._memory.cell(*self._world.place(block))
             expected = line[position + 1 : position + 1 + count]
             if cell is None or cell[0] != g or cell[1][slot : slot + count] != expected or block == self._null:
                 if (g, entry) not in request.handed_nothing:
                     text = (
-                        f"{who} block {block} for positions {position} to {position + count - 1} of {r} in group {g} "
-                        f"({group.kind}), but it holds {said(cell, g, slot, count)}"
+                        f"{who} {self._named(block)} for positions {position} to {position + count - 1} of {r} in "
+                        f"group {g} ({group.kind}), but it holds {said(cell, g, slot, count)}"
                     )
                     yield Violation("P6", who, text, (group.kind,), self._about(block, r))
                 if block >= 0 and block != self._null:
-                    self._memory.mend(self._device, block, g, slot, expected, size)
+                    self._memory.mend(*self._world.place(block), g, slot, expected, size)
                 elif who == _LOOKUP:
                     request.handed_nothing.add((g, entry))
             position += count
@@ -196,6 +199,10 @@ class Passes:
 
     def _write(self, r: str, g: int, block: int, slot: int, contents: Sequence[int], size: int) -> Iterator[Violation]:
         """Write to a block; whoever copies it meanwhile is told of (O8)."""
+        if block >= self._beyond:
+            text = f"{r} writes to {self._named(block)}, which a forward pass only reads"
+            yield Violation("P6", "write without a block", text, (self._world.groups[g].kind,), self._about(block, r))
+            return
         self._batches.passes_over(block, r)
         slots = self._memory.fit(self._device, block, g, size)
         old = slots[slot : slot + len(contents)]
@@ -206,7 +213,12 @@ class Passes:
             self._memory.touch(self._device, block)
 
     def _about(self, block: int | None, r: str) -> tuple[Thing, ...]:
-        """A block of the device, if it is one, and a request."""
+        """A block, if it is one, and a request."""
         if block is None or block < 0 or block == self._null:
             return (of_request(r),)
-        return of_block(self._device, block), of_request(r)
+        return of_block(*self._world.place(block)), of_request(r)
+
+    def _named(self, block: int) -> str:
+        """A block in words."""
+        tier, number = self._world.place(block)
+        return f"block {block}" if block < self._beyond else f"block {number} ({tier})"

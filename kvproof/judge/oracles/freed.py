@@ -25,12 +25,14 @@ class FreedOracle:
     """Compares the free queue with the block tables of the step before.
 
     Only where whatever holds a block is seen: else somebody may have let go of it before its request did, or behind.
+    Not where attention reads another tier too: then tables do not tell of every block that was taken meanwhile.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self._device = next(iter(world.tiers))
-        self._full = [g for g, group in enumerate(world.groups) if group.kind == "full"] if world.exact else []
+        is_seen = world.exact and "reads" not in world.notes
+        self._full = [g for g, group in enumerate(world.groups) if group.kind == "full"] if is_seen else []
         self._last = State({})
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
