@@ -7,6 +7,7 @@ from ....judge.record import Case
 from ...traits import Trait, with_setup
 from .connectors import keeps_files
 from .geometry import Setup
+from .sparse import AMPLE, KIND
 
 __all__ = ["CONNECTORS", "ELSEWHERE", "one_block_to_a_chunk"]
 
@@ -122,6 +123,18 @@ def _states_in_chunks() -> Trait:
     return Trait("states in chunks", has, chunks.without)
 
 
+def _little_room() -> Trait:
+    """A device that has hardly room for the pages of one request."""
+
+    def has(case: Case) -> bool:
+        return _connector(case).get("kind") == KIND and case.setup.get("spare", 0) < AMPLE
+
+    def without(case: Case) -> Iterator[Case]:
+        yield with_setup(case, {**case.setup, "spare": AMPLE})
+
+    return Trait("little room for pages", has, without)
+
+
 CONNECTORS = (
     _several(),
     _kind("remote connector", "remote", like=ELSEWHERE),
@@ -141,5 +154,10 @@ CONNECTORS = (
     _of_connector("ARC", "policy", "lru", added="arc"),
     _of_connector("failed loads end requests", "fail", "recompute"),
     _of_connector("lazy offload", "lazy"),
+    _of_connector("pages fetched to the host", "remote", like=ELSEWHERE),
+    _of_connector("decoded pages late on the host", "late"),
+    _of_connector("two resident groups", "layers", 1, added=2),
+    _little_room(),
+    _kind("pages on the host", KIND),
     _kind("simple connector", "simple"),
 )

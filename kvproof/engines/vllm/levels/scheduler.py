@@ -15,6 +15,7 @@ from ....judge.record import Case, World
 from ...plays import sized
 from .connectors import MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
 from .geometry import MIXED, Choice, Op, Setup, chunk, plain, takes_events, window, windowed
+from .sparse import AMPLE, SPARSE, with_host_pages
 
 __all__ = ["cases", "more_oracles", "profiles", "sound"]
 
@@ -83,6 +84,11 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
             below = with_tier_below(release, unconnected["pressure"], files)
             made[name] = cases(below, MORE, often=_LONG, most=60)
             made[f"{name} again"] = cases(below, MORE, often=_FORGETFUL, first=_pushed_out)
+    if known >= SPARSE:
+        paged = _setups(known, plain(), **_PAGES)
+        made["host pages"] = cases(with_host_pages(paged), MORE, often=_LONG, most=40)
+        made["host pages again"] = cases(with_host_pages(paged), MORE, often=_AGAIN, most=40)
+        made["host pages fetched"] = cases(with_host_pages(paged, fetched=True), MORE, often=_FETCHES, most=40)
     if known >= _PAUSED:
         made["pauses"] = cases(_setups(known, st.one_of(plain(), window(), _hybrid()), **_PRESSURE), often=_PAUSES)
         made["pauses connector"] = cases(connected["pressure"], MORE, often=_PAUSES, most=60)
@@ -162,6 +168,17 @@ _SESSIONS: dict[str, Choice] = {
 }
 """Requests in which more is said later; they hold their blocks meanwhile."""
 
+_PAGES: dict[str, Choice] = {
+    "max_len": st.sampled_from([16, 24]),
+    "spare": st.sampled_from([0, 4, 8, *[AMPLE] * 4]),
+    "asynchronous": st.booleans(),
+    "caching": st.sampled_from([True, True, True, False]),
+    "hash_block": st.sampled_from([0, 0, 0, 1, 2]),
+    "spec": st.sampled_from([0, 0, 0, 2]),
+    "drafter": st.just(0),
+}
+"""Pages on the host: with room on the device for those of some requests, or hardly for those of one."""
+
 _DRAFTS: dict[str, Choice] = {"spec": st.integers(1, 3), "drafter": st.integers(0, 2)}
 _SOME_DRAFTS: dict[str, Choice] = {"spec": st.sampled_from([0, 0, 1, 3]), "drafter": st.just(2)}
 """Beside something else: a drafter with layers, in half of the cases."""
@@ -206,7 +223,7 @@ def sound(known: Version, setup: Setup) -> Setup:
         found["chunked"] = True
     if not found["chunked"]:
         found["budget"] = found["max_len"]
-    if "hash_block" in found and any(block % found["hash_block"] for block in blocks):
+    if found.get("hash_block") and any(block % found["hash_block"] for block in blocks):
         found["hash_block"] = 1
     if found.get("mamba") == "none":
         found["groups"] = [{**g, "block": found["max_len"]} if g["kind"] == "mamba" else g for g in found["groups"]]
@@ -334,6 +351,12 @@ def _add_again(setup: Setup, play: bytes) -> Op:
     return "add", {"tokens": tokens, "max_tokens": 1 + play[3] % 4}
 
 
+def _fetch_again(setup: Setup, play: bytes) -> Op:
+    """The same, and all or some of it may be fetched from elsewhere."""
+    op, args = _add_again(setup, play)
+    return op, args | asked(setup, play[5:])
+
+
 def _pushed_out(setup: Setup, play: bytes) -> list[Op]:
     """A prompt comes again that the device has forgotten, and whose place on the host another one took: what is left of
     it lies below."""
@@ -402,6 +425,8 @@ _OFTEN: list[tuple[int, Play]] = [
 ]
 _AGAIN: list[tuple[int, Play]] = [(30, _step), (16, _add_again), (1, _OFTEN[2][1])]
 """The same prompts again and again: they must be found."""
+_FETCHES: list[tuple[int, Play]] = [(30, _step), (6, _add_long), (8, _fetch_again), *_OFTEN[2:]]
+"""What is fetched from elsewhere comes again, and may be here by then."""
 _TALKS: list[tuple[int, Play]] = [(30, _step), (14, _begin), (14, _say), (5, _interrupt), *_OFTEN[3:]]
 """Sessions beside others."""
 _PAUSES: list[tuple[int, Play]] = [(24, _step), (13, _add), (10, _interrupt), (3, _reset)]

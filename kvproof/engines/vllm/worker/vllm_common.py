@@ -43,6 +43,7 @@ __all__ = [
     "needed_blocks",
     "pool_state",
     "refusal",
+    "register_specs",
     "since",
     "tables",
     "taken",
@@ -166,7 +167,7 @@ def kv_cache_config(groups: list[dict], blocks: int, retention: int | None = Non
     "mode": "align", "speculative": 0, "checkpoints": 0}``; the last three for ``mamba``. All pages have the same number
     of bytes, as the release's own planner makes them.
     """
-    _register_specs()
+    register_specs()
     unit = math.lcm(*(group["block"] for group in groups))
     specs = [_group_spec(number, group, unit) for number, group in enumerate(groups)]
     return call(
@@ -267,7 +268,7 @@ def needed_blocks(config: interface.KVCacheConfig, max_len: int, budget: int, in
 
 
 @functools.cache
-def _register_specs() -> None:
+def register_specs() -> None:
     """Let the release know its own kinds of groups, as its engine core does at start."""
     from vllm.v1.core import single_type_kv_cache_manager as managers
 
@@ -412,15 +413,23 @@ def pool_state(pool, keys: Keys) -> dict:
 
 
 def event_effects(
-    level: Level, keys: Keys, events, tier: str = "device", tokens: bool = True, media: Mapping[str, str] = _TIERS
+    level: Level,
+    keys: Keys,
+    events,
+    tier: str = "device",
+    tokens: bool = True,
+    media: Mapping[str, str] = _TIERS,
+    also: Sequence[str] = (),
 ) -> None:
     """Tell KV events. ``tier``: where an event says nothing of its medium; ``media``: the tier of each medium, by its
-    name; ``tokens``: whether those that an event tells are the requests' (in place of embeddings it tells zeros)."""
+    name; ``tokens``: whether those that an event tells are the requests' (in place of embeddings it tells zeros);
+    ``also``: the tiers of which the same queue tells, and which a clear empties too."""
     for event in events or ():
         medium = getattr(event, "medium", None)
         place = tier if medium is None else media.get(medium.upper(), medium.lower())
         if isinstance(event, AllBlocksCleared):
-            level.tell("cleared", place)
+            for each in (place, *also) if medium is None else (place,):
+                level.tell("cleared", each)
             continue
         numbers = [keys.external(key) for key in event.block_hashes]
         group = getattr(event, "group_idx", None)

@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 
 import vllm.config as config
+import vllm_sparse_plan as hisparse
 from level import Refused
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
@@ -20,7 +21,7 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm_common import VERSION, block_sizes, call, hasher, kv_cache_config, takes
-from vllm_settings import DRAFTERS, Options, model_config, settings_for
+from vllm_settings import DRAFTERS, HISPARSE, Options, model_config, settings_for
 
 try:
     from vllm.v1.core import kv_cache_planning as planning
@@ -59,15 +60,18 @@ def world(options: Options) -> World:
     groups = [dict(group) for group in options.groups]
     _check_mamba(options, groups)
     settings = settings_for(options, min(group["block"] for group in groups))
-    planned = _plan(settings, options, groups)
+    connector = json.loads(options.connector) if options.connector else {}
+    sparse = connector.get("kind") == HISPARSE
+    planned = hisparse.plan(settings, options, connector) if sparse else _plan(settings, options, groups)
     specs = [group.kv_cache_spec for group in planned.kv_cache_groups]
     settings.cache_config.block_size = min(spec.block_size for spec in specs)
     settings.cache_config.num_gpu_blocks = planned.num_blocks
-    if options.connector:
-        _configure_connector(settings, options, planned)
+    if connector and not sparse:
+        _configure_connector(settings, connector, planned)
     block, hash_block = block_sizes(planned, options.caching, bool(options.connector), options.hash_block or None)
     _note_alignment(planned, settings, block, hash_block)
-    return World(settings, planned, [_group(spec) for spec in specs], block, hash_block)
+    told = groups * hisparse.GROUPS if sparse else [_group(spec) for spec in specs]
+    return World(settings, planned, told, block, hash_block)
 
 
 def engine_core(options: Options, planned: World, executor) -> EngineCore:
@@ -219,8 +223,8 @@ _KINDS = {
 }
 
 
-def _configure_connector(settings, options: Options, planned) -> None:
+def _configure_connector(settings, connector: dict, planned) -> None:
     """Tell the connector of the sizes that only the plan knows."""
     from vllm_connectors import configure
 
-    configure(settings, json.loads(options.connector), planned)
+    configure(settings, connector, planned)

@@ -29,7 +29,12 @@ _BARE = {"manager", "offload", "pool"}
 """Levels that need no model."""
 
 _FIRST = {"groups": [{"kind": "full", "block": 4}]}
-_CONNECTORS = (None, {"kind": "simple", "blocks": 4, "lazy": 0}, {"kind": "offloading", "blocks": 4, "policy": "lru"})
+_CONNECTORS = (
+    None,
+    {"kind": "simple", "blocks": 4, "lazy": 0},
+    {"kind": "offloading", "blocks": 4, "policy": "lru"},
+    {"kind": "hisparse"},
+)
 
 
 def prepare(level: str) -> None:

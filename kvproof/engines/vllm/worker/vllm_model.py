@@ -17,7 +17,7 @@ from vllm_settings import DRAFTERS, Options
 from vllm_states import States
 from vllm_watch import Watch
 
-__all__ = ["Plan", "Runner"]
+__all__ = ["Plan", "Runner", "Tables"]
 
 VOCABULARY = 3
 _DRAFTER_READS_ITEMS = RELEASE < (0, 24)
@@ -86,6 +86,32 @@ class _Result(Future):
         return self.ready
 
 
+class Tables:
+    """Block tables as attention sees them: as the scheduler says."""
+
+    def __init__(self, level: Level) -> None:
+        self._level = level
+
+    def has(self, r: str, group: int, at: int, blocks: list[int]) -> None:
+        """The scheduler sends entries of an append-only table."""
+        self._level.tell("table", r, group, at, blocks)
+
+    def before_pass(self, r: str, tables: list[list[int]], start: int, count: int) -> None:
+        """A forward pass is to read and write by these."""
+
+    def found(self, tables: list[list[int]]) -> list[list[int]]:
+        """What a lookup handed out, as the protocol has it."""
+        return tables
+
+    def refused(self, r: str, *rest) -> None:
+        """A request got no slots, as `vllm_watch.Watch` notes it."""
+        self._level.tell("refused", r, *rest)
+
+    def shown(self, tables: dict[str, list[list[int]]]) -> dict[str, list[list[int]]]:
+        """The tables of a state."""
+        return tables
+
+
 class Runner:
     """The executor that the engine core sees, with one model runner behind it."""
 
@@ -115,11 +141,13 @@ class Runner:
         self._output: ModelRunnerOutput | None = None
         self._proposed: DraftTokenIds | None = None
         self._watch: Watch | None = None
+        self.tables = Tables(level)
 
     def attach(self, scheduler, connector=None) -> None:
-        """Work for this scheduler, with the model's side of a connector."""
+        """Work for this scheduler, with the model's side of a connector, and with its block tables if it has some."""
         self._watch = Watch(scheduler)
         self.connector = connector
+        self.tables = getattr(connector, "tables", self.tables)
 
     # What the engine core calls
 
@@ -209,9 +237,10 @@ class Runner:
             self._level.tell("lookup", r, *rest)
         elif kind == "allocated":
             if rest[0] is not None:
-                self._level.tell("found", r, *rest[0])
+                found, tokens = rest[0]
+                self._level.tell("found", r, self.tables.found(found), tokens)
         elif kind == "refused":
-            self._level.tell("refused", r, *rest)
+            self.tables.refused(r, *rest)
         else:
             self._level.tell("preempted", r)
             self.forget(r)
@@ -271,12 +300,12 @@ class Runner:
         items = self._rows[r].items if r in self._rows else []
         self._rows[r] = Row(tokens, prompt, [list(ids) for ids in blocks], items=items)
         for group, ids in enumerate(self._rows[r].tables):
-            self._level.tell("table", r, group, 0, list(ids))
+            self.tables.has(r, group, 0, list(ids))
 
     def _extend(self, r: str, blocks) -> None:
         for group, (table, ids) in enumerate(zip(self._rows[r].tables, blocks, strict=True)):
             if ids:
-                self._level.tell("table", r, group, len(table), list(ids))
+                self.tables.has(r, group, len(table), list(ids))
                 table.extend(ids)
 
     def _compute(self, r: str, start: int, scheduled: SchedulerOutput, executed: Executed) -> list[int]:
@@ -296,6 +325,7 @@ class Runner:
             sampled = [*drafts[:accepted], self.plan.sample(known + accepted)]
             computed = known + accepted
         self._states.run(r, row.tables, start, count, len(drafts))
+        self.tables.before_pass(r, row.tables, start, count)
         self._level.tell("compute", r, start, tokens)
         if sampled:
             self._states.accept(r, row.tables, start + count, len(drafts), accepted)

@@ -57,9 +57,10 @@ def refusal(manager: Any, r: str, tokens: int, found: Any) -> list[Any]:
     return [r, tokens, [[*mine, *ids] for mine, ids in zip(had, more, strict=True)], [b for b in free if b >= 0]]
 
 
-def deferred(scheduler: Any) -> list[int]:
-    """Return the blocks that are freed once the steps under way were processed."""
-    return [block.block_id for _, blocks in getattr(scheduler, "deferred_frees", ()) for block in blocks]
+def deferred(scheduler: Any, pool: Any = None) -> list[int]:
+    """Return the blocks that are freed once the steps under way were processed; of that pool, where one is named."""
+    waiting = [block for _, blocks in getattr(scheduler, "deferred_frees", ()) for block in blocks]
+    return [block.block_id for block in waiting if pool is None or getattr(block, "pool", pool) in (None, pool)]
 
 
 def _hashes(pool: Any) -> list[tuple[int, list[Any]]]:

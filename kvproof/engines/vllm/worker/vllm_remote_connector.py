@@ -55,7 +55,10 @@ class RemoteConnector(base.KVConnectorBase_V1, base.SupportsHMA):
     def __init__(self, vllm_config, role, kv_cache_config=None) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
         self._synchronous = vllm_config.kv_transfer_config.kv_connector_extra_config["synchronous"]
-        self._sizes = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
+        groups = enumerate(kv_cache_config.kv_cache_groups)
+        self._groups = [number for number, group in groups if getattr(group, "enable_kv_transfer", True)]
+        """What a release calls nobody else's business is not fetched; with such groups nothing is sent either."""
+        self._sizes = [kv_cache_config.kv_cache_groups[g].kv_cache_spec.block_size for g in self._groups]
         self._asked: dict[str, int] = {}
         self._computed: dict[str, int] = {}
         self._spent: set[str] = set()
@@ -88,7 +91,8 @@ class RemoteConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._spent.add(r)
         first = self._computed[r]
         places = []
-        for g, (size, table) in enumerate(zip(self._sizes, blocks.get_block_ids(), strict=True)):
+        tables = blocks.get_block_ids()
+        for g, (size, table) in enumerate(zip(self._sizes, (tables[n] for n in self._groups), strict=True)):
             last = first + num_external_tokens
             for entry in range(first // size, -(-last // size)):
                 if table[entry]:  # What left the window before it began has the null block.
@@ -106,7 +110,7 @@ class RemoteConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def request_finished_all_groups(self, request, block_ids) -> tuple[bool, dict | None]:
         """As `request_finished`."""
-        kept = [block for group in block_ids for block in group if block]
+        kept = [block for group in block_ids for block in group if block and len(block_ids) == len(self._groups)]
         told = request.kv_transfer_params or {}
         if not told.get("send") or request.status != RequestStatus.FINISHED_LENGTH_CAPPED or not kept:
             return False, None
@@ -149,11 +153,20 @@ class RemoteConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 class RemoteSide:
     """The other engines: what they computed, and the copies between them and here."""
 
-    def __init__(self, connector, workers: list, _tier: str, transfers: Transfers, _setup: dict) -> None:
+    def __init__(
+        self,
+        connector,
+        workers: list,
+        _tier: str,
+        transfers: Transfers,
+        _setup: dict,
+        on_host: frozenset[int] = frozenset(),
+    ) -> None:
+        """``on_host``: the groups whose KV lies there, of those that are fetched."""
         self.tiers = {TIER: {"blocks": 0}}
         self.eager, self.resets = False, True
         transfers.fallible.add(TIER)
-        outside = _Outside(transfers.level)
+        outside = _Outside(transfers.level, on_host)
         by_request = _REPORTS_REQUESTS and len(connector._sizes) > 1
         self._ports = [_Port(number, transfers, outside, by_request) for number in range(len(workers))]
         for worker, port in zip(workers, self._ports, strict=True):
@@ -178,8 +191,8 @@ class RemoteSide:
 class _Outside:
     """Places in other engines' memory: each is used once."""
 
-    def __init__(self, level: Level) -> None:
-        self._level = level
+    def __init__(self, level: Level, on_host: frozenset[int]) -> None:
+        self._level, self._on_host = level, on_host
         self._unit = itertools.count()
         self._pairs: dict[tuple[str, str], list] = {}
 
@@ -191,7 +204,7 @@ class _Outside:
             for g, block, first, tokens in places:
                 unit = next(self._unit)
                 self._level.tell("computed_outside", r, g, [[TIER, unit, first, tokens]])
-                known.append([TIER, unit, "device", block])
+                known.append([TIER, unit, "host" if g in self._on_host else "device", block])
         return known
 
     def room(self, r: str, blocks: list[int]) -> list:

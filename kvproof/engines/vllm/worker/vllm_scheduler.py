@@ -15,7 +15,7 @@ from vllm_embeds import contents, embedded
 from vllm_model import Plan, Runner
 from vllm_reading import deferred
 from vllm_sessions import Said, Sessions
-from vllm_settings import Options
+from vllm_settings import HISPARSE, Options
 
 try:
     from vllm.v1.core.sched.interface import PauseState
@@ -71,7 +71,7 @@ class SchedulerLevel(Level):
             "groups": planned.groups,
             "tiers": tiers,
             "hash_block": planned.hash_block,
-            "exact": self._connector is None,
+            "exact": self._connector is None or getattr(self._connector, "exact", False),
             "notes": {
                 "block": planned.block,
                 "in_flight": self._core.batch_queue_size,
@@ -290,8 +290,12 @@ class SchedulerLevel(Level):
         return done
 
     def _tell_boundary(self) -> None:
-        if self._options.events and self._heard:
-            self.tell("boundary", "device")
+        for tier in ("device", *self._told_beside()) if self._options.events and self._heard else ():
+            self.tell("boundary", tier)
+
+    def _told_beside(self) -> tuple[str, ...]:
+        """The tiers of which the device's queue of events tells too."""
+        return getattr(self._connector, "told_beside", ())
 
     # What the engine tells its callers
 
@@ -306,7 +310,7 @@ class SchedulerLevel(Level):
     def _take_events(self):
         """The KV events of a step; those of a connector are taken elsewhere."""
         events = self._events()
-        event_effects(self, self._keys, events, tokens=not self._options.embeds)
+        event_effects(self, self._keys, events, tokens=not self._options.embeds, also=self._told_beside())
         return events
 
     def _schedules(self, *args):
@@ -366,11 +370,12 @@ class SchedulerLevel(Level):
     def state(self) -> dict:
         """Return pools, block tables and what else is held."""
         pools, holds = self._connector.state() if self._connector is not None else ({}, {})
-        holds["device"] = [*holds.get("device", ()), *deferred(self._scheduler)]
+        holds["device"] = [*holds.get("device", ()), *deferred(self._scheduler, self._pool)]
         running, waiting = self._scheduler.get_request_counts()
+        held = tables(self._manager, self._scheduler.requests)
         return {
             "pools": {"device": pool_state(self._pool, self._keys), **pools},
-            "tables": {r: table for r, table in tables(self._manager, self._scheduler.requests).items() if any(table)},
+            "tables": {r: table for r, table in self._runner.tables.shown(held).items() if any(table)},
             "holds": {tier: sorted(blocks) for tier, blocks in holds.items()},
             "waiting": waiting,
             "running": running,
@@ -381,10 +386,13 @@ class SchedulerLevel(Level):
         if not self._options.connector:
             return None
         from vllm_connectors import ModelConnector
+        from vllm_sparse import SparseConnector
 
-        connector = ModelConnector(
-            self, self._scheduler, json.loads(self._options.connector), self._keys, self._options.runner
-        )
+        setup = json.loads(self._options.connector)
+        if setup["kind"] == HISPARSE:
+            connector = SparseConnector(self, self._scheduler, setup, self._keys)
+        else:
+            connector = ModelConnector(self, self._scheduler, setup, self._keys, self._options.runner)
         tiers.update(connector.tiers)
         return connector
 

@@ -42,9 +42,11 @@ config_module.HAS_TRITON = True
 # A model's class is looked at in another process, which takes ten seconds, lest a GPU be touched; here is none.
 model_registry._run_in_subprocess = lambda look: look()
 
-__all__ = ["DRAFTERS", "Options", "model_config", "settings_for"]
+__all__ = ["DRAFTERS", "HISPARSE", "Options", "model_config", "settings_for"]
 
 DRAFTERS = ("ngram", "draft_model", "eagle")
+HISPARSE = "hisparse"
+"""The kind of connector that is an option of the model's attention (`vllm_sparse_plan`)."""
 
 _MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -126,6 +128,8 @@ class Options:
         frozen = dict(setup, groups=tuple(tuple(sorted(group.items())) for group in setup["groups"]))
         connector = setup.get("connector")
         frozen["connector"] = json.dumps(connector, sort_keys=True) if connector else ""
+        if connector and connector["kind"] == HISPARSE:
+            frozen["runner"] = 2  # It works with no other.
         return cls(**frozen)
 
 
@@ -289,4 +293,6 @@ def _transfer(options: Options):
         return None
     from vllm_connectors import transfer_config
 
-    return config.KVTransferConfig(**transfer_config(json.loads(options.connector)))
+    connector = json.loads(options.connector)
+    # It wants a device of NVIDIA's, and comes in behind that check.
+    return None if connector["kind"] == HISPARSE else config.KVTransferConfig(**transfer_config(connector))
