@@ -7,10 +7,12 @@ A twin is right, and what is told of it is a false alarm: the run ends there, pr
 (SGLang), ``manager`` and ``scheduler`` (vLLM) are the reference implementations behind the operations of these levels;
 so are ``hicache`` and ``rounds`` (SGLang's level ``scheduler``), over trees of two tiers and of one. ``allocator``
 (SGLang), ``chunks`` (vLLM's level ``offload``), ``backend``, ``chunk engine`` and ``leases`` (LMCache's levels
-``offload``, ``engine`` and ``l1``), ``pages`` and ``batches`` (Transformers' levels ``pool`` and ``scheduler``) are the
-kit's drivers of these engines over what stands in for the release. Of level ``requests`` there is a manager with
-tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what vLLM's levels judge, of a toy
-with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME`` plants one.
+``offload``, ``engine`` and ``l1``), ``pages``, ``cache`` and ``batches`` (Transformers' levels ``pool``, ``manager``
+and ``scheduler``) are the kit's drivers of these engines over what stands in for the release. So is ``block pool``, of
+vLLM's level ``pool``, which no cases are drawn for: it goes beside machine P, as releases do. Of level ``requests``
+there is a manager with tenants and events, and the mirror in JavaScript of the documentation. ``toy`` judges what
+vLLM's levels judge, of a toy with blocks, a host and copies. To see that they can be told of at all, ``--fault NAME``
+plants one.
 """
 
 import argparse
@@ -27,6 +29,7 @@ import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from kvproof.checkers.fuzz import FuzzReport
 from kvproof.engines.cases import MoreOracles, Op
 from kvproof.engines.driver import requests
 from kvproof.engines.driver.command import Driver
@@ -43,6 +46,7 @@ from kvproof.engines.sglang.levels.hicache import profiles as hicache_profiles
 from kvproof.engines.sglang.levels.scheduler import more_oracles as rounds_oracles
 from kvproof.engines.sglang.levels.scheduler import profiles as rounds_profiles
 from kvproof.engines.sglang.levels.tree import profiles as tree_profiles
+from kvproof.engines.transformers.levels.cache import manager_profiles as cache_profiles
 from kvproof.engines.transformers.levels.cache import more_oracles as pool_oracles
 from kvproof.engines.transformers.levels.cache import pool_profiles
 from kvproof.engines.transformers.levels.scheduler import profiles as batch_profiles
@@ -56,7 +60,9 @@ from kvproof.engines.vllm.levels.scheduler import profiles as scheduler_profiles
 from kvproof.judge.record import Case
 from tests.engines.toys import FAKES, cases, toy
 
-__all__ = ["TWINS", "Silence", "Twin", "main", "silence_of"]
+from .clean_pool import beside_machine_p
+
+__all__ = ["BESIDE", "NAMES", "TWINS", "Silence", "Twin", "main", "silence_of"]
 
 EXAMPLE = Path(__file__).parents[1] / "docs/examples/mirror-driver/driver.js"
 LIMITS = Limits(start=60, operation=20, answer=60)
@@ -139,6 +145,10 @@ def _pages() -> Twin:
     return Twin(_over("pages", "pool"), pool_profiles("5.24.0"), pool_oracles)
 
 
+def _cache() -> Twin:
+    return Twin(_over("pages", "manager"), cache_profiles("5.24.0"), pool_oracles)
+
+
 def _batches() -> Twin:
     return Twin(_over("pages", "scheduler"), batch_profiles("5.24.0"))
 
@@ -196,6 +206,7 @@ TWINS: dict[str, Callable[[], Twin]] = {
     "hicache": _hicache,
     "manager": _manager,
     "pages": _pages,
+    "cache": _cache,
     "batches": _batches,
     "rounds": _rounds,
     "scheduler": _scheduler,
@@ -203,6 +214,11 @@ TWINS: dict[str, Callable[[], Twin]] = {
     "requests": lambda: _requests(sys.executable, str(FAKES / "requests_driver.py")),
     "requests with a mirror": lambda: _requests(shutil.which("node") or "node", str(EXAMPLE)),
 }
+
+BESIDE: dict[str, Callable[[float, int, str], Iterator[FuzzReport]]] = {"block pool": beside_machine_p}
+"""Twins of levels that no cases are drawn for: they go beside a machine."""
+
+NAMES = (*TWINS, *BESIDE)
 
 
 def main() -> None:
@@ -216,7 +232,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="run nothing")
     asked = parser.parse_args()
     path: Path = asked.results
-    chosen = asked.only.split(",") if asked.only else [*TWINS]
+    chosen = asked.only.split(",") if asked.only else NAMES
     told = []
     for name in [] if asked.table else chosen:
         silence = silence_of(name, asked.seconds, asked.seed, asked.fault)
@@ -230,6 +246,8 @@ def main() -> None:
 
 def silence_of(name: str, seconds: float, number: int, fault: str = "") -> Silence:
     """Drive a twin until something is told of it, or the time is over."""
+    if name in BESIDE:
+        return _silence_beside(name, seconds, number, fault)
     twin = TWINS[name]()
     counts = {"cases": 0, "steps": 0, "refused": 0}
     told = ""
@@ -258,6 +276,16 @@ def silence_of(name: str, seconds: float, number: int, fault: str = "") -> Silen
         with suppress(_Over):
             search()
         return Silence(name, time.monotonic() - began, **counts, seed=number, told=told)
+
+
+def _silence_beside(name: str, seconds: float, number: int, fault: str) -> Silence:
+    """The same of a twin that goes beside a machine; in place of a rule the action is told that they differ after."""
+    began = time.monotonic()
+    reports = [*BESIDE[name](seconds, number, fault)]
+    found = [difference for report in reports for difference in report.findings]
+    cases, steps = sum(report.examples for report in reports), sum(report.steps for report in reports)
+    told = f"{found[0].rule} ({found[0].oracle}): {found[0].report}" if found else ""
+    return Silence(name, time.monotonic() - began, cases, steps, refused=0, seed=number, told=told)
 
 
 def table(path: Path) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.clean_twins import TWINS, silence_of, table
+from benchmarks.clean_pool import RELEASES, beside_machine_p
+from benchmarks.clean_twins import NAMES, TWINS, silence_of, table
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.record import Case
 
@@ -14,6 +15,8 @@ from kvproof.judge.record import Case
         "allocator",
         "backend",
         "batches",
+        "block pool",
+        "cache",
         "chunk engine",
         "chunks",
         "hicache",
@@ -47,6 +50,16 @@ def test_a_twin_is_silent(name: str) -> None:
         ("batches", "keeps what is cancelled", "L1"),
         ("batches", "the wrong way round", "P6"),
         ("batches", "keeps copies", "P2"),
+        ("block pool", "finds the newest", "hit"),
+        ("block pool", "keeps a hash", "allocate"),
+        ("block pool", "queues what is held", "hit"),
+        ("block pool", "queues it twice", "finish"),
+        ("block pool", "resets what is held", "reset"),
+        ("cache", "adopts without a count", "P2"),
+        ("cache", "copies one layer", "P6"),
+        ("cache", "keeps the duplicate", "P2"),
+        ("cache", "reads one too few", "P6"),
+        ("cache", "refuses the last block", "P7"),
         ("chunk engine", "any prefix", "P13"),
         ("chunk engine", "clears a layer", "P11"),
         ("chunk engine", "pins some layers", "P2"),
@@ -89,6 +102,12 @@ def test_a_twin_that_is_broken_is_told_of(name: str, fault: str, rule: str) -> N
     assert silence_of(name, seconds=30, number=0, fault=fault).told.startswith(f"{rule} (")
 
 
+def test_beside_a_machine_every_action_is_done_in_each_order_of_freeing() -> None:
+    reports = [*beside_machine_p(seconds=1, number=0)]
+    assert [report.target for report in reports] == [f"vllm=={release}" for release in RELEASES]
+    assert not any(report.untested for report in reports)
+
+
 def test_blocks_of_who_is_over_within_the_round_that_it_came_in_are_told() -> None:
     """Within one drain all is evicted, and the same is cached again at the same block, by such a request."""
     twin = TWINS["batches"]()
@@ -105,5 +124,5 @@ def test_what_is_on_record_is_ten_minutes_of_each(pytestconfig: pytest.Config) -
     _, _, *rows = table(pytestconfig.rootpath / "benchmarks/data/clean_twins.jsonl")
     cells = (row.split("|") for row in rows)
     long = {name for _, name, seconds, *_ in cells if float(seconds) >= 600}
-    assert {name.strip() for name in long} == TWINS.keys()
+    assert {name.strip() for name in long} == {*NAMES}
     assert all(row.endswith("| nothing |") for row in rows)

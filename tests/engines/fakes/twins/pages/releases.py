@@ -4,12 +4,21 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 __all__ = [
-    "ContinuousBatchingConfig", "DistributedHelper", "GenerationOutput", "LogitsProcessorList", "PagedAttentionCache",
-    "RequestState", "compute_block_hash",
+    "ContinuousBatchingConfig", "DistributedHelper", "GenerationOutput", "LogitsProcessorList", "RequestState",
+    "compute_block_hash",
 ]  # fmt: skip
 
-DistributedHelper = LogitsProcessorList = PagedAttentionCache = object
+LogitsProcessorList = object
 ContinuousBatchingConfig = SimpleNamespace
+
+
+class DistributedHelper:
+    """Who says that there is one device."""
+
+    tp_size = 1
+
+    def __init__(self, model: object, mesh: object) -> None:
+        assert model is mesh is None
 
 
 def compute_block_hash(parent: int | None, tokens: list[int]) -> int:
