@@ -31,7 +31,7 @@ def nothing_wrong(
     yield f"{name}: {calls} calls of {recorded.subject}: nothing is wrong with what was seen"
     if lacks:
         yield f"  not judged: it holds no {lacks}"
-        yield f"  the incident was written for: {written_for.rule} {written_for.kind}: {written_for.text}"
+    yield f"  the incident was written for: {written_for.rule} {written_for.kind}: {written_for.text}"
 
 
 def fault(recorded: Trace, at: int, verdict: Verdict, calls: int, of: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ import msgspec
 from ..checkers.trace import Operation, Trace
 from ..engines.vllm.sanitizer.chunk_judging import Books, ChunkCall, ChunkState, judge_chunk_call, judge_chunks
 from ..untrusted import limits
-from .incident_calls import Calls, Found, Outcome, check_entries, compared, reading
+from .incident_calls import Calls, Found, Outcome, check_entries, check_place, compared, reading
 
 __all__ = ["ChunkIncident", "chunk_incident_of", "is_of_chunks", "judged_chunks"]
 
@@ -81,6 +81,7 @@ def chunk_incident_of(trace: Trace, name: str) -> ChunkIncident:
         last = None if state is None else ChunkState(state.entries, state.free, state.begun, state.counters)
         if last is not None and not 0 <= last.begun <= limits.BLOCKS:
             raise ValueError(f"{last.begun} chunks were handed out")
+        check_place(said.at, trace, whole=True)
     return ChunkIncident(chunks, said.rule, said.oracle, said.text, said.at, calls, first, last)
 
 

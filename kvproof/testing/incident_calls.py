@@ -8,11 +8,11 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 
-from ..checkers.trace import Operation, TraceError
+from ..checkers.trace import Operation, Trace, TraceError
 from ..engines.vllm.sanitizer.chunk_judging import ChunkCall
 from ..engines.vllm.sanitizer.judging import Call, Verdict
 
-__all__ = ["Calls", "Found", "Outcome", "check_entries", "compared", "reading"]
+__all__ = ["Calls", "Found", "Outcome", "check_entries", "check_place", "compared", "reading"]
 
 C = TypeVar("C", Call, ChunkCall)
 
@@ -54,6 +54,15 @@ def check_entries(call: Call | ChunkCall, field: str, *counts: int) -> None:
     """Raise a ValueError if a field of a call has another number of entries than one of these."""
     if len(getattr(call, field)) not in counts:
         raise ValueError(f"{field} of {call.op} has {len(getattr(call, field))} entries")
+
+
+def check_place(at: int, trace: Trace, *, whole: bool) -> None:
+    """Raise a ValueError if the operation that shows the fault is not there: nothing would be judged, and all right.
+
+    Only where the state was not kept (it is not ``whole``) may a fault of the state come behind no call at all.
+    """
+    if not (0 <= at < len(trace.operations) or (at == -1 and not whole and not trace.operations)):
+        raise ValueError(f"operation {at + 1} shows its fault, and it has {len(trace.operations)}")
 
 
 @contextmanager

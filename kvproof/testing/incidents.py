@@ -18,7 +18,7 @@ from ..judge.oracles.counting import CountingOracle
 from ..judge.record import Group, PoolState, State, Step, Tier, World
 from ..untrusted import limits
 from .chunk_incidents import is_of_chunks
-from .incident_calls import Calls, Found, Outcome, check_entries, compared, reading
+from .incident_calls import Calls, Found, Outcome, check_entries, check_place, compared, reading
 
 __all__ = ["LEVEL", "Incident", "Judgement", "incident_of", "judged", "shrunk"]
 
@@ -116,6 +116,7 @@ def incident_of(trace: Trace, name: str) -> Incident:
             _within([b for table in last.tables.values() for group in table for b in group], blocks)
             _within(last.holds, blocks)
         _within([*said.violation.blocks, said.pool.null], blocks)
+        check_place(said.violation.at, trace, whole=last is not None)
     found = said.violation
     return Incident(
         blocks,

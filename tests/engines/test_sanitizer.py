@@ -1,5 +1,6 @@
 """The sanitizer in a release's own process: what it finds, what it writes, and how it stays out of the way."""
 
+import io
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,12 +18,15 @@ from kvproof.checkers.trace import Operation, Trace, TraceError, read_trace, wri
 from kvproof.cli import main as cli
 from kvproof.engines.session import WORKER
 from kvproof.engines.vllm.engine import WORKER as ADAPTER
-from kvproof.engines.vllm.sanitizer.incident import filed
+from kvproof.engines.vllm.sanitizer.incident import MOST_VALUES, Incident, filed
 from kvproof.engines.vllm.sanitizer.judging import AT_BOTH, IN_MAP, Call, Verdict, judge_call, judge_state
 from kvproof.engines.vllm.sanitizer.ring import Ring
+from kvproof.engines.vllm.sanitizer.saying import say
 from kvproof.engines.vllm.sanitizer.settings import Settings
 from kvproof.spec.rules import RULES
+from kvproof.testing.chunk_incidents import chunk_incident_of
 from kvproof.testing.incidents import incident_of, judged, shrunk
+from kvproof.untrusted import limits
 
 from .installed import engine
 
@@ -56,11 +61,15 @@ def under(folder: Path, *command: str, options: tuple[str, ...] = ()) -> list[st
     return [sys.executable, "-m", "kvproof", "run", "--incidents", str(folder), *options, "--", *command]
 
 
-def all_faults(child: Path, release: str, folder: Path, *, every: int) -> Played:
+def all_faults(child: Path, release: str, folder: Path, *, every: int, how: tuple[str, ...] = ()) -> Played:
     """All faults of a child, one after the other, in one process of a release; the whole state every so many calls."""
     build = engine(release)
     done = subprocess.run(
-        under(folder, str(build.python), str(child), str(WORKER), str(ADAPTER.parent), options=("--every", str(every))),
+        under(
+            folder,
+            *(str(build.python), str(child), str(WORKER), str(ADAPTER.parent), *how),
+            options=("--every", str(every)),
+        ),
         env=dict(build.environment()),
         capture_output=True,
         text=True,
@@ -127,6 +136,25 @@ def test_it_stops_the_engine_only_when_told_to(played: Played) -> None:
 
 
 # ------------------------------------------------------------------------------------------ staying out of the way
+
+
+def test_where_nobody_can_be_told_the_engine_goes_on_and_incidents_are_written(tmp_path: Path) -> None:
+    """Standard error is a log on a full disk: a sentence that cannot be written had ended the engine."""
+    done = all_faults(CHILD, "0.33.0", tmp_path, every=1, how=("deaf",))
+    assert (done.status, "stopped ViolationError P9" in done.said) == (0, True)
+    written = [path.name for path in tmp_path.iterdir()]
+    assert all(any(name.startswith(f"{fault[0]}-") for name in written) for fault in FOUND.values() if fault)
+
+
+def test_standard_error_that_is_closed_or_gone_is_no_reason_to_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for gone in (None, closed, object()):
+        monkeypatch.setattr(sys, "stderr", gone)
+        say("nobody hears it")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_the_command_has_its_own_exit_status_and_its_own_signals(tmp_path: Path) -> None:
@@ -332,6 +360,41 @@ def test_where_the_state_is_not_kept_nothing_is_said_to_be_right(
     state = Operation("state", {}, snapshot={"pool": pool, "tables": {}, "holds": []})
     write_trace(path, Trace("vllm==0.33.0", "sanitizer", [Operation("free", seen), state], {"blocks": 4}, dialect))
     assert cli.run(["replay", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "nothing is wrong" in said
+    assert "written for: P3 free and in the queue: block 7 is wrong" in said
+
+
+def test_an_incident_is_never_more_than_the_kit_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many requests with one long prefix, in many groups: their tables are longer than all blocks together."""
+    monkeypatch.setitem(sys.modules, "vllm.v1.core.kv_cache_utils", SimpleNamespace(get_group_id=lambda key: 0))
+    pool = SimpleNamespace(null_block=SimpleNamespace(block_id=0), enable_caching=True, blocks=[None] * 10)
+    state = {"ref": [0] * 10, "free": [*range(1, 10)], "num_free": 9, "cached": [], "hashes": []}
+    call = Call("free", 0, (1,), (1,), (0,), (False,), (False,), (0,), (8, 8))
+    settings = Settings(stop=False, every=1, folder=tmp_path, kit="")
+
+    def written(tables: dict[str, list[list[int]]]) -> Trace:
+        incident = Incident(
+            *("0.33.0", settings, 0, 1, pool, Verdict("P3", "freed and not in the queue", "?"), (), state, [call]),
+            *(state, tables, [], False, True),
+        )
+        return read_trace(incident.written().rpartition(" ")[2])
+
+    shared = [1, 2, 3] * 500
+    small, large = written({"a": [[0, 0, 1]]}), written({str(r): [shared] * 9 for r in range(300)})
+    assert [len(small.operations), len(large.operations)] == [2, 1]
+    assert small.operations[-1].snapshot["tables"] == {"r0": [[1]]}  # type: ignore[index]
+    assert [judged(incident_of(trace, "it")).outcome for trace in (small, large)] == ["same", "same"]
+    assert MOST_VALUES < limits.VALUES
+
+
+def test_a_file_system_without_permissions_keeps_an_incident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_names: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chmod", none)
+    said = filed(Settings(stop=False, every=1, folder=tmp_path, kit=""), Verdict("P2", "leak", "?"), "it", "0", [{}])
+    assert "The incident: " in said
 
 
 # ------------------------------------------------------------------------------------------------- hostile files
@@ -363,6 +426,22 @@ def test_an_incident_that_cannot_be_is_refused(tmp_path: Path, field: str, value
     write_trace(path, trace)
     with pytest.raises(TraceError, match="no readable incident"):
         incident_of(read_trace(path), "it")
+
+
+@pytest.mark.parametrize("at", [-2, -1, 1, 2**70])
+def test_an_incident_whose_fault_is_not_in_it_is_refused(at: int) -> None:
+    """A file of which the end was cut and the closing line mended by hand: nothing would be judged, and all right."""
+    seen = {"step": 0, "blocks": [1], "before": [1], "after": [0], "was": [False], "queued": [True], "free": [1, 2]}
+    violation = {"rule": "P3", "oracle": "?", "text": "?", "at": at, "blocks": [1]}
+    dialect = {"sanitizer": 1, "violation": violation, "pool": {"null": 0, "exact": False}}
+    trace = Trace("vllm==0.33.0", "sanitizer", [Operation("free", seen)], {"blocks": 4}, dialect)
+    with pytest.raises(TraceError, match="shows its fault, and it has 1"):
+        incident_of(trace, "it")
+    chunks = {"violation": violation, "chunks": {"number": 0}}
+    load = {"step": 0, "keys": [], "before": [], "after": [], "counters": [1, 0, 0]}
+    trace = Trace("vllm==0.33.0", "sanitizer", [Operation("load", load)], {"blocks": 4}, chunks)
+    with pytest.raises(TraceError, match="shows its fault, and it has 1"):
+        chunk_incident_of(trace, "it")
 
 
 def test_a_take_that_saw_more_of_the_queue_than_it_asked_for_is_refused() -> None:

@@ -1,9 +1,12 @@
 """Run by a release's own interpreter under ``kvproof run``: its scheduler, with one fault after the other put into it.
 
-``python sanitized.py WORKER ADAPTERS``: the folders of the kit's worker, whose level ``scheduler`` plays the model.
+``python sanitized.py WORKER ADAPTERS [deaf]``: the folders of the kit's worker, whose level ``scheduler`` plays the
+model; ``deaf``: nothing can be written to standard error.
 """
 
 import contextlib
+import errno
+import io
 import sys
 
 sys.path[:0] = sys.argv[1:3]
@@ -84,19 +87,31 @@ FAULTS = {
 }
 
 
+class Deaf(io.StringIO):
+    """A log on a full disk."""
+
+    def write(self, _text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def main() -> None:
     """Play each fault on a scheduler of its own, and say which pool it was."""
+    deaf = sys.argv[3:] == ["deaf"]
+    if deaf:
+        sys.stderr = Deaf()
     for name, changes in FAULTS.items():
         kept = [(cls, method, cls.__dict__[method]) for cls, method, _ in changes if method in cls.__dict__]
         for cls, method, change in changes:
             if method in cls.__dict__:
                 setattr(cls, method, change(cls.__dict__[method]))
-        print("fault", name, file=sys.stderr, flush=True)
-        with contextlib.suppress(Exception):
+        if not deaf:
+            print("fault", name, file=sys.stderr, flush=True)
+        with contextlib.suppress(AssertionError, LookupError, RuntimeError, ValueError):  # It may end the scheduler.
             play()
         for cls, method, original in kept:
             setattr(cls, method, original)
-    print("fault stop", file=sys.stderr, flush=True)
+    if not deaf:
+        print("fault stop", file=sys.stderr, flush=True)
     level = SchedulerLevel(SETUP)
     level._pool._kvproof_watch._settings = level._pool._kvproof_watch._settings._replace(stop=True)
     level._pool.blocks[3].ref_cnt = 5

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from .chunk_observing import CHUNK_METHODS
 from .chunk_watch import ChunkWatch
 from .observing import METHODS, Method
+from .saying import say
 from .settings import Settings, read
 from .watch import ViolationError, Watch
 
@@ -57,7 +58,7 @@ def arm() -> None:
     try:
         settings = read()
     except ValueError as error:
-        _say(f"the sanitizer is not attached: {error}")
+        say(f"the sanitizer is not attached: {error}")
         return
     actions: dict[str, Callable[[ModuleType], None]] = {
         POOLS.module: lambda module: _attach(module, POOLS, settings),
@@ -94,7 +95,7 @@ def _attach(module: ModuleType, subject: Subject, settings: Settings) -> None:
     version = importlib.metadata.version("vllm")
     cls: Any = getattr(module, subject.name)
     if why := refusal(version, cls, subject.methods):
-        _say(f"the sanitizer is not attached to {subject.plural}, and the engine runs on unchanged: {why}")
+        say(f"the sanitizer is not attached to {subject.plural}, and the engine runs on unchanged: {why}")
         return
     release = version.partition("+")[0]
     made = cls.__init__
@@ -107,7 +108,7 @@ def _attach(module: ModuleType, subject: Subject, settings: Settings) -> None:
         try:
             setattr(self, MARK, subject.watch(self, settings, release, len(subject.ones)))
         except Exception as error:
-            _say(f"the sanitizer does not watch one of the {subject.plural}: {error}")
+            say(f"the sanitizer does not watch one of the {subject.plural}: {error}")
             return
         subject.ones.append(weakref.ref(self))
 
@@ -115,7 +116,7 @@ def _attach(module: ModuleType, subject: Subject, settings: Settings) -> None:
     for name, method in subject.methods.items():
         if hasattr(cls, name):
             setattr(cls, name, _watched(getattr(cls, name), method))
-    _say(f"the sanitizer watches the {subject.plural} of vLLM {release}")
+    say(f"the sanitizer watches the {subject.plural} of vLLM {release}")
 
 
 def _watched(original: Callable[..., Any], method: Method) -> Callable[..., Any]:
@@ -200,11 +201,7 @@ def _words(error: Exception) -> str:
 def _gave_up(watch: Watch | ChunkWatch, fault: Exception) -> None:
     """Whatever goes wrong in the sanitizer, the engine goes on without it."""
     watch.alive = False
-    _say(f"the sanitizer failed and watches this one no longer: {type(fault).__name__}: {fault}")
-
-
-def _say(text: str) -> None:
-    print(f"kvproof: {text}", file=sys.stderr, flush=True)
+    say(f"the sanitizer failed and watches this one no longer: {type(fault).__name__}: {fault}")
 
 
 # --------------------------------------------------------------------------------------------------------- importing
@@ -254,4 +251,4 @@ class _Loader(importlib.abc.Loader):
         try:
             self._action(module)
         except Exception as error:
-            _say(f"the sanitizer is not attached: {type(error).__name__}: {error}")
+            say(f"the sanitizer is not attached: {type(error).__name__}: {error}")

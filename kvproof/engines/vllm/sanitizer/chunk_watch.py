@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from .chunk_observing import CHUNK_FIELDS, chunk_state
 from .incident import filed, first_line
 from .judging import Verdict
 from .ring import Ring
+from .saying import say
 from .settings import Settings
 from .watch import MOST_BLOCKS, MOST_INCIDENTS, ViolationError
 
@@ -98,7 +98,7 @@ class ChunkWatch:
         header = first_line(self._release, self._settings, self.steps, manager._num_chunks, verdicts, at, about)
         lines = [{**header, "initial": first}, *operations, {"end": True, "operations": len(operations)}]
         said = filed(self._settings, verdict, f"chunk manager {self._number}", f"chunks-{self._number}", lines)
-        print(f"kvproof: {said}", file=sys.stderr, flush=True)
+        say(said)
 
 
 def _weight(fields: tuple[Any, ...]) -> int:

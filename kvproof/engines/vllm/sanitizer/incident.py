@@ -5,6 +5,7 @@ It holds no token, no text, no hash and no name of a request: blocks are numbers
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -14,9 +15,9 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..worker.vllm_reading import told
 from .judging import Call, Verdict
@@ -26,6 +27,8 @@ __all__ = ["Incident", "filed", "first_line", "sentence_of"]
 
 _OURS = str(Path(__file__).resolve().parent)
 _FRAMES = 40
+MOST_VALUES: Final = 3_900_000
+"""In an incident, so that the kit reads it: somewhat less than the most that it reads of any trace."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,21 @@ class Incident:
 
     def written(self) -> str:
         """Write it into its folder, and return what there is to say of it."""
-        return filed(self.settings, self.verdict, f"block pool {self.number}", str(self.number), self.lines())
+        lines = self.lines()
+        if _values(lines) > MOST_VALUES:
+            # Tables of many requests with long prefixes in common: without them the calls can be read at least.
+            lines = replace(self, state=None).lines()
+        return filed(self.settings, self.verdict, f"block pool {self.number}", str(self.number), lines)
 
     def lines(self) -> list[dict[str, Any]]:
         """The lines of the trace."""
-        grouped, names = _numbering(), _naming()
+        grouped, names, null = _numbering(), _naming(), self.pool.null_block.block_id
         first = told(self.start, grouped) if self.start is not None else None
         operations: list[dict[str, Any]] = [{"op": call.op, "args": _arguments(call)} for call in self.calls]
         if self.state is not None:
             last = {
                 "pool": told(self.state, grouped),
-                "tables": {names(r): groups for r, groups in self.tables.items()},
+                "tables": {names(r): [_real(group, null) for group in groups] for r, groups in self.tables.items()},
                 "holds": self.holds,
             }
             operations.append({"op": "state", "args": {}, "snapshot": last})
@@ -73,7 +80,7 @@ class Incident:
             "pool": {
                 "number": self.number,
                 "kind": type(self.pool).__name__,
-                "null": self.pool.null_block.block_id,
+                "null": null,
                 "caching": bool(self.pool.enable_caching),
                 "exact": self.exact,
             }
@@ -168,6 +175,21 @@ def sentence_of(rule: str) -> str:
     return str(found.sentence) if found is not None else ""
 
 
+def _real(group: Sequence[int], null: int) -> list[int]:
+    """A table without null blocks, which stand for what a window has left behind, and are nothing that is held."""
+    return [b for b in group if b != null]
+
+
+def _values(value: Any) -> int:
+    """About how many values there are: what the kit counts too, commas and brackets of the trace."""
+    if isinstance(value, dict):
+        return 1 + sum(map(_values, value.values()))
+    if isinstance(value, list | tuple):
+        # Most lists are long ones of numbers.
+        return 2 + sum(_values(each) if isinstance(each, dict | list | tuple) else 1 for each in value)
+    return 1
+
+
 def _numbering() -> Callable[[Any], tuple[int, int]]:
     """What numbers hash keys in the order in which it meets them."""
     group_of = sys.modules["vllm.v1.core.kv_cache_utils"].get_group_id
@@ -208,7 +230,8 @@ def _write(path: Path, text: str) -> Path:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        with contextlib.suppress(OSError):  # A file system without permissions.
+            os.chmod(temporary, 0o644)
         name, number = path, 1
         while not _put(temporary, name):
             number += 1

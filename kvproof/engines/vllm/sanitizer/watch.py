@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 from ..worker.vllm_reading import deferred, raw_state, tables
 from .incident import Incident
 from .judging import Call, Verdict, judge_call, judge_state
 from .ring import Ring
+from .saying import say
 from .settings import Settings
 from .short_way import called
 
@@ -116,7 +116,7 @@ class Watch:
                 exact=exact,
                 by_call=by_call,
             )
-            print(f"kvproof: {incident.written()}", file=sys.stderr, flush=True)
+            say(incident.written())
         if self._settings.stop:
             raise ViolationError(f"{verdict.rule}: {verdict.text}")
 

@@ -3,6 +3,7 @@
 A ``sitecustomize`` that the environment has anyway is run as if this one were not there.
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import os
@@ -38,5 +39,6 @@ if os.environ.get("KVPROOF_SANITIZE", "") not in ("", "0"):
     try:
         _arm()
     except Exception as error:  # Whatever is wrong here, the engine runs.
-        print(f"kvproof: the sanitizer is not attached: {type(error).__name__}: {error}", file=sys.stderr)
+        with contextlib.suppress(Exception):  # Nor must it matter where nobody can be told.
+            print(f"kvproof: the sanitizer is not attached: {type(error).__name__}: {error}", file=sys.stderr)
 _run_the_other()
