@@ -11,6 +11,7 @@ around: ``read_trace`` accepts complete files of this format within the limits o
 anything; ``write_trace`` writes a whole file or none, and none that it would not read.
 """
 
+import contextlib
 import errno
 import math
 import os
@@ -203,13 +204,15 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     target = Path(path).resolve()  # A link stays a link.
     if target.exists() and not target.is_file():
         raise FileExistsError(errno.EEXIST, "it is not a regular file")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    # Of a long name a part: the temporary one is longer.
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(_mode_for(target))
+        with contextlib.suppress(OSError):  # A file system without permissions.
+            Path(temporary).chmod(_mode_for(target))
         Path(temporary).replace(target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

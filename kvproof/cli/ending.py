@@ -1,7 +1,8 @@
 """How a command ends that is told to: by an interruption, or by SIGTERM. Whatever it started ends with it."""
 
 import signal
-import sys
+
+from .unheard import aside
 
 __all__ = ["INTERRUPTED", "came_of_an_interruption", "check_not_ended", "ended", "heed_the_end"]
 
@@ -47,7 +48,7 @@ def came_of_an_interruption(error: BaseException | None) -> bool:
 def ended() -> int:
     """Say that the command was ended, and return the status for it."""
     if _told:
-        print("kvproof: ended", file=sys.stderr)
+        aside("kvproof: ended")
         return 128 + _told[-1]
-    print("kvproof: interrupted", file=sys.stderr)
+    aside("kvproof: interrupted")
     return INTERRUPTED

@@ -1,6 +1,5 @@
 """The command line: ``kvproof COMMAND``. Errors are one sentence, exit statuses those of ``ExitStatus``."""
 
-import os
 import shutil
 import sys
 import textwrap
@@ -40,6 +39,7 @@ from .commands.shrink import shrink
 from .commands.verify import verify
 from .commands.workload import workload
 from .ending import INTERRUPTED, came_of_an_interruption, ended, heed_the_end
+from .unheard import aside, of_the_place, silence
 
 app = typer.Typer(
     name="kvproof",
@@ -110,7 +110,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(_sentence(error))
     except BrokenPipeError:
         # The reader left early (`| head`): silence the flush at exit too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         return ExitStatus.UNUSABLE
     except KeyboardInterrupt:
         return ended()
@@ -121,9 +121,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return ended()
         if sentence := blamed(error) or _of_machine(error):
             return _fail(sentence)
+        if sentence := of_the_place(error):
+            silence(sys.stdout)
+            return _fail(sentence)
         if not isinstance(error, Exception):
             raise
-        print(visible(traceback.format_exc()), file=sys.stderr, end="")
+        aside(visible(traceback.format_exc()).rstrip("\n"))
         return _fail(f"a fault of kvproof itself ({type(error).__name__}); please report it with the lines above")
 
 
@@ -140,13 +143,13 @@ def main() -> None:
 def _fail(sentence: str) -> int:
     """Say what is wrong, as one line, and return the status for it."""
     if sentence:
-        print(_wrapped(f"kvproof: {one_line(sentence)}"), file=sys.stderr)
+        aside(_wrapped(f"kvproof: {one_line(sentence)}"))
     return ExitStatus.UNUSABLE
 
 
 def _wrapped(line: str) -> str:
     """A line broken between words where it is longer than the terminal; one line where there is none."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or sys.stderr.closed or not sys.stderr.isatty():
         return line
     width = max(40, shutil.get_terminal_size().columns)
     return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")

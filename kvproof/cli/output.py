@@ -4,6 +4,7 @@ All that reaches a terminal passes here, and is made harmless here: texts come f
 others, and nothing in them is an escape sequence, a control character or markup that is obeyed.
 """
 
+import errno
 import math
 import sys
 import time
@@ -22,7 +23,8 @@ from rich.text import Text
 from ..checkers.trace import write_atomically
 from ..untrusted.text import json_text, one_line, visible
 from .schema import Report, plain
-from .written import check_file, writing
+from .unheard import silence
+from .written import check_file, not_written, writing
 
 STANDARD_OUTPUT = "-"
 """The name that ``--json`` takes for standard output."""
@@ -63,8 +65,7 @@ class Output:
             return
         line = as_json(plain(report))
         if self._json == STANDARD_OUTPUT:
-            sys.stdout.write(line.decode())
-            sys.stdout.flush()
+            _shown(line.decode())
             return
         with writing(self._json):
             write_atomically(self._json, line)
@@ -83,6 +84,21 @@ class Output:
         )
         with Progress(*columns, console=self.notes, transient=True) as bars:
             yield Advance(_Bar(bars, label), label)
+
+
+def _shown(text: str) -> None:
+    """Write to standard output; whoever reads it may leave early, but a full disk is told and ends no command."""
+    if sys.stdout is None:
+        not_written("standard output", OSError(errno.EBADF, "it is closed"))
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence(sys.stdout)
+        not_written("standard output", error)
 
 
 def as_json(value: Any) -> bytes:
@@ -144,6 +160,17 @@ class _Lines:
 
 class _HarmlessConsole(Console):
     """A console that obeys nothing in what it is given to print. Styles come as `Text`, never as markup."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, or say that it cannot be done: what is found is still to be written, and has a status of its own."""
+        try:
+            super().print(*objects, **options)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            silence(self.file)
+            if not self.stderr:
+                not_written("standard output", error)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Make text of a string: here, before it is laid out, so that columns are as wide as what stands in them."""

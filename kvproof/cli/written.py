@@ -5,7 +5,6 @@ it found; only where it found nothing is the status that of a command that could
 """
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,9 @@ from pathlib import Path
 from ..checkers.trace import TraceError
 from ..errors import ExitStatus, UsageError
 from ..untrusted.text import one_line
+from .unheard import aside
 
-__all__ = ["begin", "check_file", "check_folder", "status_with", "writing"]
+__all__ = ["begin", "check_file", "check_folder", "not_written", "status_with", "writing"]
 
 _unwritten: list[str] = []
 """What this command could not write."""
@@ -39,7 +39,9 @@ def check_file(option: str, path: Path | None) -> None:
     """
     if path is None:
         return
-    if path.is_dir() or (path.exists() and not path.is_file()):
+    with _named(option, path):
+        other = path.exists() and not path.is_file()
+    if other:
         raise UsageError(f"{option} {path} is not a file; give the path of a file")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(f"{option} {path} cannot be written; give a path in a folder that exists and is yours")
@@ -53,9 +55,24 @@ def check_folder(option: str, path: Path | None) -> None:
     """
     if path is None:
         return
-    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    with _named(option, path):
+        # A link that leads nowhere is there, and no folder can be made in its place.
+        there = next(place for place in (path, *path.absolute().parents) if place.exists() or place.is_symlink())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise UsageError(f"{option} {path} is no folder that can be written to; give one that is, or a new one")
+
+
+@contextmanager
+def _named(option: str, path: Path) -> Iterator[None]:
+    """Look at a path, whose name may be none that there can be.
+
+    Raises:
+        UsageError: it is.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{option} {path} cannot be written ({error.strerror}); give another path") from error
 
 
 @contextmanager
@@ -64,6 +81,11 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (OSError, TraceError) as error:
-        _unwritten.append(str(path))
-        why = error.strerror or error if isinstance(error, OSError) else error
-        print(f"kvproof: not written: {one_line(f'{path} ({why})')}", file=sys.stderr)
+        not_written(str(path), error)
+
+
+def not_written(what: str, error: OSError | TraceError) -> None:
+    """Say that something cannot be written, and let the command go on."""
+    _unwritten.append(what)
+    why = error.strerror or error if isinstance(error, OSError) else error
+    aside(f"kvproof: not written: {one_line(f'{what} ({why})')}")

@@ -72,6 +72,8 @@ def final_map(checker: Checker) -> CacheMap:
 
 def is_map(path: Path) -> bool:
     """Whether the file begins as a map does, and not as a router's record: with nothing but its blocks."""
+    if not path.is_file():
+        return False  # A pipe can be read once.
     try:
         with path.open("rb") as file:
             return re.match(rb'\s*\{\s*"blocks"\s*:', file.read(256)) is not None

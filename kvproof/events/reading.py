@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..errors import UsageError
+from ..untrusted.opening import open_untrusted
 from .arrival import Arrival, Damage
 from .dynamo import read_dynamo
 from .recording import MAGIC, read_recording
@@ -46,7 +47,7 @@ def read_stream(path: Path) -> Iterator[Arrival | Damage]:
         UsageError: it cannot be read, or is neither.
     """
     try:
-        with path.open("rb", buffering=_BUFFER) as file:
+        with open_untrusted(path, _BUFFER) as file:
             first = file.read(len(MAGIC))
             if first == MAGIC:
                 yield from read_recording(file)

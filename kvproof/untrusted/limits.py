@@ -17,6 +17,9 @@ DIGITS: Final = 40
 VALUES: Final = 4_000_000
 """Values in what is read at once. Each takes up to some hundred bytes, however short its text is."""
 
+WRITER_SECONDS: Final = 10
+"""How long a pipe that is named as a file is waited for, if nobody has it open to write."""
+
 # --------------------------------------------------------------------------------------------------- traces
 
 TRACE_BYTES: Final = 64 * 2**20

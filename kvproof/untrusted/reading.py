@@ -2,12 +2,12 @@
 
 import os
 import re
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from . import limits
+from .opening import open_untrusted
 
 __all__ = ["UnreadableError", "check_json", "decode_json", "read_bounded", "small_fraction", "values_in"]
 
@@ -32,7 +32,7 @@ def read_bounded(path: str | os.PathLike[str], most: int) -> bytes:
         OSError: it cannot be read.
         UnreadableError: it has more.
     """
-    with Path(path).open("rb") as file:
+    with open_untrusted(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise UnreadableError(f"larger than {_bytes(most)}, the most that is read")

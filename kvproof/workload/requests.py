@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from ..errors import UsageError
 from ..untrusted import limits
+from ..untrusted.opening import open_untrusted
 from ..untrusted.reading import UnreadableError, decode_json
 
 BLOCK_TOKENS = 512
@@ -111,7 +112,7 @@ def read_workload(path: str | os.PathLike[str], *, limit: int | None = None) -> 
     numbers: dict[int, int] = {}
     latest = total = 0
     try:
-        with Path(path).open("rb") as file:
+        with open_untrusted(path) as file:
             for number, text in enumerate(_lines(file, limit), start=1):
                 where = f"{path}, line {number}"
                 line = _decode(text, where)
