@@ -183,7 +183,7 @@ def encode_trace(trace: Trace) -> bytes:
         _check_values(line, where)
         try:
             encoded.append(msgspec.json.encode(line))
-            decode_json(encoded[-1], type(line))
+            decode_json(encoded[-1], type(line), once=False)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(f"{where} cannot be written as JSON: {error}") from error
     if len(trace.operations) > limits.OPERATIONS:
@@ -292,7 +292,7 @@ def _decode_header(line: bytes, name: str, *, complete: bool) -> _Header:
     except UnreadableError as error:
         raise TraceError(f"{name}, line 1: {error}; record the trace again") from error
     try:
-        label = decode_json(line, _Label)
+        label = decode_json(line, _Label, once=False)  # What stands twice is said of the whole line.
     except UnreadableError as error:
         if not complete and line.startswith(b'{"format":"kvproof-trace"'[: len(line)]):
             raise TraceError(

@@ -103,6 +103,8 @@ class Session:
         self._id = 0
         self._open: deque[Asked] = deque()
         """What was said and not answered, in order."""
+        # Of a key that stands twice in an answer the last one counts. To look for them would take as long as decoding
+        # does, and a state of a large pool is most of what a hunt reads; a hello and `exchange` refuse them.
         self._decode = msgspec.json.Decoder(Answer).decode
 
     @staticmethod
@@ -244,7 +246,7 @@ class Session:
             self._send({**message, "id": self._next(), "stream": True})
             while len(steps) < len(message["ops"]):
                 line = self._line(self.limits.answer)
-                steps.append(decode_json(line, _Streamed, values=limits.ANSWER_VALUES).step)
+                steps.append(decode_json(line, _Streamed, values=limits.ANSWER_VALUES, once=False).step)
         except Lost as lost:
             goes_on = lost.goes_on
         except (WorkerError, UnreadableError):

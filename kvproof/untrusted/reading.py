@@ -1,13 +1,16 @@
 """Reading what others send: whole, bounded, and as data only. Nothing here imports, opens or runs what it reads."""
 
+import json
 import os
 import re
+from collections import Counter
 from typing import TypeVar
 
 import msgspec
 
 from . import limits
 from .opening import open_untrusted
+from .text import one_line
 
 __all__ = ["UnreadableError", "check_json", "decode_json", "read_bounded", "small_fraction", "values_in"]
 
@@ -25,6 +28,18 @@ class UnreadableError(ValueError):
     """What was sent is too much, or not what it should be. The message completes the sentence "it is ..."."""
 
 
+def _once(pairs: list[tuple[str, object]]) -> None:
+    """Make sure that no key of an object stands there twice. Nothing is made of it: what was read is not kept."""
+    if len(pairs) < 2 or len({key for key, _ in pairs}) == len(pairs):
+        return
+    (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+    raise UnreadableError(f"an object in which the key {one_line(repr(twice), 60)} stands twice")
+
+
+_KEYS = json.JSONDecoder(object_pairs_hook=_once, strict=False)
+"""Reads JSON that was decoded before, to see its keys: some 30 % of the time that decoding and its limits take."""
+
+
 def read_bounded(path: str | os.PathLike[str], most: int) -> bytes:
     """Return the content of a file, a pipe or a device, of which never more than ``most`` bytes are read.
 
@@ -39,15 +54,27 @@ def read_bounded(path: str | os.PathLike[str], most: int) -> bytes:
     return data
 
 
-def decode_json(data: bytes, kind: type[T], *, values: int = limits.VALUES) -> T:
+def decode_json(data: bytes, kind: type[T], *, values: int = limits.VALUES, once: bool = True) -> T:
     """Return JSON as a value of this type.
+
+    Args:
+        data: the JSON, which need not be any.
+        kind: the type.
+        values: how many values it may have.
+        once: whether a key must stand once in its object. Of two that are the same the decoder takes the last, and says
+            nothing: half of what was sent would be judged, and the other half be neither seen nor missed.
 
     Raises:
         UnreadableError: it is none, or is beyond the limits of any JSON.
     """
     check_json(data, values=values)
     try:
-        return msgspec.json.decode(data, type=kind)
+        decoded = msgspec.json.decode(data, type=kind)
+        if once:
+            _KEYS.decode(data.decode())
+        return decoded
+    except UnreadableError:
+        raise
     except RecursionError as error:
         raise UnreadableError("nested too deeply") from error
     except (msgspec.MsgspecError, ValueError) as error:  # A ValueError: bytes that are no text, numbers of any length.

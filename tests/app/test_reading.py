@@ -36,6 +36,13 @@ from ..marks import slow_but
 from .hostile import an_instance, guarded, trace_text
 from .test_workload import make_lines
 
+UNIQUE = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(st.characters(codec="utf-8")),
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8")), values),
+    max_leaves=12,
+)
+"""Values of JSON, in which no key stands twice."""
+
 ROOT = Path(__file__).parents[2]
 TRACES = [
     *sorted((ROOT / "docs" / "findings").glob("*.jsonl")),
@@ -359,3 +366,53 @@ def test_the_page_tells_the_limits_as_they_are() -> None:
 
 def test_the_header_of_the_samples_is_valid() -> None:
     assert decode_trace(trace_text().encode()).subject == "Pool"
+
+
+# ------------------------------------------------------------------------------------------------- keys that come twice
+
+
+@given(UNIQUE, st.booleans())
+def test_what_holds_no_key_twice_is_read_as_it_is(value: Any, ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=1)
+    assert decode_json(text.encode(), object) == json.loads(text)
+
+
+@given(st.text(st.characters(codec="utf-8")), UNIQUE, st.data())
+def test_a_key_that_stands_twice_is_refused_however_it_is_written(key: str, value: Any, data: st.DataObject) -> None:
+    others = [f"{json.dumps(f'{key}{n}')}: {json.dumps(value)}" for n in range(data.draw(st.integers(0, 3)))]
+    escaped = "".join(f"\\u{unit:04x}" for unit in memoryview(key.encode("utf-16-le")).cast("H"))
+    twice = [f"{json.dumps(key)}: {json.dumps(value)}", f'"{escaped}": {json.dumps(value)}']
+    pairs = data.draw(st.permutations([*others, *twice]))
+    text = '{"above": [1, {' + ", ".join(pairs) + "}]}"
+    assert isinstance(decode_json(text.encode(), object, once=False), dict)
+    with pytest.raises(UnreadableError, match="stands twice"):
+        decode_json(text.encode(), object)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (read_hello, '{"hello": {"protocol": 1, "protocol": 1}}'),
+        (lambda line: decode_json(line, dict[str, int]), '{"a": 1, "b": 2, "a": 1}'),
+    ],
+)
+def test_whoever_reads_json_of_others_refuses_a_key_that_stands_twice(read: Callable[[bytes], Any], text: str) -> None:
+    with pytest.raises((UnreadableError, UsageError), match="stands twice"):
+        read(text.encode())
+
+
+def test_files_with_a_key_that_stands_twice_are_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload, cache, router = tmp_path / "workload.jsonl", tmp_path / "map.json", tmp_path / "router.jsonl"
+    workload.write_text('{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [1], "hash_ids": [2]}\n')
+    cache.write_text('{"blocks": [{"rank": 0, "medium": "GPU", "group": 0, "hashes": [1], "hashes": [2]}]}')
+    router.write_text('{"worker_id": 1, "worker_id": 2, "event": {"event_id": 0, "data": "cleared"}}\n')
+    for command in (
+        ["workload", str(workload)],
+        ["events", "diff", str(cache), str(cache)],
+        ["events", "check", str(router)],
+    ):
+        assert cli.run(command) in (1, 2)
+        said = capsys.readouterr()
+        assert "stands twice" in said.err + said.out, command
