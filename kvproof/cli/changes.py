@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..engines.build import Build
+from ..engines.causes import merged
 from ..engines.driver.command import Driver
 from ..engines.report import Finding, HuntReport
 from ..engines.session import Session, WorkerError
@@ -20,7 +21,7 @@ from .gaps import Gap, of_hunt
 from .hunting import POOL, Plan, hunt_levels, levels_of, more_oracles
 from .schema import runs as schema
 
-__all__ = ["Change", "Changes", "Fate", "Side", "check_sides", "common_levels"]
+__all__ = ["Change", "Changes", "Fate", "Side", "SoFar", "check_sides", "common_levels"]
 
 _HUNTING = 0.85
 """The part of the time that goes into hunts; the rest is for what is no fault."""
@@ -144,22 +145,60 @@ def common_levels(base: Build | Driver, head: Build | Driver, wanted: Iterable[s
     return tuple(wanted) or tuple(found)
 
 
-def check_sides(base: Plan, head: Plan, on_progress: Callable[[str, HuntReport], None]) -> Changes:
+@dataclass
+class SoFar:
+    """What was found until now: who ends the command does not end that."""
+
+    met: list[tuple[Side, Finding]] = field(default_factory=list)
+    """What was found on a side, in the order in which it was."""
+    played: list[Change] = field(default_factory=list)
+    """What was played on the other side too."""
+
+    @property
+    def changes(self) -> list[Change]:
+        """What the other side was asked of, each fault once."""
+        return [*_once(self.played)]
+
+    @property
+    def unasked(self) -> list[tuple[Side, Finding]]:
+        """What was found on a side, each cause once, and not played on the other yet."""
+        asked = {(change.side.name, *_name(change.finding)) for change in self.played}
+        sides = {side.name: side for side, _ in self.met}.values()
+        found = [
+            (side, finding)
+            for side in sides
+            for finding in merged([met for of, met in self.met if of.name == side.name], side.plan.levels)
+        ]
+        return [(side, finding) for side, finding in found if (side.name, *_name(finding)) not in asked]
+
+
+def check_sides(
+    base: Plan, head: Plan, on_progress: Callable[[str, HuntReport], None], so_far: SoFar | None = None
+) -> Changes:
     """Hunt on both sides, play what was found on each on the other, and compare what they do where nothing is wrong.
+
+    What was found is told to ``so_far`` at once.
 
     Raises:
         UsageError: one side cannot be driven.
     """
+    so_far = SoFar() if so_far is None else so_far
     hunts = [replace(plan, seconds=plan.seconds * _HUNTING) for plan in (base, head)]
-    before, after = _hunted("base", hunts[0], on_progress), _hunted("head", hunts[1], on_progress)
-    changes = [*_once([*_changes(after, before), *_changes(before, after)])]
+    before = _hunted(Side("base", hunts[0], []), on_progress, so_far)
+    after = _hunted(Side("head", hunts[1], []), on_progress, so_far)
+    for change in (*_changes(after, before), *_changes(before, after)):
+        so_far.played.append(change)
     seconds = 2 * base.seconds * (1 - _HUNTING)
-    return Changes(before, after, changes, compare_behaviour(base, head, seconds))
+    return Changes(before, after, [*_once(so_far.played)], compare_behaviour(base, head, seconds))
 
 
-def _hunted(name: Literal["base", "head"], plan: Plan, on_progress: Callable[[str, HuntReport], None]) -> Side:
-    reports = hunt_levels(plan, lambda report: on_progress(name, report))
-    return Side(name, plan, [report for report in reports if isinstance(report, HuntReport)])
+def _hunted(side: Side, on_progress: Callable[[str, HuntReport], None], so_far: SoFar) -> Side:
+    reports = hunt_levels(
+        side.plan,
+        lambda report: on_progress(side.name, report),
+        lambda finding: so_far.met.append((side, finding)),
+    )
+    return replace(side, reports=[report for report in reports if isinstance(report, HuntReport)])
 
 
 def _changes(found: Side, other: Side) -> Iterator[Change]:
@@ -183,8 +222,13 @@ def _once(changes: Iterable[Change]) -> Iterator[Change]:
     """What both sides do wrong was found on both, most often: it is told once."""
     told: set[tuple[str, ...]] = set()
     for change in changes:
-        name = (change.finding.case.level, *change.finding.violation.signature)
+        name = _name(change.finding)
         if change.fate != "both" or name not in told:
             yield change
         if change.fate == "both":
             told.add(name)
+
+
+def _name(finding: Finding) -> tuple[str, ...]:
+    """What findings are told apart by, where it matters which fault they are."""
+    return (finding.case.level, *finding.violation.signature)

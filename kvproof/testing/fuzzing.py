@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,6 +11,7 @@ import msgspec
 
 from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
+from ..engines.causes import merged
 from ..engines.driver import requests
 from ..engines.hunt import hunt
 from ..engines.report import Finding, HuntReport
@@ -20,6 +22,7 @@ from ..judge.record import Answer, Case
 from ..judge.sight import said
 from ..judge.violation import Verdict, Violation
 from .beside import beside_pool, check_comparable
+from .ended import with_found
 from .isolated import session_of
 from .session import InProcess
 from .subjects import Adapter, overrides, subject_of
@@ -140,7 +143,13 @@ def fuzz_manager(
     if lockstep:  # Machine P does one call after the other.
         one_by_one = [operation for operation in can.operations if operation not in requests.OVERLAPPING]
         can = msgspec.structs.replace(can, operations=one_by_one)
-    with heap_at_rest(), nothing_from_modules():
+    met: list[Finding] = []
+
+    def hear(found: list[Finding]) -> list[Finding]:
+        met.extend(found)
+        return []
+
+    with heap_at_rest(), nothing_from_modules(), _telling(kind, met):
         report = with_room(
             lambda: hunt(
                 judged_beside(session) if lockstep else judged_in(session, subject.more_oracles),
@@ -155,9 +164,21 @@ def fuzz_manager(
                 traits=subject.traits(can),
                 late=_LATE,
                 sight=subject.sight(),
+                share=hear,
             )
         )
     return Fuzzed(kind, report)
+
+
+@contextmanager
+def _telling(kind: Adapter, met: list[Finding]) -> Iterator[None]:
+    """Let who ends the hunt be told what it found, each cause once."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        found = merged(met, list(dict.fromkeys(finding.case.level for finding in met)))
+        with_found(error, [f"{story(kind, finding.case, finding.verdict)}\n{_when(finding)}" for finding in found])
+        raise
 
 
 def judged_beside(session: InProcess) -> Judged:

@@ -16,6 +16,7 @@ from ..engines.driver.command import Driver, is_driver
 from ..engines.driver.requests import LEVEL
 from ..engines.store import engine_of, names_release, resolve
 from ..errors import ExitStatus
+from .ended import with_found
 
 __all__ = ["LevelItem", "TargetCollector", "levels_of"]
 
@@ -68,6 +69,30 @@ def _of_driver(target: str) -> tuple[str, ...]:
     return (LEVEL,)
 
 
+_ENDING = 30.0
+"""So many seconds a command may take to end, and to say what it found."""
+
+
+def _done(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; an interruption ends it too, and tells what it found until then."""
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said, errors = process.communicate()
+        except KeyboardInterrupt as error:
+            process.terminate()
+            try:
+                said, _ = process.communicate(timeout=_ENDING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                said = ""
+            with_found(error, [said] if said.strip() else [])
+            raise
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, said, errors)
+
+
 class LevelItem(pytest.Item):
     """Whether an engine keeps the rules at one level."""
 
@@ -79,9 +104,7 @@ class LevelItem(pytest.Item):
         command += ["--time", str(option("--kvproof-time") or _SECONDS), "--seed", str(option("--kvproof-seed"))]
         if option("--kvproof-known"):
             command += ["--known", option("--kvproof-known")]
-        done = subprocess.run(
-            command, cwd=self.config.invocation_params.dir, capture_output=True, text=True, check=False
-        )
+        done = _done(command, self.config.invocation_params.dir)
         if done.returncode == ExitStatus.REFUTED:
             raise FoundError(done.stdout)
         if done.returncode == ExitStatus.UNDECIDED:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kvproof.cli import engine_fuzzing, hunting, main
+from kvproof.cli import changes, engine_fuzzing, hunting, main
 from kvproof.cli.hunting import Plan
 from kvproof.engines.report import Finding
 
@@ -97,6 +97,9 @@ def test_who_is_told_twice_says_it_once(tmp_path: Path) -> None:
     assert left_of(process.pid) == []
 
 
+ROOT = Path(main.__file__).parent.parent.parent
+"""Of the kit."""
+
 DRIVER = """
 import json, os, sys, time
 can = {"operations": ["start", "finish"], "visible": {"device": ["free", "ref"]}}
@@ -173,6 +176,127 @@ def test_who_ends_a_hunt_does_not_end_what_it_found(
     (trace,) = traces.iterdir()
     assert f"{trace}" in told.out
     assert "rule H8" in told.out or "rule P6" in told.out
+
+
+ENDED = """
+import os, signal
+from kvproof.testing import fuzzing
+
+hunt = fuzzing.hunt
+
+def ended(*args, share, **how):
+    def found(findings):
+        share(findings)
+        if findings:
+            os.kill(os.getpid(), signal.SIGINT)
+        return []
+    return hunt(*args, share=found, **how)
+
+fuzzing.hunt = ended
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+"""What ends a suite once something was found."""
+
+RIGHT = """
+
+class Right(Same):
+    dialect = {"keep": "none"}
+
+    def __init__(self, blocks, block_tokens):
+        super().__init__(blocks, block_tokens)
+        self.free_ones, self.of = list(range(blocks)), {}
+
+    def allocate(self, request, tokens):
+        of = self.of.setdefault(request.name, [])
+        more = -(-tokens // self.size) - len(of)
+        if more > len(self.free_ones):
+            return None
+        of += [self.free_ones.pop() for _ in range(more)]
+        return list(of)
+
+    def free(self, request):
+        self.free_ones += self.of.pop(request.name, [])
+"""
+"""One that gives everybody its own."""
+
+
+@pytest.mark.parametrize("when", ["the hunt", "the other side", "what is no fault"])
+def test_who_ends_a_check_of_a_change_does_not_end_what_it_found(
+    when: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hunt, traces = hunting.hunt_levels, tmp_path / "traces"
+
+    def interrupted(*_args: Any, **_named: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def ended(plan: Plan, on_progress: Any, on_finding: Callable[[Finding], None]) -> list[Any]:
+        def found(finding: Finding) -> None:
+            on_finding(finding)
+            interrupted()
+
+        return hunt(plan, on_progress, found)
+
+    if when == "the hunt":
+        monkeypatch.setattr(changes, "hunt_levels", ended)
+    else:
+        monkeypatch.setattr(changes, "outcome_in" if when == "the other side" else "compare_behaviour", interrupted)
+    path = tmp_path / "sides.py"
+    path.write_text(SAME + RIGHT)
+    command = ["check-change", "--base", f"python:{path}:Right", "--head", f"python:{path}:Same"]
+    assert main.run([*command, "--time", "8", "--examples", "30", "--traces", str(traces)]) == 130
+    told = capsys.readouterr()
+    assert told.err.splitlines()[-1] == "kvproof: interrupted"
+    written = [*traces.iterdir()]
+    assert written
+    assert all(str(trace) in told.out and trace.name.startswith("head-") for trace in written)
+    assert "rule H8" in told.out or "rule P6" in told.out
+    if when == "what is no fault":
+        assert "broken by the change: " in told.out
+        assert "not asked" not in told.out
+    else:
+        assert f"found, and the other side was not asked yet: {len(written)}" in told.out
+
+
+@pytest.mark.parametrize(
+    "suite",
+    [
+        "from same import Same\nclass TestSame(Same): pass\n",
+        "import kvproof.testing, same\ndef test_it(): kvproof.testing.assert_fuzzed(same.Same, seconds=60)\n",
+    ],
+    ids=["a class", "an assertion"],
+)
+def test_who_ends_a_suite_does_not_end_what_it_found(suite: str, tmp_path: Path) -> None:
+    """The signal comes as soon as something is sure, from within the process: from without nobody knows when."""
+    (tmp_path / "same.py").write_text(SAME)
+    (tmp_path / "test_same.py").write_text(ENDED + suite)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kvproof-time", "60", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT)
+    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout
+    assert "KeyboardInterrupt" in done.stdout
+    assert "found before the interruption:" in done.stdout
+    assert "a test to keep:" in done.stdout
+    assert "rule H8" in done.stdout or "rule P6" in done.stdout
+
+
+def test_who_ends_a_suite_of_an_engine_does_not_end_what_it_found(tmp_path: Path) -> None:
+    """The command that hunts for it is told, and not killed."""
+    said = "import time\ntry:\n    print('up', flush=True)\n    time.sleep(60)\nfinally:\n    print('a finding')\n"
+    (tmp_path / "hunts.py").write_text(
+        f"import signal\nsignal.signal(signal.SIGTERM, signal.default_int_handler)\n{said}"
+    )
+    script = "from kvproof.testing.targets import _done; from pathlib import Path; import sys\n"
+    script += f"_done([sys.executable, {str(tmp_path / 'hunts.py')!r}], Path('.'))"
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert "KeyboardInterrupt\nfound before the interruption:\nup\na finding" in errors
 
 
 def test_an_interruption_within_a_lock_is_no_fault_of_the_kit(

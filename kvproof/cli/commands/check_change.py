@@ -11,9 +11,9 @@ from ..output import Output
 from ..written import check_folder, writing
 
 if TYPE_CHECKING:
-    from ...engines.report import HuntReport
+    from ...engines.report import Finding, HuntReport
     from ..behaviour import Behaviour
-    from ..changes import Change, Changes
+    from ..changes import Change, Changes, Side, SoFar
 
 HEADINGS = {
     "broken": "broken by the change",
@@ -57,7 +57,7 @@ def check_change(
     check_folder("--traces", traces)
     from dataclasses import replace
 
-    from ..changes import check_sides, common_levels
+    from ..changes import SoFar, check_sides, common_levels
     from ..engine_fuzzing import read_list
     from ..hunting import Plan, open_target
 
@@ -72,13 +72,19 @@ def check_change(
         known=read_list(known),
         profiles=tuple(profile or ()),
     )
-    with output.progress("checking the change") as advance:
+    so_far = SoFar()
+    try:
+        with output.progress("checking the change") as advance:
 
-        def on_progress(side: str, report: "HuntReport") -> None:
-            words = f"{side}, level {report.level}: {report.steps:,} steps"
-            advance(round(report.seconds), round(time / 2), words)
+            def on_progress(side: str, report: "HuntReport") -> None:
+                words = f"{side}, level {report.level}: {report.steps:,} steps"
+                advance(round(report.seconds), round(time / 2), words)
 
-        found = check_sides(plan, replace(plan, build=after, target=head), on_progress)
+            found = check_sides(plan, replace(plan, build=after, target=head), on_progress, so_far)
+    except KeyboardInterrupt:
+        # Who ends this does not end what it found.
+        _show_unfinished(output, so_far, traces)
+        raise
     _show(output, found, traces)
     output.report(found.to_json())
     return gaps.conclude(output, found=found.has("broken"), gaps=found.gaps, undecided=found.has("unlike"))
@@ -103,11 +109,36 @@ def _show(output: Output, found: "Changes", traces: Path | None) -> None:
         _show_behaviour(output, behaviour)
 
 
+def _show_unfinished(output: Output, so_far: "SoFar", traces: Path | None) -> None:
+    """Say what was found until the command was ended: of some of it nobody knows what the change has to do with it."""
+    for fate, heading in HEADINGS.items():
+        if changes := [change for change in so_far.changes if change.fate == fate]:
+            output.line(f"{heading}: {len(changes)}")
+        for change in changes:
+            _show_one(output, change, traces)
+    if so_far.unasked:
+        output.line(f"found, and the other side was not asked yet: {len(so_far.unasked)}")
+    for side, finding in so_far.unasked:
+        for line in _told(side, finding, traces):
+            output.line(line)
+        output.line(f"  found on {side.name}")
+
+
 def _show_one(output: Output, change: "Change", traces: Path | None) -> None:
+    """Tell a fault, and what the other side does in the same case."""
+    told = _told(change.side, change.finding, traces)
+    if change.finding.expected is None and change.fate in ("mended", "both"):
+        told = told[:2]
+    for line in told:
+        output.line(line)
+    output.line(f"  {'base' if change.side.name == 'head' else 'head'}, the same case: {change.elsewhere.words}")
+
+
+def _told(side: "Side", finding: "Finding", traces: Path | None) -> list[str]:
+    """A finding of a side as text; its trace is written, if that is wanted."""
     from ...checkers.trace import write_trace
     from ..findings import file_name, tell, trace_of
 
-    side, finding = change.side, change.finding
     target, path = side.plan.target, None
     if traces is not None:
         path = traces / f"{side.name}-{file_name(target, finding)}"
@@ -115,13 +146,7 @@ def _show_one(output: Output, change: "Change", traces: Path | None) -> None:
             traces.mkdir(parents=True, exist_ok=True)
             write_trace(path, trace_of(target, finding.case, finding.verdict, side.plan.seed))
     told = list(tell(target, finding.case, finding.verdict, None if path is None else str(path)))
-    if finding.expected is not None:
-        told = [f"expected: {told[0]}: {finding.expected}"]
-    elif change.fate in ("mended", "both"):
-        told = told[:2]
-    for line in told:
-        output.line(line)
-    output.line(f"  {'base' if side.name == 'head' else 'head'}, the same case: {change.elsewhere.words}")
+    return told if finding.expected is None else [f"expected: {told[0]}: {finding.expected}"]
 
 
 def _show_behaviour(output: Output, behaviour: "Behaviour") -> None:
