@@ -248,10 +248,11 @@ def _show_met_once(output: Output, plan: Plan, report: HuntReport) -> None:
 def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Finding) -> None:
     path = None
     if traces is not None:
-        path = traces / file_name(plan.target, finding)
-        with writing(path):
+        place = traces / file_name(plan.target, finding)
+        with writing(place):
             traces.mkdir(parents=True, exist_ok=True)
-            write_trace(path, trace_of(plan.target, finding.case, finding.verdict, plan.seed))
+            write_trace(place, trace_of(plan.target, finding.case, finding.verdict, plan.seed))
+            path = place  # Nobody is sent to a trace that is not there.
     if finding.expected is not None:
         output.line(f"expected: {finding.violation.rule} {finding.violation.oracle}: {finding.expected}")
         return

@@ -179,7 +179,8 @@ def _written(script: Path, target: str, case: Case, outcome: Outcome) -> str:
     text = standalone.script(title_of(outcome.verdict.violation), target, release, case, outcome.verdict)
     with writing(script):
         write_atomically(script, text.encode())
-    return f"a script that shows it without kvproof, for the engine's own interpreter: {script}"
+        return f"a script that shows it without kvproof, for the engine's own interpreter: {script}"
+    return "no script was written"
 
 
 def _own_target(name: str, subject: str) -> str:

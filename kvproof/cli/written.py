@@ -87,5 +87,6 @@ def writing(path: str | Path) -> Iterator[None]:
 def not_written(what: str, error: OSError | TraceError) -> None:
     """Say that something cannot be written, and let the command go on."""
     _unwritten.append(what)
-    why = error.strerror or error if isinstance(error, OSError) else error
-    aside(f"kvproof: not written: {one_line(f'{what} ({why})')}")
+    why = str(error.strerror or error) if isinstance(error, OSError) else str(error)
+    told = why if why.startswith(f"{what}: ") else f"{what} ({why})"  # A trace's error begins with its file.
+    aside(f"kvproof: not written: {one_line(told)}")

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any
 
-__all__ = ["Keys", "items", "listed", "number", "numbers", "parts"]
+__all__ = ["Keys", "items", "listed", "number", "numbers", "parts", "was_reset", "whole"]
 
 
 def numbers(told: Any, method: str) -> list[int]:
@@ -44,6 +44,26 @@ def listed(told: Any, method: str, of_what: str) -> Iterator[Any]:
     if each is None:
         raise TypeError(f"{method}() answered {reprlib.repr(told)}, which is no list of {of_what}")
     return each
+
+
+def whole(told: Any) -> Any:
+    """An answer as it is when it was asked for: what comes one by one is made now, and not while it is read.
+
+    What makes it is the user's, as a generator's body is: it runs while the call is looked at, and what it raises is
+    its own.
+    """
+    return [*told] if isinstance(told, Iterator) else told
+
+
+def was_reset(told: Any) -> bool:
+    """What a reset answered.
+
+    Raises:
+        TypeError: nothing, which would pass for a refusal.
+    """
+    if told is None:
+        raise TypeError("reset() answered None; it is true where the map is empty, and false where it is refused")
+    return bool(told)
 
 
 def parts(told: Any, method: str, names: Sequence[str]) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import UsageError
+from ..untrusted import limits
 
 __all__ = ["check_declared"]
 
@@ -35,19 +36,25 @@ def _are_texts(told: Any) -> bool:
 
 
 def _are_sizes(told: Any) -> bool:
-    return isinstance(told, tuple | list) and bool(told) and all(_is_number(each) and each > 0 for each in told)
+    sizes = isinstance(told, tuple | list) and all(
+        _is_number(each) and 0 < each <= limits.BLOCK_TOKENS for each in told
+    )
+    return sizes and bool(told)
 
 
 _METHOD: Kind = callable, "a method"
 _FLAG: Kind = (lambda told: isinstance(told, bool)), "true or false"
-_SIZES: Kind = _are_sizes, "a tuple of numbers above 0"
+_SIZES: Kind = _are_sizes, f"a tuple of numbers above 0, and of up to {limits.BLOCK_TOKENS:,}"
 _WORD: Kind = (lambda told: told is None or isinstance(told, str)), "a word or None"
 _NUMBER_OR_NONE: Kind = (lambda told: told is None or _is_number(told)), "a number or None"
 
 _KINDS: Mapping[str, Kind] = {
     "block_sizes": _SIZES,
     "page_sizes": _SIZES,
-    "tokens_per_grow": ((lambda told: _is_number(told) and told > 0), "a number above 0"),
+    "tokens_per_grow": (
+        (lambda told: _is_number(told) and 0 < told <= limits.BLOCK_TOKENS),
+        f"a number above 0, and up to {limits.BLOCK_TOKENS:,}",
+    ),
     "kept_back": ((lambda told: _is_number(told) and told >= 0), "a number of blocks"),
     "null_block": ((lambda told: told is None or (_is_number(told) and told >= 0)), "the number of a block, or None"),
     "window": _NUMBER_OR_NONE,

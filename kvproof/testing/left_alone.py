@@ -18,7 +18,7 @@ def left_alone(method: str, args: Sequence[Any]) -> Iterator[None]:
     Raises:
         ValueError: it does not.
     """
-    before = [(request, _kept(request)) for request in args if isinstance(request, Request)]
+    before = [(request, _kept(request)) for request in _requests(args)]
     yield
     for request, kept in before:
         if (now := _kept(request)) != kept:
@@ -27,6 +27,15 @@ def left_alone(method: str, args: Sequence[Any]) -> Iterator[None]:
                 f"{method}() changed request.{name}, which is the kit's; a manager may read all of a request, and "
                 "change own, and cached in allocate()"
             )
+
+
+def _requests(args: Sequence[Any]) -> Iterator[Request]:
+    """The requests that a call is given: one, or several at once."""
+    for given in args:
+        if isinstance(given, Request):
+            yield given
+        elif isinstance(given, list | tuple):
+            yield from (each for each in given if isinstance(each, Request))
 
 
 def _kept(request: Request) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from .answers import numbers
+from .answers import numbers, was_reset, whole
 from .left_alone import left_alone
 from .manager import BlockManager, Request
 from .scheduler import SKIPPED, waited
@@ -176,7 +176,7 @@ class OverlappingSystem(System):
         with left_alone(method, args):
             answer = getattr(self._adapter, method)(*args)
             if not inspect.isawaitable(answer):
-                return answer
+                return whole(answer)
             alone = _Call("nothing else is under way", lambda _: waited(answer))
             alone.method, alone.is_alone = method, True
             run(self._go_on([alone], Turns((), self)))
@@ -234,7 +234,7 @@ class OverlappingSystem(System):
         try:
             with left_alone(method, args):
                 answer = getattr(self._adapter, method)(*args)
-                answer = await answer if inspect.isawaitable(answer) else answer
+                answer = whole(await answer if inspect.isawaitable(answer) else answer)
         finally:
             each.method = ""
         if each.is_cancelled and each.task is not None and each.task.cancelling():
@@ -326,13 +326,13 @@ class OverlappingSystem(System):
 
     async def _takes(self, each: _Call, request: Request, found: list[int], most: int) -> bool:
         length = len(request.tokens)
-        request.found, request.cached = found, len(found) * self._size
+        request.found, request.cached = [*found], len(found) * self._size
         until = min(length, request.cached + (most or length))
         table = await self._allocated(each, request, until)
         if table is None:
             self._forget_found(request)
             return False
-        self._admitted(request, table)
+        self._admitted(request, table, found, 0)
         self._forward(request, table, max(until, request.computed))
         return True
 
@@ -401,7 +401,7 @@ class OverlappingSystem(System):
     async def _asks(self, each: _Call, method: str, *args: Any) -> Any:
         async with self._takers.beside_others():
             answer = await self._call(each, method, *args)
-        return bool(answer) if method == "reset" else None
+        return was_reset(answer) if method == "reset" else None
 
 
 class _Takers:

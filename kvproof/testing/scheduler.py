@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import Any
 
+from .answers import whole
 from .manager import Request
 from .turns import run
 
@@ -158,7 +159,7 @@ class Scheduler(ABC):
     def _ask(self, method: str, *args: Any) -> Any:
         """Call the adapter, and wait for an answer that takes its time."""
         answer = getattr(self._adapter, method)(*args)
-        return run(waited(answer)) if inspect.isawaitable(answer) else answer
+        return whole(run(waited(answer)) if inspect.isawaitable(answer) else answer)
 
 
 async def waited(answer: Any) -> Any:

@@ -16,7 +16,7 @@ from ..engines.driver.requests import LEVEL, OVERLAPPING
 from ..errors import UsageError
 from ..judge.record import World
 from ..judge.shapes import problem_of_dialect
-from .answers import Keys, items, listed, number, numbers
+from .answers import Keys, items, listed, number, numbers, was_reset
 from .declared import check_declared
 from .host_side import STATE as HOST_STATE
 from .host_side import HostSide
@@ -216,10 +216,7 @@ class System(Scheduler):
         return None
 
     def _reset(self) -> Any:
-        done = self._ask("reset")
-        if done is None:
-            raise TypeError("reset() answered None; it is true where the map is empty, and false where it is refused")
-        return bool(done)
+        return was_reset(self._ask("reset"))
 
     # -------------------------------------------------------------------------------------- what operations are made of
 
@@ -227,11 +224,12 @@ class System(Scheduler):
         """Look up, hold, make room and compute; without room nothing has happened."""
         self._tell_keys(request)
         size, length = self._size, len(request.tokens)
-        request.found = numbers(self._ask("lookup", request), "lookup") if self._looks_up else []
-        local = len(request.found) * size
+        found = numbers(self._ask("lookup", request), "lookup") if self._looks_up else []
+        request.found = [*found]
         if self._host is not None:
             self._host.find(request)
-        request.cached = local + len(request.on_host) * size
+        external = len(request.on_host) * size
+        request.cached = len(found) * size + external
         until = min(length, request.cached + (most or length))
         table = self._allocate(request, until)
         if table is None:
@@ -239,7 +237,7 @@ class System(Scheduler):
             return False
         if self._host is not None:
             self._host.load(request, table)
-        self._admitted(request, table)
+        self._admitted(request, table, found, external)
         self._compute(request, table, max(until, request.computed))
         return True
 
@@ -248,13 +246,15 @@ class System(Scheduler):
         """It was not admitted: what was found for it counts no more."""
         request.found, request.on_host, request.cached = [], [], 0
 
-    def _admitted(self, request: Request, table: list[int]) -> None:
-        """It runs from now on, behind what was found for it."""
+    def _admitted(self, request: Request, table: list[int], found: list[int], external: int) -> None:
+        """It runs from now on, behind what was found for it: these blocks, and so many tokens on the host.
+
+        The lists that the request has are its manager's too, which may take from them what it takes hold of.
+        """
         self._running[request.name] = self._waiting.pop(request.name)
         size, length, cached = self._size, len(request.tokens), _tokens_cached(request)
-        external = len(request.on_host) * size
         only_local = self._looks_up and not external
-        found = (request.found if only_local else table)[: -(-cached // size)]
+        found = (found if only_local else table)[: -(-cached // size)]
         self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, [list(found)], cached)
         request.computed = min(cached, length)

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from kvproof.checkers import trace as traces
+from kvproof.cli import engine_replay, standalone
 from kvproof.cli import main as cli
+from kvproof.engines.build import Build
+from kvproof.judge.record import Answer, Case
+from kvproof.judge.violation import Verdict, Violation
 
 ROOT = Path(__file__).parents[2]
 BROKEN = """
@@ -107,3 +111,59 @@ def test_a_folder_is_made_where_there_is_something_to_write(tmp_path: Path, brok
     assert cli.run(["prove", broken, "--fresh", "--traces", str(folder)]) == 1
     (trace,) = folder.glob("*.jsonl")
     assert cli.run(["replay", str(trace), "--machine", broken]) == 1
+
+
+SAME = """
+from kvproof.testing import BlockManager
+
+class Same(BlockManager):
+    dialect = {"keep": "none"}
+
+    def __init__(self, blocks, block_tokens):
+        self.size, self.blocks, self.of = block_tokens, list(range(blocks)), {}
+
+    def allocate(self, request, tokens):
+        return [0] * -(-tokens // self.size)
+
+    def free(self, request):
+        pass
+
+class Right(Same):
+    def allocate(self, request, tokens):
+        of = self.of.setdefault(request.name, [])
+        more = -(-tokens // self.size) - len(of)
+        if more > len(self.blocks):
+            return None
+        of += [self.blocks.pop() for _ in range(more)]
+        return list(of)
+
+    def free(self, request):
+        self.blocks += self.of.pop(request.name, [])
+"""
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("change", [False, True])
+def test_nobody_is_sent_to_a_trace_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: bool
+) -> None:
+    (tmp_path / "same.py").write_text(SAME)
+    same, right = (f"python:{tmp_path / 'same.py'}:{name}" for name in ("Same", "Right"))
+    command = ["check-change", "--base", right, "--head", same] if change else ["fuzz", same]
+    where = tmp_path / "traces"
+    assert cli.run([*command, "--time", "4", "--examples", "40", "--traces", str(where)]) == 1
+    said = capsys.readouterr()
+    assert "rule H8" in said.out or "rule P6" in said.out
+    assert str(where) not in said.out
+    (first, *_) = (line for line in said.err.splitlines() if "not written" in line)
+    assert first.count(str(where)) == 1, "and its name is told once"
+
+
+@pytest.mark.usefixtures("full")
+def test_a_script_that_is_not_there_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_replay, "write_atomically", traces.write_atomically)
+    monkeypatch.setattr(standalone, "script", lambda *_: "pass")
+    found = Verdict(Violation("P6", "an oracle", "what is wrong"), 0, Answer(0))
+    outcome = engine_replay.Outcome(Build("vllm", "0.33.0", Path("python")), "same", verdict=found)
+    path = tmp_path / "script.py"
+    assert engine_replay._written(path, "vllm==0.33.0", Case("pool", {}, []), outcome) == "no script was written"

@@ -939,6 +939,34 @@ class _TooFewCounts(example.TestPool):
         return super().ref_counts()[:2]
 
 
+class PanicException(BaseException):
+    """What a panic of Rust code is in Python: PyO3 derives it from no Exception."""
+
+
+class _Panics(example.TestPool):
+    def free(self, request):
+        raise PanicException("index out of bounds")
+
+
+class _PanicsAtOnce(example.TestPool):
+    def __init__(self, blocks, block_tokens):
+        raise PanicException("capacity overflow")
+
+
+class _ChangesWhileItAnswers(example.TestPool):
+    """The body of a generator is run when its answer is read."""
+
+    def lookup(self, request):
+        yield from super().lookup(request)
+        request.tokens.append(1)
+
+
+class _FailsWhileItAnswers(example.TestPool):
+    def free_queue(self):
+        yield 0
+        raise TypeError("a mistake of its own")
+
+
 CASE: list[tuple[str, dict[str, Any]]] = [
     ("start", {"request": "r0", "prompt": [0, 0, 0]}),
     ("finish", {"request": "r0"}),
@@ -959,6 +987,10 @@ CASE: list[tuple[str, dict[str, Any]]] = [
         (_Cancelled, "CancelledError"),
         (_Exits, "SystemExit: out of blocks"),
         (_ExitsLater, "SystemExit: out of blocks"),
+        (_Panics, "PanicException: index out of bounds"),
+        (_PanicsAtOnce, "PanicException: capacity overflow"),
+        (_ChangesWhileItAnswers, "lookup() changed request.tokens, which is the kit's"),
+        (_FailsWhileItAnswers, "TypeError: a mistake of its own"),
         (_Unreadable, "L2 exception"),
         (_Counts, "lookup() answered 0, which is no list of numbers"),
         (_TellsPairs, "which is no dictionary"),
@@ -985,6 +1017,32 @@ def test_who_speaks_no_protocol_is_not_sent_to_its_checker() -> None:
     with pytest.raises(AssertionError, match="ref of device has 2 entries") as raised:
         assert_played(_TooFewCounts, {"blocks": 3, "block_tokens": 2}, CASE)
     assert "protocol-check" not in str(raised.value)
+
+
+class _TakesFromTheList(example.TestPool):
+    """What was found is taken hold of one by one, out of the request's own list."""
+
+    wrong = False
+
+    def allocate(self, request, tokens):
+        name, pool, found = request.name, self.pool, [*request.found]
+        if name in pool.tables:
+            return pool.tables[name] if pool.extend(name, tokens) else None
+        if not pool.admit(name, found, tokens):
+            return None
+        while request.found:
+            request.found.pop(0)
+        return pool.tables[name][::-1] if self.wrong and found else pool.tables[name]
+
+
+class _PutsItElsewhere(_TakesFromTheList):
+    wrong = True
+
+
+def test_what_was_found_may_be_taken_from_the_list() -> None:
+    """The list is the request's, and the kit went by what was left of it: a false P6 of a block -1."""
+    assert fuzz_manager(_TakesFromTheList, examples=200, seconds=60).broken == {}
+    assert fuzz_manager(_PutsItElsewhere, examples=200, seconds=60).broken
 
 
 class _GivesUp(example.TestPool):
@@ -1020,6 +1078,8 @@ def test_the_timer_of_others_is_left_alone() -> None:
         ({"tenants": ("user",)}, "there are salt and adapter"),
         ({"block_sizes": ()}, "numbers above 0"),
         ({"block_sizes": 2}, "block_sizes is 2; it is a tuple of numbers above 0"),
+        ({"block_sizes": (2**20,)}, "up to 131,072"),
+        ({"tokens_per_grow": 10**9}, "up to 131,072"),
         ({"window": "4"}, "window is '4'; it is a number or None"),
         ({"dialect": None}, "dialect is None; it is a dictionary"),
         ({"tenants": "salt"}, "tenants is 'salt'; it is a tuple of words"),

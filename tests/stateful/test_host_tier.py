@@ -98,6 +98,46 @@ def test_an_answer_of_the_wrong_shape_says_which_method_gave_it(method: str, ans
         assert_played(kind, {"blocks": 3, "block_tokens": 2, "host_blocks": 3}, start)
 
 
+class _TakesFromTheLists(example.TestOffload):
+    """What was found on either tier is taken hold of one by one, out of the request's own lists."""
+
+    def allocate(self, request, tokens):
+        is_first, held = request.name not in self.pool.tables, len(request.found)
+        table = super().allocate(request, tokens)
+        if is_first and table is not None:
+            request.own = held
+            request.found.clear()
+        return table
+
+    def load(self, request):
+        copies = [*zip(request.on_host, request.table[request.own :], strict=False)]
+        request.on_host.clear()
+        return copies
+
+
+class _LoadsLess(_TakesFromTheLists):
+    def load(self, request):
+        return super().load(request)[1:]
+
+
+def test_what_was_found_may_be_taken_from_the_lists() -> None:
+    assert fuzz_manager(_TakesFromTheLists, examples=200, seconds=60).broken == {}
+    assert "P6" in fuzz_manager(_LoadsLess, examples=None, seconds=30, findings=1).broken
+
+
+class _ChangesThose(example.TestOffload):
+    def store(self, requests):
+        for request in requests:
+            request.computed = 0
+        return []
+
+
+def test_who_is_given_several_requests_leaves_each_as_it_was() -> None:
+    start: list[tuple[str, dict[str, object]]] = [("start", {"request": "r0", "prompt": [0, 0, 0]})]
+    with pytest.raises(AssertionError, match=r"store\(\) changed request.computed, which is the kit's"):
+        assert_played(_ChangesThose, {"blocks": 3, "block_tokens": 2, "host_blocks": 3}, start)
+
+
 class _LeastRecent(example.TestOffload):
     dialect: ClassVar = {"keep": "all", "evicts": "lru", "host_evicts": "lru"}
 

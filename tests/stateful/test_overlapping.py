@@ -85,6 +85,11 @@ class _ResetsTooLate(_Emptied):
     kind = ResetsTooLate
 
 
+class _ResetsWithoutAWord(_Emptied):
+    async def reset(self):
+        await super().reset()
+
+
 BEFORE_A_RESET: list[tuple[str, dict[str, Any]]] = [
     ("begin", {"op": "start", "request": "r0", "prompt": [0, 0]}),
     ("begin", {"op": "reset"}),
@@ -98,6 +103,14 @@ def test_what_is_computed_beside_a_reset_is_found_behind_it(kind: type[BlockMana
     orders = [[*order] for order in product((0, 1), repeat=7)]
     rules = {played(kind, [*BEFORE_A_RESET, ("together", {"order": order}), again])[0] for order in orders}
     assert rules == ({None, "P14"} if some else {None})
+
+
+def test_a_reset_that_answers_nothing_is_told_beside_others_too() -> None:
+    """It had passed for a refusal there, and was told where calls do not overlap."""
+    _, answer = played(_ResetsWithoutAWord, [*BEFORE_A_RESET, ("together", {"order": [0] * 7})])
+    error = answer.steps[-1].error
+    assert error is not None
+    assert "reset() answered None" in error.message
 
 
 class _NeverRefuses(Emptied):

@@ -141,10 +141,11 @@ def _told(side: "Side", finding: "Finding", traces: Path | None) -> list[str]:
 
     target, path = side.plan.target, None
     if traces is not None:
-        path = traces / f"{side.name}-{file_name(target, finding)}"
-        with writing(path):
+        place = traces / f"{side.name}-{file_name(target, finding)}"
+        with writing(place):
             traces.mkdir(parents=True, exist_ok=True)
-            write_trace(path, trace_of(target, finding.case, finding.verdict, side.plan.seed))
+            write_trace(place, trace_of(target, finding.case, finding.verdict, side.plan.seed))
+            path = place  # Nobody is sent to a trace that is not there.
     told = list(tell(target, finding.case, finding.verdict, None if path is None else str(path)))
     return told if finding.expected is None else [f"expected: {told[0]}: {finding.expected}"]
 

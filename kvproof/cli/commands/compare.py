@@ -109,5 +109,5 @@ def _show(output: Output, compared: "Compared", traces: Path | None) -> None:
         with writing(path):
             traces.mkdir(parents=True, exist_ok=True)
             write_trace(path, trace_of(compared.target, finding.case, finding.verdict))
-        words = ["kvproof", "compare", compared.target, "--subject", compared.subject, "--case", str(path)]
-        output.line(f"  again: {shlex.join(words)}")
+            words = ["kvproof", "compare", compared.target, "--subject", compared.subject, "--case", str(path)]
+            output.line(f"  again: {shlex.join(words)}")

@@ -14,7 +14,6 @@ import signal
 import sys
 import time
 import traceback
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -40,8 +39,21 @@ class Hang(BaseException):
     """An operation computed or slept longer than its limit. No engine's `except Exception` catches it."""
 
 
-_ENDS = (Exception, Hang, CancelledError, GeneratorExit, SystemExit)
-"""With these an operation fails. What else there is ends the run: an interruption, a test that is given up."""
+_GIVEN_UP = ("_pytest", "kvproof")
+"""Who raises what ends the run, and no operation: a test that is given up, a search whose time is over."""
+
+
+def _fails(error: BaseException) -> bool:
+    """Whether an operation fails with this; what else there is ends the run, as an interruption does.
+
+    It need be no Exception: a panic of Rust code is none in Python (PyO3), nor is what cancels in several libraries.
+    """
+    if isinstance(error, Exception | Hang):
+        return True
+    kinds = type(error).__mro__  # What pytest raises says of itself that it is Python's own.
+    return not isinstance(error, KeyboardInterrupt) and not any(
+        kind.__module__.partition(".")[0] in _GIVEN_UP for kind in kinds
+    )
 
 
 class System(Protocol):
@@ -221,7 +233,9 @@ def _answered(
             system = _within(setup_seconds, adapter.LEVELS[message["level"]], message["setup"])
         except adapter.Refused as error:
             return {"refused": str(error)}, None
-        except _ENDS as error:
+        except BaseException as error:
+            if not _fails(error):
+                raise
             steps.append({"op": "setup", "args": message["setup"], "error": _told(error, adapter)})
             return answered, None
         assert system is not None
@@ -256,7 +270,9 @@ def _operate(
                 step["state"] = _within(seconds, system.state)
             elif detail == "digest":
                 step["digest"] = _digest(system.state())
-        except _ENDS as error:
+        except BaseException as error:
+            if not _fails(error):
+                raise
             step["error"] = _told(error, adapter)
         step["effects"] = system.take_effects()
         if done is not None:
