@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kvproof.checkers import trace as traces
+from kvproof.checkers.mutation.record import Judged, Record, RecordError
 from kvproof.cli import engine_replay, standalone
 from kvproof.cli import main as cli
 from kvproof.engines.build import Build
@@ -111,6 +114,35 @@ def test_a_folder_is_made_where_there_is_something_to_write(tmp_path: Path, brok
     assert cli.run(["prove", broken, "--fresh", "--traces", str(folder)]) == 1
     (trace,) = folder.glob("*.jsonl")
     assert cli.run(["replay", str(trace), "--machine", broken]) == 1
+
+
+def test_a_record_of_mutants_outlives_an_end_in_the_midst_of_a_line_and_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run had refused all of it, for the half line behind it."""
+    one = Judged("Pool", "take", "pool.py:1", "forget", "a line is left out", 1, "prove")
+    path = tmp_path / "record.jsonl"
+    Record(path).keep([("first", one)])
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[: len(whole) // 2])
+    record = Record(path)
+    assert [*record.known] == ["first"]
+    record.keep([("second", one)])
+    assert [*Record(path).known] == ["first", "second"]
+    kept = path.read_bytes()
+
+    script = "import resource, sys; from kvproof.checkers.mutation.record import Record, RecordError\n"
+    script += f"from pathlib import Path\nrecord = Record(Path({str(path)!r}))\n"
+    script += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(kept) + 20}, {len(kept) + 20}))\n"
+    script += (
+        "try:\n    record.keep([('third', record.known['first'])])\nexcept RecordError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "cannot be written" in done.stdout
+    assert path.read_bytes() == kept
+    path.write_text("something else")
+    with pytest.raises(RecordError):
+        Record(path)
 
 
 SAME = """

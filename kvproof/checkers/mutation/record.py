@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import IO, Literal, get_args
 
 import msgspec
 
@@ -65,20 +67,55 @@ class Record:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.known: dict[str, Judged] = {}
+        self._end: int | None = None
+        """Where the whole lines end, if half a line stands behind them: what an end in the midst of writing left."""
         try:
-            lines = [] if path is None or not path.exists() else path.read_bytes().splitlines()
-            for line in lines:
+            data = b"" if path is None or not path.exists() else path.read_bytes()
+            whole = data.rfind(b"\n") + 1
+            if whole < len(data) and b'{"key":"'.startswith(data[whole : whole + 8]):
+                self._end, data = whole, data[:whole]
+            for line in data.splitlines():
                 kept = msgspec.json.decode(line, type=_Kept)
                 self.known[kept.key] = kept.judged
         except (OSError, msgspec.MsgspecError) as error:
             raise RecordError(f"{path} is no record of mutants ({error}); name another file, or remove it") from error
 
     def keep(self, judged: Sequence[tuple[str, Judged]]) -> None:
-        """Add these to the file, each line whole."""
-        if self.path is not None:
-            lines = [msgspec.json.encode(_Kept(key, one)) + b"\n" for key, one in judged]
-            with self.path.open("ab") as file:
-                file.write(b"".join(lines))
+        """Add these to the file, all of them or none.
+
+        Raises:
+            RecordError: they cannot be written; what was there is.
+        """
+        if self.path is None:
+            return
+        lines = b"".join(msgspec.json.encode(_Kept(key, one)) + b"\n" for key, one in judged)
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                if self._end is not None:
+                    file.truncate(self._end)
+                    self._end = None
+                _append(file, lines)
+        except OSError as error:
+            why = error.strerror or error
+            raise RecordError(
+                f"{self.path} cannot be written ({why}); mend that, and run it again: it goes on"
+            ) from error
+
+
+def _append(file: IO[bytes], data: bytes) -> None:
+    """Write whole at the end of a file.
+
+    Raises:
+        OSError: it cannot be; then nothing of it is there.
+    """
+    end = file.seek(0, os.SEEK_END)
+    try:
+        written = file.write(data)
+        if written != len(data):
+            raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
+    except OSError:
+        file.truncate(end)
+        raise
 
 
 @dataclass
