@@ -106,8 +106,9 @@ def compare_build(
     seconds: float,
     examples: int | None,
     on_progress: Callable[[HuntReport], None],
+    on_finding: Callable[[Finding], None] = lambda _: None,
 ) -> Compared:
-    """Draw cases, and let both do each of them.
+    """Draw cases, and let both do each of them; ``on_finding`` hears of a disagreement as soon as it is sure.
 
     Raises:
         UsageError: the engine cannot be driven, or has no such family of cases.
@@ -120,6 +121,14 @@ def compare_build(
             if unknown := sorted(set(profiles) - set(families)):
                 raise UsageError(f"subject {subject} has no profile {unknown[0]}; it has {', '.join(families)}")
             judged = _Judged(session, comparison)
+
+            def hear(found: list[Finding]) -> list[Finding]:
+                last = judged.last  # What is counted is the case that was drawn last, and none that is played again.
+                for finding in found:
+                    on_finding(judged.as_played(finding))
+                judged.last = last
+                return []
+
             report = hunt(
                 judged,
                 target,
@@ -131,6 +140,7 @@ def compare_build(
                 closing=(),
                 on_progress=lambda report, _: on_progress(report),
                 on_case=lambda _: tally.see(judged.last) if judged.last is not None else None,
+                share=hear,
             )
             report.findings = [judged.as_played(finding) for finding in report.findings]
     except WorkerError as error:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from kvproof.cli import comparing
 from kvproof.cli import main as cli
 from kvproof.differential.outcome import Disagreement, Outcome
+from kvproof.engines import hunt as engines_hunt
 from kvproof.engines.catalog import ENGINES
+from kvproof.engines.report import Finding
 from kvproof.engines.session import Session
 from kvproof.engines.store import StoreError, resolve
 from kvproof.judge.record import Answer, Case, Step
@@ -58,6 +61,32 @@ def test_an_old_release_disagrees_and_its_case_shows_it_again(
     status, again, _ = compared(capsys, "vllm==0.20.2", "--subject", "offload", "--case", str(path))
     assert (status, again["examples"], len(again["disagreements"])) == (1, 1, 1)
     assert again["disagreements"][0]["what"] == "holds.device"
+
+
+def test_who_ends_a_comparison_does_not_end_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("vllm==0.20.2")
+    hunt = engines_hunt.hunt
+
+    def ended(*args: Any, share: Any, **how: Any) -> Any:
+        def found(findings: list[Finding]) -> list[Finding]:
+            share(findings)
+            if findings:
+                raise KeyboardInterrupt
+            return []
+
+        return hunt(*args, share=found, **how)
+
+    monkeypatch.setattr(comparing, "hunt", ended)
+    asked = ["compare", "vllm==0.20.2", "--profile", "simple-eager", "--examples", "20", "--traces", str(tmp_path)]
+    assert cli.run(asked) == 130
+    said = capsys.readouterr()
+    (path, *_) = tmp_path.iterdir()
+    assert "they differ: operation" in said.out
+    assert str(path) in said.out
+    status, again, _ = compared(capsys, "vllm==0.20.2", "--subject", "offload", "--case", str(path))
+    assert (status, len(again["disagreements"])) == (1, 1)
 
 
 @pytest.mark.parametrize(

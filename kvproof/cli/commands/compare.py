@@ -11,7 +11,7 @@ from ..output import Output
 from ..written import check_folder, writing
 
 if TYPE_CHECKING:
-    from ...engines.report import HuntReport
+    from ...engines.report import Finding, HuntReport
     from ..comparing import Compared
 
 
@@ -54,25 +54,33 @@ def compare(
 
     one = None if case is None else case_of(read_trace(case), str(case))
     build, subject, comparison = comparing.subject_of(target, subject)
-    with output.progress(f"comparing {target}") as advance:
+    met: list[Finding] = []
+    try:
+        with output.progress(f"comparing {target}") as advance:
 
-        def on_progress(report: "HuntReport") -> None:
-            advance(round(report.seconds), round(time), f"comparing {target}: {report.examples:,} cases")
+            def on_progress(report: "HuntReport") -> None:
+                advance(round(report.seconds), round(time), f"comparing {target}: {report.examples:,} cases")
 
-        if one is not None:
-            compared = comparing.compare_one(build, target, subject, comparison, one)
-        else:
-            compared = comparing.compare_build(
-                build,
-                target,
-                subject,
-                comparison,
-                profiles=profile or (),
-                seed=seed,
-                seconds=time,
-                examples=examples,
-                on_progress=on_progress,
-            )
+            if one is not None:
+                compared = comparing.compare_one(build, target, subject, comparison, one)
+            else:
+                compared = comparing.compare_build(
+                    build,
+                    target,
+                    subject,
+                    comparison,
+                    profiles=profile or (),
+                    seed=seed,
+                    seconds=time,
+                    examples=examples,
+                    on_progress=on_progress,
+                    on_finding=met.append,
+                )
+    except KeyboardInterrupt:
+        # Who ends this does not end what it found.
+        for finding in met:
+            _show_one(output, target, subject, finding, traces)
+        raise
     _show(output, compared, traces)
     written = comparing.to_json(compared)
     output.report(written)
@@ -81,10 +89,6 @@ def compare(
 
 def _show(output: Output, compared: "Compared", traces: Path | None) -> None:
     """Print what was compared, and each disagreement with the shortest case that shows it."""
-    from ...checkers.trace import write_trace
-    from ..comparing import trace_name
-    from ..findings import played, short, trace_of
-
     report, tally = compared.report, compared.tally
     counts = "".join(f", {count:,} {what}" for what, count in tally.counts.items())
     output.line(
@@ -97,17 +101,26 @@ def _show(output: Output, compared: "Compared", traces: Path | None) -> None:
         output.line(f"  the engine breaks {rule} ({oracle}): {text}; kvproof fuzz tells more")
     output.line(f"{len(report.findings)} disagreements, {report.seconds:.1f} s")
     for finding in report.findings:
-        output.line("")
-        output.line(f"they differ: {finding.violation.text}")
-        output.line(f"  setup: {short(finding.case.setup)}")
-        for line in played(finding.case, finding.verdict.answer, finding.verdict.at):
-            output.line(line)
-        if traces is None:
-            output.line("  --traces DIR writes this case")
-            continue
-        path = traces / trace_name(compared.target, compared.subject, finding)
-        with writing(path):
-            traces.mkdir(parents=True, exist_ok=True)
-            write_trace(path, trace_of(compared.target, finding.case, finding.verdict))
-            words = ["kvproof", "compare", compared.target, "--subject", compared.subject, "--case", str(path)]
-            output.line(f"  again: {shlex.join(words)}")
+        _show_one(output, compared.target, compared.subject, finding, traces)
+
+
+def _show_one(output: Output, target: str, subject: str, finding: "Finding", traces: Path | None) -> None:
+    """Print a disagreement, and write its case."""
+    from ...checkers.trace import write_trace
+    from ..comparing import trace_name
+    from ..findings import played, short, trace_of
+
+    output.line("")
+    output.line(f"they differ: {finding.violation.text}")
+    output.line(f"  setup: {short(finding.case.setup)}")
+    for line in played(finding.case, finding.verdict.answer, finding.verdict.at):
+        output.line(line)
+    if traces is None:
+        output.line("  --traces DIR writes this case")
+        return
+    path = traces / trace_name(target, subject, finding)
+    with writing(path):
+        traces.mkdir(parents=True, exist_ok=True)
+        write_trace(path, trace_of(target, finding.case, finding.verdict))
+        words = ["kvproof", "compare", target, "--subject", subject, "--case", str(path)]
+        output.line(f"  again: {shlex.join(words)}")
