@@ -141,6 +141,7 @@ def main() -> None:
     parser.add_argument("--within", help="only functions in whose name this pattern is found")
     parser.add_argument("--again", action="store_true", help="run what was missed, and nothing else")
     parser.add_argument("--without", help="no cases of families whose name has this: those that go around the module")
+    parser.add_argument("--only", default="", help="no cases of families whose name has not this")
     parser.add_argument("--sanitize", action="store_true", help="ask the sanitizer, in place of the judge")
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args()
@@ -166,7 +167,11 @@ def _bench(build: Build, of: Cases, told: argparse.Namespace, folder: Path) -> B
     judged = by_the_sanitizer if told.sanitize else partial(by_the_judge, of.more_oracles)
     subject = Subject(told.module, told.level, cell.module.read_text(), judged, traits)
     families = of.profiles(build.version).items()
-    profiles = {name: cases for name, cases in families if not told.without or told.without not in name}
+    profiles = {
+        name: cases
+        for name, cases in families
+        if told.only in name and (not told.without or told.without not in name)
+    }
     return Bench(subject, drawn(profiles, told.seed), _opens(cell, told), folder / "lines", told.seconds)
 
 

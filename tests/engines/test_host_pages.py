@@ -7,6 +7,7 @@ import pytest
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.history import history
 from kvproof.judge.oracles.freed import FreedOracle
+from kvproof.judge.oracles.stored import StoredOracle
 from kvproof.judge.record import Answer, Effect, Group, PoolState, State, Step, Tier, World
 from kvproof.judge.shapes import problem_of_dialect, problems
 from kvproof.judge.violation import of_block
@@ -150,3 +151,30 @@ def test_or_brings_something_else() -> None:
     other: Effect = ["copy", "a", "begin", [["device", 2, "host", 3]]]
     assert read_after(other) == READ
     assert read_after(other, ["copy", "a", "end"]) == READ
+
+
+# ------------------------------------------------------------------------------------------------ stored there (O9)
+
+
+def never_stored(on_host: list[tuple[int, int, list[int]]], pages: int = 9) -> list[str]:
+    """What is missing on a host of so many pages when r0 has ended, whose two pages were computed and written there."""
+    tiers = {"device": Tier(9, null=0), "host": Tier(pages, null=0)}
+    known = World([Group("full", 2), Group("full", 2)], tiers, 2, notes={"reads": "host", "eager": ["host"]})
+    oracle, ghost = StoredOracle(known), Ghost(known)
+    effects: list[Effect] = [COMES, ["keys", "r0", 0, [7, 8]], ROWS, ["processed", "r0", 4], ["end", "r0", "finished"]]
+    for effect in effects:
+        list(ghost.apply(effect) or ())
+    cached = {"device": PoolState(cached=[(7, 1, [1]), (8, 1, [2])]), "host": PoolState(cached=on_host)}
+    drained = Step("drain", {}, effects=effects, state=State(cached), result={"left": 0, "pending": 0, "steps": 3})
+    return [violation.text for violation in oracle.step(drained, ghost)]
+
+
+def test_what_the_device_has_cached_of_others_the_host_has_of_the_first_group() -> None:
+    assert not never_stored([(7, 0, [3]), (8, 0, [4])])
+    (text,) = never_stored([(7, 0, [3])])
+    assert "block 1 of group 0 (key 8) was never stored to host" in text
+
+
+def test_but_for_what_may_have_been_evicted() -> None:
+    assert never_stored([(7, 0, [1])], pages=6)
+    assert not never_stored([(7, 0, [1])], pages=3)

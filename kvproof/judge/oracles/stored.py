@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ..ghost import Ghost
-from ..record import Step, World
+from ..record import Effect, Step, World
 from ..violation import Violation, of_key, of_request
 
 __all__ = ["StoredOracle"]
@@ -16,7 +16,9 @@ class StoredOracle:
     """Follows which blocks of finished requests a tier that stores eagerly must hold.
 
     The world names such tiers in ``notes["eager"]``. Judged are full blocks of full attention, and only while the tier
-    has had room for all copies that were ever made: then nothing excuses a block that is not there.
+    has had room for all copies that were ever made: then nothing excuses a block that is not there. Where the pages of
+    the first group lie on a tier themselves (``notes["reads"]``), that is to have cached of this group what the device
+    has cached of others.
     """
 
     def __init__(self, world: World) -> None:
@@ -26,6 +28,9 @@ class StoredOracle:
         self._computed: dict[str, int] = {}
         self._finished: list[str] = []
         self._copies = dict.fromkeys(self._eager, 0)
+        self._pages: set[int] = set()
+        """The blocks of the tier that attention reads too that were ever written, or held."""
+        self._reads = world.notes.get("reads")
         self._excused: set[Entry] = set()
         self._cached: set[Entry] = set()
         self._stored: dict[str, set[Entry]] = {tier: set() for tier in self._eager}
@@ -44,11 +49,15 @@ class StoredOracle:
             elif effect[0] == "end" and effect[2:] == ["finished"]:
                 self._finished.append(effect[1])
             elif effect[0] == "copy" and effect[2] == "begin":
-                for _, _, tier, _ in effect[3]:
+                for _, _, tier, unit in effect[3]:
                     if tier in self._copies:
                         self._copies[tier] += 1
+                    if tier == self._reads:
+                        self._pages.add(unit)
             elif effect[0] == "cleared":
                 self._finished.clear()
+            elif effect[0] in ("rows", "copied"):
+                self._pages |= {block for tier, block in _written(effect) if tier == self._reads}
         if step.op == "reset" and not step.skipped and (step.result or step.args.get("connector")):
             # A reset may void the stores of what was computed before it, not of what is computed after it.
             self._finished.clear()
@@ -58,6 +67,8 @@ class StoredOracle:
         for tier, pool in step.state.pools.items():
             if pool.cached is not None:
                 self._shows.add(tier)
+            if tier == self._reads:
+                self._pages |= {block for block, count in enumerate(pool.ref or ()) if count}
             entries = {(k, g) for k, g, blocks in pool.cached or () if blocks}
             if tier in self._stored:
                 self._stored[tier] |= entries
@@ -69,9 +80,13 @@ class StoredOracle:
     def _missing(self, ghost: Ghost) -> Iterator[Violation]:
         for tier in self._eager:
             blocks = self.world.tiers[tier].blocks - (self.world.tiers[tier].null is not None)
-            if tier not in self._shows or self._copies[tier] >= blocks:
+            used = len(self._pages) if tier == self._reads else self._copies[tier]
+            if tier not in self._shows or used >= blocks:
                 continue  # Something may have been evicted, or found no room.
-            never_stored = self._cached - self._excused - self._stored[tier]
+            cached = self._cached - self._excused
+            if tier == self._reads:
+                cached = {(key, 0) for key, _ in cached}
+            never_stored = cached - self._stored[tier]
             for r in self._finished:
                 keys = ghost.requests[r].keys
                 computed = min(self._computed.get(r, 0), len(keys) * self.world.hash_block)
@@ -86,3 +101,11 @@ class StoredOracle:
                             )
                             yield Violation("O9", "never stored", text, (tier,), (of_key(key), of_request(r)))
                             return
+
+
+def _written(effect: Effect) -> Iterator[tuple[str, int]]:
+    """The places that are written by copies which are done at once."""
+    if effect[0] == "rows":
+        yield from ((tier, block) for _, _, _, tier, block, *_ in effect[1])
+    else:
+        yield from ((tier, unit) for _, _, tier, unit in effect[1])

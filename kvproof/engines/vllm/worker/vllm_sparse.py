@@ -48,7 +48,7 @@ class SparseConnector:
         self._output = None
         self.tiers = {_HOST: {"blocks": self._pool.num_gpu_blocks, "null": self._pool.null_block.block_id}}
         self.tiers |= {tier: told for side in self._sides for tier, told in side.tiers.items()}
-        self.notes = {"reads": _HOST}
+        self.notes = {"reads": _HOST, "eager": [_HOST]}
         self.resets = False
         self.exact = True
         self.told_beside = (_HOST,)
