@@ -168,9 +168,7 @@ def _bench(build: Build, of: Cases, told: argparse.Namespace, folder: Path) -> B
     subject = Subject(told.module, told.level, cell.module.read_text(), judged, traits)
     families = of.profiles(build.version).items()
     profiles = {
-        name: cases
-        for name, cases in families
-        if told.only in name and (not told.without or told.without not in name)
+        name: cases for name, cases in families if told.only in name and (not told.without or told.without not in name)
     }
     return Bench(subject, drawn(profiles, told.seed), _opens(cell, told), folder / "lines", told.seconds)
 
