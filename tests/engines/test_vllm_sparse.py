@@ -111,6 +111,13 @@ def test_what_is_broken_is_told(fault: str, late: int, rule: str | None) -> None
     assert (None if found is None else found[1][0].rule) == rule
 
 
+def test_a_release_that_has_drifted_is_refused_and_not_misjudged() -> None:
+    setup = {"groups": [{"kind": "full", "block": 4}], "connector": {"kind": "hisparse"}}
+    drifted = broken().run(Case("scheduler", {**setup, "fault": "drifted"}, [STEP])).answer
+    assert "not as this driver knows it: TypeError" in str(drifted.refused)
+    assert broken().run(Case("scheduler", setup, [STEP])).answer.refused is None
+
+
 def test_what_is_fetched_goes_to_the_host_and_its_last_page_to_the_device() -> None:
     steps = well([add(PROMPT, remote=10), STEP, ALL, STEP, STEP, STEP, ("drain", {})], more={"remote": 1})
     begun = [pair for effect in told(steps, "copy") if effect[2] == "begin" for pair in effect[3]]

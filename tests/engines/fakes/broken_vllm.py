@@ -10,7 +10,7 @@ sys.path.insert(2, os.environ["KVPROOF_TEST_ADAPTERS"])
 import vllm_engine
 from level import Refused
 from vllm.v1.hisparse.coordinator import HiSparseCoordinator
-from vllm_scheduler import SchedulerLevel
+from vllm_scheduler import SchedulerLevel, _driver_problem
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
 
@@ -57,6 +57,7 @@ FAULTS = {
     "holds no page that is copied": ("_plan_page_transfer", _holds_nothing),
     "never lets go": ("_complete_host_writes", _never_lets_go),
     "published at once": ("publish_when_ready", _publishes_at_once),
+    "drifted": ("take_residency_updates", None),
 }
 """Where each fault is, and what stands there instead."""
 
@@ -66,14 +67,17 @@ class _Broken(SchedulerLevel):
 
     def __init__(self, setup: dict) -> None:
         self._fault = FAULTS.get(setup.pop("fault", ""))
-        super().__init__(setup)
+        _driver_problem.cache_clear()
+        with self._in_place():
+            super().__init__(setup)
 
     def do(self, op: str, args: dict):
         """Do an operation, with the fault in place."""
-        name, instead = self._fault or ("", None)
-        broken = mock.patch.object(HiSparseCoordinator, name, instead) if name else contextlib.nullcontext()
-        with broken:
+        with self._in_place():
             return super().do(op, args)
+
+    def _in_place(self):
+        return mock.patch.object(HiSparseCoordinator, *self._fault) if self._fault else contextlib.nullcontext()
 
 
 LEVELS = {"scheduler": _Broken}

@@ -44,9 +44,10 @@ class SchedulerLevel(Level):
 
     def __init__(self, setup: dict, known: bool = False) -> None:
         super().__init__()
-        if not known and (problem := _driver_problem()):
-            raise Refused(problem)
         options = Options.of(setup)
+        sparse = bool(options.connector) and json.loads(options.connector)["kind"] == HISPARSE
+        if not known and (problem := _driver_problem() or (_driver_problem(sparse) if sparse else None)):
+            raise Refused(problem)
         planned = world(options)
         self._options = options
         self._runner = Runner(self, options, planned.groups)
@@ -416,11 +417,21 @@ def _keeps_windows_in_part(scheduler) -> bool:
 
 
 @functools.cache
-def _driver_problem() -> str | None:
-    """Play a simple case once: a release whose engine core asks for what this driver does not know is refused."""
+def _driver_problem(sparse: bool = False) -> str | None:
+    """Play a simple case once: a release whose engine core asks for what this driver does not know is refused.
+
+    ``sparse``: with HiSparse, of which the driver knows more.
+
+    Raises
+    ------
+    Refused
+        The release has none.
+    """
+    more = {"connector": {"kind": HISPARSE}} if sparse else {}
     for asynchronous in (False, True):
         try:
-            level = SchedulerLevel({"groups": [{"kind": "full", "block": 4}], "asynchronous": asynchronous}, known=True)
+            setup = {"groups": [{"kind": "full", "block": 4}], "asynchronous": asynchronous, **more}
+            level = SchedulerLevel(setup, known=True)
             level.op_add({"tokens": [0, 1, 2, 0, 1], "max_tokens": 2})
             left = level.op_drain({})["left"]
             told = {effect[0] for effect in level.take_effects()}
