@@ -108,8 +108,8 @@ def reset(_setup: Setup, play: bytes) -> Op:
 def asked(setup: Setup, play: bytes) -> Setup:
     """What a new request asks of a remote connector (its ``kv_transfer_params``); empty without one."""
     connector = setup.get("connector", {})
-    fetches = (connector.get("kind"), *(child["kind"] for child in connector.get("children", ())), *connector)
-    if "remote" not in fetches:
+    kinds = (connector.get("kind"), *(child["kind"] for child in connector.get("children", ())))
+    if "remote" not in kinds and not connector.get("remote"):
         return {}
     told = {"remote": play[0] % 25, "later": (0, 0, 1, 2)[play[1] % 4], "send": play[1] >> 7}
     return {name: value for name, value in told.items() if value}

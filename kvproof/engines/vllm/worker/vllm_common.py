@@ -27,6 +27,11 @@ from vllm.v1.request import Request
 from vllm_embeds import prompt
 from vllm_reading import raw_state, refusal, tables, told
 
+try:
+    from vllm.v1.core import kv_cache_planning as planning
+except ImportError:  # Before 0.33 it stood there.
+    planning = kv_cache_utils
+
 __all__ = [
     "DIGEST",
     "RELEASE",
@@ -39,6 +44,7 @@ __all__ = [
     "hasher",
     "hits_dialect",
     "kv_cache_config",
+    "laid_out",
     "make_request",
     "needed_blocks",
     "pool_state",
@@ -177,6 +183,20 @@ def kv_cache_config(groups: list[dict], blocks: int, retention: int | None = Non
         kv_cache_tensors=_tensors(specs, blocks),
         kv_cache_groups=specs,
     )
+
+
+def laid_out(settings, layers: dict[str, interface.KVCacheSpec], memory: int) -> interface.KVCacheConfig:
+    """Return the release's own plan of the KV cache of these layers, on a device with so many bytes for it.
+
+    Raises
+    ------
+    AssertionError, NotImplementedError, ValueError
+        The release does not take them.
+    """
+    arguments = [settings, [layers], [memory]]
+    if hasattr(planning, "get_global_kv_cache_groups"):
+        arguments.append(planning.get_global_kv_cache_groups(settings, [layers]))
+    return kv_cache_utils.generate_scheduler_kv_cache_config(planning.get_kv_cache_configs(*arguments))
 
 
 def world_groups(groups: list[dict]) -> list[dict]:

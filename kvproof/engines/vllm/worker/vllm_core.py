@@ -20,13 +20,8 @@ from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.structured_output import StructuredOutputManager
-from vllm_common import VERSION, block_sizes, call, hasher, kv_cache_config, takes
+from vllm_common import VERSION, block_sizes, call, hasher, kv_cache_config, laid_out, takes
 from vllm_settings import DRAFTERS, HISPARSE, Options, model_config, settings_for
-
-try:
-    from vllm.v1.core import kv_cache_planning as planning
-except ImportError:
-    planning = kv_cache_utils
 
 __all__ = ["World", "engine_core", "world"]
 
@@ -172,11 +167,8 @@ def _planned(settings, options: Options, groups: list[dict], blocks: int):
     if DRAFTERS[options.drafter] == "eagle" and options.spec:
         _mark_draft(layers)
     memory = blocks * wanted.kv_cache_groups[0].kv_cache_spec.page_size_bytes
-    arguments = [settings, [layers], [memory]]
     try:
-        if hasattr(planning, "get_global_kv_cache_groups"):
-            arguments.append(planning.get_global_kv_cache_groups(settings, [layers]))
-        planned = kv_cache_utils.generate_scheduler_kv_cache_config(planning.get_kv_cache_configs(*arguments))
+        planned = laid_out(settings, layers, memory)
     except (AssertionError, NotImplementedError, ValueError) as error:
         raise Refused(f"vLLM {VERSION}: {type(error).__name__}: {error}") from error
     if planned.num_blocks != blocks:

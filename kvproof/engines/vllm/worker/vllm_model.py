@@ -263,6 +263,9 @@ class Runner:
             self._replace(new.req_id, list(tokens), len(prompt), new.block_ids)
             self._rows[new.req_id].items = [item.identifier for item in new.mm_features or ()]
             starts[new.req_id] = new.num_computed_tokens
+        anew = {r: t for r, t in (getattr(scheduled, "block_table_updates", None) or {}).items() if r in self._rows}
+        for r, blocks in anew.items():
+            self._replace_tables(self._rows[r], r, blocks)
         cached = scheduled.scheduled_cached_reqs
         for index, r in enumerate(cached.req_ids):
             blocks = cached.new_block_ids[index]
@@ -275,7 +278,7 @@ class Runner:
                     tokens = [*tokens[: known.prompt], *cached.all_token_ids[r][-outputs:]]
                 self._states.forget(r)
                 self._replace(r, list(tokens), known.prompt, blocks)
-            elif blocks is not None:
+            elif blocks is not None and r not in anew:  # What is appended stands in what was sent anew.
                 self._extend(r, blocks)
             row = self._rows[r]
             starts[r] = cached.num_computed_tokens[index] - row.rejected
@@ -298,8 +301,12 @@ class Runner:
 
     def _replace(self, r: str, tokens: list[int], prompt: int, blocks) -> None:
         items = self._rows[r].items if r in self._rows else []
-        self._rows[r] = Row(tokens, prompt, [list(ids) for ids in blocks], items=items)
-        for group, ids in enumerate(self._rows[r].tables):
+        row = self._rows[r] = Row(tokens, prompt, [], items=items)
+        self._replace_tables(row, r, blocks)
+
+    def _replace_tables(self, row: Row, r: str, blocks) -> None:
+        row.tables = [list(ids) for ids in blocks]
+        for group, ids in enumerate(row.tables):
             self.tables.has(r, group, 0, list(ids))
 
     def _extend(self, r: str, blocks) -> None:

@@ -56,14 +56,11 @@ class SparseConnector:
 
     def begin_step(self, scheduler_output) -> None:
         """Forget the rows of requests that are gone."""
-        self.tables.begin()
         for r in (*scheduler_output.finished_req_ids, *(scheduler_output.preempted_req_ids or ())):
             self.tables.forget(r)
 
     def before_forward(self, scheduler_output) -> None:
         """Hand over what the last step left, and learn where pages lie."""
-        for r, tables in (getattr(scheduler_output, "block_table_updates", None) or {}).items():
-            self.tables.replace(r, tables)
         self._runner.pre_forward(scheduler_output)
 
     def after_forward(self, scheduler_output) -> None:
@@ -128,10 +125,6 @@ class _Tables(Tables):
         self._null = scheduler.kv_cache_manager.block_pool.null_block.block_id
         self._rows: dict[str, dict[int, int]] = {}
         """By request and page, the resident block that the device was told of; the null block where there is none."""
-        self._anew: dict[str, list[list[int]]] = {}
-        """Tables that were sent anew, until a pass reads them."""
-        self._now: set[str] = set()
-        """Those that came with this step: what it appends stands in them."""
         self._told: dict[str, list[int]] = {}
         self.all_resident = False
         """Whether the scheduler says that this step reads resident pages alone."""
@@ -139,9 +132,7 @@ class _Tables(Tables):
         """What this step writes: the append-only table of resident pages, the first position, and how many."""
 
     def has(self, r: str, group: int, at: int, blocks: list[int]) -> None:
-        """The scheduler sends entries of an append-only table."""
-        if r in self._anew and r not in self._now:
-            self._anew[r][group] += blocks
+        """The scheduler sends entries of a table."""
         if group == self._indexer:
             self._level.tell("table", r, 1, at, blocks)
 
@@ -149,26 +140,13 @@ class _Tables(Tables):
         """The scheduler says where pages of a request are resident."""
         self._rows.setdefault(r, {}).update(zip(pages, blocks, strict=True))
 
-    def begin(self) -> None:
-        """A step begins."""
-        self._now.clear()
-
-    def replace(self, r: str, tables: list[list[int]]) -> None:
-        """The scheduler sends the tables of a request anew: what it has appended stands in them."""
-        self._anew[r] = [[*table] for table in tables]
-        self._now.add(r)
-
     def forget(self, r: str) -> None:
         """A request has left the device."""
         self._rows.pop(r, None)
-        self._anew.pop(r, None)
         self._told.pop(r, None)
 
     def before_pass(self, r: str, tables: list[list[int]], start: int, count: int) -> None:
         """A forward pass reads by where pages are resident, and writes by the append-only table."""
-        if (anew := self._anew.pop(r, None)) is not None:
-            for table, sent in zip(tables, anew, strict=True):
-                table[:] = sent
         row, own, host = self._rows.get(r, {}), tables[self._resident], tables[self._source]
         if not _APART:
             row = dict(enumerate(own))

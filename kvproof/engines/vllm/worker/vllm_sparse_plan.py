@@ -15,22 +15,16 @@ import copy
 
 import vllm_remote_connector as remote
 from level import Refused
-from vllm_common import VERSION, register_specs
+from vllm_common import VERSION, laid_out, register_specs
 
 try:
     from vllm.config.attention import HiSparseConfig
     from vllm.config.kv_transfer import KVTransferConfig
-    from vllm.v1.core import kv_cache_utils
     from vllm.v1.hisparse import layout
     from vllm.v1.hisparse.runtime import get_hisparse_host_block_stride
     from vllm.v1.kv_cache_interface import MLAAttentionSpec, SparseCacheRole
 except ImportError:
     layout = None
-
-try:
-    from vllm.v1.core import kv_cache_planning as planning
-except ImportError:  # Before 0.33 it stood there.
-    from vllm.v1.core import kv_cache_utils as planning
 
 import torch
 
@@ -110,23 +104,20 @@ def _told(name: str, extra: dict, **more: str) -> dict:
 def _planned(settings, options, layers: dict):
     """The release's plan, with as many blocks as the options say."""
     settings.model_config.hf_config.index_topk = 1
-    return _laid_out(settings, layers, options.blocks or 1 + options.spare + _needed(settings, layers))
+    return _with_blocks(settings, layers, options.blocks or 1 + options.spare + _needed(settings, layers))
 
 
 def _needed(settings, layers: dict) -> int:
     """How many blocks of the device the layers say that the longest request takes."""
-    groups = _laid_out(settings, layers, _PLENTY).kv_cache_groups
+    groups = _with_blocks(settings, layers, _PLENTY).kv_cache_groups
     return sum(_most(settings, group.kv_cache_spec) for group in groups if not group.host_resident)
 
 
-def _laid_out(settings, layers: dict, blocks: int):
+def _with_blocks(settings, layers: dict, blocks: int):
     settings.cache_config.num_gpu_blocks_override = blocks
     groups = layout.get_hisparse_kv_cache_groups(settings, layers)
     derived = {name: group.kv_cache_spec for group in groups or () for name in group.layer_names if name not in layers}
-    arguments = [settings, [layers | derived], [_MEMORY]]
-    if hasattr(planning, "get_global_kv_cache_groups"):
-        arguments.append(groups)
-    return kv_cache_utils.generate_scheduler_kv_cache_config(planning.get_kv_cache_configs(*arguments))
+    return laid_out(settings, layers | derived, _MEMORY)
 
 
 def _most(settings, spec) -> int:
