@@ -120,7 +120,8 @@ class _OfBlock(_Of):
             elif block in before[at:] and block not in blocks:
                 yield f"leaves the table of {r} (group {g})"
         elif kind == "found":
-            yield from (f"a lookup of {r} hands it out (group {g})" for g, t in enumerate(effect[2]) if block in t)
+            how = f"the fork {r} gets it" if ghost.requests[r].is_fork else f"a lookup of {r} hands it out"
+            yield from (f"{how} (group {g})" for g, t in enumerate(effect[2]) if block in t)
         elif kind == "compute":
             yield from self._computed(r, effect[2], effect[2] + len(effect[3]), ghost, block)
         elif kind == "state":
@@ -206,6 +207,7 @@ class _OfRequest(_Of):
             return
         if kind == "request":
             of = [f"{name} {effect[2][name]}" for name in ("adapter", "salt") if effect[2].get(name) is not None]
+            of += [f"as a fork of {effect[2]['fork']}"] if effect[2].get("fork") else []
             yield ", ".join([f"arrives with {len(effect[2]['tokens'])} tokens", *of])
         elif kind == "lookup":
             _, _, local, external, limit = effect

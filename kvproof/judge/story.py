@@ -54,15 +54,25 @@ class Story:
         whole = step.op in ("grow", "resume") or (step.op == "start" and not step.args.get("most"))
         if step.result is True and whole and self._computed.get(r, 0) != self._tokens[r]:
             yield f"{r} has {self._tokens[r]} tokens, and {self._computed.get(r, 0)} are computed"
+        if step.op == "fork" and step.result is True:
+            yield from self._forked(r, str(step.args.get("child")), step.effects)
         for op, kind in (("finish", "end"), ("abort", "end"), ("preempt", "preempted")):
             if step.op == op and kind not in kinds:
                 yield f"no effect {kind} is told"
+
+    def _forked(self, r: str, child: str, effects: list[list[Any]]) -> Iterator[str]:
+        told = {effect[0]: effect for effect in effects if len(effect) > 1 and effect[1] == child}
+        if "request" not in told or told["request"][2].get("fork") != r or self._tokens[child] != self._tokens[r]:
+            yield f"the fork is not told as a request {child} that goes on from {r} (fork), with all its tokens"
+        elif missing := [kind for kind in ("found", "table", "processed") if kind not in told]:
+            yield f"{r} was forked, and of {child} no {missing[0]} is told"
 
     def _effect(self, effect: list[Any]) -> Iterator[str]:
         kind: str = effect[0]
         r: Any = effect[1] if len(effect) > 1 else None
         if kind == "request":
-            self._tokens[r], self._computed[r] = len(effect[2]["tokens"]), 0
+            self._tokens[r] = len(effect[2]["tokens"])
+            self._computed[r] = self._tokens[r] if effect[2].get("fork") else 0
         elif kind == "append":
             self._tokens[r] += len(effect[2])
         elif kind == "keys":

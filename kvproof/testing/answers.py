@@ -7,7 +7,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any
 
-__all__ = ["Keys", "items", "listed", "number", "numbers", "parts", "was_reset", "whole"]
+__all__ = ["Keys", "Pairs", "copies", "items", "listed", "number", "numbers", "parts", "was_reset", "whole"]
+
+Pairs = list[tuple[int, int]]
+"""Copies: the block that each reads, and the block that it writes."""
 
 
 def numbers(told: Any, method: str) -> list[int]:
@@ -76,6 +79,16 @@ def parts(told: Any, method: str, names: Sequence[str]) -> list[Any]:
     if len(found) != len(names):
         raise TypeError(f"{method}() told {reprlib.repr(told)}, which is not ({', '.join(names)})")
     return found
+
+
+def copies(told: Any, method: str) -> Pairs:
+    """Copies that a method of the adapter told.
+
+    Raises:
+        TypeError: they are none.
+    """
+    each = (parts(pair, method, ("a block", "another one")) for pair in listed(told, method, "copies"))
+    return [(number(a, method), number(b, method)) for a, b in each]
 
 
 def _iterator(told: Any) -> Iterator[Any] | None:

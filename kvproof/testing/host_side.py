@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .answers import Keys, items, listed, number, numbers, parts
+from .answers import Keys, Pairs, copies, items, listed, number, numbers, parts
 from .manager import Request
 
 __all__ = ["STATE", "HostSide"]
-
-Pairs = list[tuple[int, int]]
-"""Copies: from a block of one tier to a block of the other."""
 
 STATE = {"ref": "host_ref_counts", "free": "host_free_queue", "cached": "host_cached"}
 """The fields of the host pool's state, and who tells them."""
@@ -39,7 +36,7 @@ class HostSide:
         """Copy what was found into the request's new blocks, before anything is computed there."""
         request.table = table
         if request.on_host:
-            pairs = _pairs(self._ask("load", request), "load")
+            pairs = copies(self._ask("load", request), "load")
             self._tell("copied", [["host", a, "device", b] for a, b in pairs])
 
     def computed(self, request: Request) -> None:
@@ -51,7 +48,7 @@ class HostSide:
         """Let the manager store what it likes of these requests' blocks."""
         for each in listed(self._ask("store", requests), "store", "jobs with their copies"):
             job, told = parts(each, "store", _JOB)
-            which, pairs = self._count, _pairs(told, "store")
+            which, pairs = self._count, copies(told, "store")
             self._count += 1
             self._tell("copy", which, "begin", [["device", a, "host", b] for a, b in pairs])
             self._jobs[which] = job, pairs
@@ -98,9 +95,3 @@ class HostSide:
 
 
 _JOB = ("a job", "its copies")
-_COPY = ("a block", "another one")
-
-
-def _pairs(told: Any, method: str) -> Pairs:
-    pairs = (parts(pair, method, _COPY) for pair in listed(told, method, "copies"))
-    return [(number(a, method), number(b, method)) for a, b in pairs]

@@ -138,7 +138,8 @@ class BlockManager:
 
         The first call for a request, and the first one after `free`, also takes hold of ``request.found``, which the
         table begins with. A refusal changes nothing (P7, P15). Where a manager finds nothing before it allocates, it
-        sets ``request.cached``, in tokens: whole blocks, since a copy that it makes of one is not seen.
+        sets ``request.cached``, in tokens: whole blocks, unless it tells the copy that it makes of a part
+        (`take_copies`).
         """
         raise NotImplementedError
 
@@ -148,6 +149,16 @@ class BlockManager:
         A manager that registers blocks elsewhere leaves this out.
         """
         return None
+
+    def fork(self, request: Request, child: Request) -> Told[Sequence[int] | None]:
+        """Let ``child`` go on from where ``request`` is, as another sample or beam of it, and return its whole block
+        table; None: no room.
+
+        Both have the same tokens, all of them computed, and share what they can; from then on each grows by itself. Who
+        writes to a block that both have needs a copy of it (`take_copies`). A refusal changes nothing (P7, P15).
+        Unlocks requests that fork: P6 of what the child is given, P2 of what both hold.
+        """
+        raise NotImplementedError
 
     def free(self, request: Request) -> Told[None]:
         """Take the request's blocks back: it has finished, was aborted, or is preempted (and may come again).
@@ -213,6 +224,14 @@ class BlockManager:
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------ what it can tell
+
+    def take_copies(self) -> Told[Iterable[tuple[int, int]]]:
+        """Return the copies within the device that are to be done before anything more is computed, oldest first.
+
+        A copy is the block that is read and the one that is written; each is told once. It is asked after each
+        `allocate` and `fork`. So a block that is shared can be written to by one of those who share it (P6).
+        """
+        raise NotImplementedError
 
     def keys(self, request: Request) -> Told[Sequence[Hashable]]:
         """Return the manager's own hash keys of the request's full blocks, in order. Unlocks P13.

@@ -16,7 +16,7 @@ from ..engines.driver.requests import LEVEL, OVERLAPPING
 from ..errors import UsageError
 from ..judge.record import World
 from ..judge.shapes import problem_of_dialect
-from .answers import Keys, items, listed, number, numbers, was_reset
+from .answers import Keys, copies, items, listed, number, numbers, was_reset
 from .declared import check_declared
 from .host_side import STATE as HOST_STATE
 from .host_side import HostSide
@@ -95,9 +95,9 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     if "caching" in inspect.signature(kind.__init__).parameters:
         options.append("caching")
     together = OVERLAPPING if overlaps(kind) else ()
-    upsets = (name for name in ("evict", "reset") if has(kind, name))
+    more = (name for name in ("fork", "evict", "reset") if has(kind, name))
     return {
-        "operations": [*_ALWAYS, *mirror, *upsets, "drain", *together],
+        "operations": [*_ALWAYS, *mirror, *more, "drain", *together],
         "options": options,
         "tenants": list(kind.tenants),
         "visible": {
@@ -129,6 +129,7 @@ class System(Scheduler):
         self._kind = kind
         self._shows = can["visible"]["device"]
         self._looks_up = has(kind, "lookup")
+        self._tells_copies = has(kind, "take_copies")
         self._key_numbers = Keys()
         self._told: dict[str, list[int]] = {}
         null = kind.null_block
@@ -181,6 +182,12 @@ class System(Scheduler):
         self._tell_keys(request)
         self._compute(request, table, len(request.tokens))
         return True
+
+    def _fork(self, request: str, child: str) -> Any:
+        running = self._running.get(request)
+        if running is None or running.computed < len(running.tokens) or child in {**self._waiting, **self._running}:
+            return SKIPPED
+        return self._forked(running, Request(child, [*running.tokens], running.adapter, running.salt))
 
     def _mirror(self, requests: list[str]) -> Any:
         """A store that is under way is done, and these requests' blocks are offered."""
@@ -253,11 +260,28 @@ class System(Scheduler):
         """
         self._running[request.name] = self._waiting.pop(request.name)
         size, length, cached = self._size, len(request.tokens), _tokens_cached(request)
-        only_local = self._looks_up and not external
+        only_local = self._looks_up and not external and cached <= len(found) * size
         found = (found if only_local else table)[: -(-cached // size)]
         self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, [list(found)], cached)
         request.computed = min(cached, length)
+
+    def _forked(self, request: Request, child: Request) -> bool:
+        """The child runs behind the same tokens; nothing was looked up for it, and nothing is to be computed."""
+        told = self._ask("fork", request, child)
+        table = None if told is None else numbers(told, "fork")
+        self._tell_copies()
+        if table is None:
+            return False
+        about = {"tokens": [*child.tokens], "adapter": child.adapter, "salt": child.salt, "fork": request.name}
+        self._running[child.name] = child
+        child.table, child.computed = table, len(child.tokens)
+        self._tell("request", child.name, about)
+        self._tell_keys(child)
+        self._tell("table", child.name, 0, 0, list(table))
+        self._tell("found", child.name, [list(table[: -(-child.computed // self._size)])], child.computed)
+        self._tell("processed", child.name, child.computed)
+        return True
 
     def _advance(self, request: Request, until: int) -> bool:
         table = self._allocate(request, until)
@@ -268,8 +292,17 @@ class System(Scheduler):
 
     def _allocate(self, request: Request, tokens: int) -> list[int] | None:
         """Ask for blocks; what is told of them may be read once only."""
-        table = self._ask("allocate", request, tokens)
-        return None if table is None else numbers(table, "allocate")
+        told = self._ask("allocate", request, tokens)
+        table = None if told is None else numbers(told, "allocate")
+        self._tell_copies()
+        return table
+
+    def _tell_copies(self) -> None:
+        """The copies within the device that the manager wants done by now."""
+        if self._tells_copies:
+            pairs = copies(self._ask("take_copies"), "take_copies")
+            if pairs:
+                self._tell("copied", [["device", a, "device", b] for a, b in pairs])
 
     def _compute(self, request: Request, table: list[int], until: int) -> None:
         """The forward pass up to a position, in the blocks of this table, and its result."""

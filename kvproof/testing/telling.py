@@ -214,7 +214,7 @@ def _hints(found: Verdict) -> Iterator[str]:
     if found.violation.oracle in _READS and f" block {_null_of(found)} for positions" in text:
         yield "  a manager that gives up what lies behind a sliding window says so: window = its tokens"
     elif found.violation.oracle == "a lookup handed out" and "never written" in text:
-        yield "  a copy that the manager makes, as of a block of which a part is found, is not seen"
+        yield "  a copy that the manager makes, as of a block of which a part is found, is told by take_copies()"
     if found.violation.oracle == "what was computed is not found again":
         yield "  a manager that is not meant to keep all of that says so: dialect = {}"
     if found.violation.oracle == "requests that never end":

@@ -87,15 +87,15 @@ def test_a_hunt_that_judged_nothing_is_undecided(
 
 
 def test_a_hunt_that_judged_something_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    status, report, said = ran(capsys, "fuzz", driver(), "--examples", "80")
+    status, report, said = ran(capsys, "fuzz", driver(), "--examples", "120")
     assert (status, report["gaps"]) == (0, [])
     assert "what happened" in said
     level = report["levels"][0]
     assert level["activity"]["hits"] > 0
-    assert set(level["profiles"]) == {"plain", "again", "tight", "tenants", "uncached"}
+    assert set(level["profiles"]) == {"plain", "again", "tight", "tenants", "uncached", "forks"}
     assert "no case of" not in said, "each family has a turn before any has a second one"
     _, _, said = ran(capsys, "fuzz", driver(), "--examples", "2")
-    assert re.search(r"no case of .*uncached.* \([1-4] of 5", said), "families that had no turn are named"
+    assert re.search(r"no case of .*uncached.* \([1-5] of 6", said), "families that had no turn are named"
 
 
 def test_what_broke_a_rule_once_and_not_in_a_fresh_worker_is_told_and_undecided(

@@ -106,7 +106,7 @@ def test_nothing_is_found_in_the_right_example() -> None:
     assert report.findings == []
     assert report.examples >= 600
     assert report.refused == 0
-    assert set(report.coverage) == set(requests.OPERATIONS)
+    assert set(report.coverage) == {*requests.OPERATIONS} - {"fork"}
     assert report.sight is not None
     assert {"P2", "P6", "P15", "P6 (host)", "M1", "M2", "M3", "M4", "M5", "M6", "L1"} <= set(report.sight.judged)
     assert set(report.sight.unjudged) == {"P4", "P12", "E3", "O1 (host counts)", "O8"}
@@ -525,7 +525,7 @@ def test_levels_and_profiles_that_a_driver_does_not_have_are_refused(capsys: pyt
     assert cli.run(["fuzz", target(FAKE), "--level", "scheduler"]) == 2
     assert "has no level scheduler; name one of requests" in capsys.readouterr().err
     assert cli.run(["fuzz", target(FAKE), "--profile", "mirror", "--time", "1"]) == 2
-    assert "it has plain, tight, tenants, uncached, again" in capsys.readouterr().err
+    assert "it has plain, tight, tenants, uncached, forks, again" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -617,7 +617,15 @@ def test_a_request_never_has_more_tokens_than_the_device_holds() -> None:
             if name == "start":
                 assert args["request"] not in lengths
                 lengths[args["request"]] = len(args["prompt"])
+            elif name == "fork":
+                assert args["child"] not in lengths
+                lengths[args["child"]] = lengths[args["request"]]
             elif name == "grow":
                 lengths[args["request"]] += len(args["tokens"])
         assert max(lengths.values()) <= 4
         assert min(lengths.values()) >= 1
+
+
+def test_a_part_of_a_block_that_a_fork_lacks_is_noticed() -> None:
+    found = hunted((*FAKE, "--engine-fault", "copies no part"), 60).findings
+    assert {finding.violation.oracle for finding in found} == {"a fork handed out"}

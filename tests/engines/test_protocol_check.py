@@ -43,6 +43,8 @@ FAULTS = {
     "tells no end": "story",
     "tells no preempted": "story",
     "other prompt": "story",
+    "tells no fork": "story",
+    "gives nothing to a fork": "story",
     "no booleans": "results",
     "drain says nothing": "results",
     "drains nothing": "rest",

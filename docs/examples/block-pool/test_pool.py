@@ -11,7 +11,7 @@ from kvproof.testing import BlockManager, Request
 class TestPool(BlockManager):
     """How kvproof drives the pool."""
 
-    tenants = ("salt",)
+    tenants: ClassVar[tuple[str, ...]] = ("salt",)
     dialect: ClassVar = {"keep": "all", "take": "head", "free": "append"}
     kind: ClassVar[type[Pool]] = Pool
 

@@ -5,8 +5,10 @@
 const { createHash } = require("node:crypto");
 const { createInterface } = require("node:readline");
 
-const OPERATIONS = ["start", "resume", "step", "grow", "finish", "abort", "preempt", "drain"];
+const OPERATIONS = ["start", "resume", "step", "grow", "fork", "finish", "abort", "preempt", "drain"];
 const SHOWN = { ref: "refCounts", free: "freeQueue" };
+
+const operationsOf = (Adapter) => OPERATIONS.filter((name) => name !== "fork" || Adapter.prototype.fork);
 
 class Refused extends Error {}
 
@@ -48,7 +50,7 @@ class System {
     request.found = this.adapter.lookup(request);
     const cached = request.found.length * this.size;
     const until = Math.min(request.tokens.length, cached + (most || Infinity));
-    const table = this.adapter.allocate(request, until);
+    const table = this.allocate(request, until);
     if (table === null) return false;
     this.running.set(request.name, request);
     this.tell("lookup", request.name, cached, 0, request.tokens.length - 1);
@@ -61,7 +63,7 @@ class System {
     const request = this.running.get(name);
     if (!request || request.computed >= request.tokens.length) return undefined;
     const until = Math.min(request.tokens.length, request.computed + (most || Infinity));
-    const table = this.adapter.allocate(request, until);
+    const table = this.allocate(request, until);
     return table !== null && this.compute(request, table, until);
   }
 
@@ -70,11 +72,41 @@ class System {
     if (!request || request.computed < request.tokens.length) return undefined;
     const before = request.tokens.length;
     request.tokens.push(...tokens);
-    const table = this.adapter.allocate(request, request.tokens.length);
+    const table = this.allocate(request, request.tokens.length);
     if (table === null) return (request.tokens.length = before) < 0;
     this.tell("append", name, tokens);
     this.tellKeys(request);
     return this.compute(request, table, request.tokens.length);
+  }
+
+  // Another request goes on where one is, with all that it has.
+  fork({ request: name, child: childName }) {
+    const request = this.running.get(name);
+    if (!request || request.computed < request.tokens.length || this.requests.has(childName)) return undefined;
+    const child = { ...request, name: childName, tokens: [...request.tokens], table: [], found: [], told: 0 };
+    const table = this.adapter.fork(request, child);
+    this.tellCopies();
+    if (table === null) return false;
+    for (const requests of [this.requests, this.running]) requests.set(childName, child);
+    child.table = [...table];
+    this.tell("request", childName, { tokens: [...child.tokens], fork: name });
+    this.tellKeys(child);
+    this.tell("table", childName, 0, 0, child.table);
+    this.tell("found", childName, [child.table.slice(0, Math.ceil(child.computed / this.size))], child.computed);
+    this.tell("processed", childName, child.computed);
+    return true;
+  }
+
+  allocate(request, tokens) {
+    const table = this.adapter.allocate(request, tokens);
+    this.tellCopies();
+    return table;
+  }
+
+  // What is to be copied within the device, before anything more is computed.
+  tellCopies() {
+    const copies = this.adapter.takeCopies?.() ?? [];
+    if (copies.length) this.tell("copied", copies.map(([from, to]) => ["device", from, "device", to]));
   }
 
   compute(request, table, until) {
@@ -175,7 +207,7 @@ function answer(Adapter, message, say) {
 function operate(system, op, args, { snapshots = "full", full_at: fullAt = [] }, number) {
   const step = { op, args };
   try {
-    if (!OPERATIONS.includes(op)) throw new Error(`there is no operation ${op}`);
+    if (!operationsOf(system.adapter.constructor).includes(op)) throw new Error(`there is no operation ${op}`);
     const result = system[op](args);
     if (result === undefined) step.skipped = true;
     else step.result = result;
@@ -201,7 +233,7 @@ function told(error) {
 function serve(Adapter) {
   const visible = Object.keys(SHOWN).filter((field) => Adapter.prototype[SHOWN[field]]);
   const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
-  const can = { operations: OPERATIONS, visible: { device: visible }, tokens_per_grow: 3 };
+  const can = { operations: operationsOf(Adapter), visible: { device: visible }, tokens_per_grow: 3 };
   const { name: engine, version = "unversioned" } = Adapter;
   say({ hello: { protocol: 1, engine, version, levels: ["requests"], capabilities: { requests: can } } });
   createInterface({ input: process.stdin }).on("line", (line) => {

@@ -47,6 +47,7 @@ _NEEDED: Mapping[str, Mapping[str, Is]] = {
     "resume": {"request": _is_text},
     "step": {"request": _is_text, "most": _is_count},
     "grow": {"request": _is_text, "tokens": _are_tokens},
+    "fork": {"request": _is_text, "child": _is_text},
     "finish": {"request": _is_text},
     "abort": {"request": _is_text},
     "preempt": {"request": _is_text},

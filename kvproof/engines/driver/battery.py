@@ -40,6 +40,8 @@ _ONCE: list[Op] = [
     ("start", {"request": "r0", "prompt": [0, 0], "most": 1}),
     ("step", {"request": "r0", "most": 1}),
     ("grow", {"request": "r0", "tokens": [1]}),
+    ("fork", {"request": "r0", "child": "r2"}),
+    ("abort", {"request": "r2"}),
     ("preempt", {"request": "r0"}),
     ("resume", {"request": "r0"}),
     ("finish", {"request": "r0"}),
@@ -319,7 +321,7 @@ class Battery:
         for case, _, number, step in self.steps():
             if step.skipped or step.error is not None:
                 continue
-            if step.op in ("start", "resume", "step", "grow", "reset") and not isinstance(step.result, bool):
+            if step.op in ("start", "resume", "step", "grow", "fork", "reset") and not isinstance(step.result, bool):
                 return f"{asked(case, number)} answered {_short(step.result)}, and not true or false"
             if step.op == "drain":
                 result = step.result
@@ -347,10 +349,10 @@ class Battery:
 
     def skipping(self) -> str | None:
         """An operation on a request that is not there is skipped and changes nothing."""
-        for name in ("finish", "grow", "step", "resume", "abort", "preempt"):
+        for name in ("finish", "grow", "fork", "step", "resume", "abort", "preempt"):
             if name not in self.capabilities.operations:
                 continue
-            more: dict[str, dict[str, Any]] = {"grow": {"tokens": [0]}, "step": {"most": 1}}
+            more: dict[str, dict[str, Any]] = {"grow": {"tokens": [0]}, "fork": {"child": "r1"}, "step": {"most": 1}}
             args = {"request": "nobody", **more.get(name, {})}
             first = ["start", {"request": "r0", "prompt": [0, 1, 2]}]
             answer = self.answer({"level": LEVEL, "setup": self.setup(), "ops": [first, [name, args]]})

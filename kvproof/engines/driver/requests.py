@@ -42,7 +42,7 @@ __all__ = [
 LEVEL = "requests"
 
 OPERATIONS = (
-    "start", "resume", "step", "grow", "finish", "abort", "preempt", "mirror", "evict", "reset", "drain",
+    "start", "resume", "step", "grow", "finish", "abort", "preempt", "mirror", "evict", "reset", "drain", "fork",
 )  # fmt: skip
 """All operations that the level knows. A driver has at least ``start`` and ``finish``."""
 
@@ -69,7 +69,7 @@ _WIDTH = 5
 
 _USUAL = {
     "start": 24, "resume": 8, "step": 6, "grow": 20, "finish": 14, "abort": 3, "preempt": 5, "mirror": 6, "evict": 2,
-    "reset": 1, "drain": 1,
+    "reset": 1, "drain": 1, "fork": 8,
 }  # fmt: skip
 """How often an operation is drawn, where the driver has it."""
 
@@ -78,6 +78,7 @@ _WEIGHTS = {
     "tight": _USUAL | {"start": 36, "resume": 16, "preempt": 10, "mirror": 10},
     "overlap": _USUAL | {"start": 40, "finish": 60, "grow": 6, "preempt": 2, "resume": 6, "abort": 1, "evict": 1},
     "again": _USUAL | {"start": 40, "finish": 24, "grow": 6, "abort": 1, "preempt": 2, "evict": 0, "reset": 0},
+    "forks": _USUAL | {"fork": 40, "grow": 50, "abort": 6},
 }
 
 _STORED = {"start": 34, "mirror": 24, "finish": 24, "evict": 6}
@@ -129,6 +130,8 @@ def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
         found["uncached"] = _setup(capabilities, st.integers(2, 8), caching=st.just(False))
     if TOGETHER in capabilities.operations:
         found["overlap"] = _setup(capabilities, st.integers(3, 10), **on)
+    if "fork" in capabilities.operations:
+        found["forks"] = _setup(capabilities, st.integers(3, 8), **on)
     # The same prompts again and again, with room for them: they must be found.
     found["again"] = _setup(capabilities, st.integers(10, 16), **on)
     return found
@@ -283,12 +286,22 @@ class _Player:
                 self.lengths[request] += len(tokens)
                 self._add("grow", request=request, tokens=tokens)
             return
+        if name == "fork":
+            self._fork(request)
+            return
         if name == "step":
             self._add("step", request=request, most=1 + b % (2 * self._size))
             return
         self._add(name, request=request)
         if name in ("finish", "abort"):
             del self.lengths[request]
+
+    def _fork(self, request: str) -> None:
+        """A child of a request is another one, with as many tokens."""
+        child = f"r{len(self._prompts)}"
+        self._prompts.append(self._prompts[int(request[1:])])
+        self.lengths[child] = self.lengths[request]
+        self._add("fork", request=request, child=child)
 
     def _mirror(self, a: int, b: int) -> None:
         """All requests, or some of them; sometimes none."""

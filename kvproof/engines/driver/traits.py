@@ -57,6 +57,8 @@ def _fitting(case: Case) -> Case:
             left[request] -= len(fitted["tokens"])
             if not fitted["tokens"]:
                 continue
+        elif name == "fork" and request in left:
+            left[args.get("child", "")] = left[request]
         elif name == "evict" and "block" in args:
             fitted["block"] = min(args["block"], blocks)
         if "most" in args:

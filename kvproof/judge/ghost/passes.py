@@ -13,6 +13,7 @@ from .requests import Pass, Request, Requests
 __all__ = ["Passes", "first_read"]
 
 _LOOKUP = "a lookup handed out"
+_FORK = "a fork handed out"
 
 
 def first_read(world: World, g: int, start: int) -> int:
@@ -53,10 +54,10 @@ class Passes:
         """
         request = self._requests[r]
         request.handed_nothing.clear()
-        start = max(tokens, request.goes_on)
+        start, who = max(tokens, request.goes_on), _FORK if request.is_fork else _LOOKUP
         for g, table in enumerate(tables):
             if self._world.groups[g].kind != "mamba":
-                yield from self._reads(request, r, g, table, (start, tokens), _LOOKUP)
+                yield from self._reads(request, r, g, table, (start, tokens), who)
             elif start == tokens:
                 yield from self._reads_state(r, g, table[-1] if table else None, tokens)
         request.goes_on = 0
@@ -141,7 +142,7 @@ class Passes:
                     yield Violation("P6", who, text, (group.kind,), self._about(block, r))
                 if block >= 0 and block != self._null:
                     self._memory.mend(*self._world.place(block), g, slot, expected, size)
-                elif who == _LOOKUP:
+                elif who in (_LOOKUP, _FORK):
                     request.handed_nothing.add((g, entry))
             position += count
 

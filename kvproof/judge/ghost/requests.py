@@ -51,6 +51,8 @@ class Request:
     """Forward passes that the engine was not told the result of."""
     told: Pass | None = None
     """The last of them whose result the engine was told, if nothing came of that yet."""
+    is_fork: bool = False
+    """It goes on from another request, and was not looked up since."""
     goes_on: int = 0
     """By its last lookup it goes on behind so many tokens, those from elsewhere included."""
     handed_nothing: set[tuple[int, int]] = field(default_factory=set)
@@ -97,7 +99,7 @@ class Requests(dict[str, Request]):
         """A request comes, with its prompt."""
         line = [self._contents.root(what.get("adapter"), what.get("salt"))]
         tables: list[list[int]] = [[] for _ in self._world.groups]
-        self[r] = Request(0, line, [], tables, skips=bool(what.get("skip")))
+        self[r] = Request(0, line, [], tables, skips=bool(what.get("skip")), is_fork=bool(what.get("fork")))
         self._grow(self[r], what["tokens"], what.get("items"))
 
     def appends(
@@ -158,7 +160,7 @@ class Requests(dict[str, Request]):
 
     def looked_up(self, r: str, local: int, external: int, _limit: int) -> None:
         """A lookup of the request was answered."""
-        self[r].goes_on = local + external
+        self[r].goes_on, self[r].is_fork = local + external, False
 
     def has_state(self, r: str, g: int, source: int | None, leaves: Sequence[Sequence[int]]) -> None:
         """The next forward pass of a request takes the state of a mamba group from there, and leaves these."""

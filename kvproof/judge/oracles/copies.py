@@ -41,10 +41,11 @@ class CopiesOracle:
     def _all_found(self, step: Step, told: Mapping[int, Sequence[int]], ghost: Ghost) -> Iterator[Violation]:
         """What the lookups of a step found; an operation may let in several requests, one after the other."""
         handed: list[tuple[str, Sequence[int]]] = []
+        looked_up = {effect[1] for effect in step.effects if effect[0] == "lookup"}
         for at, effect in enumerate(step.effects):
             if effect[0] == "table":
                 handed.append((effect[1], told[at]))
-            elif effect[0] == "found":
+            elif effect[0] == "found" and effect[1] in looked_up:
                 gone = {block for r, blocks in handed if r != effect[1] for block in blocks}
                 yield from self._found(effect, gone, ghost)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..ghost import Ghost
 from ..record import TOGETHER, Effect, Step, World
+from .forks import source_of
 from .pools import evicted_by
 
 __all__ = ["Kept", "is_upset", "takings"]
@@ -97,7 +98,8 @@ class Kept:
         else:
             self._forget(overwritten := [*self._overwritten(effect)])
             if kind != "zero":
-                self._loaded |= {block: self._place_of(block, ghost) for block in overwritten}
+                brought = set(overwritten).difference(self._copies_of_parts(effect))
+                self._loaded |= {block: self._place_of(block, ghost) for block in brought}
 
     def doubt(self, step: Step, taken: Mapping[int, Sequence[int]], ghost: Ghost) -> None:
         """Let calls overlap, before what they do is followed: what changes hands may have been given up at once.
@@ -241,6 +243,21 @@ class Kept:
         self._filled[r] = [f for f in self._filled.get(r, ()) if (f[1] + 1) * groups[f[0]].block <= n]
         self._done[r] = min(self._done.get(r, 0), n)
 
+    def _copies_of_parts(self, effect: Effect) -> Iterator[int]:
+        """The blocks of copies whose source a request has not filled yet, as when one of two who share it goes on: what
+        fills them is computed, and cached as that."""
+        split = self.world.tiers[self._device].split
+        for tier, source, to_tier, to in effect[1] if effect[0] == "copied" else ():
+            if tier == to_tier == self._device and self._is_part(source // split):
+                yield to // split
+
+    def _is_part(self, block: int) -> bool:
+        return any(
+            block in table and (table.index(block) + 1) * group.block > self._done.get(r, 0)
+            for r, tables in self._tables.items()
+            for group, table in zip(self.world.groups, tables, strict=True)
+        )
+
     def _overwritten(self, effect: Effect) -> Iterator[int]:
         """The device's blocks that something else than a forward pass writes."""
         split = self.world.tiers[self._device].split
@@ -308,10 +325,10 @@ def takings(step: Step, world: World, looked_up: bool) -> dict[int, list[int]]:
     """For each ``table`` effect of a step, by its place, its blocks that no lookup had found: they were handed out.
 
     An effect that tells a table once more names blocks again that the request has already. ``looked_up``: whether there
-    was a lookup at all in the step.
+    was a lookup at all in the step. What a fork has of the request that it goes on from counts as found.
     """
     taken: dict[int, list[int]] = {}
-    admissions = _admissions(step, world) if looked_up else {}
+    admissions = _admissions(step, world) if looked_up or source_of(step) else {}
     for place, effect in enumerate(step.effects):
         if effect[0] == "table":
             _, _, _, at, blocks = effect
@@ -330,15 +347,21 @@ def _admissions(step: Step, world: World) -> dict[int, Sequence[int]]:
     """
     found: dict[tuple[str, int], list[tuple[int, list[list[int]]]]] = {}
     local: dict[str, int] = {}
+    forks: set[str] = set()
     stay: dict[str, int] = {}
     tables: list[tuple[int, int, Effect]] = []
     for place, effect in enumerate(step.effects):
         if effect[0] == "lookup":
             local[effect[1]] = effect[2]
+        elif effect[0] == "request" and effect[2].get("fork"):
+            forks.add(effect[1])
         elif effect[0] in ("preempted", "end"):
             stay[effect[1]] = stay.get(effect[1], 0) + 1
         elif effect[0] == "found":
-            whole = [local.get(effect[1], 0) // group.block for group in world.groups]
+            if effect[1] in forks:  # The block that is not full is shared, too.
+                whole = [-(-effect[3] // group.block) for group in world.groups]
+            else:
+                whole = [local.get(effect[1], 0) // group.block for group in world.groups]
             of_groups = [list(table[:n]) for table, n in zip(effect[2], whole, strict=False)]
             found.setdefault((effect[1], stay.get(effect[1], 0)), []).append((place, of_groups))
         elif effect[0] == "table" and not effect[3]:

@@ -19,6 +19,9 @@ from .told_blocks import has_judged_parent
 
 __all__ = ["RequestsOracle", "queue_after"]
 
+_TAKES = (*ADMITS, "fork")
+"""What may take blocks, or be refused."""
+
 _ENDS = ("finish", "abort", "preempt")
 
 
@@ -58,9 +61,9 @@ class RequestsOracle:
                 yield from self._mirrored(step, ghost, State({}), state)
             return
         yield from self._parents(step, ghost)
-        if step.op in ADMITS and step.result is False:
+        if step.op in _TAKES and step.result is False:
             yield from self._refused(step, last, state)
-        elif step.op in ADMITS and self._dialect.get("take") == "head" and self._single:
+        elif step.op in _TAKES and self._dialect.get("take") == "head" and self._single:
             yield from self._taken(step, last, state)
         elif step.op in _ENDS and self._single:
             yield from self._freed(step, last, state)

@@ -13,7 +13,7 @@ import time
 FAULT = sys.argv[sys.argv.index("--fault") + 1] if "--fault" in sys.argv else ""
 HIDES = "--hides-cached" in sys.argv
 ENGINE_FAULT = sys.argv[sys.argv.index("--engine-fault") + 1] if "--engine-fault" in sys.argv else ""
-OPERATIONS = ["start", "resume", "step", "grow", "finish", "abort", "preempt", "evict", "reset", "drain"]
+OPERATIONS = ["start", "resume", "step", "grow", "fork", "finish", "abort", "preempt", "evict", "reset", "drain"]
 FIELDS = ["ref", "free", "num_free", "cached", "hashes"]
 CAPABILITIES = {
     "operations": OPERATIONS,
@@ -191,6 +191,34 @@ class System:
         self.tell("append", request, tokens)
         self.tell("keys", request, 0, self.names(q))
         return self.extend(request, until)
+
+    def fork(self, request, child):
+        """What is full is shared, and of what is not the child has a copy."""
+        q = self.requests.get(request)
+        if q is None or not q["on"] or q["done"] < len(q["tokens"]) or child in self.requests:
+            return None
+        shared, part = len(q["tokens"]) // self.size, len(q["tokens"]) % self.size > 0
+        if part and not self.free:
+            return False
+        table = q["table"][:shared]
+        for block in table:
+            self.ref[block] += 1
+        if part:
+            table.append(self.free.pop(0))
+            self.forget(table[-1])
+            self.ref[table[-1]] = 1
+            if ENGINE_FAULT != "copies no part":
+                self.tell("copied", [["device", q["table"][shared], "device", table[-1]]])
+        self.requests[child] = {**q, "tokens": list(q["tokens"]), "table": table}
+        adapter, salt = q["tenant"]
+        about = {"tokens": list(q["tokens"]), "adapter": adapter, "salt": salt}
+        self.tell("request", child, about if FAULT == "tells no fork" else {**about, "fork": request})
+        self.tell("keys", child, 0, self.names(q))
+        self.tell("table", child, 0, 0, list(table))
+        if FAULT != "gives nothing to a fork":
+            self.tell("found", child, [list(table)], len(q["tokens"]))
+        self.tell("processed", child, len(q["tokens"]))
+        return True
 
     def finish(self, request, how="finished"):
         q = self.requests.get(request)
