@@ -87,7 +87,7 @@ def test_a_hunt_that_judged_nothing_is_undecided(
 
 
 def test_a_hunt_that_judged_something_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    status, report, said = ran(capsys, "fuzz", driver(), "--examples", "120")
+    status, report, said = ran(capsys, "fuzz", driver(), "--examples", "160")
     assert (status, report["gaps"]) == (0, [])
     assert "what happened" in said
     level = report["levels"][0]
