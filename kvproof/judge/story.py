@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from .oracles.begun import begun_by
 from .record import Case, Step
 
 __all__ = ["Story", "asked"]
+
+DEVICE = "device"
 
 
 class Story:
@@ -18,6 +21,8 @@ class Story:
         self._tokens: dict[str, int] = {}
         self._computed: dict[str, int] = {}
         self._keys: dict[str, int] = {}
+        self._fails = False
+        """A copy has failed: what a lookup found may not have come."""
 
     def told(self, steps: list[Step]) -> Iterator[str]:
         """Yield what is missing."""
@@ -45,14 +50,15 @@ class Story:
             yield from self._effect(effect)
         if not isinstance(r, str) or r not in self._tokens:
             return
-        if step.op in ("start", "resume") and step.result is True and not {"table", "compute"} <= kinds:
+        waits = "compute" not in kinds and any(to == DEVICE for e in step.effects for *_, to, _ in begun_by(e))
+        if step.op in ("start", "resume") and step.result is True and not ({"table", "compute"} <= kinds or waits):
             yield "the request was admitted, and no table or no compute is told"
         if step.op in ("start", "resume") and step.result is True and self._caching and "lookup" not in kinds:
             yield "the request was admitted, and no lookup is told"
         if self._caching and step.result is True and self._keys.get(r, 0) < self._tokens[r] // self._size:
             yield f"{r} has {self._tokens[r] // self._size} full blocks, and {self._keys.get(r, 0)} keys are told"
         whole = step.op in ("grow", "resume") or (step.op == "start" and not step.args.get("most"))
-        if step.result is True and whole and self._computed.get(r, 0) != self._tokens[r]:
+        if step.result is True and whole and not waits and self._computed.get(r, 0) != self._tokens[r]:
             yield f"{r} has {self._tokens[r]} tokens, and {self._computed.get(r, 0)} are computed"
         if step.op == "fork" and step.result is True:
             yield from self._forked(r, str(step.args.get("child")), step.effects)
@@ -81,8 +87,10 @@ class Story:
             self._computed[r] = effect[2] + effect[3]
         elif kind == "preempted":
             self._computed[r] = 0
+        elif kind == "copy":
+            self._fails = self._fails or effect[2] == "fail"
         elif kind == "compute":
-            if effect[2] != self._computed[r]:
+            if effect[2] > self._computed[r] or (effect[2] < self._computed[r] and not self._fails):
                 yield f"{r} is computed from position {effect[2]} on, and {self._computed[r]} tokens are there"
             self._computed[r] = effect[2] + len(effect[3])
 

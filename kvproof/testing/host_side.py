@@ -24,20 +24,43 @@ class HostSide:
         self._ask, self._tell, self._keys = ask, tell, keys
         self._takes_time = has("stored")
         self._finds = has("host_lookup")
+        self._waits = has("loaded")
         self._shows = [name for name, method in STATE.items() if has(method)]
         self._jobs: dict[int, tuple[Any, Pairs]] = {}
+        self._loads: dict[str, tuple[Request, int, Pairs]] = {}
+        """By request: it, the number of its first copy, and its copies, each of which has a number of its own."""
         self._count = 0
 
     def find(self, request: Request) -> None:
         """Look up what of the request's tokens the host has behind what the device has."""
         request.on_host = numbers(self._ask("host_lookup", request), "host_lookup") if self._finds else []
 
-    def load(self, request: Request, table: list[int]) -> None:
-        """Copy what was found into the request's new blocks, before anything is computed there."""
+    def load(self, request: Request, table: list[int]) -> bool:
+        """Copy what was found into the request's new blocks, before anything is computed there; or begin to, and return
+        true."""
         request.table = table
-        if request.on_host:
-            pairs = copies(self._ask("load", request), "load")
+        if not request.on_host:
+            return False
+        pairs = copies(self._ask("load", request), "load")
+        if not self._waits:
             self._tell("copied", [["host", a, "device", b] for a, b in pairs])
+            return False
+        self._loads[request.name] = request, self._count, pairs
+        for which, (a, b) in enumerate(pairs, start=self._count):
+            self._tell("copy", which, "begin", [["host", a, "device", b]])
+        self._count += len(pairs)
+        return True
+
+    def end_load(self, pick: int, failed: int) -> tuple[Request, int] | None:
+        """One of the loads under way ends, and so many of its last copies have failed: the request, and how many of
+        those came. None: there is none."""
+        if not self._loads:
+            return None
+        request, first, pairs = self._loads.pop([*self._loads][pick % len(self._loads)])
+        came = max(0, len(pairs) - failed)
+        for at, (a, b) in enumerate(pairs):
+            self._tell("copy", first + at, "end" if at < came else "fail", [["host", a, "device", b]])
+        return request, came
 
     def computed(self, request: Request) -> None:
         """A step is over: a manager whose stores take time is offered what was computed."""
@@ -74,12 +97,13 @@ class HostSide:
     @property
     def pending(self) -> int:
         """How many stores are under way."""
-        return len(self._jobs)
+        return len(self._jobs) + len(self._loads)
 
     def holds(self) -> dict[str, list[int]]:
-        """The blocks that they read and write."""
+        """The blocks that stores read and write, and those that loads read: what these write are their requests'."""
         pairs = [pair for _, each in self._jobs.values() for pair in each]
-        return {"device": [a for a, _ in pairs], "host": [b for _, b in pairs]}
+        loads = [pair for _, _, each in self._loads.values() for pair in each]
+        return {"device": [a for a, _ in pairs], "host": [b for _, b in pairs] + [a for a, _ in loads]}
 
     def state(self) -> dict[str, Any]:
         """What the manager tells of its host pool."""

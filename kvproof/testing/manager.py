@@ -206,7 +206,18 @@ class BlockManager:
     def load(self, request: Request) -> Told[Iterable[tuple[int, int]]]:
         """Copy what was found on the host into ``request.table``, behind ``request.found``; return the copies.
 
-        A copy is a host block and a device block; they are done when it returns.
+        A copy is a host block and a device block. They are done when it returns, or, with `loaded`, take time: the
+        request holds its blocks and waits for them.
+        """
+        raise NotImplementedError
+
+    def loaded(self, request: Request, tokens: int) -> Told[None]:
+        """The copies of a load have ended, and so many of the request's first tokens are there now: all that was found,
+        or fewer, since copies failed; those behind them will be computed.
+
+        Loads and stores end in any order. Until then the host blocks must stay as they are, and nobody may find the
+        device blocks (O5, O8). A request that is aborted meanwhile has its blocks until then, and is freed behind this.
+        Unlocks loads that are under way, and O11.
         """
         raise NotImplementedError
 

@@ -19,6 +19,7 @@ from ..judge.oracles.host_stores import HostStoresOracle
 from ..judge.record import Capabilities, Case, World
 from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
 from . import block_cases, system, tree_cases, tree_system
+from .loading import LoadingSystem
 from .manager import BlockManager
 from .overlap import OverlappingSystem
 from .tree import PrefixTree
@@ -67,11 +68,17 @@ def _oracles_of_blocks(case: Case) -> Callable[[World], list[Any]]:
     ]
 
 
+def _system_of(kind: type[BlockManager]) -> type[system.System]:
+    if system.overlaps(kind):
+        return OverlappingSystem
+    return LoadingSystem if system.has(kind, "loaded") else system.System
+
+
 _BLOCKS = Subject(
     BlockManager,
     system.LEVEL,
     ("allocate", "free"),
-    lambda kind, setup: (OverlappingSystem if system.overlaps(kind) else system.System)(kind, setup),
+    lambda kind, setup: _system_of(kind)(kind, setup),
     system.capabilities,
     block_cases.profiles,
     requests.closing,

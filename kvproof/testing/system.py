@@ -95,7 +95,9 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     if "caching" in inspect.signature(kind.__init__).parameters:
         options.append("caching")
     together = OVERLAPPING if overlaps(kind) else ()
-    more = (name for name in ("fork", "evict", "reset") if has(kind, name))
+    if has(kind, "loaded") and not (has(kind, "load") and has(kind, "stored")):
+        raise UsageError(f"{kind.__qualname__} has loaded(); it comes with load(), and with stored()")
+    more = (name for name in ("fork", "loaded", "evict", "reset") if has(kind, name))
     return {
         "operations": [*_ALWAYS, *mirror, *more, "drain", *together],
         "options": options,
@@ -161,13 +163,19 @@ class System(Scheduler):
     def state(self) -> dict[str, Any]:
         """Return what the manager tells of its state."""
         told = {name: getattr(self, f"_shown_{name}")() for name in self._shows}
-        tables = {name: [numbers(self._ask("table", request), "table")] for name, request in self._running.items()}
-        counts = {"waiting": len(self._waiting), "running": len(self._running), "pending": 0}
+        tables = {
+            name: [numbers(self._ask("table", request), "table")] for name, request in self._with_blocks().items()
+        }
+        counts = {"waiting": len(self._waiting), "running": len(tables), "pending": 0}
         if self._host is None:
             return {"pools": {"device": told}, "tables": tables, **counts}
         pools = {"device": told, "host": self._host.state()}
         counts["pending"] = self._host.pending
         return {"pools": pools, "tables": tables, "holds": self._host.holds(), **counts}
+
+    def _with_blocks(self) -> dict[str, Request]:
+        """The requests that were admitted, and are not over."""
+        return self._running
 
     # ------------------------------------------------------------------------------------------------------- operations
 
@@ -211,6 +219,7 @@ class System(Scheduler):
         length = len(request.tokens)
         if not self._admit(request, length // 2 if length % 2 else 0):
             return False
+        self._come_to_rest()
         if request.computed == length or self._advance(request, length):
             return True
         self._preempt(request.name)
@@ -242,11 +251,16 @@ class System(Scheduler):
         if table is None:
             self._forget_found(request)
             return False
-        if self._host is not None:
-            self._host.load(request, table)
+        if self._host is not None and self._host.load(request, table):
+            self._begins_to_load(request, table, found, until)
+            return True
         self._admitted(request, table, found, external)
         self._compute(request, table, max(until, request.computed))
         return True
+
+    def _begins_to_load(self, request: Request, table: list[int], found: list[int], until: int) -> None:
+        """It holds its blocks, and waits for what comes from the host: `LoadingSystem` is what lets it."""
+        raise NotImplementedError
 
     @staticmethod
     def _forget_found(request: Request) -> None:

@@ -52,6 +52,7 @@ _NEEDED: Mapping[str, Mapping[str, Is]] = {
     "abort": {"request": _is_text},
     "preempt": {"request": _is_text},
     "mirror": {"requests": _are_texts},
+    "loaded": {"pick": _is_count, "failed": _is_count},
     "evict": {"block": _is_count},
     "reset": {},
     "drain": {},

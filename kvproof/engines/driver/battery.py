@@ -51,6 +51,21 @@ _ONCE: list[Op] = [
 """What a request can go through: what is drawn may leave out what a driver with few operations seldom does."""
 
 
+def _loads(blocks: int, size: int) -> list[Op]:
+    """What a request stores and another one drives out of the device comes back from the host."""
+    prompt = [0] * (2 * size + 1)
+    return [
+        ("start", {"request": "r0", "prompt": prompt}),
+        *[("mirror", {"requests": ["r0"]})] * 3,
+        ("finish", {"request": "r0"}),
+        ("start", {"request": "r1", "prompt": [1] * blocks * size}),
+        ("finish", {"request": "r1"}),
+        *[("mirror", {"requests": []})] * 3,
+        ("start", {"request": "r2", "prompt": prompt}),
+        ("loaded", {"pick": 0, "failed": 0}),
+    ]
+
+
 class Battery:
     """The checks, and what they share. Each returns what is wrong; nothing when all is well."""
 
@@ -108,6 +123,9 @@ class Battery:
         more: dict[str, Any] = {"events": True} if "events" in can.options else {}
         if "host_blocks" in can.options:
             more["host_blocks"] = 4
+        if {"loaded", "mirror"} <= {*can.operations}:
+            setup = self.setup(host_blocks=16)
+            yield close(Case(LEVEL, setup, _loads(setup["blocks"], setup["block_tokens"])), closing(can))
         families = {"mirror" if "host_blocks" in more else "plain": self.setup(**more)}
         families["tight"] = self.setup(**more) | {"blocks": 2}
         if tenants_of(can):

@@ -23,6 +23,7 @@ from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import TOGETHER, Capabilities, Case, World
 from ..cases import Op, Setup
+from .coming_back import coming_back
 from .twins import twins
 
 __all__ = [
@@ -43,6 +44,7 @@ LEVEL = "requests"
 
 OPERATIONS = (
     "start", "resume", "step", "grow", "finish", "abort", "preempt", "mirror", "evict", "reset", "drain", "fork",
+    "loaded",
 )  # fmt: skip
 """All operations that the level knows. A driver has at least ``start`` and ``finish``."""
 
@@ -69,12 +71,12 @@ _WIDTH = 5
 
 _USUAL = {
     "start": 24, "resume": 8, "step": 6, "grow": 20, "finish": 14, "abort": 3, "preempt": 5, "mirror": 6, "evict": 2,
-    "reset": 1, "drain": 1, "fork": 8,
+    "reset": 1, "drain": 1, "fork": 8, "loaded": 0,
 }  # fmt: skip
 """How often an operation is drawn, where the driver has it."""
 
 _WEIGHTS = {
-    "mirror": _USUAL | {"start": 30, "mirror": 24, "finish": 22, "grow": 8, "resume": 6},
+    "mirror": _USUAL | {"start": 30, "mirror": 24, "finish": 22, "grow": 8, "resume": 6, "loaded": 12},
     "tight": _USUAL | {"start": 36, "resume": 16, "preempt": 10, "mirror": 10},
     "overlap": _USUAL | {"start": 40, "finish": 60, "grow": 6, "preempt": 2, "resume": 6, "abort": 1, "evict": 1},
     "again": _USUAL | {"start": 40, "finish": 24, "grow": 6, "abort": 1, "preempt": 2, "evict": 0, "reset": 0},
@@ -104,6 +106,9 @@ def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None)
     if "tenants" in of and "mirror" in of:
         of_host = _cases(capabilities, "tenants", of["mirror"], {**_STORED, **(often or {})})
         found["tenants"] = st.one_of(found["tenants"], of_host)
+    if "loaded" in capabilities.operations:
+        on_host = _setup(capabilities, st.integers(2, 6), host_blocks=st.integers(2, 10), **_told(capabilities))
+        found["loads"] = coming_back(LEVEL, capabilities, on_host)
     if {"step", "grow"} <= {*capabilities.operations}:
         events = {"events": True} if "events" in capabilities.options else {}
         scenes = twins(LEVEL, st.sampled_from(capabilities.block_tokens), events)
@@ -118,8 +123,7 @@ def closing(capabilities: Capabilities) -> list[Op]:
 
 def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
     """Return the families of setups that a driver takes, by name."""
-    options = capabilities.options
-    on: dict[str, st.SearchStrategy[Any]] = {"events": st.just(True)} if "events" in options else {}
+    options, on = capabilities.options, _told(capabilities)
     found = {"plain": _setup(capabilities, st.integers(3, 10), **on)}
     found["tight"] = _setup(capabilities, st.integers(1, 4), **on)
     if "host_blocks" in options:
@@ -140,6 +144,11 @@ def setups(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Setup]]:
 def tenants_of(capabilities: Capabilities) -> list[str]:
     """Return the tenants that a driver has and the level knows."""
     return [name for name in capabilities.tenants if name in TENANTS]
+
+
+def _told(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Any]]:
+    """What each setup asks to be told besides."""
+    return {"events": st.just(True)} if "events" in capabilities.options else {}
 
 
 def _setup(
@@ -163,7 +172,7 @@ def draw(
     """Return the case that these bytes stand for: five make an operation."""
     weights = {**_WEIGHTS.get(profile, _USUAL), **(often or {})}
     if "host_blocks" not in setup:
-        weights = {**weights, "mirror": 0}
+        weights = {**weights, "mirror": 0, "loaded": 0}
     names = [name for name in OPERATIONS if name in capabilities.operations for _ in range(weights[name])]
     names += (
         [TOGETHER] * (len(names) // 2 if profile == "overlap" else _TOGETHER)
@@ -207,6 +216,8 @@ class _Player:
             self._start(a, b, c, d)
         elif name == "mirror":
             self._mirror(a, b)
+        elif name == "loaded":
+            self._add("loaded", pick=a % 4, failed=(0, 0, 1, 2)[b % 4])
         elif name == "evict":
             self._add("evict", block=a % (self._setup["blocks"] + 1))
         elif name == "drain":

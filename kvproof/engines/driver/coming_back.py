@@ -1,0 +1,103 @@
+"""Scenes for whole requests with a host tier: what was stored, and driven out of the device, is asked for again.
+
+It comes back from the host then, into blocks of a device that is small, while others store, load, are aborted or give
+up. Operations that are drawn one by one come to a load once in a hundred steps, and seldom to two at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ...judge.record import Capabilities, Case
+from ..cases import Op, Setup
+
+__all__ = ["coming_back"]
+
+_WIDTH = 3
+"""So many numbers make an event of a scene."""
+
+_OFTEN = {
+    "visit": 4, "lose": 5, "come": 12, "loaded": 8, "leave": 6, "mirror": 3, "abort": 3, "step": 2, "grow": 2,
+    "preempt": 1,
+}  # fmt: skip
+"""How often something happens; what a driver cannot do leaves room for the others."""
+
+_OWN = {"visit": "start", "lose": "evict", "come": "start", "leave": "finish"}
+"""The operations that some of them are."""
+
+
+def coming_back(level: str, capabilities: Capabilities, setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Case]:
+    """Return cases of one scene each, with these setups."""
+    can = {*capabilities.operations}
+    names = [name for name, often in _OFTEN.items() if _OWN.get(name, name) in can for _ in range(often)]
+    plays = st.binary(min_size=12 * _WIDTH, max_size=36 * _WIDTH)
+    return st.builds(lambda setup, play: Case(level, setup, [*_Scene(setup).ops(names, play)]), setups, plays)
+
+
+_BESIDE = 1
+"""Of more than so many the first one leaves when another one comes: the device is small."""
+
+
+class _Scene:
+    """The requests of a scene: each one's tokens are all alike, so that there are three prompts, long or short."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._blocks, self._size = setup["blocks"], setup["block_tokens"]
+        self._lengths: dict[str, int] = {}
+        """The requests that were not ended, and how many tokens they have."""
+        self._count = 0
+
+    def ops(self, names: list[str], play: bytes) -> Iterator[Op]:
+        """A prompt is stored, another one fills the device, and then anything may happen, as these numbers choose."""
+        yield from self._visit(0, 2)
+        yield from self._visit(1, self._blocks)
+        for at in range(0, len(play) - _WIDTH + 1, _WIDTH):
+            which, a, b = play[at : at + _WIDTH]
+            yield from self._event(names[which % len(names)], a, b)
+
+    def _event(self, name: str, a: int, b: int) -> Iterator[Op]:
+        if name == "visit":
+            yield from self._visit(a % 3, self._blocks if b % 2 else 1 + b // 2 % 2)
+        elif name == "lose":  # Not by others that need room: these would be stored, too.
+            yield from (("evict", {"block": block}) for block in range(self._blocks + 1))
+        elif name == "come":
+            if len(self._lengths) > _BESIDE:
+                yield from self._of_one("leave", next(iter(self._lengths)), b)
+            yield self._start(a % 3, 1 + b % 2)
+        elif name == "loaded":
+            yield "loaded", {"pick": a % 3, "failed": (0, 0, 0, 1, 2)[b % 5]}
+        elif name == "mirror":
+            yield "mirror", {"requests": [*self._lengths][: b % 4]}
+        elif self._lengths:
+            yield from self._of_one(name, [*self._lengths][a % len(self._lengths)], b)
+
+    def _of_one(self, name: str, request: str, b: int) -> Iterator[Op]:
+        if name in ("leave", "abort"):
+            del self._lengths[request]
+            yield _OWN.get(name, name), {"request": request}
+        elif name == "step":
+            yield "step", {"request": request, "most": b % (2 * self._size)}
+        elif name == "preempt":
+            yield "preempt", {"request": request}
+        elif self._lengths[request] < self._blocks * self._size:
+            self._lengths[request] += 1
+            yield "grow", {"request": request, "tokens": [b % 3]}
+
+    def _start(self, token: int, blocks: int) -> Op:
+        """A request arrives of which so many blocks can be found: a token more is computed in any case."""
+        request = f"r{self._count}"
+        self._count += 1
+        prompt = [token] * min(blocks * self._size + 1, self._blocks * self._size)
+        self._lengths[request] = len(prompt)
+        return "start", {"request": request, "prompt": prompt}
+
+    def _visit(self, token: int, blocks: int) -> Iterator[Op]:
+        """A request comes, is stored, and goes."""
+        start = self._start(token, blocks)
+        about: dict[str, Any] = {"request": start[1]["request"]}
+        del self._lengths[about["request"]]
+        stored: Op = ("mirror", {"requests": [about["request"]]})
+        yield from (start, stored, ("finish", about))

@@ -1,0 +1,97 @@
+"""A `BlockManager` whose loads from the host take time: requests that hold blocks, and wait for what comes there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .manager import BlockManager, Request
+from .scheduler import SKIPPED
+from .system import System
+
+__all__ = ["LoadingSystem"]
+
+
+@dataclass
+class _Load:
+    """A request that was admitted, and waits for what it loads."""
+
+    request: Request
+    local: int
+    """So many of its tokens were found on the device."""
+    until: int
+    """So many will be computed when the rest has come."""
+    is_aborted: bool = False
+    """It is over, and has its blocks until nobody writes to them any more."""
+
+
+class LoadingSystem(System):
+    """One manager, and requests of which some wait for a load; those do nothing else."""
+
+    def __init__(self, kind: type[BlockManager], setup: dict[str, Any]) -> None:
+        """Make a manager from a setup.
+
+        Raises:
+            Refused: it does not take one like that.
+        """
+        super().__init__(kind, setup)
+        self._loads: dict[str, _Load] = {}
+
+    def state(self) -> dict[str, Any]:
+        """Return what the manager tells of its state: what an aborted request has is held by its load."""
+        state = super().state()
+        for load in self._loads.values():
+            state["holds"]["device"] += load.request.table if load.is_aborted else []
+        return state
+
+    def _with_blocks(self) -> dict[str, Request]:
+        loading = {name: load.request for name, load in self._loads.items() if not load.is_aborted}
+        return self._running | loading
+
+    def _begins_to_load(self, request: Request, table: list[int], found: list[int], until: int) -> None:
+        local = len(found) * self._size
+        self._loads[request.name] = _Load(self._waiting.pop(request.name), local, until)
+        self._tell("lookup", request.name, local, len(request.on_host) * self._size, len(request.tokens) - 1)
+        self._tell("found", request.name, [found], local)
+        self._tell("table", request.name, 0, 0, list(table))
+
+    def _loaded(self, pick: int, failed: int) -> Any:
+        """One of the loads under way ends; what of it has failed is computed."""
+        ended = None if self._host is None else self._host.end_load(pick, failed)
+        if ended is None:
+            return SKIPPED
+        request, came = ended
+        load = self._loads.pop(request.name)
+        there = load.local + came * self._size
+        self._ask("loaded", request, there)
+        self._running[request.name] = request
+        if load.is_aborted:
+            self._let_go(request)
+            return None
+        is_whole = there == request.cached
+        request.cached = request.computed = there
+        if is_whole:  # Else what is missing is computed by later steps: others may look for it until then.
+            self._compute(request, request.table, max(load.until, there))
+        return None
+
+    def _start(self, request: str, *args: Any, **more: Any) -> Any:
+        return SKIPPED if request in self._loads else super()._start(request, *args, **more)
+
+    def _abort(self, request: str) -> Any:
+        load = self._loads.get(request)
+        if load is None:
+            return super()._abort(request)
+        if load.is_aborted:
+            return SKIPPED
+        load.is_aborted = True
+        self._tell("end", request, "aborted")
+        return None
+
+    def _drain(self) -> Any:
+        """What is loading comes first, and so it does when others are let in."""
+        self._come_to_rest()
+        return super()._drain()
+
+    def _come_to_rest(self) -> None:
+        while self._loads:
+            self._loaded(0, 0)
