@@ -396,6 +396,11 @@ def test_who_is_said_to_have_computed_more_than_it_has_keys_is_judged_by_these()
 
     assert rules([]) == ["O9"]
     assert rules([(7, 0, [0])]) == []
+    # Its block 0 was cached for somebody else: a copy that nobody cached need not be stored.
+    effects.insert(2, ["table", "r0", 0, 0, [1]])
+    assert rules([]) == []
+    effects[2][4] = [0]
+    assert rules([]) == ["O9"]
     listener = EventsOracle(world)
     stored: list[Effect] = [["stored", "device", 0, [7]], ["boundary", "device"]]
     found: list[Effect] = [["lookup", "r0", 4, 0, 4]]

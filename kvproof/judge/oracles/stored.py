@@ -15,8 +15,10 @@ Entry = tuple[int, int]
 class StoredOracle:
     """Follows which blocks of finished requests a tier that stores eagerly must hold.
 
-    The world names such tiers in ``notes["eager"]``. Judged are full blocks of full attention, and only while the tier
-    has had room for all copies that were ever made: then nothing excuses a block that is not there. Where the pages of
+    The world names such tiers in ``notes["eager"]``. Judged are full blocks of full attention that the device has had
+    cached for their request, and only while the tier has had room for all copies that were ever made: then nothing
+    excuses a block that is not there. What is cached of another request, which was aborted perhaps, is no reason to
+    store a copy of it that nobody caches. Where the pages of
     the first group lie on a tier themselves (``notes["reads"]``), that is to have cached of this group what the device
     has cached of others.
     """
@@ -32,7 +34,9 @@ class StoredOracle:
         """The blocks of the tier that attention reads too that were ever written, or held."""
         self._reads = world.notes.get("reads")
         self._excused: set[Entry] = set()
-        self._cached: set[Entry] = set()
+        self._cached: dict[Entry, set[int]] = {}
+        """The blocks that the device ever had cached, by entry."""
+        self._tables: dict[str, list[list[int]]] = {}
         self._stored: dict[str, set[Entry]] = {tier: set() for tier in self._eager}
         self._shows: set[str] = set()
         """The tiers whose maps the states show."""
@@ -44,6 +48,9 @@ class StoredOracle:
         for effect in step.effects:
             if effect[0] == "processed":
                 self._computed[effect[1]] = effect[2]
+            elif effect[0] == "table":
+                _, r, g, at, blocks = effect
+                self._tables.setdefault(r, [[] for _ in self.world.groups])[g][at:] = blocks
             elif effect[0] == "cut":
                 self._computed[effect[1]] = min(self._computed.get(effect[1], 0), effect[2])
             elif effect[0] == "end" and effect[2:] == ["finished"]:
@@ -61,7 +68,7 @@ class StoredOracle:
         if step.op == "reset" and not step.skipped and (step.result or step.args.get("connector")):
             # A reset may void the stores of what was computed before it, not of what is computed after it.
             self._finished.clear()
-            self._excused |= self._cached
+            self._excused |= self._cached.keys()
         if step.state is None:
             return
         for tier, pool in step.state.pools.items():
@@ -69,11 +76,12 @@ class StoredOracle:
                 self._shows.add(tier)
             if tier == self._reads:
                 self._pages |= {block for block, count in enumerate(pool.ref or ()) if count}
-            entries = {(k, g) for k, g, blocks in pool.cached or () if blocks}
+            entries = ((k, g, blocks) for k, g, blocks in pool.cached or () if blocks)
             if tier in self._stored:
-                self._stored[tier] |= entries
+                self._stored[tier] |= {(k, g) for k, g, _ in entries}
             elif tier == self._device:
-                self._cached |= entries
+                for k, g, blocks in entries:
+                    self._cached.setdefault((k, g), set()).update(blocks)
         if step.op == "drain" and step.error is None and not step.result["left"] and not step.result["pending"]:
             yield from self._missing(ghost)
 
@@ -83,7 +91,7 @@ class StoredOracle:
             used = len(self._pages) if tier == self._reads else self._copies[tier]
             if tier not in self._shows or used >= blocks:
                 continue  # Something may have been evicted, or found no room.
-            cached = self._cached - self._excused
+            cached = self._cached.keys() - self._excused
             if tier == self._reads:
                 cached = {(key, 0) for key, _ in cached}
             never_stored = cached - self._stored[tier]
@@ -94,13 +102,19 @@ class StoredOracle:
                     full = computed // group.block if group.kind == "full" else 0
                     for n in range(1, full + 1):
                         key = keys[n * group.block // self.world.hash_block - 1]
-                        if (key, g) in never_stored:
+                        if (key, g) in never_stored and (tier == self._reads or self._is_own(r, g, n - 1, key)):
                             text = (
                                 f"{r} has finished and nothing is under way, but its block {n - 1} of group {g} (key "
                                 f"{key}) was never stored to {tier}, which has room"
                             )
                             yield Violation("O9", "never stored", text, (tier,), (of_key(key), of_request(r)))
                             return
+
+
+    def _is_own(self, r: str, g: int, entry: int, key: int) -> bool:
+        """Whether the block that a request had there was cached under this key; it is, where nobody told its table."""
+        table = self._tables[r][g] if r in self._tables else []
+        return entry >= len(table) or table[entry] in self._cached[key, g]
 
 
 def _written(effect: Effect) -> Iterator[tuple[str, int]]:
