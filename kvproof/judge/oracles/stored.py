@@ -110,7 +110,6 @@ class StoredOracle:
                             yield Violation("O9", "never stored", text, (tier,), (of_key(key), of_request(r)))
                             return
 
-
     def _is_own(self, r: str, g: int, entry: int, key: int) -> bool:
         """Whether the block that a request had there was cached under this key; it is, where nobody told its table."""
         table = self._tables[r][g] if r in self._tables else []
