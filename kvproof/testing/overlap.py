@@ -338,6 +338,7 @@ class OverlappingSystem(System):
 
     async def _allocated(self, each: _Call, request: Request, until: int) -> list[int] | None:
         table = await self._call(each, "allocate", request, until)
+        self._tell_copies()
         return None if table is None else numbers(table, "allocate")
 
     async def _advances(self, each: _Call, request: Request, until: int, tokens: list[int], keys: list[int]) -> Any:

@@ -78,6 +78,11 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     for word, method in (("evicts", "cached"), ("host_evicts", "host_cached")):
         if word in kind.dialect and not has(kind, method):
             raise UsageError(f"{kind.__qualname__} says by {word} what goes first; then {method}() tells what there is")
+    if overlaps(kind) and inspect.iscoroutinefunction(kind.take_copies):
+        raise UsageError(
+            f"{kind.__qualname__}.take_copies() is async def; where calls overlap nobody may come between an allocate "
+            "and the copies that it wants: make it a plain method"
+        )
     options = ["events"] if has(kind, "take_events") else []
     takes_host = "host_blocks" in inspect.signature(kind.__init__).parameters
     if (

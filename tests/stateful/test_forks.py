@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, ClassVar
 
 import pytest
 
+from kvproof.errors import UsageError
 from kvproof.testing import BlockManager, Request, assert_played
 from kvproof.testing.fuzzing import fuzz_manager
 
@@ -111,6 +113,31 @@ def test_a_fork_is_of_one_who_has_computed_all_and_has_a_name_of_its_own() -> No
             raise AssertionError(f"{request.name}, {child.name}")
 
     assert_played(Never, SETUP, operations)
+
+
+class _Waits(example.TestForks):
+    """Its calls wait, and others go on meanwhile."""
+
+    async def allocate(self, request: Request, tokens: int) -> Any:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().allocate(request, tokens)
+
+    async def fork(self, request: Request, child: Request) -> Any:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().fork(request, child)
+
+
+class _WaitsForCopies(_Waits):
+    async def take_copies(self) -> Any:  # type: ignore[override]
+        return super().take_copies()
+
+
+def test_copies_are_told_where_calls_overlap_too() -> None:
+    assert fuzz_manager(_Waits, examples=200, seconds=60).broken == {}
+    wrong = type("Shared", (_Waits,), {"kind": fork_faults.WritesToShared})
+    assert "P6" in fuzz_manager(wrong, seconds=20, findings=1).broken
+    with pytest.raises(UsageError, match=r"take_copies\(\) is async def"):
+        fuzz_manager(_WaitsForCopies, seconds=1)
 
 
 class _Reuses(example.TestForks):

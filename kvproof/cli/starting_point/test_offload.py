@@ -1,7 +1,8 @@
 """The block manager of this project with its host tier, held to the rules of KV caching by kvproof.
 
 ``python -m pytest tests/test_offload.py`` plays the scheduler around it: one test for each rule. Fill in what raises
-below, by calls of your block manager and of what offloads its blocks; leave out `stored` where copies take no time.
+below, by calls of your block manager and of what offloads its blocks; leave out `stored` where copies take no time, and
+add `loaded` where requests wait for what they load.
 
 Then let it tell more, each method unlocks rules: `host_cached` and `cached` first, `host_ref_counts`,
 `host_free_queue`, `ref_counts`, `free_queue`, `keys`, `reset`; ``eager = True`` promises that all is stored.
