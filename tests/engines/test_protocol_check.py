@@ -31,6 +31,7 @@ FAULTS = {
     "one step too few": "answers",
     "no groups": "worlds",
     "counts the null block": "worlds",
+    "room for three": "worlds",
     "garbage effect": "effects",
     "blocks below 0": "effects",
     "short ref": "states",
@@ -95,6 +96,11 @@ def test_a_check_fails_where_the_driver_is_wrong(fault: str) -> None:
 
 def test_every_check_is_seen_to_fail() -> None:
     assert set(FAULTS.values()) == {check.name for check in conformance.CHECKS}
+
+
+def test_a_driver_of_two_groups_may_have_as_many_blocks_for_each() -> None:
+    """A request that needs all blocks must be able to run alone: in one id space it needs them of both groups."""
+    assert "worlds" not in [outcome.check.name for outcome in checked("--fault", "two groups").failed]
 
 
 @pytest.mark.parametrize("fault", ["never hits", "short hits"])

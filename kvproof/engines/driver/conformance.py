@@ -98,7 +98,8 @@ CHECKS = (
     Check(
         "worlds",
         "worlds are what the setup asked for",
-        "Name the tier device first, with as many usable blocks as the setup says, a null block in addition.",
+        "Name the tier device first, with as many usable blocks as the setup says (for each group, at most), a null "
+        "block in addition.",
     ),
     Check(
         "effects",

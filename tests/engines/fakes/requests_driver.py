@@ -30,6 +30,7 @@ class Refused(Exception):
 
 
 KEYS: dict = {}
+GROUPS = {"no groups": 0, "two groups": 2, "room for three": 2}
 
 
 class System:
@@ -43,6 +44,8 @@ class System:
         if FAULT == "refuses all" or (FAULT == "refuses events" and events):
             raise Refused("not today")
         self.size, self.caching, self.events, self.n = block_tokens, caching, events, blocks + 1
+        if FAULT in ("two groups", "room for three"):
+            self.n = (2 if FAULT == "two groups" else 3) * blocks + 1
         self.ref, self.free = [0] * self.n, list(range(1, self.n))
         self.cached: dict = {}
         self.of_block: dict = {}
@@ -64,7 +67,7 @@ class System:
         if FAULT == "says its process":
             notes["process"] = os.getpid()
         self.world = {
-            "groups": [] if FAULT == "no groups" else [{"kind": "full", "block": block_tokens}],
+            "groups": [{"kind": "full", "block": block_tokens}] * GROUPS.get(FAULT, 1),
             "tiers": {"device": {"blocks": self.n - (FAULT == "counts the null block"), "null": 0}},
             "hash_block": block_tokens,
             "exact": True,
