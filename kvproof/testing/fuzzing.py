@@ -26,7 +26,7 @@ from .ended import with_found
 from .isolated import session_of
 from .session import InProcess
 from .subjects import Adapter, overrides, subject_of
-from .telling import story, tell
+from .telling import hint_of_hits, story, tell
 
 __all__ = ["EXAMPLES", "SECONDS", "Fuzzed", "fuzz_manager", "judged_beside"]
 
@@ -112,11 +112,10 @@ class Fuzzed:
         activity = self.report.activity
         if not activity.asked_again or activity.hits:
             return None
-        return (
-            f"P14 a cache that never hits: {self.kind.__qualname__}\n"
-            f"  what: {activity.asked_again:,} lookups asked for what had been computed before, none found anything\n"
-            '  a manager that caches nothing says so: dialect = {"keep": "none"}'
-        )
+        asked = f"{activity.asked_again:,} lookups asked for what had been computed before, none found anything"
+        lines = [f"P14 a cache that never hits: {self.kind.__qualname__}", f"  what: {asked}"]
+        lines.append('  a manager that caches nothing says so: dialect = {"keep": "none"}')
+        return "\n".join([*lines, *hint_of_hits(self.kind)])
 
 
 def fuzz_manager(

@@ -138,7 +138,7 @@ class BlockManager:
 
         The first call for a request, and the first one after `free`, also takes hold of ``request.found``, which the
         table begins with. A refusal changes nothing (P7, P15). Where a manager finds nothing before it allocates, it
-        sets ``request.cached``, in tokens: whole blocks, unless it tells the copy that it makes of a part
+        sets ``request.cached``, in tokens: whole blocks, and a part of one that it takes over as it is, or copies
         (`take_copies`).
         """
         raise NotImplementedError

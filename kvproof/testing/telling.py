@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..judge.history import history
+from ..judge.oracles.counting import MISCOUNTED, held_by_cache
 from ..judge.oracles.words import GARBAGE
 from ..judge.record import TOGETHER, Answer, Case, State, Step, TreeState
 from ..judge.violation import Verdict
 from ..spec.rules import RULES
+from .manager import BlockManager
 
 if TYPE_CHECKING:
     from .subjects import Adapter
 
-__all__ = ["BESIDE", "played", "regression_test", "replay_line", "short", "story", "tell"]
+__all__ = ["BESIDE", "hint_of_hits", "played", "regression_test", "replay_line", "short", "story", "tell"]
 
 
 BESIDE = "machine P does something else"
@@ -36,6 +38,7 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
     violation = found.violation
     yield f"{violation.rule} {violation.oracle}: {target}, level {case.level}"
     yield f"  what: {violation.text}"
+    yield from _held_by(found)
     for other in found.also[:3]:
         yield f"  also: {other.rule} {other.oracle}: {other.text}"
     if violation.oracle == GARBAGE and target.startswith("exec:"):
@@ -54,6 +57,20 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
     yield from _around(found.answer.steps, found.at)
     if path is not None:
         yield f"  again: {replay_line(target, path)}"
+
+
+def _held_by(found: Verdict) -> Iterator[str]:
+    """Who is seen to hold the block whose count is not that of its holders."""
+    world = found.answer.world
+    state = found.answer.steps[found.at].state if found.violation.oracle == MISCOUNTED else None
+    if world is None or state is None:
+        return
+    _, block, tier = found.violation.about[0]
+    entries = ((r, at) for r, tables in state.tables.items() for table in tables for at in table)
+    holders = [f"the table of {r}" for r, at in entries if at == block and tier == next(iter(world.tiers))]
+    holders += ["a copy or a pin" for at in state.holds.get(tier, ()) if at == block]
+    holders += ["the prefix map" for at in held_by_cache(world, tier, state.pools[tier]) if at == block]
+    yield f"    it is held by {', '.join(holders)}" if holders else "    nobody is seen to hold it"
 
 
 def played(case: Case, answer: Answer, at: int) -> Iterator[str]:
@@ -135,8 +152,9 @@ def _lines(state: State) -> Iterator[str]:
             yield f"{tier} ref_cnt: {short(pool.ref)}"
         if pool.free is not None:
             yield f"{tier} free queue: {short(pool.free)}"
-        cached = {f"{key}/{group}": blocks for key, group, blocks in pool.cached or ()}
-        yield f"{tier} cached (blocks by key/group): {short(cached)}"
+        if pool.cached is not None:
+            cached = {f"{key}/{group}": blocks for key, group, blocks in pool.cached}
+            yield f"{tier} cached (blocks by key/group): {short(cached)}"
     for request, tables in state.tables.items():
         yield f"block tables of {request}: {short(tables)}"
     for tier, blocks in state.holds.items():
@@ -199,28 +217,70 @@ def short(value: Any, *, brackets: bool = True) -> str:
 def story(kind: Adapter, case: Case, found: Verdict) -> str:
     """What is wrong with a manager, what led there, and a test that shows it again."""
     test = "\n".join(f"    {line}".rstrip() for line in regression_test(kind, case, found).splitlines())
-    return "\n".join([*tell(kind.__qualname__, case, found), *_hints(found), "  a test to keep:", "", test, ""])
+    return "\n".join([*tell(kind.__qualname__, case, found), *_hints(kind, found), "  a test to keep:", "", test, ""])
 
 
-def _hints(found: Verdict) -> Iterator[str]:
+def _hints(kind: Adapter, found: Verdict) -> Iterator[str]:
     """What may be wrong with a manager where it shows elsewhere."""
     text = found.violation.text
     all_of_them = (found.violation, *found.also)
     if any(each.oracle == "write without a block" and each.text.endswith("has no entry") for each in all_of_them):
         yield "  allocate() may have answered too few blocks for the tokens asked for; it gives the whole table"
+    if issubclass(kind, BlockManager):
+        yield from _hints_of_blocks(kind, found)
     if text.endswith("no request ever had that key"):
         yield "  cached() tells the keys that keys() does; without that these are (adapter, salt, tuple of all tokens"
         yield "  up to the block's end)"
-    if found.violation.oracle in _READS and f" block {_null_of(found)} for positions" in text:
-        yield "  a manager that gives up what lies behind a sliding window says so: window = its tokens"
-    elif found.violation.oracle == "a lookup handed out" and "never written" in text:
-        yield "  a copy that the manager makes, as of a block of which a part is found, is told by take_copies()"
-    if found.violation.oracle == "what was computed is not found again":
-        yield "  a manager that is not meant to keep all of that says so: dialect = {}"
     if found.violation.oracle == "requests that never end":
         ended = [effect[1] for effect in found.answer.steps[found.at].effects if effect[:1] == ["preempted"]]
         why = f"alone, {ended[0]} was let in and refused more blocks" if ended else "alone, it was not let in"
         yield f"  {why}, though it needs no more than there are: allocate() answered None"
+
+
+def _hints_of_blocks(kind: type[BlockManager], found: Verdict) -> Iterator[str]:
+    text, oracle, null = found.violation.text, found.violation.oracle, _null_of(found)
+    if any(each.oracle == GARBAGE and "block" in each.text for each in (found.violation, *found.also)):
+        last = 0 if found.answer.world is None else next(iter(found.answer.world.tiers.values())).blocks - 1
+        yield f"  blocks are numbered from 0 to {last}; an adapter translates"
+    elif oracle in _READS and f" block {null} for positions" in text:
+        yield _hint_of_null(null, kind.window)
+    elif oracle == "content of a cached block" and text.startswith(f"block {null} (device)"):
+        yield f"  block {null} is the null block, which stands for nothing and is never cached (P4)"
+    elif oracle == "a lookup handed out" and "never written" in text:
+        yield "  a copy that the manager makes, as of a block of which a part is found, is not seen"
+    elif oracle == "a forward pass read":
+        yield from _left_out(found)
+    if oracle == "what was computed is not found again":
+        yield "  a manager that is not meant to keep all of that says so: dialect = {}"
+        yield from hint_of_hits(kind)
+
+
+def hint_of_hits(kind: type[Any]) -> Iterator[str]:
+    """How a manager says what it found that has no call of its own for that."""
+    if getattr(kind, "lookup", None) is BlockManager.lookup:
+        yield "  without a lookup(), allocate() says in request.cached what it found"
+
+
+def _left_out(found: Verdict) -> Iterator[str]:
+    """Whose table is another one than what was found for him, in the step in which that was."""
+    handed: dict[str, list[int]] = {}
+    for effect in found.answer.steps[found.at].effects:
+        match effect:
+            case ["found", str() as r, [[*blocks]], _]:
+                handed[r] = blocks
+            case ["table", str() as r, 0, 0, [*table]] if table[: len(handed.get(r, ()))] != handed.get(r, []):
+                yield f"  the table of {r} does not begin with what lookup() found for it, {short(handed[r])}"
+            case _:
+                pass
+
+
+def _hint_of_null(null: int | None, window: int | None) -> str:
+    if window is None:
+        return "  a manager that gives up what lies behind a sliding window says so: window = its tokens"
+    return (
+        f"  block {null} is the null block: what is read there must not be given up, nor left out of a hit, since it\n"
+        f"  is within the window of {window} tokens (the token that reads is itself counted)"
+    )
 
 
 _READS = ("a lookup handed out", "a forward pass read")

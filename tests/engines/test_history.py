@@ -87,7 +87,7 @@ def test_the_history_of_a_key_tells_its_tokens_and_its_blocks(session: Session) 
 
 def test_the_history_of_a_request_tells_what_it_found_and_computed(session: Session) -> None:
     _, wrong = found(session, "truncates")
-    assert wrong.violation.about == (of_request("r1"),)
+    assert wrong.violation.about == (of_request("r1"), of_key(0))
     assert history(wrong.answer, wrong.at, of_request("r1")) == [
         (
             2,

@@ -8,7 +8,7 @@ from kvproof.judge.ghost import Ghost
 from kvproof.judge.judging import Judge
 from kvproof.judge.oracles.hits import HitsOracle
 from kvproof.judge.record import Effect, Group, PoolState, State, Step, Tier, World
-from kvproof.judge.violation import Violation
+from kvproof.judge.violation import Violation, of_key, of_request
 
 FULL = Group("full", 2)
 TOKENS = [0, 1, 2, 0, 1, 2, 0, 1, 2]
@@ -92,6 +92,13 @@ def test_a_lookup_finds_what_is_there_and_one_block_less_is_noticed(name: str) -
         (found,) = looked_up(world, cached, most - min(most, max(group.block for group in world.groups)))
         assert (found.rule, found.oracle) == ("P14", "a shorter hit than what is cached")
         assert f"the first {most} tokens of r0 are cached" in found.text
+
+
+@pytest.mark.parametrize(("group", "key"), [(FULL, 1), (WINDOW, 3)])
+def test_with_a_shorter_hit_it_is_told_what_was_missed(group: Group, key: int) -> None:
+    """The first block behind what was found; of a window, which may have given up that one, the last."""
+    (found,) = looked_up(world(group), entries(0, 1, 2, 3), 2)
+    assert found.about == (of_request("r0"), of_key(key))
 
 
 def test_the_last_token_is_never_asked_for() -> None:

@@ -365,6 +365,94 @@ def test_a_sliding_window_is_judged_by_what_is_in_it() -> None:
         assert_fuzzed(type("SaysNothing", (_Window,), {"window": None}))
 
 
+def test_a_window_whose_blocks_go_too_early_is_told_what_the_null_block_is() -> None:
+    early = type("Early", (_Window,), {"kind": type("", (_Windows,), {"behind": 2})})
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0, 0, 0]}),
+        ("grow", {"request": "r0", "tokens": [0]}),
+    ]
+    with pytest.raises(AssertionError, match=r"(?s)block 0 is the null block.*window of 4 tokens") as told:
+        assert_played(early, {"blocks": 3, "block_tokens": 2}, operations)
+    assert "says so: window =" not in str(told.value)
+
+
+class _RegistersAll(_Windows):
+    register = Pool.register
+
+
+class _CachesTheNullBlock(_Window):
+    """What has left the window is registered with the rest of its request: at the null block."""
+
+    kind = _RegistersAll
+
+
+def test_a_null_block_that_is_cached_is_told_as_such() -> None:
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0] * 6}),
+        ("start", {"request": "r1", "prompt": [1] * 6}),
+        ("grow", {"request": "r0", "tokens": [0]}),
+    ]
+    with pytest.raises(AssertionError, match=r"block 0 is the null block, .* never cached \(P4\)"):
+        assert_played(_CachesTheNullBlock, {"blocks": 5, "block_tokens": 2}, operations)
+
+
+class _LosesWhatItFreed(Pool):
+    """A block that is given back can be found no more."""
+
+    def give_back(self, block: Block) -> None:
+        super().give_back(block)
+        self.forget(block)
+
+
+@pytest.mark.parametrize("shows", [example.TestPool, _ShowsNoMap])
+def test_of_what_is_not_found_again_it_is_told_where_it_was_computed(shows: type[BlockManager]) -> None:
+    kind = type("Loses", (shows,), {"kind": _LosesWhatItFreed})
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0, 1, 1]}),
+        ("finish", {"request": "r0"}),
+        ("start", {"request": "r1", "prompt": [0, 0, 2]}),
+    ]
+    with pytest.raises(AssertionError, match=r"(?s)history of key 0.*history of block 0 \(device\):\n.*r0 writes"):
+        assert_played(kind, {"blocks": 4, "block_tokens": 2}, operations)
+
+
+class _ForgetsAHolder(Pool):
+    def touch(self, block: Block) -> None:
+        if block.ref_cnt == 0:
+            super().touch(block)
+
+
+class _Leaves(Pool):
+    def release(self, name: str) -> None:
+        self.tables[name].pop()
+        super().release(name)
+
+
+@pytest.mark.parametrize(
+    ("more", "who"),
+    [
+        ({"kind": _ForgetsAHolder}, "it is held by the table of r0, the table of r1"),
+        ({"dialect": {"cached": "held"}}, "it is held by the table of r0, the prefix map"),
+        ({"kind": _Leaves}, "nobody is seen to hold it"),
+    ],
+)
+def test_who_holds_a_block_that_is_miscounted_is_told(more: dict[str, object], who: str) -> None:
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("start", {"request": "r1", "prompt": [0, 0, 1]}),
+        ("finish", {"request": "r1"}),
+    ]
+    with pytest.raises(AssertionError, match=rf"P2 ref_cnt and holders.*\n *what: block .*\n *{who}\n"):
+        assert_played(type("Miscounts", (example.TestPool,), more), {"blocks": 4, "block_tokens": 2}, operations)
+
+
+def test_of_a_map_that_nobody_tells_nothing_is_said() -> None:
+    kind = type("Loses", (_ShowsNoMap,), {"kind": _LosesWhatItFreed})
+    told = fuzz_manager(kind, seconds=20, findings=1).broken["P14 (nothing less)"][0]
+    assert "block tables of" in told
+    assert "device cached" not in told
+
+
 class _Null(example.TestPool):
     """A pool that keeps its block 0 back."""
 
@@ -528,6 +616,71 @@ def test_a_manager_that_tells_nothing_is_judged_by_what_it_hands_out() -> None:
 def test_faults_are_found_in_a_manager_that_tells_nothing(fault: type[Pool], rule: str) -> None:
     kind = type(fault.__name__, (_Least,), {"kind": fault})
     assert rule in fuzz_manager(kind, seconds=10, findings=1).broken
+
+
+class _SaysNothingOfHits(_Least):
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        request.cached = 0
+        return table
+
+
+@pytest.mark.parametrize("dialect", [{"keep": "all"}, {}])
+def test_who_says_nothing_of_what_is_found_is_told_where_to(dialect: dict[str, str]) -> None:
+    kind = type("SaysNothing", (_SaysNothingOfHits,), {"dialect": dialect})
+    told = fuzz_manager(kind, examples=100, seconds=60).broken["P14 (nothing less)"]
+    assert "without a lookup(), allocate() says in request.cached what it found" in told[0]
+
+
+class _TakesOver(_Least):
+    """Of a block that nobody holds a request takes over the part that it begins with, as TensorRT-LLM's do: what
+    follows is written behind it, and the block is found no more as what it was."""
+
+    dialect: ClassVar = {}
+    one_more = 0
+    forgets = True
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.prefix_in: dict[int, list[int]] = {}
+
+    def allocate(self, request, tokens):
+        pool, name = self.pool, request.name
+        if name in pool.tables:
+            return super().allocate(request, tokens)
+        found = pool.lookup(request.tokens)
+        cached = len(found) * pool.block_tokens
+        block, same = self._part(request.tokens[:-1], cached)
+        taken = [block] if same else []
+        if not pool.admit(name, found + taken, max(tokens, cached + same)):
+            return None
+        for each in taken if self.forgets else ():
+            pool.forget(pool.blocks[each])
+        request.cached = cached + same
+        return pool.tables[name]
+
+    def _part(self, tokens, cached):
+        """The block that goes on behind the cached tokens as these do, and for how many."""
+        for block in self.pool.free:
+            prefix = self.prefix_in[block] if self.pool.blocks[block].key is not None else []
+            if prefix[:cached] == tokens[:cached] and len(prefix) == cached + self.pool.block_tokens:
+                pairs = zip(prefix[cached:], tokens[cached:], strict=False)
+                if same := next((n for n, (a, b) in enumerate(pairs) if a != b), 0):
+                    return block, same + self.one_more
+        return 0, 0
+
+    def commit(self, request, tokens):
+        super().commit(request, tokens)
+        for end in range(self.pool.block_tokens, tokens + 1, self.pool.block_tokens):
+            self.prefix_in[request.table[end // self.pool.block_tokens - 1]] = request.tokens[:end]
+
+
+def test_a_part_of_a_block_that_is_taken_over_is_judged_too() -> None:
+    fuzzed = fuzz_manager(_TakesOver, examples=300, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.report.activity.hits
+    for fault in ({"one_more": 1}, {"forgets": False}):
+        assert {*fuzz_manager(type("Wrong", (_TakesOver,), fault), seconds=20, findings=1).broken} == {"P6"}
 
 
 class _Speaks(_Least):
@@ -1133,6 +1286,46 @@ def test_a_write_without_a_block_hints_at_who_gave_too_few() -> None:
     start: list[tuple[str, dict[str, object]]] = [("start", {"request": "r0", "prompt": [0, 0, 0]})]
     with pytest.raises(AssertionError, match=r"P6 write without a block(?s:.)*allocate\(\) may have answered too few"):
         assert_played(_OneBlockLess, {"blocks": 3, "block_tokens": 2}, start)
+
+
+class _NumbersFromOne(example.TestPool):
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        return None if table is None else [block + 1 for block in table]
+
+
+class _FindsAddresses(_Least):
+    def lookup(self, request):
+        return [1 << 20 | block for block in self.pool.lookup(request.tokens)]
+
+
+@pytest.mark.parametrize("kind", [_NumbersFromOne, _FindsAddresses])
+def test_a_block_that_there_is_not_hints_at_how_they_are_numbered(kind: type[BlockManager]) -> None:
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0, 0, 0, 0, 0]}),
+        ("finish", {"request": "r0"}),
+        ("start", {"request": "r1", "prompt": [0, 0, 0]}),
+    ]
+    with pytest.raises(AssertionError, match=r"blocks are numbered from 0 to 2; an adapter translates") as told:
+        assert_played(kind, {"blocks": 3, "block_tokens": 2}, operations)
+    assert "is not seen" not in str(told.value)
+
+
+class _LeavesOutWhatWasFound(example.TestPool):
+    def allocate(self, request, tokens):
+        request.found.clear()
+        return super().allocate(request, tokens)
+
+
+def test_a_table_without_what_was_found_hints_at_who_gave_it() -> None:
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("start", {"request": "r1", "prompt": [0, 0, 0]}),
+    ]
+    with pytest.raises(
+        AssertionError, match=r"the table of r1 does not begin with what lookup\(\) found for it, \[0\]"
+    ):
+        assert_played(_LeavesOutWhatWasFound, {"blocks": 3, "block_tokens": 2}, operations)
 
 
 def test_tests_to_keep_of_two_findings_have_two_names() -> None:

@@ -47,6 +47,12 @@ def test_a_right_host_tier_stays_silent(kind: type[BlockManager]) -> None:
     assert {*fuzzed.unjudged} == {"P4", "E3"} | (mirror if kind is example.TestOffload else asynchronous)
 
 
+def test_of_what_the_host_has_and_is_not_found_it_is_told_how_it_came_there() -> None:
+    kind = type("NeverFinds", (example.TestOffload,), {"tier": host_faults.NeverFinds})
+    fuzzed = fuzz_manager(kind, seconds=60, findings=1)
+    assert re.search(r"history of key \d+:(\n .*)* cached in block \d+ \(host, group 0\)", fuzzed.broken["O6"][0])
+
+
 def test_a_block_that_is_handed_on_behind_its_store_is_not_taken_for_one_that_is_stored_again() -> None:
     """A drain stores one request's block and gives it to the next, whose content the host had before."""
     operations: list[tuple[str, dict[str, object]]] = [

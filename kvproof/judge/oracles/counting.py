@@ -7,7 +7,10 @@ from ..ghost import Ghost
 from ..record import PoolState, State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
 
-__all__ = ["CountingOracle", "held_by_cache", "holder_faults", "kept_back", "queue_faults"]
+__all__ = ["MISCOUNTED", "CountingOracle", "held_by_cache", "holder_faults", "kept_back", "queue_faults"]
+
+MISCOUNTED = "ref_cnt and holders"
+"""What notices that a block's count is not that of its holders."""
 
 
 class CountingOracle:
@@ -111,7 +114,7 @@ def holder_faults(
             wrong.setdefault("too few" if seen > count else "too many", (block, count, seen))
     for which, (block, count, seen) in wrong.items():
         text = f"block {block} ({tier}) has ref_cnt {count} and {seen} holders"
-        yield Violation("P2", "ref_cnt and holders", text, (tier, which), (of_block(tier, block),))
+        yield Violation("P2", MISCOUNTED, text, (tier, which), (of_block(tier, block),))
 
 
 def _names(tier: str, pool: PoolState) -> Iterator[Violation]:

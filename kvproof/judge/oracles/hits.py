@@ -10,7 +10,7 @@ from functools import partial
 
 from ..ghost import Ghost
 from ..record import TOGETHER, Group, PoolState, Step, World
-from ..violation import Violation, of_request
+from ..violation import Thing, Violation, of_block, of_key, of_request
 from .begun import begun_by
 from .kept import FOLLOWED, Kept, is_upset, takings
 
@@ -166,7 +166,9 @@ class HitsOracle:
         most = self._most(lookup, lambda g, end: kept.has(g, line[end]))
         if shown is None or self._most(lookup, self._under(lookup, ghost, shown)) < most:
             what = "were computed, and nothing was done since that forgets them"
-            yield from self._short(lookup, ghost, most, "what was computed is not found again", what)
+            block = kept.block_of(0, line[self._missed(lookup, most)]) if lookup.local < most else None
+            where = () if block is None else (of_block(self._device, block),)
+            yield from self._short(lookup, ghost, most, "what was computed is not found again", what, *where)
 
     def _under(self, lookup: _Lookup, ghost: Ghost, entries: set[Entry]) -> Has:
         """What of a request stands among these entries of a prefix map, for certain: not under keys that name two
@@ -180,13 +182,25 @@ class HitsOracle:
 
         return has
 
-    def _short(self, lookup: _Lookup, ghost: Ghost, most: int, oracle: str, what: str) -> Iterator[Violation]:
-        if lookup.local < most and not ghost.requests[lookup.r].skips:
+    def _short(
+        self, lookup: _Lookup, ghost: Ghost, most: int, oracle: str, what: str, *where: Thing
+    ) -> Iterator[Violation]:
+        request = ghost.requests[lookup.r]
+        if lookup.local < most and not request.skips:
             text = (
                 f"the first {most} tokens of {lookup.r} {what}, and its lookup found {lookup.local} (at most "
                 f"{lookup.limit} can be found)"
             )
-            yield Violation("P14", oracle, text, self._kinds, (of_request(lookup.r),))
+            named = self._missed(lookup, most) // self.world.hash_block
+            keys = map(of_key, request.keys[named - 1 : named])
+            yield Violation("P14", oracle, text, self._kinds, (of_request(lookup.r), *keys, *where))
+
+    def _missed(self, lookup: _Lookup, most: int) -> int:
+        """Behind how many tokens a block ends that a lookup should have found: the first one behind what it did find.
+        Of what is no full attention the last one, since those before it may have gone."""
+        if self.world.groups[0].kind != "full":
+            return most
+        return (lookup.local // self._unit + 1) * self._unit
 
     def _most(self, lookup: _Lookup, has: Has) -> int:
         """What a lookup must find at least: the longest prefix of which every group has what it needs (H4)."""

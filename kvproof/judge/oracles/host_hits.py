@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ..ghost import Ghost
 from ..record import Effect, State, Step, World
-from ..violation import Violation, of_request
+from ..violation import Violation, of_key, of_request
 from .begun import begun_by
 
 __all__ = ["HostHitsOracle"]
@@ -40,7 +40,8 @@ class HostHitsOracle:
                 have = next((n for n, key in enumerate(keys) if key not in there), len(keys)) * self._size
                 if external < have:
                     text = f"behind {local} tokens of {r} the host has {have} more, and its lookup found {external}"
-                    yield Violation(self._rule, "what the host has is not found", text, about=(of_request(r),))
+                    about = (of_request(r), of_key(keys[external // self._size]))
+                    yield Violation(self._rule, "what the host has is not found", text, about=about)
 
 
 def _written(effect: Effect) -> Iterator[int]:

@@ -78,6 +78,10 @@ class Kept:
         """Whether a full block of the group with this prefix must be cached."""
         return (g, content) in self._block_of and (g, content) not in self._doubtful
 
+    def block_of(self, g: int, content: int) -> int | None:
+        """The block in which that is, where it must be cached."""
+        return self._block_of.get((g, content))
+
     def follow(self, effect: Effect, taken: Sequence[int], ghost: Ghost) -> None:
         """Let an effect happen, of one of the kinds `FOLLOWED`; ``taken``: the blocks that a ``table`` hands out."""
         kind = effect[0]
