@@ -83,7 +83,7 @@ class Fuzzed:
 
     def _why(self, need: str) -> str:
         name = subject_of(self.kind).unlocks.get(need)
-        if name is None or (name.endswith("()") and overrides(self.kind, name.removesuffix("()"))):
+        if name is None or overrides(self.kind, name.removesuffix("()")):
             return said(need)
         return f"there is no {name}"
 

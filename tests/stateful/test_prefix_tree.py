@@ -314,3 +314,12 @@ def test_what_a_tree_refuses_is_no_finding() -> None:
 def test_what_is_no_tree_is_one_sentence(more: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)):
         fuzz_manager(type("Odd", (example.TestRadix,), more))
+
+
+def test_what_is_there_and_did_not_come_up_is_not_said_to_be_missing() -> None:
+    fuzzed = fuzz_manager(example.TestRadix, examples=10)
+    assert fuzzed.report.sight is not None
+    fuzzed.report.sight.told.discard("tenants")
+    assert fuzzed.unjudged["P13"] == "no request was of a tenant"
+    fuzzed = fuzz_manager(type("OfOne", (example.TestRadix,), {"namespaces": False}), examples=10)
+    assert fuzzed.unjudged["P13"] == "there is no namespaces"
