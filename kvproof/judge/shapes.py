@@ -10,13 +10,13 @@ from typing import Any
 from ..untrusted import limits
 from .record import KINDS, Effect, PoolState, State, Step, TreeState, World
 
-__all__ = ["DIALECT", "EFFECTS", "Problem", "Reader", "problem_of_dialect", "problem_of_world", "problems"]
+__all__ = ["DIALECT", "EFFECTS", "KEEPS", "Problem", "Reader", "problem_of_dialect", "problem_of_world", "problems"]
 
 DIALECT: dict[str, tuple[str, ...]] = {
     "take": ("head",),
     "free": ("append", "split"),
     "host": ("mirror",),
-    "keep": ("all", "none"),
+    "keep": ("all", "tree", "none"),
     "cached": ("held",),
     "reuse": ("ordered",),
     "copies": ("first",),
@@ -24,6 +24,9 @@ DIALECT: dict[str, tuple[str, ...]] = {
     "host_evicts": ("lru",),
 }
 """What a world's notes may say of where engines differ, and in which words."""
+
+KEEPS = ("all", "tree")
+"""Words of ``keep`` that promise to keep what was computed: all of it, or what can be reached from the first block."""
 
 _TOKENS = ("drop", "leaves")
 """What they may say in numbers of tokens."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from .activity import Activity
 from .oracles.told_blocks import tells_tokens
 from .record import Answer, Effect, Step, World
-from .shapes import DIALECT
+from .shapes import DIALECT, KEEPS
 
 __all__ = ["OF_HOSTS", "OF_TREES", "RULES", "Sight", "said"]
 
@@ -135,7 +135,7 @@ class Sight:
         if [group.kind for group in world.groups] == ["full"]:
             yield "one group"
         yield from (f"dialect {name}" for name, value in world.dialect.items() if value in DIALECT.get(name, ()))
-        if world.dialect.get("keep") == "all":
+        if world.dialect.get("keep") in KEEPS:
             yield "kept"
         if world.notes.get("keys") != "tokens":
             yield "own keys"

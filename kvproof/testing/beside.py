@@ -46,7 +46,7 @@ def check_comparable(kind: type) -> None:
 
 def beside_pool(answer: Answer) -> Verdict | None:
     """The first step after which the machine and what was told differ; None where they never do."""
-    if answer.world is None or answer.world.notes["dialect"]["keep"] == "none":
+    if answer.world is None or answer.world.dialect.get("keep") == "none":
         return None
     run = _Run(answer.world, answer.steps)
     for number, step in enumerate(answer.steps):

@@ -251,7 +251,8 @@ def _hints_of_blocks(kind: type[BlockManager], found: Verdict) -> Iterator[str]:
     elif oracle == "a forward pass read":
         yield from _left_out(found)
     if oracle == "what was computed is not found again":
-        yield "  a manager that is not meant to keep all of that says so: dialect = {}"
+        yield '  a manager that is not meant to keep all of that says so: dialect = {}, or {"keep": "tree"} where what'
+        yield "  stands behind a block goes with it"
         yield from hint_of_hits(kind)
 
 

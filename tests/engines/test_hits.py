@@ -128,6 +128,20 @@ def test_what_was_under_way_behind_a_cut_need_not_be_found_again(cut: list[Effec
     assert len(found) == told
 
 
+@pytest.mark.parametrize(("keep", "found", "told"), [("all", 2, 1), ("tree", 2, 0), ("tree", 0, 1)])
+def test_in_a_tree_what_stands_behind_a_block_that_has_gone_need_not_come_back(
+    keep: str, found: int, told: int
+) -> None:
+    def done(r: str, tokens: list[int], *blocks: int) -> list[Effect]:
+        run: list[Effect] = [["table", r, 0, 0, [*blocks]], ["compute", r, 0, tokens], ["processed", r, len(tokens)]]
+        return [["request", r, {"tokens": tokens}], *run, ["end", r, "finished"]]
+
+    both, other, again = done("r0", TOKENS[:4], 1, 2), done("r1", [2, 2], 1), done("r2", TOKENS[:2], 3)
+    asks: list[Effect] = [*arrives(r="r3"), ["lookup", "r3", found, 0, 8]]
+    steps = [Step("start", {}, effects=effects) for effects in (both, other, again, asks)]
+    assert len(judged(world(FULL, keep=keep), *steps)) == told
+
+
 def test_a_request_that_asked_for_no_hit_gets_none() -> None:
     assert looked_up(world(FULL), entries(0, 1), 0) != []
     assert looked_up(world(FULL), entries(0, 1), 0, skip=True) == []

@@ -446,6 +446,72 @@ def test_who_holds_a_block_that_is_miscounted_is_told(more: dict[str, object], w
         assert_played(type("Miscounts", (example.TestPool,), more), {"blocks": 4, "block_tokens": 2}, operations)
 
 
+class _ForgetsBelow(Pool):
+    """A tree of blocks: what stands below a block that is forgotten cannot be reached, and goes with it."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.above: dict[bytes, bytes] = {}
+
+    def keys(self, tokens, salt=None):
+        keys = super().keys(tokens, salt)
+        self.above.update(zip(keys[1:], keys, strict=False))
+        return keys
+
+    def forget(self, block: Block) -> None:
+        key = block.key
+        super().forget(block)
+        for other in self.blocks if key is not None else ():
+            if other.key is not None and self.above.get(other.key) == key:
+                self.forget(other)
+
+
+class _ForgetsBeside(_ForgetsBelow):
+    """What stands beside a block that is forgotten goes with it too."""
+
+    def forget(self, block: Block) -> None:
+        key = block.key
+        super().forget(block)
+        above = None if key is None else self.above.get(key)
+        for other in self.blocks if above is not None else ():
+            if other.key is not None and self.above.get(other.key) == above:
+                super().forget(other)
+
+
+class _ReplacesByCopies(_ForgetsBelow):
+    """A copy takes the place of what is cached, and when that is forgotten, so is the copy."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        self.had: dict[int, int] = {}
+
+    def register(self, block: Block, key: bytes) -> None:
+        before = self.cached.get(key)
+        if block.key is None and before is not None and self.blocks[before].ref_cnt:
+            self.cached[key], block.key, self.had[before] = block.number, key, block.number
+            self.blocks[before].key = None
+        super().register(block, key)
+
+    def take(self) -> int:
+        number = super().take()
+        copy = self.had.pop(number, None)
+        if copy is not None:
+            self.forget(self.blocks[copy])
+        return number
+
+
+@pytest.mark.parametrize("shows", [example.TestPool, _ShowsNoMap])
+def test_in_a_tree_of_blocks_what_is_below_one_that_goes_may_go_too(shows: type[BlockManager]) -> None:
+    def fuzzed(kind: type[Pool], keep: str) -> set[str]:
+        driven = type("Tree", (shows,), {"kind": kind, "dialect": {"keep": keep}})
+        return {*fuzz_manager(driven, examples=300, seconds=30, findings=1).broken}
+
+    assert fuzzed(_ForgetsBelow, "tree") == set()
+    assert "P14 (nothing less)" in fuzzed(_ForgetsBelow, "all")
+    for fault in (_LosesWhatItFreed, _ForgetsBoth, _ReplacesByCopies, _ForgetsBeside):
+        assert "P14 (nothing less)" in fuzzed(fault, "tree"), fault
+
+
 def test_of_a_map_that_nobody_tells_nothing_is_said() -> None:
     kind = type("Loses", (_ShowsNoMap,), {"kind": _LosesWhatItFreed})
     told = fuzz_manager(kind, seconds=20, findings=1).broken["P14 (nothing less)"][0]
@@ -1448,6 +1514,8 @@ def test_what_was_reserved_and_given_back_may_be_reserved_again_when_another_has
 
 def test_a_pool_does_in_every_step_what_machine_p_does() -> None:
     assert_lockstep(_Copies, examples=40, seconds=60)
+    says_less = {name: word for name, word in _Copies.dialect.items() if name != "keep"}
+    assert_lockstep(type("SaysLess", (_Copies,), {"dialect": says_less}), examples=40, seconds=60)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import msgspec
 
 from ...judge.activity import Activity
 from ...judge.record import Answer, Capabilities, Case, PoolState, Step
-from ...judge.shapes import problem_of_dialect, problem_of_world, problems
+from ...judge.shapes import KEEPS, problem_of_dialect, problem_of_world, problems
 from ...judge.sight import Sight
 from ...judge.story import Story, asked
 from ..cases import Op
@@ -527,7 +527,7 @@ class Battery:
         found = {effect[1]: effect[2] for step in read.steps for effect in step.effects if effect[0] == "lookup"}
         said = f"of a prompt of {len(prompt)} tokens, asked for again, {found.get(names[1], 0)} are found {names[1]}"
         said += f" and {found.get(names[2], 0)} {names[2]}"
-        if keep == "all" and any(found.get(name, 0) < 2 * size for name in names[1:]):
+        if keep in KEEPS and any(found.get(name, 0) < 2 * size for name in names[1:]):
             return f"{said}; all that is kept are {2 * size}"
         return None if any(found.get(name, 0) for name in names[1:]) else said
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from ..ghost import Ghost
 from ..record import TOGETHER, Group, PoolState, Step, World
+from ..shapes import KEEPS
 from ..violation import Thing, Violation, of_block, of_key, of_request
 from .begun import begun_by
 from .kept import FOLLOWED, Kept, is_upset, takings
@@ -48,8 +49,8 @@ class HitsOracle:
 
     What was cached when a lookup was answered is known in two ways. The states tell: an entry that the prefix map has
     before a step and after it, at a block that nobody was handed and no copy was to bring meanwhile, was there all the
-    time. And an engine may promise it (``notes["dialect"]["keep"]`` is ``all``): then `Kept` knows from what happened,
-    whatever states show.
+    time. And an engine may promise it (``notes["dialect"]["keep"]`` is ``all`` or ``tree``): then `Kept` knows
+    from what happened, whatever states show.
     """
 
     def __init__(self, world: World) -> None:
@@ -64,7 +65,7 @@ class HitsOracle:
         kinds = sorted({group.kind for group in world.groups})
         self._kinds = ("drop", *kinds) if self._drop else (*kinds,)
         followed = all(group.kind in ("full", "window") for group in world.groups)
-        self._kept = Kept(world) if world.dialect.get("keep") == "all" and followed else None
+        self._kept = Kept(world) if world.dialect.get("keep") in KEEPS and followed else None
         self._before: PoolState | None = None
         self._tokens: dict[str, int] = {}
         self._keyed: dict[str, int] = {}

@@ -9,7 +9,7 @@ from ..record import TOGETHER, Effect, Step, World
 from .forks import source_of
 from .pools import evicted_by
 
-__all__ = ["Kept", "is_upset", "takings"]
+__all__ = ["FOLLOWED", "Kept", "is_upset", "takings"]
 
 Place = tuple[int, int]
 """A group, and the content of a prefix that ends with a full block of that group."""
@@ -43,10 +43,16 @@ class Kept:
     wrong with it. It may be, and then another one with its content need not. So it is with a copy of what is kept no
     more: who goes on computing, or gives it back, may cache it now, and one that is computed later need not be. What is
     kept of both is kept while neither is handed out.
+
+    In a tree of blocks (``notes["dialect"]["keep"]`` is ``tree``) what stands behind a block that is kept no more goes
+    with it, and need not come back with it.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self._is_tree = world.dialect.get("keep") == "tree"
+        self._above: dict[Place, Place] = {}
+        """In such a tree, for what is kept the block before it; none of the first block of a prompt."""
         self._device = next(iter(world.tiers))
         self._null = world.tiers[self._device].null
         self._unit = math.lcm(*{group.block for group in world.groups})
@@ -217,9 +223,18 @@ class Kept:
                 self._loaded[block] = g, line[end]
             elif (g, line[end]) not in self._block_of and (g, line[end]) not in self._loaded.values():
                 self._forget([block])
-                self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
+                if self._has_place(g, i, line):
+                    self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
         self._filled[r], self._done[r] = later, n
         self._cached_late(r, n, ghost)
+
+    def _has_place(self, g: int, i: int, line: Sequence[int]) -> bool:
+        """Whether entry i of a request can be cached: in a tree, behind what is."""
+        if self._is_tree and i:
+            size = self.world.groups[g].block
+            self._above[g, line[(i + 1) * size]] = above = g, line[i * size]
+            return above in self._block_of
+        return True
 
     def _cached_late(self, r: str, n: int, ghost: Ghost) -> None:
         """Take note of what a request has of its first n tokens and nothing is kept of: it may be cached now."""
@@ -306,8 +321,16 @@ class Kept:
             del self._block_of[self._place_at.pop(block)]
         for block in gone & self._copies.keys():
             del self._copies[block]
+        if self._is_tree:
+            self._cut_off()
         for r, filled in self._filled.items():
             self._filled[r] = [each for each in filled if each[2] not in gone]
+
+    def _cut_off(self) -> None:
+        """Forget what cannot be reached any more."""
+        while lost := [place for place in self._block_of if self._above.get(place, place) not in self._block_of]:
+            for place in lost:
+                del self._place_at[self._block_of.pop(place)]
 
 
 def is_upset(step: Step) -> bool:
