@@ -512,6 +512,28 @@ def test_in_a_tree_of_blocks_what_is_below_one_that_goes_may_go_too(shows: type[
         assert "P14 (nothing less)" in fuzzed(fault, "tree"), fault
 
 
+class _ForgetsWhenItRefuses(Pool):
+    def extend(self, name: str, tokens: int) -> bool:
+        done = super().extend(name, tokens)
+        if not done and self.free:
+            self.forget(self.blocks[next(reversed(self.free))])
+        return done
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule", "what", "thing"),
+    [
+        (pool_faults.LeakyRefusal, "P7", "reference counts change", r"block \d+ \(device\)"),
+        (_ForgetsWhenItRefuses, "P15", "the prefix map changes", r"key \d+"),
+    ],
+)
+def test_what_a_refusal_changes_is_told_with_its_history(fault: type[Pool], rule: str, what: str, thing: str) -> None:
+    kind = type("Wrong", (example.TestPool,), {"kind": fault})
+    told = fuzz_manager(kind, examples=None, seconds=20, findings=1).broken[rule][0]
+    assert f"is refused, and {what} (device)" in told
+    assert re.search(rf"history of {thing}:", told)
+
+
 def test_of_a_map_that_nobody_tells_nothing_is_said() -> None:
     kind = type("Loses", (_ShowsNoMap,), {"kind": _LosesWhatItFreed})
     told = fuzz_manager(kind, seconds=20, findings=1).broken["P14 (nothing less)"][0]

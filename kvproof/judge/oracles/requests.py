@@ -12,7 +12,7 @@ import msgspec
 from ..ghost import Ghost
 from ..recency import Recency
 from ..record import PoolState, State, Step, World
-from ..violation import Violation, of_key, of_request
+from ..violation import Thing, Violation, of_block, of_key, of_request
 from .pools import differ, entries, shown
 from .reloads import ADMITS, Reload, reloads_of
 from .told_blocks import has_judged_parent
@@ -108,10 +108,12 @@ class RequestsOracle:
                 before = _without(before, given_up, pool)
             if entries(before) != entries(pool):
                 text = f"{step.op} is refused, and the prefix map changes ({tier})"
-                yield Violation("P15", "a refused admission changes something", text, (tier,))
+                about = _remapped(before, pool)
+                yield Violation("P15", "a refused admission changes something", text, (tier,), about)
             if before.ref != pool.ref:
                 text = f"{step.op} is refused, and reference counts change ({tier})"
-                yield Violation("P7", "a refused admission takes something", text, (tier,))
+                about = _recounted(tier, before, pool)
+                yield Violation("P7", "a refused admission takes something", text, (tier,), about)
             elif before.num_free != pool.num_free:
                 text = f"{step.op} is refused, and of {before.num_free} free blocks {pool.num_free} are left ({tier})"
                 yield Violation("P7", "a refused admission takes something", text, (tier,))
@@ -282,6 +284,18 @@ def _without(before: PoolState, given_up: Sequence[int], after: PoolState) -> Po
         least = free if ref is None else most  # Without counts nobody knows which of them others hold.
         free = max(least, min(after.num_free, most))
     return msgspec.structs.replace(before, ref=ref, num_free=free, free=after.free)
+
+
+def _recounted(tier: str, before: PoolState, after: PoolState) -> tuple[Thing, ...]:
+    """The first block whose count is another one."""
+    pairs = enumerate(zip(before.ref or (), after.ref or (), strict=False))
+    return tuple(of_block(tier, block) for block, (was, now) in pairs if was != now)[:1]
+
+
+def _remapped(before: PoolState, after: PoolState) -> tuple[Thing, ...]:
+    """The first key that is cached otherwise."""
+    was, now = entries(before), entries(after)
+    return tuple(of_key(k) for k, g in sorted({**was, **now}) if was.get((k, g)) != now.get((k, g)))[:1]
 
 
 def _names(step: Step) -> list[str]:
