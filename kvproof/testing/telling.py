@@ -247,7 +247,7 @@ def _hints_of_blocks(kind: type[BlockManager], found: Verdict) -> Iterator[str]:
     elif oracle == "content of a cached block" and text.startswith(f"block {null} (device)"):
         yield f"  block {null} is the null block, which stands for nothing and is never cached (P4)"
     elif oracle == "a lookup handed out" and "never written" in text:
-        yield "  a copy that the manager makes, as of a block of which a part is found, is not seen"
+        yield "  a copy that the manager makes, as of a block of which a part is found, is told by take_copies()"
     elif oracle == "a forward pass read":
         yield from _left_out(found)
     if oracle == "what was computed is not found again":
