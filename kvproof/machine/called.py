@@ -8,6 +8,7 @@ decide as if what it says always held. What a method returns that returns nothin
 from __future__ import annotations
 
 import sys
+from contextlib import _GeneratorContextManager
 from functools import cache
 from itertools import pairwise
 from types import CodeType, GeneratorType, MethodType
@@ -48,8 +49,9 @@ class Called:
         said = self.__wrapped__(*args, **more)
         if said is None:
             return Nothing(self.__wrapped__.__name__)
-        if isinstance(said, GeneratorType) and Conditions.current is not None:
-            Conditions.current.note_begun(said)
+        generator = said.gen if isinstance(said, _GeneratorContextManager) else said
+        if isinstance(generator, GeneratorType) and Conditions.current is not None:
+            Conditions.current.note_begun(generator)
         is_said_only = isinstance(said, Term) and all(isinstance(s, Let) for s in rec.blocks[-1][done:])
         if rec.of_action and is_said_only and _is_left():
             name = self.__wrapped__.__name__

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from . import operations as op
 from .called import Nothing, or_none, to_be_called
-from .mistakes import Line, MachineError, MissingPartError, caller, is_asked_by_a_text, is_tool
+from .mistakes import Line, MachineError, MissingPartError, caller, is_asked_by_a_text, is_tool, refuse_keeping
 from .program import Assign, Emit, Push, Remove
 from .recorder import Recorder, is_kind, recorder
 from .source import parameters
@@ -108,7 +108,9 @@ class Declaration(metaclass=_DeclarationType):
             )
         return self is other
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        refuse_keeping(self.name)
+        return object.__hash__(self)
 
     def __iter__(self) -> Iterator[Any]:
         raise MachineError(f"Python cannot go through {self.name}; use forall, exists, `self.each` or `self.loop`")

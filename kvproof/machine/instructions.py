@@ -11,6 +11,7 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from types import CodeType, FunctionType, ModuleType
 
@@ -26,6 +27,7 @@ __all__ = [
     "numbers_for",
     "numbers_of",
     "one_of",
+    "opens_a_block",
     "place",
     "steps_of",
     "user_of",
@@ -101,6 +103,17 @@ def is_a_generator(called: object) -> bool:
     """What is called does nothing before somebody goes through what it returns."""
     code = called.__code__ if isinstance(called, FunctionType) else called
     return isinstance(code, CodeType) and bool(code.co_flags & inspect.CO_GENERATOR)
+
+
+def opens_a_block(called: object) -> bool:
+    """What is called does nothing, or not all, before a `with` enters what it returns."""
+    if isinstance(called, FunctionType):
+        return called.__code__ is _OF_MANAGERS
+    return isinstance(called, type) and hasattr(called, "__enter__")
+
+
+_OF_MANAGERS = contextmanager(lambda: iter(())).__code__
+"""What Python puts around each function that becomes a manager of blocks."""
 
 
 def names_of(step: dis.Instruction) -> tuple[object, ...]:

@@ -33,7 +33,7 @@ from .connectives import all_of
 from .declarations import Count, Declaration, Event, Map, Param, Queue, Scalar, Sum, Tally, element_kinds
 from .fitting import is_surely
 from .lost import Conditions
-from .mistakes import MachineError, MissingPartError, caller, is_asked_by_a_text, is_tool
+from .mistakes import MachineError, MissingPartError, caller, is_asked_by_a_text, is_tool, refuse_keeping
 from .program import Each, Let, Loop, Require, When
 from .recorder import GOING, NOW, Recorder, fresh, recorder, recording, variable
 from .source import parameters
@@ -217,7 +217,9 @@ class Machine(metaclass=MachineType):
             raise MachineError("Python cannot compare two states: compare what they hold, as in forall")
         return self is other
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        refuse_keeping("a state")
+        return object.__hash__(self)
 
     def __bool__(self) -> bool:
         if is_asked_by_a_text():

@@ -13,7 +13,7 @@ from .declarations import Declaration
 from .mistakes import Line, MachineError
 from .source import class_at
 from .untold import refuse_untold
-from .wrapped import functions_in
+from .wrapped import functions_in, kept_by
 
 __all__ = ["functions_of", "members_of"]
 
@@ -83,6 +83,13 @@ def _check_class(base: type) -> None:
             )
     check_said(base)
     refuse_untold([*_functions_of(vars(base).values())], base)
+    for name, value in vars(base).items():
+        if (function := kept_by(value)) is not None:
+            raise MachineError(
+                f"{name} keeps what it has read first, whatever is written afterwards: read it anew, as a plain method "
+                "or one under `@property` does",
+                _line_of(function),
+            )
 
 
 def functions_of(members: Mapping[str, Any]) -> Iterator[FunctionType]:

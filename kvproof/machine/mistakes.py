@@ -10,7 +10,16 @@ from functools import cache
 from types import FrameType
 from typing import ClassVar
 
-__all__ = ["Line", "MachineError", "MissingPartError", "caller", "calling_frame", "is_asked_by_a_text", "is_tool"]
+__all__ = [
+    "Line",
+    "MachineError",
+    "MissingPartError",
+    "caller",
+    "calling_frame",
+    "is_asked_by_a_text",
+    "is_tool",
+    "refuse_keeping",
+]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -65,6 +74,19 @@ class MachineError(Exception):
 
 class MissingPartError(MachineError, AttributeError):
     """The text of a machine names something that the machine, or a part or a value of it, does not have."""
+
+
+def refuse_keeping(what: str) -> None:
+    """Refuse that a text puts something under this into a dict, as `functools.cache` does with what it is given.
+
+    Raises:
+        MachineError: it is the text of a machine that asked for the hash.
+    """
+    if MachineError.where_in and not is_tool(sys._getframe(2).f_code.co_filename):
+        raise MachineError(
+            f"{what} is no key of a dict, nor of what `functools.cache` keeps: what was read of it would stay as it "
+            "was when something else has been written; read it anew"
+        )
 
 
 def is_asked_by_a_text() -> bool:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .called import to_be_called
 from .declarations import Count, Declaration, Event, Map, Queue, Tally
-from .mistakes import Line, MachineError, caller, is_asked_by_a_text
+from .mistakes import Line, MachineError, caller, is_asked_by_a_text, refuse_keeping
 from .terms import Index, Sort
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ class Seen:
             raise MachineError(f"Python cannot compare what {self._part.name} is: compare what it holds, as in forall")
         return self is other
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        refuse_keeping(self._part.name)
+        return object.__hash__(self)
 
     def __bool__(self) -> bool:
         if is_asked_by_a_text():

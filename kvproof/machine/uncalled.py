@@ -30,6 +30,7 @@ from .instructions import (
     numbers_for,
     numbers_of,
     one_of,
+    opens_a_block,
     place,
     steps_of,
     user_of,
@@ -149,7 +150,7 @@ class _Looked:
         if step.opcode not in CALLS:
             return False
         called = self._called(i)
-        return _is_one_of(_NEVER_FALSE, called) or is_a_generator(called)
+        return _is_one_of(_NEVER_FALSE, called) or is_a_generator(called) or opens_a_block(called)
 
     def _is_joined(self, i: int) -> bool:
         """What was just made stands beside something else that is said."""

@@ -40,6 +40,7 @@ from .instructions import (
 from .made import made_in_vain
 from .mistakes import Line, MachineError, is_tool
 from .overwritten import keys_that_stand_twice, overwritten_values
+from .put_off import put_off_for_ever
 from .source import IS, does, function_of, is_of_others, never_run, returns_at_last
 from .uncalled import uncalled_functions
 from .wrapped import functions_in
@@ -172,6 +173,7 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
         yield from _unread(function.__code__)
         yield from overwritten_values(function.__code__)
     yield from keys_that_stand_twice(function.__code__)
+    yield from put_off_for_ever(function.__code__, names, machine)
     yield from _bound_around(function.__code__)
     yield from made_in_vain(function.__code__)
 
@@ -205,9 +207,7 @@ def _left_calls(
         if step.opcode in CALLS and _is_left(steps[i + 1 : i + 3]) and not _ends_a_block(steps, i):
             number, text = place(code, step)
             called = called_at(step, steps[:i], names, machine)
-            if called is map or called is filter or is_a_generator(called):
-                yield number, f"nobody goes through `{text}`: write a loop"
-            elif called is all or called is any or called is next:
+            if called is all or called is any or called is next:
                 yield number, f"`{text}` goes no further than it must for its answer, and nobody asks: write a loop"
             elif says_only and not _fills(steps, i):
                 yield number, f"nothing is done with `{text}`: return it with what else is said"

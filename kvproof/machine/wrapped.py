@@ -14,7 +14,7 @@ from types import FunctionType, MethodType
 
 from .holding import held, is_class_of_text
 
-__all__ = ["functions_in"]
+__all__ = ["functions_in", "kept_by"]
 
 _DEPTH = 4
 """So deep is looked into what stands around something that stands around something."""
@@ -30,6 +30,13 @@ def functions_in(value: object, depth: int = _DEPTH) -> Iterator[FunctionType]:
     elif depth:
         for inside in _members(value) if isinstance(value, type) else _inside(value):
             yield from functions_in(inside, depth - 1)
+
+
+def kept_by(value: object) -> object:
+    """The function of which this keeps what it said, once it has been asked; None: it keeps nothing."""
+    if isinstance(value, cached_property):
+        return value.func
+    return value.__wrapped__ if isinstance(value, _KEEPS) else None
 
 
 def _members(kind: type) -> Iterator[object]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from kvproof.machine import Bool, Count, Int, Machine, Map, Part, Scalar, Sort, action, all_of, invariant, step
+from kvproof.machine import Bool, Count, Int, Machine, Map, Part, Queue, Scalar, Sort, action, all_of, invariant, step
 
 from .corpus import false, refused, true
 
@@ -468,6 +468,65 @@ def what_a_function_in_a_dict_changes() -> type[Machine]:
         @action("X")
         def act(self, n: Int) -> None:
             self.x.value = _BY_NAME["count"]()
+
+    return Kept
+
+
+def _kept_in_a_class(keeps: Callable[[Callable[[Base], Int]], object]) -> type[Machine]:
+    """Reads x by way of what keeps it, writes it, and reads it again so."""
+
+    class Kept(Base):
+        at_hand: Any = keeps(lambda m: m.x.value)
+
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = self.at_hand + 1
+            self.y.value = self.at_hand
+
+    return Kept
+
+
+@refused("at_hand keeps what it has read first")
+def what_a_property_keeps_that_is_written_meanwhile() -> type[Machine]:
+    return _kept_in_a_class(functools.cached_property)
+
+
+@refused("at_hand keeps what it has read first")
+def what_a_method_keeps_that_is_written_meanwhile() -> type[Machine]:
+    return _kept_in_a_class(functools.cache)
+
+
+@functools.cache
+def _at_hand(m: Base) -> Int:
+    return m.x.value
+
+
+@refused("a state is no key of a dict")
+def what_a_function_keeps_that_is_written_meanwhile() -> type[Machine]:
+    class Kept(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.x.value = _at_hand(self) + 1
+            self.y.value = _at_hand(self)
+
+    return Kept
+
+
+@functools.cache
+def _first_of(q: Queue[Block]) -> Block:
+    return q.head()
+
+
+@refused("q is no key of a dict")
+def what_a_function_keeps_of_a_queue() -> type[Machine]:
+    class Kept(Base):
+        q = Queue(Block, init=True)
+
+        @action("X")
+        def take(self) -> None:
+            self.require(self.q.size > 1)
+            self.q.remove(_first_of(self.q))
+            self.q.remove(_first_of(self.q))
 
     return Kept
 

@@ -337,7 +337,7 @@ def until_a_loop_is_left() -> type[Machine]:
     return _made(says)
 
 
-@refused("nobody goes through one_by_one(…) to its end")
+@refused("nobody goes through `self.one_by_one()`")
 def that_nobody_begins_with() -> type[Machine]:
     def says(self: Base) -> Bool:
         _ = self.one_by_one()

@@ -1,0 +1,185 @@
+"""What a text puts off and nobody does: a block that no `with` enters, a call that is prepared and not made."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+
+from kvproof.machine import Bool, Int, Machine, Scalar, action, invariant
+
+from .corpus import refused, true
+
+
+class Base(Machine):
+    """Whoever puts a negative number into x breaks what is promised of it."""
+
+    x = Scalar(to=Int)
+    y = Scalar(to=Int)
+
+    def put(self, n: Int) -> None:
+        self.x.value = n
+
+    @contextmanager
+    def lowered(self) -> Iterator[None]:
+        self.x.value = self.x.value - 1
+        yield
+        self.y.value = 0
+
+    @invariant("X")
+    def x_is_natural(self) -> Bool:
+        return self.x.value >= 0
+
+
+@contextmanager
+def _lowered(of: Base) -> Iterator[None]:
+    of.x.value = -1
+    yield
+
+
+def _puts(of: Base) -> Iterator[None]:
+    of.x.value = -1
+    yield
+
+
+class _Lowered:
+    def __init__(self, of: Base) -> None:
+        self._of = of
+
+    def __enter__(self) -> None:
+        self._of.x.value = -1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._of.y.value = 0
+
+
+def _made(acts: Callable[[Base], None]) -> type[Machine]:
+    """A machine with an action of this text."""
+
+    class Made(Base):
+        @action("X")
+        def act(self) -> None:
+            self.y.value = self.y.value + 1
+            acts(self)
+
+    return Made
+
+
+@refused("nobody enters `self.lowered()`: write `with self.lowered():`")
+def a_block_that_is_not_entered() -> type[Machine]:
+    def acts(self: Base) -> None:
+        self.lowered()
+
+    return _made(acts)
+
+
+@refused("nobody goes through lowered(…) to its end")
+def a_block_that_waits_in_a_dict() -> type[Machine]:
+    def acts(self: Base) -> None:
+        blocks = {"low": self.lowered()}
+        self.y.value = len(blocks)
+
+    return _made(acts)
+
+
+@refused("nobody goes through lowered(…) to its end")
+def a_block_that_is_entered_and_not_left() -> type[Machine]:
+    def acts(self: Base) -> None:
+        self.lowered().__enter__()
+
+    return _made(acts)
+
+
+@refused("nobody enters `_lowered(self)`")
+def a_block_of_a_function_that_has_a_name() -> type[Machine]:
+    def acts(self: Base) -> None:
+        low = _lowered(self)  # noqa: F841
+
+    return _made(acts)
+
+
+@refused("nobody enters `_Lowered(self)`")
+def a_block_of_a_class() -> type[Machine]:
+    def acts(self: Base) -> None:
+        _Lowered(self)
+
+    return _made(acts)
+
+
+@refused("`_lowered(self)` is true for Python")
+def a_block_that_is_asked_for_its_truth() -> type[Machine]:
+    def acts(self: Base) -> None:
+        if _lowered(self):
+            self.y.value = 0
+
+    return _made(acts)
+
+
+@refused("nobody goes through `_puts(self)`")
+def a_generator_that_has_a_name() -> type[Machine]:
+    def acts(self: Base) -> None:
+        _ = _puts(self)
+
+    return _made(acts)
+
+
+@refused("nobody goes through `_puts(self)`")
+def a_generator_in_a_list_that_nobody_reads() -> type[Machine]:
+    def acts(self: Base) -> None:
+        puts = [_puts(self), self.y.value]  # noqa: F841
+
+    return _made(acts)
+
+
+@refused("nobody goes through `map(self.put, (-1,))`")
+def a_map_that_has_a_name() -> type[Machine]:
+    def acts(self: Base) -> None:
+        puts = map(self.put, (-1,))  # type: ignore[arg-type] # noqa: F841
+
+    return _made(acts)
+
+
+@refused("nobody calls what `functools.partial(self.put, n=-1)` makes")
+def a_call_that_is_prepared() -> type[Machine]:
+    def acts(self: Base) -> None:
+        functools.partial(self.put, n=-1)  # type: ignore[arg-type]
+
+    return _made(acts)
+
+
+@refused('nobody calls what `operator.methodcaller("put", -1)` makes')
+def a_call_of_a_name_that_is_prepared() -> type[Machine]:
+    def acts(_: Base) -> None:
+        put = operator.methodcaller("put", -1)  # noqa: F841
+
+    return _made(acts)
+
+
+@refused("self.put is a function that is never called")
+def a_method_that_has_another_name() -> type[Machine]:
+    def acts(self: Base) -> None:
+        put = self.put  # noqa: F841
+
+    return _made(acts)
+
+
+@true
+class WhatIsPutOffIsDone(Base):
+    """Blocks that are entered, in each way, and calls that are made later."""
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        self.require((n > 0) & (self.x.value > 1))
+        with self.lowered():
+            self.y.value = n
+        with ExitStack() as stack:
+            stack.enter_context(self.lowered())
+        put = functools.partial(self.put, n)
+        put()
+        list(map(self.put, (n,)))
+        later = self.put
+        later(n)
