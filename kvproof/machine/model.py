@@ -147,6 +147,8 @@ class Model:
     properties: dict[str, Property]
     promises: dict[str, Promised] = field(default_factory=dict)
     """What must happen some day; the properties from which that follows are among the others."""
+    has_exact: bool = False
+    """Exact numbers stand in its state, or are computed on the way."""
     clauses: dict[int, tuple[Term, list[Clause]]] = field(init=False, default_factory=dict)
     """The small formulas that a formula is made of, by its identity, once they were asked for (`symbolic.py`)."""
 

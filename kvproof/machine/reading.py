@@ -112,6 +112,7 @@ def _read(machine: type[Machine]) -> tuple[Model, Lasting]:
             if act not in model.actions:
                 raise MachineError(f"{prop.name} speaks of an action {act} that the machine does not have", prop.line)
     check_named(model)
+    model.has_exact = any(m.to is Real for m in model.maps.values())
     _drop_unused_sizes(model, _check_parts(model))
     note_read(machine)
     return model, lasting
@@ -291,6 +292,7 @@ def _check_parts(model: Model) -> set[str]:
     for term, line in _terms(model):
         for part in unseen(term, seen):
             _check_part(model, part, line)
+            model.has_exact |= isinstance(part, Real)
             if isinstance(read := part.operation, op.Size):
                 sized.add(read.name)
     return sized

@@ -67,8 +67,7 @@ class Scope:
             root = self.root(self.model.sorts[name])
             if not isinstance(self.sizes.get(root), int) or self.sizes[root] < 1:
                 raise ScopeError(f"the scope needs the size of sort {root}: a positive integer, as in {root}=3")
-        has_exact = any(m.to is Real for m in self.model.maps.values())
-        units = {"Real": 1} if has_exact else {}
+        units = {"Real": 1} if self.model.has_exact else {}
         known = {*self.roots(self.model), "Int", *units}
         for name in self.sizes:
             if name not in known:

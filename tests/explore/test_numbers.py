@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 
@@ -10,7 +11,22 @@ from kvproof.checkers.explore import explore
 from kvproof.checkers.prove import prove
 from kvproof.cli.commands.explore import show
 from kvproof.cli.output import Output
-from kvproof.machine import Bool, Int, Machine, Model, Queue, Scalar, Sort, action, invariant, ite, sometimes
+from kvproof.machine import (
+    Bool,
+    Int,
+    Machine,
+    Map,
+    Model,
+    Queue,
+    Real,
+    Scalar,
+    Sort,
+    Sum,
+    action,
+    invariant,
+    ite,
+    sometimes,
+)
 from kvproof.machine.concrete import Concrete
 from kvproof.machine.scope import Scope, ScopeError
 
@@ -57,6 +73,52 @@ def test_numbers_that_do_not_fit_a_word_are_refused(said: Callable[[Two], Bool])
 
     with pytest.raises(ScopeError, match=r"needs more than 62 bits|too many to tell apart"):
         explore(Large, Scope(Model.of(Large), {"Int": 8}))
+
+
+class HalfInAProperty(Two):
+    """No exact number stands in the state; on the way there are some."""
+
+    @invariant("X")
+    def half_of_both_is_not_eleven_halves(self) -> Bool:
+        return (self.n.value + self.k.value) / 2 != Fraction(11, 2)
+
+
+class HalfInASum(Two):
+    """So much weigh all blocks together."""
+
+    on = Map(Block, to=Bool)
+    weight = Sum(Block, of=lambda m, b: ite(m.on[b], Fraction(1, 2), 0), to=Real)
+
+    @action("X")
+    def put_on(self, b: Block) -> None:
+        self.on[b] = True
+
+    @invariant("X")
+    def not_all_are_on(self) -> Bool:
+        return self.weight.value < 1
+
+
+class HalfInAnAction(Two):
+    """Whole numbers only, the more of them the less there are of the other."""
+
+    @action("X")
+    def halve(self) -> None:
+        self.require(self.n.value / 2 == 3)
+        self.n.value = 0
+
+    @invariant("X")
+    def never_nothing(self) -> Bool:
+        return self.n.value > 0
+
+
+@pytest.mark.parametrize("machine", [HalfInAProperty, HalfInASum, HalfInAnAction], ids=lambda m: m.__name__)
+def test_exact_numbers_that_stand_in_no_state_have_a_unit(machine: type[Machine]) -> None:
+    """There was none for them: the explorer failed, and a size of Real was refused."""
+    model = Model.of(machine)
+    sizes = {"Int": 6, **dict.fromkeys(Scope.roots(model), 2)}
+    assert explore(machine, Scope(model, sizes | {"Real": 2})).violations
+    with pytest.raises(ScopeError, match="give Real a size"):
+        explore(machine, Scope(model, sizes))
 
 
 def test_two_numbers_of_a_state_are_multiplied() -> None:

@@ -221,7 +221,7 @@ class Setting:
             f"Sizes: {', '.join(f'{n}={v}' for n, v in scope.sizes.items())}",
         ]
         lines += [f"Parameter {n} = {json.dumps(scope.params[n], default=str)}" for n in model.params]
-        if any(m.to is Real for m in model.maps.values()):
+        if model.has_exact:
             lines.append(f"Exact numbers are counted in units of 1/{self.unit}.")
         lines += ["", *how, ""]
         lines += [f"Checked in every state: {', '.join(p.name for p in self.invariants) or 'nothing'}"]
