@@ -96,9 +96,7 @@ def check_state(model: Model, scope: Scope, described: Mapping[str, Any]) -> Non
             for members in _queues(name, value, len(queue.kinds), _volume(scope, queue.kinds)):
                 _check_members(name, members, scope.size(queue.of))
         elif name in model.maps and name not in model.params:
-            mapping = model.maps[name]
-            if len(scope.flat(name, mapping, value)) != _volume(scope, mapping.kinds):
-                raise ScopeError(f"{name} does not have as many entries as the scope")
+            scope.flat(name, model.maps[name], value)
         else:
             raise ScopeError(f"{model.name} has no variable {name}")
 

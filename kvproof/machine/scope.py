@@ -79,9 +79,7 @@ class Scope:
         for name, mapping in self.model.params.items():
             if name not in self.params:
                 raise ScopeError(f"the scope needs a value for the parameter {name} of {self.model.name}")
-            flat = self.flat(name, mapping, self.params[name])
-            if len(flat) != math.prod(self.size(k) for k in mapping.kinds):
-                raise ScopeError(f"the value of parameter {name} does not have the sizes of the scope")
+            self.flat(name, mapping, self.params[name])
         for name in self.params:
             if name not in self.model.params:
                 raise ScopeError(f"{self.model.name} has no parameter {name}")
@@ -142,9 +140,12 @@ class Scope:
     def flat(self, name: str, mapping: Map[Any], value: object) -> list[int | bool | Fraction]:
         """A parameter's value as a flat list of numbers."""
         values: list[Any] = [value]
-        for _ in mapping.kinds:
+        for kind in mapping.kinds:
             if not all(isinstance(v, Sequence) for v in values):
                 raise ScopeError(f"parameter {name} needs a list nested {len(mapping.kinds)} deep")
+            # One list that is too long would hide another that is too short, and values would be those of other keys.
+            if any(len(v) != self.size(kind) for v in values):
+                raise ScopeError(f"the value of parameter {name} does not have the sizes of the scope")
             values = [x for v in values for x in v]
         result: list[int | bool | Fraction] = []
         for v in values:
@@ -153,7 +154,7 @@ class Scope:
                 continue
             if v is None and not mapping.is_optional:
                 raise ScopeError(f"parameter {name} must not be none")
-            if not isinstance(v, int | None):
+            if not isinstance(v, int | None) or (mapping.to is Bool and v not in (0, 1)):
                 raise ScopeError(f"parameter {name} holds {mapping.to.__name__}, not {v!r}")
             if issubclass(mapping.to, Sort | Index) and v is not None and not 0 <= v < self._end(mapping):
                 raise ScopeError(

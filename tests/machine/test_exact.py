@@ -324,6 +324,41 @@ def test_what_may_have_been_rounded_is_no_exact_number(said: object) -> None:
         exact(said, "rate")
 
 
+class Chosen(Machine):
+    """Parameters of two keys, and one that is true or not."""
+
+    held = Param(Jar, Mark, to=Bool)
+    is_on = Param(to=Bool)
+    n = Scalar(to=Int)
+
+    @action("X")
+    def count(self) -> None:
+        self.require(self.is_on.value & (self.n.value < 1))
+        self.n.value = self.n.value + 1
+
+    @invariant("X")
+    def few(self) -> Bool:
+        return self.n.value <= 1
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"held": [[True], [False, False, True]]}, "the value of parameter held does not have"),
+        ({"held": [[True, False]]}, "the value of parameter held does not have"),
+        ({"held": [[True, False], [True, 2]]}, "held holds Bool, not 2"),
+        ({"is_on": -1}, "is_on holds Bool, not -1"),
+    ],
+)
+def test_a_parameter_has_a_value_for_each_key(params: dict[str, Any], message: str) -> None:
+    """A list that is too long gave what it has too many to other keys, where another one was too short."""
+    given = {"held": [[True, False], [False, True]], "is_on": 1}
+    sizes = {"Jar": 2, "Mark": 2}
+    assert Scope(Model.of(Chosen), sizes, given).params == given
+    with pytest.raises(ScopeError, match=message):
+        Scope(Model.of(Chosen), sizes, given | params)
+
+
 def of_meter(sizes: dict[str, int], params: dict[str, Any]) -> Scope:
     plain = meter.scope()
     return Scope(plain.model, plain.sizes | sizes, plain.params | params)
