@@ -2,7 +2,8 @@
 
 What the language raises is noted, and told even where it is caught. What Python raises by itself, of a name that is
 written wrongly or of a helper that is called wrongly, is not: behind an `except Exception` the condition that was meant
-is never made, and what is proved is proved without it. So a text catches nothing that every mistake would be.
+is never made, and what is proved is proved without it. So a text catches nothing that every mistake would be; nor does
+a block of its own, which passes over whatever is raised in it where its end says something true.
 """
 
 from __future__ import annotations
@@ -28,19 +29,43 @@ def refuse_passed_over(texts: Iterable[FunctionType]) -> None:
         MachineError: one does; the line is where.
     """
     for function in texts:
-        for number, caught in _caught(function.__code__):
-            raise MachineError(
-                f"`{caught}` passes over whatever is wrong in the text before it, and what that says would be lost: "
-                "name the one error that may come there, as in `except KeyError`, or raise it again",
-                Line(function.__code__.co_filename, number),
-            )
+        for number, text in _passing(function.__code__):
+            raise MachineError(text, Line(function.__code__.co_filename, number))
 
 
 @cache
-def _caught(code: CodeType) -> tuple[tuple[int, str], ...]:
-    """The lines on which everything is caught, and not raised again, and how."""
-    function = function_of(code) if does(code, ("PUSH_EXC_INFO",)) else None
-    return () if function is None else tuple(_found(function))
+def _passing(code: CodeType) -> tuple[tuple[int, str], ...]:
+    """The lines on which everything is passed over, and not raised again, and what is wrong there."""
+    is_end = code.co_name == "__exit__"
+    function = function_of(code) if is_end or does(code, ("PUSH_EXC_INFO",)) else None
+    if function is None:
+        return ()
+    return (*_caught(function), *(_at_an_end(function) if is_end else ()))
+
+
+def _caught(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
+    for number, caught in _found(function):
+        yield (
+            number,
+            f"`{caught}` passes over whatever is wrong in the text before it, and what that says would be lost: name "
+            "the one error that may come there, as in `except KeyError`, or raise it again",
+        )
+
+
+def _at_an_end(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
+    """What the end of a block says that passes over everything: not what it asks, as which error it was."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None and not _says_no_or_asks(node.value):
+            yield (
+                node.lineno,
+                f"`{ast.unparse(node)}` in `__exit__` passes over whatever is wrong in the block, and what that says "
+                "would be lost: return nothing, or which error it is, as in `return isinstance(error, KeyError)`",
+            )
+
+
+def _says_no_or_asks(value: ast.expr) -> bool:
+    is_no = isinstance(value, ast.Constant) and not value.value
+    return is_no or any(isinstance(part, ast.Call) for part in ast.walk(value))
 
 
 def _found(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextlib import suppress
+from types import TracebackType
 from typing import ClassVar
 
 from kvproof.machine import Bool, Int, Machine, Scalar, action, all_of, invariant
@@ -127,6 +128,64 @@ def a_requirement_that_is_never_made() -> type[Machine]:
     return Required
 
 
+class _Quiet:
+    """Whatever is raised in this block, it goes on behind it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> bool:
+        return True
+
+
+class _AskedQuiet:
+    is_quiet = True
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> bool:
+        return self.is_quiet
+
+
+def _claimed_in(quiet: _Quiet | _AskedQuiet) -> type[Machine]:
+    class Claimed(Base):
+        @invariant("X")
+        def x_is_zero(self) -> Bool:
+            claims = [self.y.value == self.y.value]
+            with quiet:
+                claims.append(_limt(self, 0))  # type: ignore[name-defined] # noqa: F821
+            return all_of(*claims)
+
+    return Claimed
+
+
+@refused("`return True` in `__exit__` passes over")
+def a_claim_in_a_block_that_passes_over_everything() -> type[Machine]:
+    return _claimed_in(_Quiet())
+
+
+@refused("`return self.is_quiet` in `__exit__` passes over")
+def a_claim_in_a_block_that_may_pass_over_everything() -> type[Machine]:
+    return _claimed_in(_AskedQuiet())
+
+
+class _Only:
+    """Passes over one kind of error, as `except` does; goes by way of another block."""
+
+    def __init__(self, kind: type[Exception]) -> None:
+        self._kind, self._inside = kind, contextlib.nullcontext()
+
+    def __enter__(self) -> None:
+        self._inside.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._inside.__exit__(kind, error, trace)
+        return isinstance(error, self._kind)
+
+
 @contextlib.contextmanager
 def _seen(of: Base) -> Iterator[Base]:
     yield of
@@ -151,6 +210,13 @@ class SaidInABlockOrRaisedAgain(Base):
             return self.limits[name]
         except KeyError:
             return 0
+
+    @action("X")
+    def look(self) -> Int:
+        least = 0
+        with _Only(KeyError):
+            least = self.limits["y"]
+        return self.y.value + least
 
     @invariant("X")
     def y_is_itself(self) -> Bool:
