@@ -167,6 +167,34 @@ def a_method_that_has_another_name() -> type[Machine]:
     return _made(acts)
 
 
+@refused("is a function that is never called")
+def a_lambda_that_nobody_calls() -> type[Machine]:
+    def acts(self: Base) -> None:
+        lambda: self.put(-1)  # type: ignore[arg-type]
+
+    return _made(acts)
+
+
+@refused("is a function that is never called")
+def a_lambda_in_a_list_that_nobody_reads() -> type[Machine]:
+    def acts(self: Base) -> None:
+        later = [lambda: self.put(-1)]  # type: ignore[arg-type] # noqa: F841
+
+    return _made(acts)
+
+
+@refused("nobody goes through `puts()`")
+def a_generator_that_is_defined_there() -> type[Machine]:
+    def acts(self: Base) -> None:
+        def puts() -> Iterator[None]:
+            self.x.value = -1
+            yield
+
+        puts()
+
+    return _made(acts)
+
+
 @true
 class WhatIsPutOffIsDone(Base):
     """Blocks that are entered, in each way, and calls that are made later."""
@@ -183,3 +211,10 @@ class WhatIsPutOffIsDone(Base):
         list(map(self.put, (n,)))
         later = self.put
         later(n)
+
+        def once() -> Iterator[Int]:
+            yield n
+
+        for number in once():
+            self.put(number)
+        [lambda: self.put(n)][0]()
