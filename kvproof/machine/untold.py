@@ -167,6 +167,8 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
             yield from _told_apart(code, names)
         if _LEFT_CALL.search(numbers_of(code)):
             yield from _left_calls(code, names, machine, says_only)
+        if "zip" in code.co_names:
+            yield from _cut_short(code, names, machine)
         if says_only and "next" in code.co_names:
             yield from _first_alone(code, names, machine)
     if says_only:
@@ -232,6 +234,21 @@ def _first_alone(code: CodeType, names: Mapping[str, object], machine: type) -> 
             if isinstance(called, FunctionType) and is_a_generator(called):
                 number, text = place(code, step)
                 yield number, f"`{text}` takes the first alone, and what else is said would be lost: go through all"
+
+
+def _cut_short(code: CodeType, names: Mapping[str, object], machine: type) -> Iterator[tuple[int, str]]:
+    """Calls of `zip` that do not say whether one of the lists may be longer than another: it ends with the shortest."""
+    steps = steps_of(code)
+    for i, step in enumerate(steps):
+        if step.opcode in CALLS and called_at(step, steps[:i], names, machine) is zip:
+            named = [code.co_consts[s.arg or 0] for s in steps[max(i - 2, 0) : i] if s.opname in _KEYWORDS]
+            if not any("strict" in keywords for keywords in named if isinstance(keywords, tuple)):
+                number, text = place(code, step)
+                yield number, f"`{text}` leaves out what is longer than the shortest: say `strict=True`, or False"
+
+
+_KEYWORDS = ("KW_NAMES", "LOAD_CONST")
+"""What names, right before a call, the keywords of its last arguments."""
 
 
 def _fills(steps: Sequence[dis.Instruction], call: int) -> bool:

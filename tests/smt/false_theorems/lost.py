@@ -287,6 +287,14 @@ def as_many_as_there_are_names() -> type[Machine]:
     return _made(says)
 
 
+@refused("leaves out what is longer than the shortest: say `strict=True`")
+def as_many_as_there_are_limits() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        return all_of(*[number == most for number, most in zip((self.y.value, self.x.value), (0,))])  # noqa: B905
+
+    return _made(says)
+
+
 def _writes(m: Base) -> Iterator[int]:
     m.x.value = 0
     yield 1
