@@ -307,6 +307,10 @@ def test_what_was_found_before_a_preemption_is_not_of_the_table_behind_it() -> N
 
     assert told(*hit) == ["what was computed is not found again"]
     assert told(*hit, *anew) == []
+    # Nor is what a later lookup finds, of a table that it got before.
+    found: list[Effect] = [["table", "r1", 0, 0, first], ["lookup", "r1", 4, 0, 4]]
+    assert told(*found) == ["what was computed is not found again"]
+    assert told(*anew[1:], ["preempted", "r1"], ["lookup", "r1", 4, 0, 4]) == []
 
 
 @pytest.mark.parametrize("shown", [True, False], ids=["by states", "by effects"])

@@ -33,6 +33,9 @@ FOLLOWED = frozenset(
 
 Tables = Mapping[str, Sequence[Sequence[int]]]
 
+_Stay = tuple[str, int]
+"""A request, and how often it was preempted, or ended, before in a step."""
+
 
 class Kept:
     """Follows, for groups of full attention and of windows, the full blocks that were computed and must be found again.
@@ -370,40 +373,41 @@ def _admissions(step: Step, world: World) -> dict[int, Sequence[int]]:
     """For each ``table`` effect that tells a whole table, what a lookup had found of it: whole blocks of the device.
 
     Some tell what was found before the table, some behind it; where nobody does, it is what the table begins with. What
-    was found before a request was preempted is not of the table that it gets afterwards.
+    was found for a request in one stay, until it is preempted, is not of the table that it gets in another one.
     """
-    found: dict[tuple[str, int], list[tuple[int, list[list[int]]]]] = {}
-    local: dict[str, int] = {}
+    found: dict[_Stay, list[tuple[int, list[list[int]]]]] = {}
+    local: dict[_Stay, int] = {}
     forks: set[str] = set()
-    stay: dict[str, int] = {}
-    tables: list[tuple[int, int, Effect]] = []
+    stays = Counter[str]()
+    tables: list[tuple[int, _Stay, Effect]] = []
     for place, effect in enumerate(step.effects):
         if effect[0] == "lookup":
-            local[effect[1]] = effect[2]
+            local[effect[1], stays[effect[1]]] = effect[2]
         elif effect[0] == "request" and effect[2].get("fork"):
             forks.add(effect[1])
         elif effect[0] in ("preempted", "end"):
-            stay[effect[1]] = stay.get(effect[1], 0) + 1
+            stays[effect[1]] += 1
         elif effect[0] == "found":
+            stay = effect[1], stays[effect[1]]
             if effect[1] in forks:  # The block that is not full is shared, too.
                 whole = [-(-effect[3] // group.block) for group in world.groups]
             else:
-                whole = [local.get(effect[1], 0) // group.block for group in world.groups]
+                whole = [local.get(stay, 0) // group.block for group in world.groups]
             of_groups = [list(table[:n]) for table, n in zip(effect[2], whole, strict=False)]
-            found.setdefault((effect[1], stay.get(effect[1], 0)), []).append((place, of_groups))
+            found.setdefault(stay, []).append((place, of_groups))
         elif effect[0] == "table" and not effect[3]:
-            tables.append((place, stay.get(effect[1], 0), effect))
+            tables.append((place, (effect[1], stays[effect[1]]), effect))
     tell = {r for r, _ in found}
     told: dict[int, Sequence[int]] = {}
     last: dict[tuple[str, int], int] = {}
-    for place, number, effect in tables:
+    for place, stay, effect in tables:
         _, r, g, _, blocks = effect
-        of_r = [(at, of_groups[g]) for at, of_groups in found.get((r, number), ()) if g < len(of_groups)]
+        of_r = [(at, of_groups[g]) for at, of_groups in found.get(stay, ()) if g < len(of_groups)]
         before = [table for at, table in of_r if last.get((r, g), -1) < at < place]
         behind = [table for at, table in of_r if at > place]
         last[r, g] = place
         if before or behind:
             told[place] = before[-1] if before else behind[0]
-        elif r not in tell and local.get(r):
-            told[place] = blocks[: local[r] // world.groups[g].block]
+        elif r not in tell and local.get(stay):
+            told[place] = blocks[: local[stay] // world.groups[g].block]
     return told
