@@ -22,6 +22,7 @@ __all__ = [
     "begun_with",
     "call_at",
     "called_at",
+    "ends_a_block",
     "is_a_generator",
     "names_of",
     "numbers_for",
@@ -144,6 +145,13 @@ def user_of(steps: Sequence[dis.Instruction], i: int) -> int | None:
             return j
         above += dis.stack_effect(step.opcode, step.arg)
     return None
+
+
+def ends_a_block(steps: Sequence[dis.Instruction], i: int) -> bool:
+    """Whether this calls the end of a `with`, as Python does by itself, for no mistake: in Python 3.13 that stands in
+    the text where what is entered does."""
+    before = [step.argval for step in steps[max(i - 3, 0) : i] if step.opname == "LOAD_CONST"]
+    return steps[i].opcode in CALLS and before == [None, None, None]
 
 
 def call_at(steps: Sequence[dis.Instruction], user: int) -> int:

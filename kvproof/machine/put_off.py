@@ -21,6 +21,7 @@ from .instructions import (
     MAKERS,
     begun_with,
     called_at,
+    ends_a_block,
     is_a_generator,
     names_of,
     numbers_for,
@@ -65,7 +66,7 @@ class _Looked:
     def found(self) -> Iterator[tuple[int, str]]:
         """The lines, and what is wrong there."""
         for i, step in enumerate(self.steps):
-            if step.opcode in _GIVERS and self._comes_to_nothing(i):
+            if step.opcode in _GIVERS and self._comes_to_nothing(i) and not ends_a_block(self.steps, i):
                 number, text = place(self.code, step)
                 what = self._never_called(i, text) if step.opcode not in CALLS else self._never_begun(i, text)
                 if what is not None:
