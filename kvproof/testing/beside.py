@@ -17,8 +17,8 @@ from ..machine import Model
 from ..machine.concrete import Concrete
 from ..machine.scope import Scope
 from ..spec.pool import Pool
+from .capable import has
 from .manager import BlockManager
-from .system import has
 from .telling import BESIDE
 
 __all__ = ["beside_pool", "check_comparable"]
@@ -35,7 +35,7 @@ def check_comparable(kind: type) -> None:
     for method in ("lookup", "ref_counts", "free_queue", "cached"):
         if not has(kind, method):
             raise UsageError(f"{kind.__qualname__} has no {method}(), so it cannot be compared with machine P; tell it")
-    if kind.kept_back or kind.window is not None or "cached" in kind.dialect:
+    if kind.kept_back or kind.window is not None or kind.groups or "cached" in kind.dialect:
         raise UsageError(
             f"{kind.__qualname__} keeps blocks back, has a window or holds what is cached, and machine P does nothing "
             "of that: they differ"

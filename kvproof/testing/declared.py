@@ -58,6 +58,10 @@ _KINDS: Mapping[str, Kind] = {
     "kept_back": ((lambda told: _is_number(told) and told >= 0), "a number of blocks"),
     "null_block": ((lambda told: told is None or (_is_number(told) and told >= 0)), "the number of a block, or None"),
     "window": _NUMBER_OR_NONE,
+    "groups": (
+        (lambda told: isinstance(told, tuple) and all(each is None or _is_number(each) for each in told)),
+        "a tuple of windows, as (None, 128)",
+    ),
     "tenants": (_are_texts, 'a tuple of words, as ("salt", "adapter")'),
     "dialect": ((lambda told: isinstance(told, Mapping)), 'a dictionary, as {"keep": "all"}'),
     "cancelled": _WORD,

@@ -16,6 +16,9 @@ T = TypeVar("T")
 Told: TypeAlias = T | Awaitable[T]
 """An answer: at once, or from an ``async def``."""
 
+Blocks: TypeAlias = Sequence[int] | Sequence[Sequence[int]]
+"""Blocks of a request, in order; with `BlockManager.groups` a list of them for each group."""
+
 
 class Refused(Exception):
     """Raised by the ``__init__`` of a manager that cannot be made like that: it is no finding. The text says why."""
@@ -34,13 +37,13 @@ class Request:
     """The LoRA adapter that its KV depends on, for managers whose `BlockManager.tenants` have it."""
     salt: str | None = None
     """The cache salt that it shares its KV under, for managers whose `BlockManager.tenants` have it."""
-    found: list[int] = field(default_factory=list)
+    found: list[Any] = field(default_factory=list)
     """The blocks that its lookup found; the first `BlockManager.allocate` behind it has to take hold of them."""
     on_host: list[int] = field(default_factory=list)
     """The host blocks that its lookup found behind these; `BlockManager.load` has to copy them into its table."""
     cached: int = 0
     """So many of its first tokens need not be computed, since they were found."""
-    table: list[int] = field(default_factory=list)
+    table: list[Any] = field(default_factory=list)
     """Its block table: what `BlockManager.allocate` returned last."""
     computed: int = 0
     """So many of its first tokens are computed."""
@@ -80,6 +83,14 @@ class BlockManager:
     """Each token attends to so many, itself counted, where a manager gives up the blocks behind a sliding window: the
     null block stands for them in the tables, and in what `lookup` finds; such a manager tells `table`. None: each token
     attends to all before it."""
+
+    groups: ClassVar[tuple[int | None, ...]] = ()
+    """Its groups of layers, where it has several that share its blocks, each with block tables of its own: how many
+    tokens one attends to, itself counted, or None for all before it. So ``(None, 128)`` is full attention and a window.
+
+    Then a table is a list of block tables, one for each group, in what `allocate`, `lookup`, `table` and `fork` return,
+    and in what the request has; all of `lookup` cover the same tokens. The key of a block is ``(key, group)`` where
+    `cached`, `block_keys` and `take_events` tell it. It is made with as many blocks as the groups need together."""
 
     kept_back: ClassVar[int] = 0
     """So many blocks it always keeps back, as a watermark. Then there are so many more than it was asked for, all are
@@ -125,7 +136,7 @@ class BlockManager:
 
     # ------------------------------------------------------------------------------------------- what it is asked to do
 
-    def lookup(self, request: Request) -> Told[Sequence[int]]:
+    def lookup(self, request: Request) -> Told[Blocks]:
         """Return the blocks in which a prefix of the request is cached, in order; take hold of nothing yet.
 
         At most ``(len(request.tokens) - 1) // block_tokens``: the last token is computed, whatever is cached. Unlocks
@@ -134,7 +145,7 @@ class BlockManager:
         """
         raise NotImplementedError
 
-    def allocate(self, request: Request, tokens: int) -> Told[Sequence[int] | None]:
+    def allocate(self, request: Request, tokens: int) -> Told[Blocks | None]:
         """Give the request blocks for its first ``tokens`` tokens and return its whole block table; None: no room.
 
         The first call for a request, and the first one after `free`, also takes hold of ``request.found``, which the
@@ -151,7 +162,7 @@ class BlockManager:
         """
         return None
 
-    def fork(self, request: Request, child: Request) -> Told[Sequence[int] | None]:
+    def fork(self, request: Request, child: Request) -> Told[Blocks | None]:
         """Let ``child`` go on from where ``request`` is, as another sample or beam of it, and return its whole block
         table; None: no room.
 
@@ -252,7 +263,7 @@ class BlockManager:
         """
         raise NotImplementedError
 
-    def table(self, request: Request) -> Told[Sequence[int]]:
+    def table(self, request: Request) -> Told[Blocks]:
         """Return the request's block table from the manager's own books, which may have changed since `allocate`: where
         `commit` puts a cached block in the place of an equal one, or gives one up. Left out: what `allocate` returned.
         """

@@ -18,7 +18,8 @@ from ..judge.oracles.host_hits import HostHitsOracle
 from ..judge.oracles.host_stores import HostStoresOracle
 from ..judge.record import Capabilities, Case, World
 from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
-from . import block_cases, system, tree_cases, tree_system
+from . import block_cases, capable, system, tree_cases, tree_system
+from .grouped import GroupedSystem
 from .loading import LoadingSystem
 from .manager import BlockManager
 from .overlap import OverlappingSystem
@@ -69,9 +70,11 @@ def _oracles_of_blocks(case: Case) -> Callable[[World], list[Any]]:
 
 
 def _system_of(kind: type[BlockManager]) -> type[system.System]:
-    if system.overlaps(kind):
+    if capable.overlaps(kind):
         return OverlappingSystem
-    return LoadingSystem if system.has(kind, "loaded") else system.System
+    if kind.groups:
+        return GroupedSystem
+    return LoadingSystem if capable.has(kind, "loaded") else system.System
 
 
 _BLOCKS = Subject(
@@ -79,14 +82,14 @@ _BLOCKS = Subject(
     system.LEVEL,
     ("allocate", "free"),
     lambda kind, setup: _system_of(kind)(kind, setup),
-    system.capabilities,
+    capable.capabilities,
     block_cases.profiles,
     requests.closing,
     of_requests,
     _oracles_of_blocks,
     lambda kind: (
         *RULES,
-        *(_OF_HOSTS if system.has(kind, "store") else ()),
+        *(_OF_HOSTS if capable.has(kind, "store") else ()),
         *(("O12",) if {"evicts", "host_evicts"} & {*kind.dialect} else ()),
     ),
     lambda: Sight(of_hosts=_OF_HOSTS),

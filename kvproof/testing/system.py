@@ -5,116 +5,23 @@ It plays what a server does around its block manager, in the words of `docs/prot
 
 from __future__ import annotations
 
-import inspect
 import reprlib
 from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
 from operator import index
 from typing import Any
 
-from ..engines.driver.requests import LEVEL, OVERLAPPING
-from ..errors import UsageError
-from ..judge.record import World
-from ..judge.shapes import problem_of_dialect
+from ..engines.driver.requests import LEVEL
 from .answers import Keys, copies, items, listed, number, numbers, was_reset
-from .declared import check_declared
-from .host_side import STATE as HOST_STATE
+from .capable import capabilities, has
 from .host_side import HostSide
 from .left_alone import left_alone
 from .manager import BlockManager, Refused, Request
 from .scheduler import SKIPPED, Scheduler
 
-__all__ = ["LEVEL", "Refused", "System", "capabilities", "has", "overlaps"]
-
-_STATE = {
-    "ref": "ref_counts",
-    "free": "free_queue",
-    "num_free": "num_free",
-    "cached": "cached",
-    "hashes": "block_keys",
-}
-"""The fields of a pool's state, and who tells them."""
+__all__ = ["LEVEL", "Refused", "System"]
 
 _EVENTS = "(stored, key), (stored, key, parent), (stored, key, parent, tokens), (removed, key) and (cleared,)"
-
-_ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt")
-
-
-def has(kind: type[BlockManager], method: str) -> bool:
-    """Tell whether a manager overrides a method."""
-    return getattr(kind, method) is not getattr(BlockManager, method)
-
-
-def overlaps(kind: type[BlockManager]) -> bool:
-    """Tell whether its calls are overlapped: it is asynchronous, does not say that it must not be, has no host tier."""
-    return kind.overlaps and inspect.iscoroutinefunction(kind.allocate) and not has(kind, "store")
-
-
-def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
-    """What a manager can do and tell, as a hello says it.
-
-    Raises:
-        UsageError: it lacks what every manager has, or says what is no word.
-    """
-    check_declared(kind, BlockManager)
-    for method in ("allocate", "free"):
-        if not has(kind, method):
-            raise UsageError(
-                f"{kind.__qualname__} has no {method}(); kvproof.testing.BlockManager says what it must do"
-            )
-    if wrong := set(kind.tenants) - {"salt", "adapter"}:
-        raise UsageError(f"{kind.__qualname__}.tenants names {min(wrong)}; there are salt and adapter")
-    if kind.window is not None and (kind.window < 1 or kind.null_block is None or not has(kind, "table")):
-        raise UsageError(
-            f"{kind.__qualname__}.window is {kind.window}; it is a number of tokens above 0, a null_block stands for "
-            "what is behind it, and table() tells where"
-        )
-    if kind.cancelled not in ("undone", "freed", None):
-        raise UsageError(f"{kind.__qualname__}.cancelled is {kind.cancelled!r}; there are undone, freed and None")
-    if wrong_words := problem_of_dialect(World([], {}, 1, notes={"dialect": dict(kind.dialect)})):
-        raise UsageError(f"{kind.__qualname__}: {wrong_words}")
-    if "cached" in kind.dialect and not has(kind, "cached"):
-        raise UsageError(f"{kind.__qualname__} says that what is cached is held; then cached() tells what that is")
-    for word, method in (("evicts", "cached"), ("host_evicts", "host_cached")):
-        if word in kind.dialect and not has(kind, method):
-            raise UsageError(f"{kind.__qualname__} says by {word} what goes first; then {method}() tells what there is")
-    if overlaps(kind) and inspect.iscoroutinefunction(kind.take_copies):
-        raise UsageError(
-            f"{kind.__qualname__}.take_copies() is async def; where calls overlap nobody may come between an allocate "
-            "and the copies that it wants: make it a plain method"
-        )
-    options = ["events"] if has(kind, "take_events") else []
-    takes_host = "host_blocks" in inspect.signature(kind.__init__).parameters
-    if (
-        takes_host != has(kind, "store")
-        or has(kind, "host_lookup") != has(kind, "load")
-        or (has(kind, "load") and not has(kind, "lookup"))
-    ):
-        raise UsageError(
-            f"{kind.__qualname__} has a host tier by halves: __init__ takes host_blocks, and there is store(); "
-            "host_lookup() comes with load(), and with lookup()"
-        )
-    if takes_host:
-        options.append("host_blocks")
-    mirror = ["mirror"] if takes_host else []
-    if "caching" in inspect.signature(kind.__init__).parameters:
-        options.append("caching")
-    together = OVERLAPPING if overlaps(kind) else ()
-    if has(kind, "loaded") and not (has(kind, "load") and has(kind, "stored")):
-        raise UsageError(f"{kind.__qualname__} has loaded(); it comes with load(), and with stored()")
-    more = (name for name in ("fork", "loaded", "evict", "reset") if has(kind, name))
-    return {
-        "operations": [*_ALWAYS, *mirror, *more, "drain", *together],
-        "options": options,
-        "tenants": list(kind.tenants),
-        "visible": {
-            tier: [name for name, method in state.items() if has(kind, method)]
-            for tier, state in {"device": _STATE, "host": HOST_STATE if takes_host else {}}.items()
-            if tier == "device" or takes_host
-        },
-        "block_tokens": list(kind.block_sizes),
-        "tokens_per_grow": kind.tokens_per_grow,
-    }
 
 
 class System(Scheduler):
@@ -132,6 +39,8 @@ class System(Scheduler):
         self._events: bool = setup.get("events", False)
         given = {"caching": caching, "host_blocks": host_blocks}
         options = {name: value for name, value in given.items() if name in can["options"]}
+        windows = kind.groups or (kind.window,)
+        blocks *= len(windows)
         super().__init__(kind(blocks, self._size, **options), can["operations"])
         self._kind = kind
         self._shows = can["visible"]["device"]
@@ -156,7 +65,7 @@ class System(Scheduler):
             notes["eager"] = ["host"]
         self._host = HostSide(self._ask, self._tell, partial(has, kind), self._key_numbers) if host_blocks else None
         self.world: dict[str, Any] = {
-            "groups": [_attention(kind.window) | {"block": self._size}],
+            "groups": [_attention(window) | {"block": self._size} for window in windows],
             "tiers": {"device": device, **({"host": {"blocks": host_blocks}} if host_blocks else {})},
             "hash_block": self._size,
             "exact": kind.exact,
@@ -169,7 +78,8 @@ class System(Scheduler):
         """Return what the manager tells of its state."""
         told = {name: getattr(self, f"_shown_{name}")() for name in self._shows}
         tables = {
-            name: [numbers(self._ask("table", request), "table")] for name, request in self._with_blocks().items()
+            name: self._by_group(self._read_table(self._ask("table", request), "table"))
+            for name, request in self._with_blocks().items()
         }
         counts = {"waiting": len(self._waiting), "running": len(tables), "pending": 0}
         if self._host is None:
@@ -245,12 +155,12 @@ class System(Scheduler):
         """Look up, hold, make room and compute; without room nothing has happened."""
         self._tell_keys(request)
         size, length = self._size, len(request.tokens)
-        found = numbers(self._ask("lookup", request), "lookup") if self._looks_up else []
-        request.found = [*found]
+        found = self._read_table(self._ask("lookup", request), "lookup") if self._looks_up else []
+        request.found = self._as_told(self._by_group(found))
         if self._host is not None:
             self._host.find(request)
         external = len(request.on_host) * size
-        request.cached = len(found) * size + external
+        request.cached = len(self._by_group(found)[0]) * size + external
         until = min(length, request.cached + (most or length))
         table = self._allocate(request, until)
         if table is None:
@@ -279,16 +189,16 @@ class System(Scheduler):
         """
         self._running[request.name] = self._waiting.pop(request.name)
         size, length, cached = self._size, len(request.tokens), _tokens_cached(request)
-        only_local = self._looks_up and not external and cached <= len(found) * size
-        found = (found if only_local else table)[: -(-cached // size)]
+        only_local = self._looks_up and not external and cached <= len(self._by_group(found)[0]) * size
+        handed = [each[: -(-cached // size)] for each in self._by_group(found if only_local else table)]
         self._tell("lookup", request.name, cached - external, external, length - 1)
-        self._tell("found", request.name, [list(found)], cached)
+        self._tell("found", request.name, handed, cached)
         request.computed = min(cached, length)
 
     def _forked(self, request: Request, child: Request) -> bool:
         """The child runs behind the same tokens; nothing was looked up for it, and nothing is to be computed."""
         told = self._ask("fork", request, child)
-        table = None if told is None else numbers(told, "fork")
+        table = None if told is None else self._read_table(told, "fork")
         self._tell_copies()
         if table is None:
             return False
@@ -297,8 +207,9 @@ class System(Scheduler):
         child.table, child.computed = table, len(child.tokens)
         self._tell("request", child.name, about)
         self._tell_keys(child)
-        self._tell("table", child.name, 0, 0, list(table))
-        self._tell("found", child.name, [list(table[: -(-child.computed // self._size)])], child.computed)
+        self._tell_table(child)
+        handed = [each[: -(-child.computed // self._size)] for each in self._by_group(table)]
+        self._tell("found", child.name, handed, child.computed)
         self._tell("processed", child.name, child.computed)
         return True
 
@@ -312,7 +223,7 @@ class System(Scheduler):
     def _allocate(self, request: Request, tokens: int) -> list[int] | None:
         """Ask for blocks; what is told of them may be read once only."""
         told = self._ask("allocate", request, tokens)
-        table = None if told is None else numbers(told, "allocate")
+        table = None if told is None else self._read_table(told, "allocate")
         self._tell_copies()
         return table
 
@@ -334,10 +245,14 @@ class System(Scheduler):
     def _forward(self, request: Request, table: list[int], until: int) -> None:
         """The forward pass, of which the manager was not told yet."""
         request.table = table
-        self._tell("table", request.name, 0, 0, list(request.table))
+        self._tell_table(request)
         if request.computed < until:
             self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])
         request.computed = until
+
+    def _tell_table(self, request: Request) -> None:
+        for g, blocks in enumerate(self._by_group(request.table)):
+            self._tell("table", request.name, g, 0, blocks)
 
     def _let_go(self, request: Request, *, finished: bool = False) -> None:  # noqa: ARG002
         self._ask("free", request)
@@ -377,11 +292,13 @@ class System(Scheduler):
         for event in listed(self._ask("take_events"), "take_events", "events"):
             kind, *rest = event if isinstance(event, tuple | list) and event else (None,)
             if kind == "stored" and len(rest) in (1, 2, 3):
-                parent = [None if key is None else self._number(key, "take_events") for key in rest[1:2]]
+                parent = [None if key is None else self._entry(key, "take_events")[0] for key in rest[1:2]]
+                key, group = self._entry(rest[0], "take_events")
                 tokens = [numbers(rest[2], "take_events"), self._size] if len(rest) == 3 else []
-                self._tell("stored", "device", 0, [self._number(rest[0], "take_events")], *parent, *tokens)
+                self._tell("stored", "device", group, [key], *parent, *tokens)
             elif kind == "removed" and len(rest) == 1:
-                self._tell("removed", "device", 0, [self._number(rest[0], "take_events")])
+                key, group = self._entry(rest[0], "take_events")
+                self._tell("removed", "device", group, [key])
             elif kind == "cleared" and not rest:
                 self._tell("cleared", "device")
             else:
@@ -402,11 +319,11 @@ class System(Scheduler):
     def _shown_cached(self) -> list[list[Any]]:
         entries = items(self._ask("cached"), "cached")
         blocks = ((key, at if isinstance(at, Iterable) else [number(at, "cached")]) for key, at in entries)
-        return [[self._number(key, "cached"), 0, numbers(at, "cached")] for key, at in blocks]
+        return [[*self._entry(key, "cached"), numbers(at, "cached")] for key, at in blocks]
 
     def _shown_hashes(self) -> list[list[Any]]:
         entries = items(self._ask("block_keys"), "block_keys")
-        return [[number(block, "block_keys"), [[self._number(key, "block_keys"), 0]]] for block, key in entries]
+        return [[number(block, "block_keys"), [self._entry(key, "block_keys")]] for block, key in entries]
 
     # ----------------------------------------------------------------------------------------------------- small things
 
@@ -414,6 +331,22 @@ class System(Scheduler):
         """Call the adapter, and wait for an answer that takes its time."""
         with left_alone(method, args):
             return super()._ask(method, *args)
+
+    def _read_table(self, told: Any, method: str) -> list[Any]:
+        """A block table, or what was found of one: `GroupedSystem` has one for each group."""
+        return numbers(told, method)
+
+    def _by_group(self, table: list[Any]) -> list[list[int]]:
+        """The same for each group, as new lists."""
+        return [[*table]]
+
+    def _as_told(self, tables: list[list[int]]) -> list[Any]:
+        """The other way round."""
+        return tables[0]
+
+    def _entry(self, key: Any, method: str) -> list[int]:
+        """The number of the key of a block that a method of the adapter told, and the group of the block."""
+        return [self._number(key, method), 0]
 
     def _number(self, key: Hashable, method: str) -> int:
         return self._key_numbers.number(key, method)

@@ -1,0 +1,184 @@
+"""Managers of hybrid models in this process: groups of layers with block tables of their own, over one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from kvproof.errors import UsageError
+from kvproof.testing import BlockManager, Request, assert_lockstep, assert_played
+from kvproof.testing.fuzzing import fuzz_manager
+
+from . import pool_faults
+
+import test_hybrid as example  # isort: skip # pool_faults puts its folder on the path
+from hybrid import NULL, HybridPool, Tables  # isort: skip
+
+assert pool_faults.EXAMPLE.is_dir()
+
+
+class _OneKey(HybridPool):
+    """Both groups name their blocks alike."""
+
+    def of_groups(self, keys: Sequence[bytes]) -> list[list[bytes]]:
+        return [[key + b"full" for key in keys]] * 2
+
+
+class _TooEarly(HybridPool):
+    """A block is given up while the next token still attends to its last one."""
+
+    def first(self, tokens: int) -> int:
+        return super().first(tokens + 1)
+
+
+class _FoundByOne(HybridPool):
+    """What the window lacks is left out of a hit, and the hit is none the shorter."""
+
+    def found(self, tokens: Sequence[int]) -> Tables:
+        full, window = self.of_groups(self.keys(tokens)[: self.most(tokens)])
+        longest = next((n for n, key in enumerate(full) if key not in self.cached), len(full))
+        return [[self.cached[key] for key in full[:longest]], [self.cached.get(key, NULL) for key in window[:longest]]]
+
+
+class _ABlockShort(HybridPool):
+    """A hit ends a block too early."""
+
+    def found(self, tokens: Sequence[int]) -> Tables:
+        return [table[:-1] for table in super().found(tokens)]
+
+
+class _OneByOne(HybridPool):
+    """Who has blocks in one group, and gets none in the other, keeps them."""
+
+    def give(self, name: str, found: Sequence[Sequence[int]], tokens: int) -> bool:
+        if name in self.groups and len(full := self.groups[name][0]) < self.need(tokens) and self.num_free:
+            full.append(self.take())
+        return super().give(name, found, tokens)
+
+
+class _GivesUpTwice(HybridPool):
+    """What was given up stays in the table, and is given back again in the end."""
+
+    def give_up(self, table: list[int], at: int) -> None:
+        number = table[at]
+        super().give_up(table, at)
+        table[at] = number
+
+
+FAULTS: dict[type[HybridPool], str] = {
+    _OneKey: "P6",
+    _TooEarly: "P6",
+    _FoundByOne: "P6",
+    _ABlockShort: "P14 (nothing less)",
+    _OneByOne: "P7",
+    _GivesUpTwice: "P2",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_hybrid_pool_that_is_wrong_is_found_by_the_rule_that_names_it(fault: type[HybridPool]) -> None:
+    kind = type(fault.__name__, (example.TestHybrid,), {"kind": fault})
+    fuzzed = fuzz_manager(kind, seconds=30, findings=1)
+    assert FAULTS[fault] in fuzzed.broken, fuzzed.broken
+
+
+class _TellsNothing(BlockManager):
+    groups: ClassVar[tuple[int | None, ...]] = (None, 5)
+    null_block = NULL
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        self.pool = HybridPool(blocks, block_tokens, window=5)
+
+    lookup: Any = example.TestHybrid.lookup
+    allocate: Any = example.TestHybrid.allocate
+    commit: Any = example.TestHybrid.commit
+    free: Any = example.TestHybrid.free
+    table: Any = example.TestHybrid.table
+
+
+class _TellsMore(example.TestHybrid):
+    """Events, and what blocks say that they carry, by group."""
+
+    def block_keys(self) -> Mapping[int, tuple[bytes, int]]:
+        return {block.number: _split(block.key) for block in self.pool.blocks if block.key is not None}
+
+    def take_events(self) -> list[tuple[str, tuple[bytes, int]]]:
+        return [(what, _split(key)) for what, key in self.pool.take_events()]
+
+
+def _split(key: bytes) -> tuple[bytes, int]:
+    return key[:16], int(key[16:] == b"window")
+
+
+@pytest.mark.parametrize("kind", [example.TestHybrid, _TellsNothing, _TellsMore])
+def test_a_hybrid_pool_that_is_right_stays_silent(kind: type[BlockManager]) -> None:
+    fuzzed = fuzz_manager(kind, examples=300, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.report.activity.hits > 20
+    assert ("P12" in fuzzed.unjudged) == (kind is not _TellsMore)
+
+
+class _SilentRemoval(_TellsMore):
+    def take_events(self) -> list[tuple[str, tuple[bytes, int]]]:
+        return [event for event in super().take_events() if event[0] == "stored" or not event[1][1]]
+
+
+def test_what_events_say_of_a_group_is_judged() -> None:
+    assert "P12" in fuzz_manager(_SilentRemoval, seconds=20, findings=1).broken
+
+
+ONE: list[tuple[str, dict[str, Any]]] = [("start", {"request": "r0", "prompt": [0, 0, 0]})]
+SETUP = {"blocks": 2, "block_tokens": 2}
+
+
+def _told(method: str, answer: Any) -> type[BlockManager]:
+    return type("Told", (example.TestHybrid,), {method: lambda *_: answer})
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "words"),
+    [
+        ("allocate", [[1, 2]], r"allocate\(\) answered 1 block tables, and there are 2 groups"),
+        ("allocate", [1, 2], r"allocate\(\) answered 1, which is no list of numbers"),
+        ("lookup", [[1], []], "what it finds is as long in each group"),
+        ("cached", {b"key": 1}, r"cached\(\) told b'key', which is not \(the key of a block, its group\)"),
+        ("cached", {(b"key", 2): 1}, r"cached\(\) told group 2, and there are 2"),
+    ],
+)
+def test_what_is_told_by_halves_is_a_sentence(method: str, answer: Any, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        assert_played(_told(method, answer), SETUP, ONE)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"groups": [None, 4]}, r"groups is \[None, 4\]; it is a tuple of windows, as \(None, 128\)"),
+        ({"groups": (None, 0)}, r"groups is \(None, 0\); it has, for each group, its window"),
+        ({"window": 3}, "instead of a window for all"),
+        ({"null_block": None}, "groups has a window; a null_block stands for what is behind it"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused(said: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        fuzz_manager(type("Said", (example.TestHybrid,), said), seconds=1)
+
+
+def test_machine_p_has_no_groups() -> None:
+    with pytest.raises(UsageError, match="machine P does nothing of that"):
+        assert_lockstep(type("Cached", (example.TestHybrid,), {"dialect": {"free": "append"}}), seconds=1)
+
+
+def test_a_request_has_what_was_found_for_each_group() -> None:
+    seen: list[Any] = []
+
+    class Looks(example.TestHybrid):
+        def allocate(self, request: Request, tokens: int) -> Any:
+            seen.append(request.found)
+            return super().allocate(request, tokens)
+
+    again = ("start", {"request": "r1", "prompt": [0, 0, 0]})
+    assert_played(Looks, SETUP, [*ONE, ("finish", {"request": "r0"}), again])
+    assert seen == [[[], []], [[1], [3]]]
