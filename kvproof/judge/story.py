@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from .oracles.begun import begun_by
+from .oracles.host_stores import DEVICE
 from .record import Case, Step
 
 __all__ = ["Story", "asked"]
-
-DEVICE = "device"
 
 
 class Story:

@@ -190,7 +190,7 @@ class System(Scheduler):
         self._running[request.name] = self._waiting.pop(request.name)
         size, length, cached = self._size, len(request.tokens), _tokens_cached(request)
         only_local = self._looks_up and not external and cached <= len(self._by_group(found)[0]) * size
-        handed = [each[: -(-cached // size)] for each in self._by_group(found if only_local else table)]
+        handed = self._first(found if only_local else table, cached)
         self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, handed, cached)
         request.computed = min(cached, length)
@@ -208,8 +208,7 @@ class System(Scheduler):
         self._tell("request", child.name, about)
         self._tell_keys(child)
         self._tell_table(child)
-        handed = [each[: -(-child.computed // self._size)] for each in self._by_group(table)]
-        self._tell("found", child.name, handed, child.computed)
+        self._tell("found", child.name, self._first(table, child.computed), child.computed)
         self._tell("processed", child.name, child.computed)
         return True
 
@@ -339,6 +338,10 @@ class System(Scheduler):
     def _by_group(self, table: list[Any]) -> list[list[int]]:
         """The same for each group, as new lists."""
         return [[*table]]
+
+    def _first(self, table: list[Any], tokens: int) -> list[list[int]]:
+        """Of each group the blocks of so many first tokens."""
+        return [blocks[: -(-tokens // self._size)] for blocks in self._by_group(table)]
 
     def _as_told(self, tables: list[list[int]]) -> list[Any]:
         """The other way round."""

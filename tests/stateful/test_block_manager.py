@@ -446,27 +446,7 @@ def test_who_holds_a_block_that_is_miscounted_is_told(more: dict[str, object], w
         assert_played(type("Miscounts", (example.TestPool,), more), {"blocks": 4, "block_tokens": 2}, operations)
 
 
-class _ForgetsBelow(Pool):
-    """A tree of blocks: what stands below a block that is forgotten cannot be reached, and goes with it."""
-
-    def __init__(self, blocks: int, block_tokens: int) -> None:
-        super().__init__(blocks, block_tokens)
-        self.above: dict[bytes, bytes] = {}
-
-    def keys(self, tokens, salt=None):
-        keys = super().keys(tokens, salt)
-        self.above.update(zip(keys[1:], keys, strict=False))
-        return keys
-
-    def forget(self, block: Block) -> None:
-        key = block.key
-        super().forget(block)
-        for other in self.blocks if key is not None else ():
-            if other.key is not None and self.above.get(other.key) == key:
-                self.forget(other)
-
-
-class _ForgetsBeside(_ForgetsBelow):
+class _ForgetsBeside(pool_faults.ForgetsBelow):
     """What stands beside a block that is forgotten goes with it too."""
 
     def forget(self, block: Block) -> None:
@@ -478,7 +458,7 @@ class _ForgetsBeside(_ForgetsBelow):
                 super().forget(other)
 
 
-class _ReplacesByCopies(_ForgetsBelow):
+class _ReplacesByCopies(pool_faults.ForgetsBelow):
     """A copy takes the place of what is cached, and when that is forgotten, so is the copy."""
 
     def __init__(self, blocks: int, block_tokens: int) -> None:
@@ -506,8 +486,8 @@ def test_in_a_tree_of_blocks_what_is_below_one_that_goes_may_go_too(shows: type[
         driven = type("Tree", (shows,), {"kind": kind, "dialect": {"keep": keep}})
         return {*fuzz_manager(driven, examples=300, seconds=30, findings=1).broken}
 
-    assert fuzzed(_ForgetsBelow, "tree") == set()
-    assert "P14 (nothing less)" in fuzzed(_ForgetsBelow, "all")
+    assert fuzzed(pool_faults.ForgetsBelow, "tree") == set()
+    assert "P14 (nothing less)" in fuzzed(pool_faults.ForgetsBelow, "all")
     for fault in (_LosesWhatItFreed, _ForgetsBoth, _ReplacesByCopies, _ForgetsBeside):
         assert "P14 (nothing less)" in fuzzed(fault, "tree"), fault
 

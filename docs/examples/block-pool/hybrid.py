@@ -39,7 +39,7 @@ class HybridPool(Pool):
         for end in range(longest, 0, -1):
             begin = self.first(end * self.block_tokens)
             if all(key in self.cached for key in window[begin:end]):
-                behind = [NULL] * min(begin, end)
+                behind = [NULL] * begin
                 return [
                     [self.cached[key] for key in full[:end]],
                     behind + [self.cached[key] for key in window[begin:end]],
