@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sort"
+	"slices"
 )
 
 type message struct {
@@ -29,10 +29,13 @@ type message struct {
 func Serve[M Manager](engine, version string, dialect map[string]string, create func(blocks, blockTokens int) M) {
 	var none M
 	names, visible := []string{}, []string{}
+	_, forks := any(none).(Forker)
 	for name := range operations {
-		names = append(names, name)
+		if name != "fork" || forks {
+			names = append(names, name)
+		}
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	if _, shows := any(none).(RefCounter); shows {
 		visible = append(visible, "ref")
 	}

@@ -3,26 +3,38 @@ package main
 // The server around a block manager: it admits requests, lets them compute and grow, and tells what happened in the
 // effects of the worker protocol (docs/protocol.md).
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Request is what the scheduler knows of one.
 type Request struct {
-	Name   string
-	Tokens []int // Its prompt, and what was sampled since.
-	Found  []int // The blocks that its last lookup found.
+	Name     string
+	Tokens   []int // Its prompt, and what was sampled since.
+	Found    []int // The blocks that its last lookup found.
+	Computed int   // So many of its tokens are computed, or were found.
 
-	table    []int
-	computed int
-	told     int
+	table []int
+	told  int
 }
 
-// Manager is what has to be there; RefCounter and FreeQueuer may be.
+// Manager is what has to be there; what follows it may be.
 type Manager interface {
 	Lookup(r *Request) []int
 	Allocate(r *Request, tokens int) (table []int, room bool)
 	Commit(r *Request, tokens int)
 	Free(r *Request)
 }
+
+// Forker lets another request go on where one is, with all that it has: it returns the child's table, or that there is
+// no room.
+type Forker interface {
+	Fork(r, child *Request) (table []int, room bool)
+}
+
+// Copier returns what is to be copied from block to block since it was asked last, before anything more is computed.
+type Copier interface{ TakeCopies() [][2]int }
 
 // RefCounter shows the reference count of each block.
 type RefCounter interface{ RefCounts() []int }
@@ -34,7 +46,7 @@ type object = map[string]any
 
 // arguments are those of all operations, and the setup's options.
 type arguments struct {
-	Request        string
+	Request, Child string
 	Prompt, Tokens []int
 	Most           int
 }
@@ -59,6 +71,7 @@ var skipped = done{skipped: true}
 
 var operations = map[string]func(*system, arguments) done{
 	"start": (*system).start, "resume": (*system).resume, "step": (*system).step, "grow": (*system).grow,
+	"fork":   (*system).fork,
 	"finish": (*system).finish, "abort": (*system).abort, "preempt": (*system).preempt, "drain": (*system).drain,
 }
 
@@ -76,7 +89,7 @@ func (s *system) start(a arguments) done {
 
 func (s *system) resume(a arguments) done {
 	r := s.requests[a.Request]
-	if r == nil || has(s.running, r.Name) {
+	if r == nil || slices.Contains(s.running, r.Name) {
 		return skipped
 	}
 	return s.admit(r, 0)
@@ -87,24 +100,24 @@ func (s *system) admit(r *Request, most int) done {
 	r.Found = copied(s.manager.Lookup(r))
 	cached := len(r.Found) * s.size
 	until := bounded(len(r.Tokens), cached, most)
-	table, room := s.manager.Allocate(r, until)
+	table, room := s.allocate(r, until)
 	if !room {
 		return done{result: false}
 	}
-	r.computed = cached
+	r.Computed = min(cached, len(r.Tokens))
 	s.running = append(s.running, r.Name)
 	s.tell("lookup", r.Name, cached, 0, len(r.Tokens)-1)
 	s.tell("found", r.Name, [][]int{r.Found}, cached)
-	return s.compute(r, table, until)
+	return s.compute(r, table, max(until, r.Computed))
 }
 
 func (s *system) step(a arguments) done {
 	r := s.runs(a.Request)
-	if r == nil || r.computed >= len(r.Tokens) {
+	if r == nil || r.Computed >= len(r.Tokens) {
 		return skipped
 	}
-	until := bounded(len(r.Tokens), r.computed, a.Most)
-	table, room := s.manager.Allocate(r, until)
+	until := bounded(len(r.Tokens), r.Computed, a.Most)
+	table, room := s.allocate(r, until)
 	if !room {
 		return done{result: false}
 	}
@@ -113,12 +126,12 @@ func (s *system) step(a arguments) done {
 
 func (s *system) grow(a arguments) done {
 	r := s.runs(a.Request)
-	if r == nil || r.computed < len(r.Tokens) {
+	if r == nil || r.Computed < len(r.Tokens) {
 		return skipped
 	}
 	before := len(r.Tokens)
 	r.Tokens = append(r.Tokens, a.Tokens...)
-	table, room := s.manager.Allocate(r, len(r.Tokens))
+	table, room := s.allocate(r, len(r.Tokens))
 	if !room {
 		r.Tokens = r.Tokens[:before]
 		return done{result: false}
@@ -128,14 +141,57 @@ func (s *system) grow(a arguments) done {
 	return s.compute(r, table, len(r.Tokens))
 }
 
+func (s *system) fork(a arguments) done {
+	r := s.runs(a.Request)
+	if r == nil || r.Computed < len(r.Tokens) || s.requests[a.Child] != nil {
+		return skipped
+	}
+	child := &Request{Name: a.Child, Tokens: copied(r.Tokens), Computed: r.Computed}
+	table, room := s.manager.(Forker).Fork(r, child)
+	s.tellCopies()
+	if !room {
+		return done{result: false}
+	}
+	s.requests[child.Name], s.arrived = child, append(s.arrived, child.Name)
+	s.running = append(s.running, child.Name)
+	child.table = copied(table)
+	shared := child.table[:min(len(child.table), (child.Computed+s.size-1)/s.size)]
+	s.tell("request", child.Name, object{"tokens": copied(child.Tokens), "fork": r.Name})
+	s.tellKeys(child)
+	s.tell("table", child.Name, 0, 0, child.table)
+	s.tell("found", child.Name, [][]int{shared}, child.Computed)
+	s.tell("processed", child.Name, child.Computed)
+	return done{result: true}
+}
+
+func (s *system) allocate(r *Request, tokens int) (table []int, room bool) {
+	table, room = s.manager.Allocate(r, tokens)
+	s.tellCopies()
+	return table, room
+}
+
+func (s *system) tellCopies() {
+	m, copies := s.manager.(Copier)
+	if !copies {
+		return
+	}
+	told := [][]any{}
+	for _, pair := range m.TakeCopies() {
+		told = append(told, []any{"device", pair[0], "device", pair[1]})
+	}
+	if len(told) > 0 {
+		s.tell("copied", told)
+	}
+}
+
 func (s *system) compute(r *Request, table []int, until int) done {
-	start := r.computed
+	start := r.Computed
 	r.table = copied(table)
 	s.tell("table", r.Name, 0, 0, r.table)
 	if start < until {
 		s.tell("compute", r.Name, start, append([]int{}, r.Tokens[start:until]...))
 	}
-	r.computed = until
+	r.Computed = until
 	s.manager.Commit(r, until)
 	s.tell("processed", r.Name, until)
 	return done{result: true}
@@ -160,11 +216,11 @@ func (s *system) tellKeys(r *Request) {
 func (s *system) letGo(r *Request) {
 	s.manager.Free(r)
 	s.running = without(s.running, r.Name)
-	r.table, r.Found, r.computed = nil, nil, 0
+	r.table, r.Found, r.Computed = nil, nil, 0
 }
 
 func (s *system) leave(r *Request, how string) done {
-	if has(s.running, r.Name) {
+	if slices.Contains(s.running, r.Name) {
 		s.letGo(r)
 	}
 	delete(s.requests, r.Name)
@@ -213,7 +269,7 @@ func (s *system) drain(arguments) done {
 }
 
 func (s *system) runs(name string) *Request {
-	if has(s.running, name) {
+	if slices.Contains(s.running, name) {
 		return s.requests[name]
 	}
 	return nil
@@ -244,21 +300,6 @@ func bounded(tokens, start, most int) int {
 
 func copied(numbers []int) []int { return append([]int{}, numbers...) }
 
-func has(names []string, name string) bool {
-	for _, each := range names {
-		if each == name {
-			return true
-		}
-	}
-	return false
-}
-
 func without(names []string, name string) []string {
-	left := []string{}
-	for _, each := range names {
-		if each != name {
-			left = append(left, each)
-		}
-	}
-	return left
+	return slices.DeleteFunc(names, func(each string) bool { return each == name })
 }
