@@ -13,7 +13,10 @@ from ..judge.record import Case
 if TYPE_CHECKING:
     from .traits import Traits
 
-__all__ = ["Cases", "MoreOracles", "Op", "Setup"]
+__all__ = ["REQUESTS", "Cases", "MoreOracles", "Op", "Setup"]
+
+REQUESTS = "requests"
+"""The level of whole requests, the same for any engine."""
 
 Op = tuple[str, dict[str, Any]]
 """An operation of a case: its name and its arguments."""

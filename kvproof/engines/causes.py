@@ -14,6 +14,7 @@ from operator import is_
 from ..judge.oracles.content import UNSURE
 from ..judge.record import KINDS
 from ..judge.violation import HARMLESS, Verdict, Violation
+from .cases import REQUESTS
 from .known import Listed
 from .report import Finding, Way
 
@@ -75,7 +76,7 @@ class Causes:
 
     def cause_of(self, violation: Violation, needs: frozenset[str]) -> Finding | None:
         """The finding that shows so and needs just that, or else the one that needs least of it."""
-        found = [f for f in self.findings if _within(f.needs, needs)]
+        found = [f for f in self.findings if _covers(f, needs)]
         alike = [f for f in found if shown(violation) in map(shown, f.explains)]
         return min(alike, key=lambda f: (f.needs != needs, len(f.needs)), default=None)
 
@@ -139,12 +140,14 @@ def _same(a: Finding, b: Finding) -> bool:
     same of a block, or one cannot tell what is in it."""
     if a.needs and a.needs == b.needs:
         return not _groupless(_first_ways(a)).isdisjoint(_groupless(_first_ways(b)))
-    return (_within(a.needs, b.needs) or _within(b.needs, a.needs)) and (_share_a_way(a, b) or _say_the_same(a, b))
+    return (_covers(a, b.needs) or _covers(b, a.needs)) and (_share_a_way(a, b) or _say_the_same(a, b))
 
 
-def _within(less: frozenset[str], more: frozenset[str]) -> bool:
-    """Whether what needs more may be what needs less. What needs nothing is no part of everything."""
-    return less == more or (bool(less) and less < more)
+def _covers(finding: Finding, needs: frozenset[str]) -> bool:
+    """Whether what needs this may be a finding that needs no more. What needs nothing is no part of everything, but
+    where cases are whole requests: there most faults need no more than these, and whatever else they are met with."""
+    least = bool(finding.needs) or finding.case.level == REQUESTS
+    return finding.needs == needs or (least and finding.needs < needs)
 
 
 def _share_a_way(a: Finding, b: Finding) -> bool:

@@ -221,4 +221,5 @@ _PARTS = {("R6", "order of eviction"): "R6 (order)"}
 
 
 def _when(finding: Finding) -> str:
-    return f"  found after {finding.seconds:.1f} s ({finding.steps_until:,} steps) in profile {finding.profile}"
+    needs = f"  it needs: {', '.join(sorted(finding.needs))}\n" if finding.needs else ""
+    return f"{needs}  found after {finding.seconds:.1f} s ({finding.steps_until:,} steps) in profile {finding.profile}"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kvproof.cli.findings import file_name
 from kvproof.engines.causes import Causes, merged
 from kvproof.engines.collecting import Collector, Ground, Memory
+from kvproof.engines.driver import requests
 from kvproof.engines.driver.traits import of_requests
 from kvproof.engines.hunt import hunt, looked_up
 from kvproof.engines.known import Known, Listed
@@ -407,6 +408,94 @@ def test_the_sizes_of_a_driver_s_case_become_smaller_and_its_requests_fit_them()
     assert smaller[0].ops == [("start", {"request": "r0", "prompt": [0] * 4, "most": 8}), ("evict", {"block": 1})]
     assert smaller[2].ops == [*ops[:2], ("evict", {"block": 3})]
     assert smaller[5].ops[0] == ("start", {"request": "r0", "prompt": [0] * 9, "most": 4})
+
+
+ARRIVES: tuple[str, dict[str, Any]] = ("start", {"request": "r0", "prompt": [0, 1, 2]})
+EVERYTHING = Capabilities(
+    [*requests.OPERATIONS], options=["host_blocks", "caching", "events"], tenants=["salt", "adapter"]
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "setup", "ops", "plain"),
+    [
+        ("a host tier", {"host_blocks": 2}, [], []),
+        ("no caching", {"caching": False}, [], []),
+        ("a fork", {}, [("fork", {"request": "r0", "child": "r1"})], []),
+        ("a mirror", {"host_blocks": 2}, [("mirror", {"requests": ["r0"]})], []),
+        ("an eviction by name", {}, [("evict", {"block": 1})], []),
+        ("loads that wait", {"host_blocks": 2}, [("loaded", {"pick": 0, "failed": 0})], []),
+        ("growth", {}, [("grow", {"request": "r0", "tokens": [1]})], []),
+        ("an abort", {}, [("abort", {"request": "r0"})], [("finish", {"request": "r0"})]),
+        ("a preemption", {}, [("preempt", {"request": "r0"})], [("finish", {"request": "r0"})]),
+    ],
+)
+def test_what_a_driver_s_case_may_have_can_be_taken_away(name: str, setup: Any, ops: list[Any], plain: Any) -> None:
+    traits = of_requests(EVERYTHING)
+    usual = {"blocks": 4, "block_tokens": 2}
+    case = Case("requests", {**usual, **setup}, [ARRIVES, *ops, ("drain", {})])
+    assert name in traits.of(case)
+    (trait,) = (trait for trait in traits.all if trait.name == name)
+    ways = [*traits.without(case, trait)]
+    assert all(name not in traits.of(way) for way in ways)
+    if plain:
+        assert [way.ops for way in ways] == [[ARRIVES, ("drain", {})], [ARRIVES, *plain, ("drain", {})]]
+    assert traits.of(traits.avoiding(case, name)) == traits.of(case) - {name}
+
+
+def test_who_is_admitted_later_comes_later() -> None:
+    traits = of_requests(EVERYTHING)
+    ops: list[tuple[str, dict[str, Any]]] = [
+        ARRIVES,
+        ("start", {"request": "r1", "prompt": [1]}),
+        ("preempt", {"request": "r0"}),
+        ("finish", {"request": "r1"}),
+        ("resume", {"request": "r0"}),
+        ("finish", {"request": "r0"}),
+    ]
+    (later,) = (trait for trait in traits.all if trait.name == "a later admission")
+    at_once, moved = traits.without(Case("requests", {"blocks": 4, "block_tokens": 2}, ops), later)
+    assert at_once.ops == [op for op in ops if op[0] != "resume"]
+    assert moved.ops == [ops[1], ops[3], ARRIVES, ops[5]]
+
+
+def test_a_prompt_in_parts_is_computed_at_once_or_grows() -> None:
+    traits = of_requests(EVERYTHING)
+    ops: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0, 1, 2, 0], "most": 1}),
+        ("step", {"request": "r0", "most": 1}),
+        ("step", {"request": "r0", "most": 0}),
+        ("step", {"request": "r0", "most": 0}),
+    ]
+    (parts,) = (trait for trait in traits.all if trait.name == "a prompt in parts")
+    at_once, grown = traits.without(Case("requests", {"blocks": 4, "block_tokens": 2}, ops), parts)
+    assert at_once.ops == [("start", {"request": "r0", "prompt": [0, 1, 2, 0]}), *ops[1:]]
+    assert grown.ops == [
+        ("start", {"request": "r0", "prompt": [0], "most": 0}),
+        *(("grow", {"request": "r0", "tokens": [token]}) for token in (1, 2, 0)),
+    ]
+
+
+def test_a_drain_of_a_driver_is_unfolded_into_whole_requests() -> None:
+    ops: list[tuple[str, dict[str, Any]]] = [ARRIVES, ("fork", {"request": "r0", "child": "r1"}), ("drain", {})]
+    case = Case("requests", {"blocks": 4, "block_tokens": 2}, ops)
+    assert [(op, args["request"]) for op, args in of_requests(EVERYTHING).drained(case)] == [
+        *(("finish", name) for name in ("r0", "r1")),
+        *((op, name) for name in ("r0", "r1") for op in ("resume", "finish")),
+    ]
+
+
+def test_of_whole_requests_what_needs_nothing_may_be_what_needs_more() -> None:
+    causes = Causes()
+    causes.add(found(set(), level="requests"))
+    assert causes.cause_of(found({"growth"}).violation, frozenset({"growth"})) is not None
+    causes.add(found({"growth"}, level="requests"))
+    (one,) = causes.findings
+    assert [way.needs for way in one.ways] == [frozenset({"growth"})]
+    causes = Causes()
+    causes.add(found({"a fork"}, level="requests"))
+    causes.add(found({"growth"}, level="requests"))
+    assert len(causes.findings) == 2
 
 
 # What is behind another fault

@@ -100,6 +100,11 @@ def test_the_example_conforms() -> None:
     assert report.failed == []
 
 
+def test_who_finds_all_of_a_prompt_computes_nothing_and_that_is_no_slip_of_its_driver() -> None:
+    with Session.of(Driver(example("--fault", "whole-hit")), LIMITS) as session:
+        assert conformance.check(session).failed == []
+
+
 @pytest.mark.slow
 def test_nothing_is_found_in_the_right_example() -> None:
     report = hunted(example(), 600, seconds=300)
@@ -119,7 +124,7 @@ SOON: dict[str, Any] = {"double-free": pytest.mark.slow, "no-salt": (), "refusal
 @pytest.mark.parametrize("fault", [pytest.param(f, marks=SOON.get(f, pytest.mark.nightly)) for f in FAULTS])
 def test_a_fault_of_the_example_is_found_by_the_rule_it_breaks(fault: str) -> None:
     report = hunted(example("--fault", fault), 200 if fault in SOON else 500)
-    assert FAULTS[fault] <= {finding.violation.rule for finding in report.findings}
+    assert FAULTS[fault] <= {violation.rule for finding in report.findings for violation in finding.all_symptoms}
     assert {finding.violation.rule for finding in report.findings} <= set(RULES)
 
 
@@ -147,6 +152,25 @@ def keep(fault: str) -> None:
     for rule in FAULTS[fault]:
         finding = next(finding for finding in report.findings if finding.violation.rule == rule)
         write_trace(CASES / f"{fault}.{rule}.jsonl", trace_of("example", finding.case, finding.verdict))
+
+
+def test_what_is_copied_into_a_block_that_was_evicted_may_be_found_there() -> None:
+    ops: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r1", "prompt": [1, 1]}),
+        ("mirror", {"requests": ["r1"]}),
+        ("finish", {"request": "r1"}),
+        ("evict", {"block": 0}),
+        ("start", {"request": "r2", "prompt": [0, 0, 0]}),
+        ("start", {"request": "r3", "prompt": [1, 1, 1]}),  # It is refused, when block 0 has been reloaded for it.
+        ("finish", {"request": "r2"}),
+        ("start", {"request": "r4", "prompt": [1, 1, 1]}),
+    ]
+    with Session.of(Driver(example("--fault", "stale-claim")), LIMITS) as session:
+        case = Case("requests", {"blocks": 3, "block_tokens": 2, "host_blocks": 1}, ops)
+        found, answer = verdict(session, case, requests.more_oracles)
+    assert ["found", "r4", [[0]], 2] in answer.steps[-1].effects
+    assert found is not None
+    assert {violation.rule for violation in found.violations} == {"P15"}
 
 
 def test_all_faults_of_the_example_are_listed() -> None:
@@ -438,8 +462,10 @@ def test_what_is_not_told_is_not_judged_and_is_named() -> None:
 @pytest.mark.parametrize("told", [(), ("--fault", "promises nothing"), ("--hides-cached",)], ids=str)
 @pytest.mark.parametrize("fault", ["never hits", "short hits", "own last"])
 def test_lookups_that_stop_short_are_found_soon_by_what_is_shown_or_promised(told: tuple[str, ...], fault: str) -> None:
-    report = hunted((*FAKE, *told, "--engine-fault", fault), 40)
-    assert {finding.violation.rule for finding in report.findings} == {"P14"}
+    findings = hunted((*FAKE, *told, "--engine-fault", fault), 40).findings
+    assert findings
+    for finding in findings:  # Where events say what is cached, they say so too.
+        assert {"P14"} <= {violation.rule for violation in finding.all_symptoms} <= {"P12", "P14"}
 
 
 def test_prompts_that_come_again_are_asked_for_with_room() -> None:

@@ -57,6 +57,27 @@ def test_so_it_is_where_the_pool_tells_nothing_of_itself(fault: type[Pool]) -> N
     assert UNTOLD[fault] in fuzzed.broken, fuzzed.broken
 
 
+class _TwoSlips(example.TestForks):
+    """Counts a holder too few where a request forks, and another one where a block is evicted."""
+
+    def fork(self, request: Request, child: Request) -> list[int]:
+        table = super().fork(request, child)
+        self.pool.blocks[table[0]].ref_cnt -= 1
+        return table
+
+    def evict(self, block: int) -> None:
+        super().evict(block)
+        self.pool.blocks[block].ref_cnt -= 1
+
+
+def test_two_causes_with_one_symptom_are_two_by_what_they_need() -> None:
+    fuzzed = fuzz_manager(_TwoSlips, seconds=20, findings=8)
+    counts = [set(finding.needs) for finding in fuzzed.report.findings if finding.violation.rule == "P2"]
+    assert {"a fork"} in counts
+    assert {"an eviction by name"} in counts
+    assert any("it needs: a fork" in text for text in fuzzed.broken["P2"])
+
+
 FORKED: list[tuple[str, dict[str, Any]]] = [
     ("start", {"request": "r0", "prompt": [0, 0, 0]}),
     ("fork", {"request": "r0", "child": "r1"}),

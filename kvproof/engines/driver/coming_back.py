@@ -33,8 +33,11 @@ def coming_back(level: str, capabilities: Capabilities, setups: st.SearchStrateg
     """Return cases of one scene each, with these setups."""
     can = {*capabilities.operations}
     names = [name for name, often in _OFTEN.items() if _OWN.get(name, name) in can for _ in range(often)]
+    if "evict" not in can:
+        names += ["fill"] * _OFTEN["lose"]
     plays = st.binary(min_size=12 * _WIDTH, max_size=36 * _WIDTH)
-    return st.builds(lambda setup, play: Case(level, setup, [*_Scene(setup).ops(names, play)]), setups, plays)
+    parts = "step" in can
+    return st.builds(lambda setup, play: Case(level, setup, [*_Scene(setup, parts).ops(names, play)]), setups, plays)
 
 
 _BESIDE = 1
@@ -42,10 +45,12 @@ _BESIDE = 1
 
 
 class _Scene:
-    """The requests of a scene: each one's tokens are all alike, so that there are three prompts, long or short."""
+    """The requests of a scene. What is stored are prompts of tokens that are all alike, so that there are three; who
+    comes asks for one of them, for another one behind it, or for what stands behind tokens of its own."""
 
-    def __init__(self, setup: Setup) -> None:
-        self._blocks, self._size = setup["blocks"], setup["block_tokens"]
+    def __init__(self, setup: Setup, parts: bool) -> None:
+        """With prompts that are computed in parts, or without."""
+        self._blocks, self._size, self._parts = setup["blocks"], setup["block_tokens"], parts
         self._lengths: dict[str, int] = {}
         """The requests that were not ended, and how many tokens they have."""
         self._count = 0
@@ -63,10 +68,15 @@ class _Scene:
             yield from self._visit(a % 3, self._blocks if b % 2 else 1 + b // 2 % 2)
         elif name == "lose":  # Not by others that need room: these would be stored, too.
             yield from (("evict", {"block": block}) for block in range(self._blocks + 1))
+        elif name == "fill":  # Who is not mirrored.
+            op, about = self._start([a % 3] * (self._blocks * self._size - 1))
+            yield from ((op, about), *self._of_one("leave", about["request"], b))
         elif name == "come":
             if len(self._lengths) > _BESIDE:
                 yield from self._of_one("leave", next(iter(self._lengths)), b)
-            yield self._start(a % 3, 1 + b % 2)
+            first, behind = [a % 3] * (1 + b % 2) * self._size, [a // 3 % 3] * (b // 2 % 3 * self._size)
+            most = 1 + b // 12 % (2 * self._size) if self._parts and b // 6 % 2 else 0
+            yield self._start([*first, *behind, a // 9 % 3], most)
         elif name == "loaded":
             yield "loaded", {"pick": a % 3, "failed": (0, 0, 0, 1, 2)[b % 5]}
         elif name == "mirror":
@@ -86,17 +96,17 @@ class _Scene:
             self._lengths[request] += 1
             yield "grow", {"request": request, "tokens": [b % 3]}
 
-    def _start(self, token: int, blocks: int) -> Op:
-        """A request arrives of which so many blocks can be found: a token more is computed in any case."""
+    def _start(self, tokens: list[int], most: int = 0) -> Op:
+        """A request arrives, with as many of these tokens as there is room for."""
         request = f"r{self._count}"
         self._count += 1
-        prompt = [token] * min(blocks * self._size + 1, self._blocks * self._size)
+        prompt = tokens[: self._blocks * self._size]
         self._lengths[request] = len(prompt)
-        return "start", {"request": request, "prompt": prompt}
+        return "start", {"request": request, "prompt": prompt, **({"most": most} if most else {})}
 
     def _visit(self, token: int, blocks: int) -> Iterator[Op]:
-        """A request comes, is stored, and goes."""
-        start = self._start(token, blocks)
+        """A request comes of which so many blocks are stored, and goes: a token more is computed in any case."""
+        start = self._start([token] * (blocks * self._size + 1))
         about: dict[str, Any] = {"request": start[1]["request"]}
         del self._lengths[about["request"]]
         stored: Op = ("mirror", {"requests": [about["request"]]})

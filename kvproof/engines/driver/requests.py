@@ -22,7 +22,7 @@ from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import TOGETHER, Capabilities, Case, World
-from ..cases import Op, Setup
+from ..cases import REQUESTS, Op, Setup
 from .coming_back import coming_back
 from .twins import twins
 
@@ -40,7 +40,7 @@ __all__ = [
     "tenants_of",
 ]
 
-LEVEL = "requests"
+LEVEL = REQUESTS
 
 OPERATIONS = (
     "start", "resume", "step", "grow", "finish", "abort", "preempt", "mirror", "evict", "reset", "drain", "fork",
@@ -106,9 +106,13 @@ def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None)
     if "tenants" in of and "mirror" in of:
         of_host = _cases(capabilities, "tenants", of["mirror"], {**_STORED, **(often or {})})
         found["tenants"] = st.one_of(found["tenants"], of_host)
-    if "loaded" in capabilities.operations:
+    if "mirror" in of:
         on_host = _setup(capabilities, st.integers(2, 6), host_blocks=st.integers(2, 10), **_told(capabilities))
-        found["loads"] = coming_back(LEVEL, capabilities, on_host)
+        scenes = coming_back(LEVEL, capabilities, on_host)
+        if "loaded" in capabilities.operations:
+            found["loads"] = scenes
+        elif "mirror" in capabilities.operations:
+            found["mirror"] = st.one_of(found["mirror"], scenes)
     if {"step", "grow"} <= {*capabilities.operations}:
         events = {"events": True} if "events" in capabilities.options else {}
         scenes = twins(LEVEL, st.sampled_from(capabilities.block_tokens), events)
@@ -202,6 +206,8 @@ class _Player:
         self._size: int = setup["block_tokens"]
         self._most: int = setup["blocks"] * self._size
         self._prompts: list[list[int]] = []
+        self._left: dict[str, int] = {}
+        """The most tokens that are left to be computed of prompts that come in parts."""
         self._to_begin = 0
         """So many of the next operations are begun, before they go on together."""
         self._together: dict[str, Any] = {}
@@ -284,12 +290,19 @@ class _Player:
         more: dict[str, Any] = {}
         if "step" in self._capabilities.operations and d % 5 == 0:
             more["most"] = 1 + d // 5 % (2 * self._size)
+            self._left[request] = len(prompt) - more["most"]
         for number, tenant in enumerate(self._tenants):
             if name := ("", "a", "b")[d // (1 + 2 * number) % 3]:
                 more[tenant] = name
         self._add("start", request=request, prompt=prompt, **more)
 
     def _on_one(self, name: str, request: str, b: int, c: int) -> None:
+        if name in ("step", "grow") and self._left.get(request, 0) > 0:
+            # Who has not computed all of its prompt cannot grow.
+            most = 1 + b % (2 * self._size)
+            self._left[request] -= most
+            self._add("step", request=request, most=most)
+            return
         if name == "grow":
             room = min(self._most - self.lengths[request], self._capabilities.tokens_per_grow)
             if room > 0:

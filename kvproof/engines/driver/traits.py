@@ -1,4 +1,4 @@
-"""What cases of a driver are made smaller by: the numbers of their setup, and operations that still fit them."""
+"""What cases of a driver may have, by which its causes are told apart, and how they are made smaller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from ...judge.record import TOGETHER, Capabilities, Case
 from ..cases import Op
-from ..traits import Trait, Traits, argument
+from ..traits import Trait, Traits, argument, operation, option
 
 __all__ = ["of_requests"]
 
@@ -18,10 +18,55 @@ _BLOCKS = tuple(range(1, 17))
 
 
 def of_requests(capabilities: Capabilities) -> Traits:
-    """The sizes of a setup. What tells causes apart here is how they show: nothing else is known of a driver."""
+    """What a case may have beyond requests that come, are computed at once, and finish; and the sizes of a setup."""
     sizes = tuple(sorted(capabilities.block_tokens))
-    overlapping = (_CANCELLED, _OVERLAPPING) if TOGETHER in capabilities.operations else ()
-    return Traits(overlapping, _fitting, {"blocks": _BLOCKS, "host_blocks": _BLOCKS, "block_tokens": sizes})
+    asked = {*capabilities.operations, *capabilities.options, *capabilities.tenants}
+    had = [trait for name, traits in _OF.items() if name in asked for trait in traits]
+    numbers = {"blocks": _BLOCKS, "host_blocks": _BLOCKS, "block_tokens": sizes}
+    return Traits(had, _fitting, numbers, _one_at_a_time if "resume" in asked else lambda _case: ())
+
+
+def _one_at_a_time(case: Case) -> list[Op]:
+    """Who runs finishes, the oldest first; then who waits is admitted, and finishes."""
+    names = [args["child" if op == "fork" else "request"] for op, args in case.ops if op in ("start", "fork")]
+    finished: list[Op] = [("finish", {"request": name}) for name in names]
+    admitted: list[Op] = [(op, {"request": name}) for name in names for op in ("resume", "finish")]
+    return [*finished, *admitted]
+
+
+def _asked(name: str, op: str) -> Trait:
+    """An operation that may be left out; wherever it stands, for no case is closed with it."""
+
+    def without(case: Case) -> Iterator[Case]:
+        yield msgspec.structs.replace(case, ops=[each for each in case.ops if each[0] != op])
+
+    return Trait(name, lambda case: any(each == op for each, _ in case.ops), without)
+
+
+def _ending(name: str, op: str) -> Trait:
+    """Requests that end in an unusual way: without that, they go on, or finish."""
+    left_out = _asked(name, op)
+
+    def without(case: Case) -> Iterator[Case]:
+        yield from left_out.without(case)
+        yield msgspec.structs.replace(case, ops=[("finish" if o == op else o, a) for o, a in case.ops])
+
+    return Trait(name, left_out.has, without)
+
+
+def _come_later(case: Case) -> Iterator[Case]:
+    """Who was to be admitted later comes later: who was refused at first, or preempted, is not there before."""
+    yield from _LEFT_OUT.without(case)
+    later = {args["request"] for op, args in case.ops if op == "resume"}
+    arrivals = {args["request"]: args for op, args in case.ops if op == "start" and args["request"] in later}
+    ops: list[Op] = []
+    for op, args in case.ops:
+        name = args.get("request")
+        if op == "resume" and name in arrivals:
+            ops.append(("start", arrivals.pop(name)))
+        elif name not in arrivals:
+            ops.append((op, args))
+    yield msgspec.structs.replace(case, ops=ops)
 
 
 def _one_by_one(case: Case) -> Iterator[Case]:
@@ -35,9 +80,50 @@ def _one_by_one(case: Case) -> Iterator[Case]:
     yield msgspec.structs.replace(case, ops=ops)
 
 
-_CANCELLED = argument("a cancelled call", TOGETHER, "cancel")
+_AT_ONCE = argument("a prompt in parts", "start", "most")
+
+
+def _grown(case: Case) -> Iterator[Case]:
+    """Prompts are computed at once; or they end where they were to be computed first, and grow by the rest."""
+    yield from _AT_ONCE.without(case)
+    left: dict[str, list[int]] = {}
+    ops: list[Op] = []
+    for op, args in case.ops:
+        name, most = args.get("request", ""), args.get("most") or None
+        if op == "start" and most is not None:
+            left[name] = args["prompt"][most:]
+            ops.append((op, {**args, "prompt": args["prompt"][:most], "most": 0}))
+        elif op == "step" and name in left:
+            ops += [("grow", {"request": name, "tokens": [token]}) for token in left[name][:most]]
+            left[name] = [] if most is None else left[name][most:]
+        else:
+            ops.append((op, args))
+    yield msgspec.structs.replace(case, ops=ops)
+
+
+_LEFT_OUT = _asked("a later admission", "resume")
 
 _OVERLAPPING = Trait("overlapping calls", lambda case: any(op == TOGETHER for op, _ in case.ops), _one_by_one)
+
+_OF = {
+    TOGETHER: [argument("a cancelled call", TOGETHER, "cancel"), _OVERLAPPING],
+    "loaded": [_asked("loads that wait", "loaded")],
+    "mirror": [_asked("a mirror", "mirror")],
+    "host_blocks": [option("a host tier", "host_blocks")],
+    "fork": [_asked("a fork", "fork")],
+    "evict": [_asked("an eviction by name", "evict")],
+    "reset": [operation("a reset", "reset")],
+    "resume": [Trait("a later admission", _LEFT_OUT.has, _come_later)],
+    "preempt": [_ending("a preemption", "preempt")],
+    "abort": [_ending("an abort", "abort")],
+    "salt": [argument("a salt", "start", "salt")],
+    "adapter": [argument("an adapter", "start", "adapter")],
+    "step": [Trait("a prompt in parts", _AT_ONCE.has, _grown)],
+    "grow": [_asked("growth", "grow")],
+    "events": [option("events", "events", added=True)],
+    "caching": [option("no caching", "caching", plain=True)],
+}
+"""By the operation, option or tenant that it takes, in the order in which they are taken away."""
 
 
 def _fitting(case: Case) -> Case:

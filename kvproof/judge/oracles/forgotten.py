@@ -2,7 +2,7 @@
 does not show its prefix map is held to a reset too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..ghost import Ghost
 from ..record import TOGETHER, Effect, Step, World
@@ -69,14 +69,22 @@ class ForgottenOracle:
                 yield Violation(rule, "found though it was forgotten", text, about=about)
                 return
 
+    def _brought(self, pairs: Iterable[tuple[str, int, str, int]]) -> None:
+        """What is copied into a block may be cached there."""
+        for _, _, tier, unit in pairs:
+            if tier == self._device:
+                self._forgotten.pop(unit // self.world.tiers[tier].split, None)
+
     def _follow(self, effect: Effect) -> None:
         kind = effect[0]
         if kind == "lookup":
             self._local[effect[1]] = effect[2]
         elif kind == "copied":
             self._is_host_empty = self._is_host_empty and all(tier != self._host for _, _, tier, _ in effect[1])
+            self._brought(effect[1])
         elif kind == "copy":  # It may have begun before the reset: what it brings is not judged here.
             self._is_host_empty = False
+            self._brought(effect[3])
         elif kind == "table":
             _, r, g, at, blocks = effect
             self._tables.setdefault(r, {}).setdefault(g, [])[at:] = blocks
