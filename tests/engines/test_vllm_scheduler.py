@@ -292,7 +292,7 @@ def test_a_known_fault_is_found_where_it_is(
 
 def random_cases(version: str) -> st.SearchStrategy[Case]:
     """Cases of all families without connectors."""
-    connected = ("connector", "below", "pages")
+    connected = ("connector", "below", "pages", "disk")
     return st.one_of([c for name, c in profiles(version).items() if not any(word in name for word in connected)])
 
 

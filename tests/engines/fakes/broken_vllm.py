@@ -1,4 +1,4 @@
-"""The adapter of vLLM over a release whose HiSparse is broken in one way, which the setup names."""
+"""The adapter of vLLM over a release whose HiSparse, or whose disk, is broken in one way, which the setup names."""
 
 import contextlib
 import os
@@ -10,6 +10,8 @@ sys.path.insert(2, os.environ["KVPROOF_TEST_ADAPTERS"])
 import vllm_engine
 from level import Refused
 from vllm.v1.hisparse.coordinator import HiSparseCoordinator
+from vllm.v1.simple_kv_offload import disk_backend
+from vllm.v1.simple_kv_offload.disk_backend import DiskBackend
 from vllm_scheduler import SchedulerLevel, _driver_problem
 
 __all__ = ["LEVELS", "Refused", "prepare", "version"]
@@ -18,6 +20,8 @@ prepare, version = vllm_engine.prepare, vllm_engine.version
 _mirrors, _updates = HiSparseCoordinator.build_row_mirrors, HiSparseCoordinator.take_residency_updates
 _plan, _completed = HiSparseCoordinator._plan_page_transfer, HiSparseCoordinator._complete_host_writes
 _publish = HiSparseCoordinator.publish_when_ready
+_read, _launch = DiskBackend._readv_slot, DiskBackend.launch_copy
+_load, _store = DiskBackend._do_load, DiskBackend._do_store
 
 
 def _one_row_less(self, requests):
@@ -50,7 +54,38 @@ def _publishes_at_once(self, request, num_computed_tokens, *args, **more):
     _publish(self, request, num_computed_tokens, *args, **more)
 
 
-FAULTS = {
+def _reads_beside(self, slot, offset):
+    return _read(self, slot, offset + self._total_block_bytes)
+
+
+def _of_half_the_layers(self, slot, offset):
+    views = self._load_slot_views[slot]
+    first = views[: len(views) // 2]
+    disk_backend.os.preadv(self._fd, first, offset)
+
+
+def _without_waiting(method):
+    """The method, to which all that the device was given counts as done."""
+
+    def waits_for_nothing(self, blocks, slots, stream):
+        with mock.patch.object(disk_backend.torch.Event, "synchronize"):
+            method(self, blocks, slots, stream)
+
+    return waits_for_nothing
+
+
+def _turned(self, blocks, slots, stream):
+    _store(self, blocks, slots[::-1], stream)
+
+
+def _told_when_it_is_asked_for(self, blocks, others, is_store, event_idx, events, **wait):
+    event = disk_backend.torch.Event()
+    event.record(self._store_stream if is_store else self._load_stream)
+    events.append((event_idx, event))
+    _launch(self, blocks, others, is_store, event_idx, [], **wait)
+
+
+HISPARSE = {
     "a row less": ("build_row_mirrors", _one_row_less),
     "keeps a lost page": ("_lose_page", lambda self, request_id, page_idx: None),
     "tells of no lost page": ("take_residency_updates", _tells_nothing_stale),
@@ -59,6 +94,16 @@ FAULTS = {
     "published at once": ("publish_when_ready", _publishes_at_once),
     "drifted": ("take_residency_updates", None),
 }
+DISK = {
+    "reads the slot beside": ("_readv_slot", _reads_beside),
+    "reads half the layers": ("_readv_slot", _of_half_the_layers),
+    "writes what has not come": ("_do_store", _without_waiting(_store)),
+    "reads over what has not gone": ("_do_load", _without_waiting(_load)),
+    "slots turned round": ("_do_store", _turned),
+    "told when it is asked for": ("launch_copy", _told_when_it_is_asked_for),
+}
+FAULTS = {name: (HiSparseCoordinator, *fault) for name, fault in HISPARSE.items()}
+FAULTS |= {name: (DiskBackend, *fault) for name, fault in DISK.items()}
 """Where each fault is, and what stands there instead."""
 
 
@@ -77,7 +122,7 @@ class _Broken(SchedulerLevel):
             return super().do(op, args)
 
     def _in_place(self):
-        return mock.patch.object(HiSparseCoordinator, *self._fault) if self._fault else contextlib.nullcontext()
+        return mock.patch.object(*self._fault) if self._fault else contextlib.nullcontext()
 
 
 LEVELS = {"scheduler": _Broken}

@@ -154,6 +154,8 @@ CONNECTORS = (
     _of_connector("ARC", "policy", "lru", added="arc"),
     _of_connector("failed loads end requests", "fail", "recompute"),
     _of_connector("lazy offload", "lazy"),
+    _of_connector("a disk that fails", "bad"),
+    _of_connector("a disk in place of the host", "disk"),
     _of_connector("pages fetched to the host", "remote", like=ELSEWHERE),
     _of_connector("decoded pages late on the host", "late"),
     _of_connector("two resident groups", "layers", 1, added=2),

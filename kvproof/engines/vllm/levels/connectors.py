@@ -13,13 +13,16 @@ from packaging.version import Version
 from .geometry import Choice, Op, Setup
 
 __all__ = [
-    "MORE", "TIER_BELOW", "Play", "asked", "connectors", "keeps_files", "with_connectors", "with_tier_below",
+    "DISK", "MORE", "TIER_BELOW", "Play", "asked", "connectors", "keeps_files", "with_connectors", "with_disk",
+    "with_tier_below",
 ]  # fmt: skip
 
 Play = Callable[[Setup, bytes], Op]
 
 TIER_BELOW = Version("0.22")
 """The first release with tiers below the host."""
+DISK = Version("0.28")
+"""The first release whose simple connector has a disk in place of the host."""
 
 _SIMPLE = Version("0.19")
 _THRESHOLD = Version("0.19")
@@ -67,6 +70,20 @@ def with_tier_below(release: str, setups: st.SearchStrategy[Setup], files: bool)
     """Return setups with the offloading connector and a tier below its host, which releases from `TIER_BELOW` on
     have: the release's own tier of files, or another one."""
     return _joined(setups, lambda setup: _tiered(release, _are_equal(setup["groups"]), files))
+
+
+def with_disk(setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
+    """Return setups with the simple connector over a disk, which releases from `DISK` on have. One that fails is rare:
+    all that is under way then ends with it."""
+    connector = _options(
+        kind=st.just("simple"),
+        blocks=st.sampled_from([2, 3, 4, 6, 8, 12, 16]),
+        lazy=st.sampled_from([0, 0, 1]),
+        disk=st.sampled_from([1, 2, 2, 3]),
+        bad=st.sampled_from([0, 0, 0, 0, 1]),
+        workers=st.sampled_from([1, 1, 2]),
+    )
+    return _joined(setups, lambda _setup: connector)
 
 
 def _joined(

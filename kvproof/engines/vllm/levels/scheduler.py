@@ -13,7 +13,7 @@ from packaging.version import Version
 from ....judge.oracles.freed import FreedOracle
 from ....judge.record import Case, World
 from ...plays import sized
-from .connectors import MORE, TIER_BELOW, Play, asked, with_connectors, with_tier_below
+from .connectors import DISK, MORE, TIER_BELOW, Play, asked, with_connectors, with_disk, with_tier_below
 from .geometry import MIXED, Choice, Op, Setup, chunk, plain, takes_events, window, windowed
 from .sparse import AMPLE, SPARSE, with_host_pages
 
@@ -84,6 +84,10 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
             below = with_tier_below(release, unconnected["pressure"], files)
             made[name] = cases(below, MORE, often=_LONG, most=60)
             made[f"{name} again"] = cases(below, MORE, often=_FORGETFUL, first=_pushed_out)
+    if known >= DISK:
+        on_disk = with_disk(unconnected["pressure"])
+        made["disk"] = cases(on_disk, MORE, often=_LONG, most=60)
+        made["disk again"] = cases(on_disk, MORE, often=_FORGETFUL, most=60, first=_loaded_at_once)
     if known >= SPARSE:
         paged = _setups(known, plain(), **_PAGES)
         made["host pages"] = cases(with_host_pages(paged), MORE, often=_LONG, most=40)
@@ -363,6 +367,14 @@ def _pushed_out(setup: Setup, play: bytes) -> list[Op]:
     length, stem = setup["max_len"] - 2 - play[0] % 3, play[1] % 4
     one, other = ({"tokens": [_stem(s % 4, n) for n in range(length)], "max_tokens": 1} for s in (stem, stem + 1))
     return [("add", one), ("drain", {}), ("add", other), ("drain", {}), ("reset", {}), ("add", dict(one))]
+
+
+def _loaded_at_once(setup: Setup, play: bytes) -> list[Op]:
+    """Two prompts that the device has forgotten come again, one step apart: two loads are under way."""
+    length, stem = setup["max_len"] // 2 + play[0] % 3, play[1] % 4
+    prompts = [[_stem(s % 4, n) for n in range(length)] for s in (stem, stem + 1)]
+    first, again = ([("add", {"tokens": tokens, "max_tokens": 1}) for tokens in prompts] for _ in range(2))
+    return [*first, ("drain", {}), ("reset", {}), *(op for add in again for op in (add, ("step", {})))]
 
 
 def _add_long(setup: Setup, play: bytes) -> Op:

@@ -6,7 +6,8 @@ one per worker, its own life cycle of a step, its own aggregation of what the wo
 
 A connector's setup is ``{"kind": "simple" | "offloading" | "remote" | "multi", "workers": n, …}``:
 
-- ``simple`` (since 0.19): ``blocks`` of its host pool with the null block, ``lazy``;
+- ``simple`` (since 0.19): ``blocks`` of its host pool with the null block, ``lazy``; since 0.28 ``disk``: the pool is a
+  file, with so many buffers on the way, and ``bad``: reads and writes of it may fail;
 - ``offloading``: ``blocks`` (chunks), ``factor`` (blocks per chunk), ``policy`` (lru, arc), ``threshold`` of sightings,
   ``prompt_only``, ``sync`` (blocks that a step may load at once, since 0.33);
 - ``remote``: a connector of ours, as those that fetch prefills from other engines (`vllm_remote_connector`): ``fail``
@@ -18,6 +19,7 @@ Each child has a tier of its own: host, host2, ...
 
 import copy
 import itertools
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import vllm_offloading_connector as offloading
@@ -219,19 +221,21 @@ class ModelConnector:
             side = _SIDES[setup["kind"]](here, there, tier, self._transfers, setup)
             if tier in side.tiers:
                 files = getattr(side, "files", None)
-                self._listen(here, tier, self._tells_events and side.tells_events, files)
+                self._listen(here, tier, self._tells_events and side.tells_events, files, side.media)
             sides.append(side)
         return sides
 
-    def _listen(self, connector, tier: str, told: bool, files) -> None:
+    def _listen(self, connector, tier: str, told: bool, files, named: Sequence[str]) -> None:
         """Tell the KV events of a connector when they are taken, and that a reset cleared its tier.
 
         ``told``: whether the events say all of the tier. ``files``: the tier of files below, if it tells some. Who else
-        writes and removes files tells that too.
+        writes and removes files tells that too. ``named``: the media of the tier.
         """
         take, reset = connector.take_events, connector.reset_cache
         # There may be two of each.
-        media = {"GPU": "device", "CPU": tier} | ({} if files is None else dict.fromkeys(_OF_FILES, files.name))
+        media = {"GPU": "device"} | dict.fromkeys(named, tier)
+        if files is not None:
+            media |= dict.fromkeys(_OF_FILES, files.name)
 
         def taken():
             events = list(take())

@@ -1,4 +1,4 @@
-"""A disk in memory, under the names that `os` has: for a tier of files that a release reads and writes itself."""
+"""A disk in memory, under the names that `os` has: for files that a release reads and writes itself."""
 
 import errno
 import itertools
@@ -12,7 +12,8 @@ class Disk:
     """Files by path; folders are wherever they are asked for."""
 
     O_CREAT, O_EXCL, O_TRUNC = os.O_CREAT, os.O_EXCL, os.O_TRUNC
-    O_RDONLY, O_WRONLY = os.O_RDONLY, os.O_WRONLY
+    O_RDONLY, O_WRONLY, O_RDWR = os.O_RDONLY, os.O_WRONLY, os.O_RDWR
+    O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -23,7 +24,7 @@ class Disk:
 
     def go_bad(self, at: int, how: int) -> None:
         """Let the read or write of this number fail: it does not come about (``how`` 0), or, where it is a read, the
-        file is not there any more (1), or is too short (2)."""
+        file is not there any more (1), or is too short (2). At a place in a file it is too short (1)."""
         self._bad = (at, how)
 
     def go_well(self) -> list[str]:
@@ -37,7 +38,7 @@ class Disk:
 
     def open(self, path: str, flags: int, _mode: int = 0o777) -> int:
         """`os.open`; a file that is written is made anew."""
-        if flags & os.O_WRONLY:
+        if flags & (os.O_WRONLY | os.O_RDWR):
             if flags & os.O_EXCL and path in self.files:
                 raise _error(FileExistsError, errno.EEXIST, path)
             self.files[path] = b""
@@ -64,6 +65,28 @@ class Disk:
         buffer[: len(data)] = data
         return len(data)
 
+    def ftruncate(self, number: int, length: int) -> None:
+        """`os.ftruncate`, of a file that is to be longer."""
+        path = self._open[number]
+        self.files[path] = self.files[path].ljust(length, b"\0")
+
+    def pwritev(self, number: int, buffers: list[memoryview], offset: int) -> int:
+        """`os.pwritev`, within the file."""
+        path, data = self._open[number], b"".join(buffers)
+        data = self._cut(path, data, errno.ENOSPC)
+        before = self.files[path]
+        self.files[path] = before[:offset] + data + before[offset + len(data) :]
+        return len(data)
+
+    def preadv(self, number: int, buffers: list[memoryview], offset: int) -> int:
+        """`os.preadv`."""
+        path, room = self._open[number], sum(map(len, buffers))
+        data = rest = self._cut(path, self.files[path][offset : offset + room], errno.EIO)
+        for buffer in buffers:
+            part, rest = rest[: len(buffer)], rest[len(buffer) :]
+            buffer.cast("B")[: len(part)] = part
+        return len(data)
+
     def close(self, number: int) -> None:
         """`os.close`."""
         del self._open[number]
@@ -77,6 +100,15 @@ class Disk:
         if path not in self.files:
             raise _error(FileNotFoundError, errno.ENOENT, path)
         del self.files[path]
+
+    unlink = remove
+
+    def _cut(self, path: str, data: bytes, number: int) -> bytes:
+        """What of these bytes is read or written: half of them, or an error, where this fails."""
+        how = self._fails()
+        if how == 0:
+            raise _error(OSError, number, path)
+        return data if how is None else data[: len(data) // 2]
 
     def _spoil(self, path: str) -> None:
         """What is read now may fail."""

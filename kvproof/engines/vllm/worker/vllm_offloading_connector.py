@@ -77,6 +77,7 @@ class OffloadingSide:
         self.eager = False  # It stores when it can: an offer that finds no room is not made again for certain.
         self.resets = hasattr(self._scheduler, "reset_cache")
         self.tells_events = True
+        self.media = ("CPU",)
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
         self.files = None
         """The tier of files below, if it tells events."""

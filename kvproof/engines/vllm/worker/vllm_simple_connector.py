@@ -7,6 +7,7 @@ of a worker run on two streams, one per direction, each in order.
 import sys
 from types import SimpleNamespace
 
+import vllm_simple_disk as disk
 from level import Refused
 from vllm_common import Keys, pool_state
 from vllm_transfers import Part, Transfers
@@ -18,7 +19,10 @@ NAME = "SimpleCPUOffloadConnector"
 
 def extra_config(connector: dict, page: int, workers: int) -> dict:
     """Return what the release is to be told: its size is given in bytes, of all workers together."""
-    return {"cpu_bytes_to_use": connector["blocks"] * page * workers, "lazy_offload": bool(connector.get("lazy"))}
+    told = {"lazy_offload": bool(connector.get("lazy"))}
+    if connector.get("disk"):
+        return told | disk.extra_config(connector, page)
+    return told | {"cpu_bytes_to_use": connector["blocks"] * page * workers}
 
 
 class SimpleSide:
@@ -34,7 +38,12 @@ class SimpleSide:
         self._manager = manager
         if manager.num_cpu_blocks != setup["blocks"]:
             raise Refused(f"{NAME} made {manager.num_cpu_blocks} blocks of what should be {setup['blocks']}")
-        self.eager = not setup.get("lazy")
+        bad = bool(setup.get("disk") and setup.get("bad"))
+        self.eager = not setup.get("lazy") and not bad  # What could not be written is not there.
+        self.media = ("CPU", "STORAGE") if setup.get("disk") else ("CPU",)
+        """What events name this tier."""
+        if bad:
+            transfers.fallible.add(tier)
         self.resets = hasattr(manager, "reset")
         # Early releases tell of nothing that is stored, only of what is removed.
         self.tells_events = hasattr(sys.modules[type(manager).__module__], "BlockStored")
@@ -42,7 +51,10 @@ class SimpleSide:
         module.torch = _NO_DEVICE
         for number, worker in enumerate(workers):
             handler = worker.worker_handler
-            handler._backend = _Copies(tier, number, transfers)
+            if setup.get("disk"):
+                handler._backend = disk.DiskCopies(tier, number, transfers, handler, setup["blocks"])
+            else:
+                handler._backend = _Copies(tier, number, transfers)
             # Since 0.24 a store waits for what the device computes when it is submitted. Loads do not, as ever.
             self._stores_wait = hasattr(handler, "_store_compute_done")
 
