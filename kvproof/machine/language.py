@@ -139,6 +139,8 @@ def can(act: Callable[..., object], *args: Term | int) -> Bool:
         if not has_type(term, kind):
             raise MachineError(f"{parameter} of {name} is a {kind.__name__}; {term!r} is a {type(term).__name__}")
     outer.check(*given)
+    if Conditions.current is not None:
+        Conditions.current.use(*given)
     with Conditions.unheard():
         with recording(name, of_action=True, outer=outer) as rec:
             act(*given)

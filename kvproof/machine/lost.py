@@ -1,8 +1,9 @@
-"""Conditions that a text makes and does nothing with: what they say would be lost.
+"""Conditions, and numbers, that a text makes and does nothing with: what they say would be lost.
 
 There are more ways to lose one than the look of a code shows: it is left out when a tuple is taken apart, another one
 takes its place in a dict, a helper does not use its argument, or takes the first of several. All have one thing in
-common, that is seen while the text is run: nothing is made of the condition, and no statement holds it.
+common, that is seen while the text is run: nothing is made of the condition, and no statement holds it. So it is with a
+number that was computed, as where `n += 1` gives a name of the text's own what a part of the state was to hold.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Conditions:
             for part in value if isinstance(value, tuple) else (value,):
                 self._unused.pop(id(part), None)
         said = term.operation
-        if is_condition and not isinstance(said, op.Constant | op.Variable):
+        if isinstance(said, _COMPUTED) or (is_condition and not isinstance(said, op.Constant | op.Variable)):
             frame = calling_frame()
             self._unused[id(term)] = term, Line(frame.f_code.co_filename, frame.f_lineno)
             self._note_frame(frame)
@@ -105,9 +106,16 @@ class Conditions:
         for term, line in self._unused.values():
             raise MachineError(
                 f"nothing is done with {term!r}, so what it says would be lost: require it, write it or return it; "
-                "make no condition where it is not needed",
+                f"{_NEEDLESS[isinstance(term.operation, _COMPUTED)]}",
                 line,
             )
+
+
+_COMPUTED = op.Add | op.Subtract | op.Multiply | op.Divide | op.FloorDivide | op.Modulo | op.Ite
+"""What a text makes on purpose, unlike a read, which the language makes by itself."""
+
+
+_NEEDLESS = ("make no condition where it is not needed", "compute nothing where it is not needed")
 
 
 def _has_returned(generator: FrameType) -> bool:

@@ -1,4 +1,5 @@
-"""Conditions that are made, and of which nothing is made: whatever Python does with them, they are not lost unseen."""
+"""Conditions and numbers that are made, and of which nothing is made: whatever Python does with them, they are not lost
+unseen."""
 
 from __future__ import annotations
 
@@ -437,6 +438,77 @@ def a_question_that_the_text_does_without() -> type[Machine]:
             return asks() | (self.x.value == self.x.value)
 
     return Made
+
+
+def _acting(does: Callable[[Any], None]) -> type[Machine]:
+    """What it does to y, so that y is not 0 for ever, is done to a name of Python's."""
+
+    class Acting(Base):
+        @action("X")
+        def raise_y(self) -> None:
+            self.x.value = 1
+            does(self)
+
+    return Acting
+
+
+@refused("nothing is done with y + 1")
+def a_name_that_is_raised() -> type[Machine]:
+    def does(self: Base) -> None:
+        y = self.y.value
+        y += 1
+
+    return _acting(does)
+
+
+@refused("nothing is done with y + 1")
+def each_of_some_numbers_that_is_raised() -> type[Machine]:
+    def does(self: Base) -> None:
+        for number in (self.y.value,):
+            number += 1
+
+    return _acting(does)
+
+
+@refused("nothing is done with y + 1")
+def a_place_in_a_list_that_is_raised() -> type[Machine]:
+    def does(self: Base) -> None:
+        numbers = [self.x.value, self.y.value]
+        numbers[1] += 1
+        self.x.value = numbers[0]
+
+    return _acting(does)
+
+
+@refused("nothing is done with ite(x == 1, 1, y)")
+def an_attribute_that_is_chosen() -> type[Machine]:
+    @dataclasses.dataclass
+    class Numbers:
+        y: Int
+
+    def does(self: Base) -> None:
+        numbers = Numbers(self.y.value)
+        numbers.y = ite(self.x.value == 1, 1, numbers.y)
+
+    return _acting(does)
+
+
+@true
+class AllIsComputedForSomething(Base):
+    """Numbers that are used twice, returned, asked of an action, and given to one that does not need them."""
+
+    @action("X")
+    def up_to(self, n: Int) -> Int:
+        self.require(can(self.act, n + 1))
+        more = self.x.value
+        more += n
+        self.x.value = more + more
+        return more - 1
+
+    @invariant("X")
+    def zero_is_small(self) -> Bool:
+        total: Int = sum([self.y.value, self.y.value])  # type: ignore[assignment]
+        return total <= 1
 
 
 @true
