@@ -1,7 +1,8 @@
 """Functions that a text makes and that do not say what they seem to: one that nobody calls, and one that a loop keeps.
 
 A function that is made in a loop looks up what the loop goes through when it is called. One that is called at once, as
-under a quantifier, finds what it should; those that are kept in a list all find what the loop ended with.
+under a quantifier, finds what it should; those that are kept in a list all find what the loop ended with. So does a
+generator, which calls nothing before somebody goes through it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .instructions import (
     MAKERS,
     begun_with,
     call_at,
+    is_a_generator,
     names_of,
     numbers_for,
     numbers_of,
@@ -64,12 +66,14 @@ def _kept_by_a_loop(code: CodeType) -> Iterator[tuple[int, str]]:
     for i, step in enumerate(steps):
         late = changing.intersection(step.argval.co_freevars) if isinstance(step.argval, CodeType) else None
         if late and _is_kept(steps, i):
-            name = min(late)
-            yield (
-                place(code, step)[0],
-                f"{name} is looked up when this function is called, and is what the loop ended with by then: give the "
-                f"function a parameter {name}={name}",
-            )
+            yield place(code, step)[0], _LATE[is_a_generator(step.argval)].format(name=min(late))
+
+
+_LATE = (
+    "{name} is looked up when this function is called, and is what the loop ended with by then: give the function a "
+    "parameter {name}={name}",
+    "{name} is looked up when somebody goes through this, and is what the loop ended with by then: make a list of it",
+)
 
 
 def _bound_by(steps: Sequence[dis.Instruction], loop: int) -> Iterator[str]:
@@ -82,16 +86,37 @@ def _bound_by(steps: Sequence[dis.Instruction], loop: int) -> Iterator[str]:
 
 
 def _is_kept(steps: Sequence[dis.Instruction], i: int) -> bool:
-    """The function whose code is named here is put into a list, or the like."""
-    made = next(j for j in range(i + 1, len(steps)) if steps[j].opname in MAKERS)
-    while steps[made + 1].opname in MAKERS:
-        made += 1
-    user = user_of(steps, made)
-    while user is not None and steps[user].opname in ("BUILD_LIST", "BUILD_TUPLE"):
-        user = user_of(steps, user)
+    """The function whose code is named here is put into a list, or the like, be it in what calls it only later."""
+    at = next(j for j in range(i + 1, len(steps)) if steps[j].opname in MAKERS)
+    while steps[at + 1].opname in MAKERS:
+        at += 1
+    user = user_of(steps, at)
+    while user is not None and (steps[user].opname in ("BUILD_LIST", "BUILD_TUPLE") or _puts_off(steps, user, i)):
+        at = call_at(steps, user)
+        user = user_of(steps, at)
     if user is None:
         return False
+    kept_by = _KEEPERS.difference(_GO_THROUGH) if steps[at].opcode in CALLS else _KEEPERS
     call = steps[call_at(steps, user)]
     if call.opcode not in CALLS:
-        return call.opname in ("LIST_APPEND", "LIST_EXTEND", "MAP_ADD", "STORE_SUBSCR")
-    return any(s.argval in FILLERS for s in begun_with(call, steps) if s.opname in ("LOAD_METHOD", "LOAD_ATTR"))
+        return call.opname in kept_by
+    return any(s.argval in kept_by for s in begun_with(call, steps) if s.opname in ("LOAD_METHOD", "LOAD_ATTR"))
+
+
+_KEEPERS = {*FILLERS, "LIST_APPEND", "LIST_EXTEND", "MAP_ADD", "STORE_SUBSCR"}
+_GO_THROUGH = {"LIST_EXTEND", "extend", "update"}
+"""What takes out of something all that it gives, and so calls at once what that calls."""
+
+
+def _puts_off(steps: Sequence[dis.Instruction], user: int, i: int) -> bool:
+    """What takes the function calls it when it is called itself, or gone through, as a generator is."""
+    call = steps[call_at(steps, user)]
+    if call.opcode not in CALLS:
+        return False
+    named = (
+        s.argval for s in begun_with(call, steps[:user]) if s.opname in ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")
+    )
+    return (is_a_generator(steps[i].argval) and not call.arg) or any(name in _LATER for name in named)
+
+
+_LATER = {"filter", "map", "partial", "starmap"}

@@ -167,7 +167,7 @@ def _mistakes_with_names(function: FunctionType, machine: type) -> Iterator[tupl
             yield from _told_apart(code, names)
         if _LEFT_CALL.search(numbers_of(code)):
             yield from _left_calls(code, names, machine, says_only)
-        if "zip" in code.co_names:
+        if not _TOGETHER.isdisjoint(code.co_names):
             yield from _cut_short(code, names, machine)
         if says_only and "next" in code.co_names:
             yield from _first_alone(code, names, machine)
@@ -237,15 +237,27 @@ def _first_alone(code: CodeType, names: Mapping[str, object], machine: type) -> 
 
 
 def _cut_short(code: CodeType, names: Mapping[str, object], machine: type) -> Iterator[tuple[int, str]]:
-    """Calls of `zip` that do not say whether one of the lists may be longer than another: it ends with the shortest."""
+    """Calls of what ends with the shortest of several lists, and of which nothing says whether one may be longer: `zip`
+    without `strict=`, and `map` of more than one."""
     steps = steps_of(code)
     for i, step in enumerate(steps):
-        if step.opcode in CALLS and called_at(step, steps[:i], names, machine) is zip:
+        called = called_at(step, steps[:i], names, machine) if step.opcode in CALLS else None
+        if called is zip:
             named = [code.co_consts[s.arg or 0] for s in steps[max(i - 2, 0) : i] if s.opname in _KEYWORDS]
             if not any("strict" in keywords for keywords in named if isinstance(keywords, tuple)):
                 number, text = place(code, step)
                 yield number, f"`{text}` leaves out what is longer than the shortest: say `strict=True`, or False"
+        elif called is map and (step.opname == "CALL_FUNCTION_EX" or (step.arg or 0) > _ONE_LIST):
+            number, text = place(code, step)
+            how = "go through `zip(…, strict=True)` instead"
+            yield number, f"`{text}` leaves out what is longer than the shortest: {how}"
 
+
+_TOGETHER = {"zip", "map"}
+"""What goes through several lists at once."""
+
+_ONE_LIST = 2
+"""Arguments of a `map` of one list: the function, and that."""
 
 _KEYWORDS = ("KW_NAMES", "LOAD_CONST")
 """What names, right before a call, the keywords of its last arguments."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -292,6 +293,20 @@ def as_many_as_there_are_names() -> type[Machine]:
 def as_many_as_there_are_limits() -> type[Machine]:
     def says(self: Base) -> Bool:
         return all_of(*[number == most for number, most in zip((self.y.value, self.x.value), (0,))])  # noqa: B905
+
+    return _made(says)
+
+
+@refused("leaves out what is longer than the shortest: go through `zip(…, strict=True)` instead")
+def as_many_as_there_are_limits_to_compare_with() -> type[Machine]:
+    return _made(lambda self: all_of(*map(operator.eq, (self.y.value, self.x.value), (0,))))
+
+
+@refused("leaves out what is longer than the shortest: go through `zip(…, strict=True)` instead")
+def as_many_as_there_are_limits_in_a_list_of_lists() -> type[Machine]:
+    def says(self: Base) -> Bool:
+        lists: list[list[Any]] = [[self.y.value, self.x.value], [0]]
+        return all_of(*map(operator.eq, *lists))
 
     return _made(says)
 

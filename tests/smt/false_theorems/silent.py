@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -652,6 +654,41 @@ def claims_by_name_of_which_a_loop_keeps_the_last() -> type[Machine]:
     return Made
 
 
+@refused("k is looked up when this function is called")
+def prepared_claims_of_which_a_loop_keeps_the_last() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_large(self) -> Bool:
+            claims = [functools.partial(lambda: self.x.value * k >= k) for k in (1, 0)]  # noqa: B023
+            return all_of(*[claim() for claim in claims])
+
+    return Made
+
+
+@refused("k is looked up when somebody goes through this")
+def given_claims_of_which_a_loop_keeps_the_last() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_large(self) -> Bool:
+            given = [(number * k >= k for number in (self.x.value,)) for k in (1, 0)]
+            return all_of(*[claim for claims in given for claim in claims])
+
+    return Made
+
+
+@refused("k is looked up when this function is called")
+def mapped_claims_of_which_a_loop_keeps_the_last() -> type[Machine]:
+    class Made(Base):
+        @invariant("X")
+        def x_is_large(self) -> Bool:
+            given = []
+            for k in (1, 0):
+                given.append(map(lambda number: number * k >= k, [self.x.value]))  # noqa: C417
+            return all_of(*itertools.chain(*given))
+
+    return Made
+
+
 @refused("claim is bound anew before anybody reads it")
 def a_claim_under_the_name_of_another() -> type[Machine]:
     class Made(Base):
@@ -904,6 +941,8 @@ class FunctionsThatAreCalled(Machine):
         claims = []
         for k in (1, 2):
             claims.append(forall(Block, lambda c: self.m[c] * k >= 0))  # noqa: B023
+            claims.extend(number * k >= 0 for number in (self.y.value,))
+            claims += [*map(lambda number: number + k >= k, [self.y.value])]  # noqa: C417
         more = [lambda k=k: self.y.value + k >= k for k in (1, 2)]
         return all_of(*claims, *[claim() for claim in more])
 
