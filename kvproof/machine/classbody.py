@@ -414,6 +414,11 @@ def parameters_of(function: Callable[..., Any], name: str, line: Line, *, skip: 
         raise MachineError(f"{name} lacks a parameter: it begins with {' and '.join(first)}", line)
     if skip > 1 and is_kind(parameters[1][2]):
         raise MachineError(f"the second parameter of {name} is the state before the step, and none of a sort", line)
+    if skip > 1 and (parameters[0][0] == "before" or parameters[1][0] in ("self", "after")):
+        raise MachineError(
+            f"{name} gets the state after the step first, and then that before: write `def {name}(self, before, …)`",
+            line,
+        )
     kinds: dict[str, type[Term]] = {}
     for parameter, declared, kind in parameters[skip:]:
         if declared.kind not in (declared.POSITIONAL_ONLY, declared.POSITIONAL_OR_KEYWORD):

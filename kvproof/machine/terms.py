@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, overload
 
 from . import operations as op
+from .closer import refuse_unclear
 from .lost import Conditions
 from .mistakes import Line, MachineError, MissingPartError, is_tool
 from .operations import Operation
@@ -523,4 +524,6 @@ def _equals(a: Term, b: object) -> Bool:
         return TRUE
     if not same_type(a, other):
         raise MachineError(f"{a!r} ({type(a).__name__}) cannot equal {other!r} ({type(other).__name__})")
+    if isinstance(a.operation, op.And | op.Or) or isinstance(other.operation, op.And | op.Or):
+        refuse_unclear(sys._getframe(2))
     return Bool(op.Equal(a, other))
