@@ -43,6 +43,9 @@ class _Block(AbstractContextManager[R]):
             "comma between them, or & or | between their conditions"
         )
 
+    def __iter__(self) -> Iterator[R]:
+        raise MachineError(f"Python cannot go through `{self._note[0]}`: write `with self.{self._note[0]}(…) as …:`")
+
     def __enter__(self) -> R:
         if self._note in self._rec.waiting:
             self._rec.waiting.remove(self._note)

@@ -89,6 +89,8 @@ def called_at(
 ) -> object:
     """What is called: what a name stands for, a method of the machine, or the code of a generator that stands there."""
     begun = begun_with(step, before)
+    if any(one.opcode in CALLS for one in begun):
+        return None  # what is called is what another call has returned, or a part of that
     methods = [s.argval for s in begun if s.opname in ("LOAD_METHOD", "LOAD_ATTR")]
     for one in begun:
         if one.opname == "LOAD_GLOBAL":

@@ -237,6 +237,8 @@ class Machine(metaclass=MachineType):
             raise MachineError(
                 f"`require` inside `{rec.inside[-1]}`: an action is possible or not as a whole; require it before"
             )
+        if rec.depth:
+            raise MachineError("`require` inside a quantified formula: require the whole of it, as require(forall(…))")
         if rec.written:
             raise MachineError(
                 "`require` after a write: an action that is not possible changes nothing; require it before"

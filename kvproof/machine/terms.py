@@ -126,6 +126,16 @@ _UNKNOWN = {
 }
 """What Python asks of values, and no term answers, but those whose own class does: the sentence, and the methods."""
 
+
+def _refuse_setting(term: Term, name: str, _value: object) -> None:
+    raise MachineError(
+        f"{render(term)} is a value, and has no {name} that could be written: write what holds it, as in `self.x.value "
+        "= …` or `self.m[key] = …`"
+    )
+
+
+Term.__setattr__ = _refuse_setting  # type: ignore[assignment] # no body of a frozen class can have it
+
 for _said, _methods in _UNKNOWN.items():
     for _method in _methods.split():
         setattr(Term, f"__{_method}__", _refusing(_said))

@@ -26,6 +26,17 @@ def test_require_after_when() -> None:
     assert in_action(body).startswith("`require` after a write")
 
 
+def test_require_inside_a_quantifier() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        def has_none(c: Block) -> Bool:
+            self.require(self.count[c] == 0)  # wrong
+            return self.free.has(c)
+
+        self.require(forall(Block, has_none))
+
+    assert in_action(body).startswith("`require` inside a quantified formula")
+
+
 def test_require_inside_when() -> None:
     def body(self: Base, b: Block, r: Request, n: Int) -> None:
         with when(self.flag.value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from kvproof.machine import (
     Scalar,
     Sum,
     Tally,
+    action,
     implies,
     invariant,
     none,
@@ -52,6 +54,33 @@ def test_not() -> None:
 
 def test_chained_comparison() -> None:
     assert "Python cannot branch" in in_property(lambda self, b, r: 0 < self.count[b] < 3)  # wrong
+
+
+def test_going_through_a_block() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        for c in self.each(Block):  # wrong
+            self.count[c] = 0
+
+    assert "write `with self.each(…) as …:`" in in_action(body)
+
+
+def test_a_value_that_is_written() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.count[b].value = n  # type: ignore[attr-defined] # wrong
+
+    assert in_action(body).startswith("count[b] is a value, and has no value that could be written")
+
+
+def test_a_call_of_what_a_call_has_made() -> None:
+    class Called(Base):
+        @action("X")
+        def fill(self, b: Block) -> None:
+            functools.partial(self.write, b)(1)
+
+        def write(self, b: Block, n: int) -> None:
+            self.count[b] = n
+
+    assert len(Model.of(Called).actions["fill"].body) == 1
 
 
 def test_if_on_a_declaration() -> None:
