@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sys
 from contextlib import _GeneratorContextManager
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
-from types import CodeType, GeneratorType, MethodType
+from types import CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
 from .instructions import CALLS, steps_of
@@ -49,6 +49,8 @@ class Called:
         said = self.__wrapped__(*args, **more)
         if said is None:
             return Nothing(self.__wrapped__.__name__)
+        if isinstance(said, FunctionType | partial) and _is_left():
+            raise MachineError(f"nobody calls what {self.__wrapped__.__name__}(…) returns: what it says would be lost")
         generator = said.gen if isinstance(said, _GeneratorContextManager) else said
         if isinstance(generator, GeneratorType) and Conditions.current is not None:
             Conditions.current.note_begun(generator)

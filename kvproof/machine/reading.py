@@ -59,6 +59,7 @@ from .terms import (
 from .traversal import substituted, unseen, walk
 from .unasked import refuse_unasked
 from .unnamed import check_named
+from .unread import refuse_unread
 
 __all__ = ["possible_when", "read", "reported", "speaking_of", "with_action"]
 
@@ -107,6 +108,7 @@ def _read(machine: type[Machine]) -> tuple[Model, Lasting]:
     lasting.check()
     refuse_passed_over(lasting.texts)
     refuse_unasked(machine, lasting.texts)
+    refuse_unread(lasting.texts)
     for prop in model.properties.values():
         for act in prop.of:
             if act not in model.actions:

@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
-from kvproof.machine import Bool, Int, Machine, Scalar, action, invariant
+from kvproof.machine import Bool, Int, Machine, Queue, Scalar, Sort, action, invariant
 
 from .corpus import refused, true
+
+
+class Block(Sort):
+    pass
 
 
 class Base(Machine):
@@ -193,6 +197,108 @@ def a_generator_that_is_defined_there() -> type[Machine]:
         puts()
 
     return _made(acts)
+
+
+@refused("nobody calls what preparing(…) returns")
+def what_a_helper_prepares() -> type[Machine]:
+    class Prepared(Base):
+        def preparing(self, n: int) -> Callable[[], None]:
+            return functools.partial(self.put, n)  # type: ignore[arg-type]
+
+        @action("X")
+        def act(self) -> None:
+            self.y.value = 0
+            self.preparing(-1)
+
+    return Prepared
+
+
+@refused("nobody calls what preparing(…) returns")
+def what_a_helper_defines() -> type[Machine]:
+    class Prepared(Base):
+        def preparing(self) -> Callable[[], None]:
+            def lower() -> None:
+                self.x.value = -1
+
+            return lower
+
+        @action("X")
+        def act(self) -> None:
+            self.preparing()
+            self.y.value = 0
+
+    return Prepared
+
+
+@refused("nobody reads what is put into later")
+def a_list_of_things_to_do() -> type[Machine]:
+    def acts(self: Base) -> None:
+        later = []
+        for n in (0, -1):
+            later.append((self.x, n))
+
+    return _made(acts)
+
+
+@refused("nobody reads what is put into later")
+def things_to_do_by_name() -> type[Machine]:
+    def acts(self: Base) -> None:
+        later = {}
+        later["x"] = -1
+
+    return _made(acts)
+
+
+@refused("x is never read again: write a part of the state")
+def a_number_for_a_name() -> type[Machine]:
+    def acts(self: Base) -> None:
+        x = self.x.value
+        self.y.value = x
+        x = -1  # type: ignore[assignment]
+
+    return _made(acts)
+
+
+@refused("put is never read again: write a part of the state")
+def a_way_to_write_for_a_name() -> type[Machine]:
+    class Named(Base):
+        q = Queue(Block)
+
+        @action("X")
+        def act(self, b: Block) -> None:
+            self.require(~self.q.has(b))
+            put = self.q.push_back  # noqa: F841
+            self.y.value = 0
+
+        @invariant("X")
+        def nobody_waits(self) -> Bool:
+            return self.q.is_empty()
+
+    return Named
+
+
+@true
+class WhatHasANameIsRead(Base):
+    """Numbers, lists and what is written, read in a later round, in another order, or by a function inside."""
+
+    @action("X")
+    def act(self, b: Bool) -> None:
+        parts, done = [self.x], 0
+        parts.append(self.y)
+        by_name = {}
+        for part in parts:
+            by_name[part.name] = done
+            done += 1
+        number = 2
+        while number > 0:
+            number -= 1
+            limit = done
+
+        def write() -> None:
+            self.put(limit + by_name["x"])  # type: ignore[arg-type]
+
+        write()
+        self.y.value = number
 
 
 @true
