@@ -20,9 +20,11 @@ they do is recorded as statements (`program.py`) and formulas (`terms.py`), whic
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any, Self, TypeVar, overload
 
 from . import operations as op
@@ -33,7 +35,15 @@ from .connectives import all_of
 from .declarations import Count, Declaration, Event, Map, Param, Queue, Scalar, Sum, Tally, element_kinds
 from .fitting import is_surely
 from .lost import Conditions
-from .mistakes import MachineError, MissingPartError, caller, is_asked_by_a_text, is_tool, refuse_keeping
+from .mistakes import (
+    MachineError,
+    MissingPartError,
+    caller,
+    calling_frame,
+    is_asked_by_a_text,
+    is_tool,
+    refuse_keeping,
+)
 from .program import Each, Let, Loop, Require, When
 from .recorder import GOING, NOW, Recorder, fresh, recorder, recording, variable
 from .source import parameters
@@ -103,10 +113,11 @@ def when(condition: Bool) -> Iterator[None]:
     rec = recorder()
     rec.write()
     rec.check(as_bool(condition))
-    line = caller()
+    line, text = caller(), calling_frame()
     with rec.block("when") as then:
         yield
     rec.add(When(as_bool(condition), then, [], line))
+    rec.last_text = text
 
 
 @block
@@ -116,6 +127,7 @@ def otherwise() -> Iterator[None]:
     matching, has_read = rec.last_when, rec.has_read
     if matching is None or matching.otherwise:
         raise MachineError("`otherwise` stands right after a `when`")
+    _refuse_strange(rec.last_text)
     line = caller()
     with rec.block("otherwise") as statements:
         yield
@@ -124,6 +136,20 @@ def otherwise() -> Iterator[None]:
     else:
         rec.instead_of_last(replace(matching, otherwise=statements))
     rec.last_when = None
+
+
+def _refuse_strange(text: FrameType | None) -> None:
+    """The `when` stands where its `otherwise` does, or in a block of the text's own, which was entered there.
+
+    Raises:
+        MachineError: it was the last that another function has done, and what stands in view is another one.
+    """
+    if text is not None and text is not calling_frame() and not text.f_code.co_flags & inspect.CO_GENERATOR:
+        name = text.f_code.co_name
+        raise MachineError(
+            f"`otherwise` stands right after a `when`, and the last one here stands in {name}(…), which was called "
+            "between the two"
+        )
 
 
 def can(act: Callable[..., object], *args: Term | int) -> Bool:

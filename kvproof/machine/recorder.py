@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import ClassVar, TypeVar
 
 from . import operations as op
@@ -65,6 +66,8 @@ class Recorder:
         self.written: bool = False
         self.inside: list[str] = []
         self.last_when: When | None = None
+        self.last_text: FrameType | None = None
+        """The function in which that `when` stands."""
         self.has_read = False
         """Something was read since that `when`."""
         self.waiting: list[tuple[str, Line]] = []

@@ -1,8 +1,28 @@
-"""What a reader sees in a text, and Python does not: which sign binds closer, and which state comes first."""
+"""What a reader sees in a text, and Python does not: which sign binds closer, which state comes first, and of which
+`when` an `otherwise` is the other way."""
 
 from __future__ import annotations
 
-from kvproof.machine import Bool, Count, Int, Machine, Map, Scalar, Sort, action, forall, iff, implies, invariant, step
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kvproof.machine import (
+    Bool,
+    Count,
+    Int,
+    Machine,
+    Map,
+    Scalar,
+    Sort,
+    action,
+    forall,
+    iff,
+    implies,
+    invariant,
+    otherwise,
+    step,
+    when,
+)
 
 from .corpus import false, refused, true
 
@@ -96,6 +116,67 @@ class TakenAsItIsMeant(Base):
         return ((self.heated.value & self.lit.value) == self.open.value) & iff(
             self.heated.value | self.open.value, self.open.value
         )
+
+
+class Noting(Machine):
+    """A lamp may be lit or not, and what is noted is noted always."""
+
+    lit = Scalar(to=Bool)
+    noting = Scalar(to=Bool, init=True)
+    notes = Scalar(to=Int)
+    dark = Scalar(to=Bool)
+
+    def note(self) -> None:
+        with when(self.noting.value):
+            self.notes.value = 1
+
+    @contextmanager
+    def if_lit(self) -> Iterator[None]:
+        with when(self.lit.value):
+            yield
+
+    @invariant("X")
+    def it_is_noted(self) -> Bool:
+        return self.noting.value
+
+    @invariant("X")
+    def it_is_never_dark(self) -> Bool:
+        return ~self.dark.value
+
+
+@refused("the last one here stands in note(…), which was called between the two")
+def an_otherwise_behind_a_helper() -> type[Machine]:
+    class Made(Noting):
+        @action("X")
+        def look(self) -> None:
+            with when(self.lit.value):
+                self.lit.value = False
+            self.note()
+            with otherwise():
+                self.dark.value = True
+
+    return Made
+
+
+@false("it_is_never_dark")
+class OtherwiseIsItsOwn(Noting):
+    @action("X")
+    def look(self) -> None:
+        with when(self.lit.value):
+            self.lit.value = False
+        with otherwise():
+            self.dark.value = True
+        self.note()
+
+
+@true
+class OtherwiseBehindABlockOfOnesOwn(Noting):
+    @action("X")
+    def look(self) -> None:
+        with self.if_lit():
+            self.note()
+        with otherwise():
+            self.lit.value = True
 
 
 @refused("the_level_never_falls gets the state after the step first, and then that before")
