@@ -13,10 +13,7 @@ from ..judge.record import Case
 if TYPE_CHECKING:
     from .traits import Traits
 
-__all__ = ["REQUESTS", "Cases", "MoreOracles", "Op", "Setup"]
-
-REQUESTS = "requests"
-"""The level of whole requests, the same for any engine."""
+__all__ = ["Cases", "MoreOracles", "Op", "Setup"]
 
 Op = tuple[str, dict[str, Any]]
 """An operation of a case: its name and its arguments."""

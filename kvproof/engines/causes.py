@@ -14,7 +14,6 @@ from operator import is_
 from ..judge.oracles.content import UNSURE
 from ..judge.record import KINDS
 from ..judge.violation import HARMLESS, Verdict, Violation
-from .cases import REQUESTS
 from .known import Listed
 from .report import Finding, Way
 
@@ -145,9 +144,8 @@ def _same(a: Finding, b: Finding) -> bool:
 
 def _covers(finding: Finding, needs: frozenset[str]) -> bool:
     """Whether what needs this may be a finding that needs no more. What needs nothing is no part of everything, but
-    where cases are whole requests: there most faults need no more than these, and whatever else they are met with."""
-    least = bool(finding.needs) or finding.case.level == REQUESTS
-    return finding.needs == needs or (least and finding.needs < needs)
+    where most faults need nothing."""
+    return finding.needs == needs or (finding.needs < needs and bool(finding.needs or finding.bare))
 
 
 def _share_a_way(a: Finding, b: Finding) -> bool:

@@ -38,6 +38,8 @@ class Finding:
     """The time was over before each of what it needs had been left out in vain: perhaps it needs less."""
     perhaps: str | None = None
     """Of one that is not expected: what on a list of known findings shows so and needs a part of that."""
+    bare: bool = False
+    """Whether most faults of its level need nothing: then what needs more may be one that does not."""
     circumstances: frozenset[str] = frozenset()
     """What its case has besides: others might do as well."""
     symptoms: tuple[Violation, ...] = ()

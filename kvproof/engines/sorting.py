@@ -190,7 +190,9 @@ class Sorter:
                 self.causes.consequence(reduction.verdict.behind, reduction.verdict.violation)
             elif not self._is_known(reduction, level):
                 reduction.simplify()
-                self._tell(sample, reduction)
+                reduction.strip()  # What is simple may need less than what was not.
+                if not self._is_known(reduction, level):
+                    self._tell(sample, reduction)
 
     def _is_known(self, reduction: Reduction, level: str) -> bool:
         """Whether a case is one of a known cause; it is counted there."""
@@ -228,6 +230,7 @@ class Sorter:
             sample.steps_until,
             needs=reduction.needs,
             unfinished=not reduction.finished,
+            bare=reduction.traits.bare,
             circumstances=reduction.traits.circumstances(reduction.case),
         )
         self.causes.add(finding)

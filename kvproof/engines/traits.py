@@ -47,6 +47,8 @@ class Traits:
     """Options of a setup that have no name as traits, with their values, the simplest first."""
     drained: Callable[[Case], Sequence[Op]] = lambda _case: ()
     """What a drain does in one round, in single operations; nothing, where it cannot be said so."""
+    bare: bool = False
+    """Whether most faults need none of these."""
 
     def of(self, case: Case) -> frozenset[str]:
         """What a case has by which causes are told apart."""

@@ -486,15 +486,13 @@ def test_a_drain_of_a_driver_is_unfolded_into_whole_requests() -> None:
 
 
 def test_of_whole_requests_what_needs_nothing_may_be_what_needs_more() -> None:
-    causes = Causes()
-    causes.add(found(set(), level="requests"))
+    causes = Causes([replace(found(set()), bare=True)])
     assert causes.cause_of(found({"growth"}).violation, frozenset({"growth"})) is not None
-    causes.add(found({"growth"}, level="requests"))
+    causes.add(replace(found({"growth"}), bare=True))
     (one,) = causes.findings
     assert [way.needs for way in one.ways] == [frozenset({"growth"})]
-    causes = Causes()
-    causes.add(found({"a fork"}, level="requests"))
-    causes.add(found({"growth"}, level="requests"))
+    causes = Causes([replace(found({"a fork"}), bare=True)])
+    causes.add(replace(found({"growth"}), bare=True))
     assert len(causes.findings) == 2
 
 

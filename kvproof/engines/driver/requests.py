@@ -22,7 +22,7 @@ from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import TOGETHER, Capabilities, Case, World
-from ..cases import REQUESTS, Op, Setup
+from ..cases import Op, Setup
 from .coming_back import coming_back
 from .twins import twins
 
@@ -40,7 +40,7 @@ __all__ = [
     "tenants_of",
 ]
 
-LEVEL = REQUESTS
+LEVEL = "requests"
 
 OPERATIONS = (
     "start", "resume", "step", "grow", "finish", "abort", "preempt", "mirror", "evict", "reset", "drain", "fork",

@@ -23,7 +23,8 @@ def of_requests(capabilities: Capabilities) -> Traits:
     asked = {*capabilities.operations, *capabilities.options, *capabilities.tenants}
     had = [trait for name, traits in _OF.items() if name in asked for trait in traits]
     numbers = {"blocks": _BLOCKS, "host_blocks": _BLOCKS, "block_tokens": sizes}
-    return Traits(had, _fitting, numbers, _one_at_a_time if "resume" in asked else lambda _case: ())
+    drained = _one_at_a_time if "resume" in asked else lambda _case: ()
+    return Traits(had, _fitting, numbers, bare=True, drained=drained)
 
 
 def _one_at_a_time(case: Case) -> list[Op]:
