@@ -476,6 +476,31 @@ def test_a_prompt_in_parts_is_computed_at_once_or_grows() -> None:
     ]
 
 
+def test_a_driver_is_asked_for_nothing_that_it_has_not_where_its_cases_become_smaller() -> None:
+    can = Capabilities(["start", "step", "finish", "drain"])
+    ops: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0, 1, 2, 0], "most": 1}),
+        ("step", {"request": "r0", "most": 0}),
+        ("drain", {}),
+    ]
+    case, traits = Case("requests", {"blocks": 4, "block_tokens": 2}, ops), of_requests(can)
+    assert traits.of(case) == {"a prompt in parts"}
+    ways = [way for trait in traits.all for way in traits.without(case, trait)]
+    assert {op for way in ways for op, _ in [*way.ops, *traits.drained(way)]} <= {*can.operations}
+
+
+def test_scenes_ask_for_nothing_that_a_driver_has_not() -> None:
+    can = Capabilities(["start", "finish", "loaded"], options=["host_blocks"])
+    asked: set[str] = set()
+
+    @given(requests.profiles(can)["loads"])
+    def see(case: Case) -> None:
+        asked.update(op for op, _ in case.ops)
+
+    see()
+    assert asked == {*can.operations}
+
+
 def test_a_drain_of_a_driver_is_unfolded_into_whole_requests() -> None:
     ops: list[tuple[str, dict[str, Any]]] = [ARRIVES, ("fork", {"request": "r0", "child": "r1"}), ("drain", {})]
     case = Case("requests", {"blocks": 4, "block_tokens": 2}, ops)

@@ -36,8 +36,12 @@ def coming_back(level: str, capabilities: Capabilities, setups: st.SearchStrateg
     if "evict" not in can:
         names += ["fill"] * _OFTEN["lose"]
     plays = st.binary(min_size=12 * _WIDTH, max_size=36 * _WIDTH)
-    parts = "step" in can
-    return st.builds(lambda setup, play: Case(level, setup, [*_Scene(setup, parts).ops(names, play)]), setups, plays)
+
+    def scene(setup: Setup, play: bytes) -> Case:
+        # Who stores by himself is not asked to.
+        return Case(level, setup, [op for op in _Scene(setup, "step" in can).ops(names, play) if op[0] in can])
+
+    return st.builds(scene, setups, plays)
 
 
 _BESIDE = 1

@@ -21,7 +21,8 @@ def of_requests(capabilities: Capabilities) -> Traits:
     """What a case may have beyond requests that come, are computed at once, and finish; and the sizes of a setup."""
     sizes = tuple(sorted(capabilities.block_tokens))
     asked = {*capabilities.operations, *capabilities.options, *capabilities.tenants}
-    had = [trait for name, traits in _OF.items() if name in asked for trait in traits]
+    of = _OF if "grow" in asked else {**_OF, "step": [_AT_ONCE]}
+    had = [trait for name, traits in of.items() if name in asked for trait in traits]
     numbers = {"blocks": _BLOCKS, "host_blocks": _BLOCKS, "block_tokens": sizes}
     drained = _one_at_a_time if "resume" in asked else lambda _case: ()
     return Traits(had, _fitting, numbers, bare=True, drained=drained)
