@@ -15,6 +15,7 @@ from kvproof.engines.hunt import hunt
 from kvproof.engines.program import Lost, Program
 from kvproof.engines.session import Asked, Limits, Session
 from kvproof.engines.verdicts import begun_in, judged_in, verdict
+from kvproof.engines.worker import serving
 from kvproof.judge.record import Case
 
 from .toys import cases, toy
@@ -124,6 +125,13 @@ def test_what_computes_too_long_hangs_there_too(session: Session) -> None:
 def test_what_sleeps_too_long_hangs(session: Session) -> None:
     assert asked(session, "slow", seconds=LIMIT / 2)[0] is None
     assert asked(session, "slow", seconds=LIMIT * 8)[0] == "hang"
+
+
+def test_a_machine_that_stops_while_something_computes_makes_nobody_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = itertools.accumulate([0.0, 30.0, 0.1, 0.1, 0.4, 0.4, 0.4])  # A stop counts as computing to some systems.
+    monkeypatch.setattr(time, "process_time", lambda: next(computed))
+    watch = serving._Watch(1.0)
+    assert [watch.hangs(None) for _ in range(6)] == [False, False, False, True, True, True]
 
 
 def test_a_process_that_is_stopped_for_a_while_does_not(session: Session) -> None:

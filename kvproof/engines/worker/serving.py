@@ -320,28 +320,30 @@ class _Watch:
     def __init__(self, seconds: float) -> None:
         """Watch from now on; so many seconds it may compute, or sleep at one place."""
         self._seconds = seconds
-        self._began = time.process_time()
-        self._last: tuple[float, float, float] | None = None
+        self._most = 2 * seconds / _LOOKS
+        """What counts of the time between two looks: a stop of the whole process, or machine, is one, however long."""
+        self._used = time.process_time()
+        self._last: tuple[float, float] | None = None
         self._place: tuple[object, ...] = ()
-        self._slept = 0.0
+        self._computed = self._slept = 0.0
 
     def hangs(self, frame: FrameType | None) -> bool:
         """Tell whether it does, at a place."""
-        computed = time.process_time()
-        place = tuple((each.f_code, each.f_lasti) for each in _frames(frame))
+        before, self._used = self._used, time.process_time()
+        used, now, last = self._used - before, (time.monotonic(), _waited()), self._last
+        place, last_place = tuple((each.f_code, each.f_lasti) for each in _frames(frame)), self._place
+        self._last, self._place = now, place
         if any(each.f_code.co_filename.startswith("<frozen importlib") for each in _frames(frame)):
             # What is imported for the first time takes its time once.
-            self._began, self._last = computed, None
+            self._computed, self._last = 0.0, None
             return False
-        now = (time.monotonic(), computed, _waited())
-        if self._last is not None and place == self._place:
-            elapsed, used, waited = (new - old for new, old in zip(now, self._last, strict=True))
-            # A stop of the whole process, however long, is one look.
-            self._slept += min(max(0.0, elapsed - used - waited), 2 * self._seconds / _LOOKS)
+        self._computed += min(used, self._most)
+        if last is not None and place == last_place:
+            elapsed, waited = (new - old for new, old in zip(now, last, strict=True))
+            self._slept += min(max(0.0, elapsed - used - waited), self._most)
         else:
             self._slept = 0.0
-        self._last, self._place = now, place
-        return computed - self._began >= self._seconds or self._slept >= self._seconds
+        return self._computed >= self._seconds or self._slept >= self._seconds
 
 
 _watch: _Watch | None = None
