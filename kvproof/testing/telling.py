@@ -243,7 +243,7 @@ def _hints_of_blocks(kind: type[BlockManager], found: Verdict) -> Iterator[str]:
         last = 0 if found.answer.world is None else next(iter(found.answer.world.tiers.values())).blocks - 1
         yield f"  blocks are numbered from 0 to {last}; an adapter translates"
     elif oracle in _READS and f" block {null} for positions" in text:
-        yield _hint_of_null(null, kind.window)
+        yield _hint_of_null(null, kind)
     elif oracle == "content of a cached block" and text.startswith(f"block {null} (device)"):
         yield f"  block {null} is the null block, which stands for nothing and is never cached (P4)"
     elif oracle == "a lookup handed out" and "never written" in text:
@@ -275,7 +275,13 @@ def _left_out(found: Verdict) -> Iterator[str]:
                 pass
 
 
-def _hint_of_null(null: int | None, window: int | None) -> str:
+def _hint_of_null(null: int | None, kind: type[BlockManager]) -> str:
+    window = kind.window
+    if kind.groups:
+        return (
+            f"  block {null} is the null block: what a group reads there must not be given up, nor left out of a hit;\n"
+            f"  what lies behind a window may be, and groups = {kind.groups} says which of them have one"
+        )
     if window is None:
         return "  a manager that gives up what lies behind a sliding window says so: window = its tokens"
     return (

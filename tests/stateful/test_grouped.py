@@ -182,3 +182,14 @@ def test_a_request_has_what_was_found_for_each_group() -> None:
     again = ("start", {"request": "r1", "prompt": [0, 0, 0]})
     assert_played(Looks, SETUP, [*ONE, ("finish", {"request": "r0"}), again])
     assert seen == [[[], []], [[1], [3]]]
+
+
+def test_a_group_whose_blocks_go_too_early_is_told_what_the_null_block_is() -> None:
+    early = type("Early", (example.TestHybrid,), {"kind": _TooEarly})
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0, 0, 0]}),
+        *(("grow", {"request": "r0", "tokens": [0]}) for _ in range(6)),
+    ]
+    with pytest.raises(AssertionError, match=r"(?s)is the null block.*groups = \(None, ") as told:
+        assert_played(early, {"blocks": 6, "block_tokens": 2}, operations)
+    assert "window =" not in str(told.value)

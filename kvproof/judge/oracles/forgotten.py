@@ -84,7 +84,7 @@ class ForgottenOracle:
             self._brought(effect[1])
         elif kind == "copy":  # It may have begun before the reset: what it brings is not judged here.
             self._is_host_empty = False
-            self._brought(effect[3])
+            self._brought(effect[3] or () if len(effect) > 3 else ())
         elif kind == "table":
             _, r, g, at, blocks = effect
             self._tables.setdefault(r, {}).setdefault(g, [])[at:] = blocks

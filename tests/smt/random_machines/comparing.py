@@ -15,7 +15,7 @@ from kvproof.checkers.proofs import Proofs
 from kvproof.machine import Machine, MachineError
 
 from .loading import is_of_a_text, load
-from .machines import MachineText, draw_machine
+from .machines import MachineText, draw_machine, without_idle
 from .proving import Open, open_goals
 from .text import Piece
 from .walking import Violation, Walk, walk
@@ -58,7 +58,7 @@ def compared(text: MachineText, *, proofs: Proofs | None = None) -> Outcome:
     for _ in range(REPAIRS):
         if not outcome.culprits or outcome.text is None:
             break
-        repaired = _once(outcome.text.without(*outcome.culprits), proofs)
+        repaired = _once(without_idle(outcome.text.without(*outcome.culprits)), proofs)
         if repaired.verdict == "refused":  # what follows needs the statement
             break
         outcome = repaired

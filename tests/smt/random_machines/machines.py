@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -89,9 +90,24 @@ def draw_machine(seed: int | str) -> MachineText:
     condition (`unnamed.py` and `lost.py` refuse that).
     """
     for again in range(TRIES):
-        text = _without_unread(_Author(Draw(f"{seed}, {again}" if again else seed), seed).write())
-        if not _is_refused_for_that(text):
+        text = without_idle(_without_unread(_Author(Draw(f"{seed}, {again}" if again else seed), seed).write()))
+        if _is_refused_for(text, ("of which that does not speak", *_IDLE)) is None:
             break
+    return text
+
+
+_IDLE = ("so what it says would be lost", "is never read again")
+
+
+def without_idle(text: MachineText) -> MachineText:
+    """The text without names that are given what nothing is made of (`lost.py` and `unread.py` refuse that), but where
+    such a name is all of a block."""
+    while (number := _is_refused_for(text, _IDLE)) is not None:
+        piece = text.at_line(number)
+        blocks = [p.inside for p in pieces(text.classes) if p.inside is not None and len(p.inside) > 1]
+        if piece is None or piece.tag != "let" or not any(piece is each for block in blocks for each in block):
+            break
+        text = text.without(piece)
     return text
 
 
@@ -103,12 +119,15 @@ def _without_unread(text: MachineText) -> MachineText:
     return _without_unread(text.without(*chain.from_iterable(unread))) if any(unread) else text
 
 
-def _is_refused_for_that(text: MachineText) -> bool:
+def _is_refused_for(text: MachineText, said: Sequence[str]) -> int | None:
+    """The line that the language refuses, if it says one of these things of it."""
     try:
         Model.of(load(text.source, text.main))
-    except (MachineError, NameError, ZeroDivisionError) as error:
-        return any(said in str(error) for said in ("of which that does not speak", "so what it says would be lost"))
-    return False
+    except MachineError as error:
+        return error.line.number if any(each in str(error) for each in said) else None
+    except (NameError, ZeroDivisionError):
+        return None
+    return None
 
 
 class _Author:
