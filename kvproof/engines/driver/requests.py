@@ -297,10 +297,10 @@ class _Player:
         self._add("start", request=request, prompt=prompt, **more)
 
     def _on_one(self, name: str, request: str, b: int, c: int) -> None:
-        if name in ("step", "grow") and self._left.get(request, 0) > 0:
-            # Who has not computed all of its prompt cannot grow.
+        left = self._left.get(request, 0)
+        if name == "step" or (name == "grow" and left > 0):  # Who has not computed all of its prompt cannot grow.
             most = 1 + b % (2 * self._size)
-            self._left[request] -= most
+            self._left[request] = left - most
             self._add("step", request=request, most=most)
             return
         if name == "grow":
@@ -312,9 +312,6 @@ class _Player:
             return
         if name == "fork":
             self._fork(request)
-            return
-        if name == "step":
-            self._add("step", request=request, most=1 + b % (2 * self._size))
             return
         self._add(name, request=request)
         if name in ("finish", "abort"):

@@ -69,9 +69,9 @@ class ForgottenOracle:
                 yield Violation(rule, "found though it was forgotten", text, about=about)
                 return
 
-    def _brought(self, pairs: Iterable[tuple[str, int, str, int]]) -> None:
-        """What is copied into a block may be cached there."""
-        for _, _, tier, unit in pairs:
+    def _brought(self, pairs: Iterable[tuple[str, int, str, int]] | None) -> None:
+        """What is copied into a block may be cached there; where the places are not told, nothing is known of it."""
+        for _, _, tier, unit in pairs or ():
             if tier == self._device:
                 self._forgotten.pop(unit // self.world.tiers[tier].split, None)
 
@@ -84,7 +84,7 @@ class ForgottenOracle:
             self._brought(effect[1])
         elif kind == "copy":  # It may have begun before the reset: what it brings is not judged here.
             self._is_host_empty = False
-            self._brought(effect[3] or () if len(effect) > 3 else ())
+            self._brought(effect[3] if len(effect) > 3 else None)
         elif kind == "table":
             _, r, g, at, blocks = effect
             self._tables.setdefault(r, {}).setdefault(g, [])[at:] = blocks
