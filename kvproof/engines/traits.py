@@ -116,15 +116,15 @@ def option(
     )
 
 
-def operation(name: str, *ops: str, like: str = "") -> Trait:
-    """Operations that a case may have."""
+def operation(name: str, *ops: str, like: str = "", closes: bool = True) -> Trait:
+    """Operations that a case may have; ``closes``: cases may be closed with them."""
 
     def without(case: Case) -> Iterator[Case]:
         yield msgspec.structs.replace(case, ops=[op for op in case.ops if op[0] not in ops])
 
     def had(case: Case) -> bool:
         # A plain operation at the end is how every case is closed.
-        last = len(case.ops) - 1
+        last = len(case.ops) - closes
         return any(op in ops and (at < last or any(a.values())) for at, (op, a) in enumerate(case.ops))
 
     return Trait(name, had, without, like=like)

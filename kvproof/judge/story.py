@@ -52,8 +52,8 @@ class Story:
         waits = "compute" not in kinds and any(to == DEVICE for e in step.effects for *_, to, _ in begun_by(e))
         # Whether all of it may be found is P14's.
         all_found = any(e[:2] == ["lookup", r] and e[2] + e[3] >= self._tokens[r] for e in step.effects)
-        admitted = {"table"} <= kinds if all_found else {"table", "compute"} <= kinds
-        if step.op in ("start", "resume") and step.result is True and not (admitted or waits):
+        needed = {"table"} if all_found else {"table", "compute"}
+        if step.op in ("start", "resume") and step.result is True and not (needed <= kinds or waits):
             yield "the request was admitted, and no table or no compute is told"
         if step.op in ("start", "resume") and step.result is True and self._caching and "lookup" not in kinds:
             yield "the request was admitted, and no lookup is told"

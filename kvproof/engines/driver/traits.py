@@ -37,12 +37,8 @@ def _one_at_a_time(case: Case) -> list[Op]:
 
 
 def _asked(name: str, op: str) -> Trait:
-    """An operation that may be left out; wherever it stands, for no case is closed with it."""
-
-    def without(case: Case) -> Iterator[Case]:
-        yield msgspec.structs.replace(case, ops=[each for each in case.ops if each[0] != op])
-
-    return Trait(name, lambda case: any(each == op for each, _ in case.ops), without)
+    """An operation that no case is closed with."""
+    return operation(name, op, closes=False)
 
 
 def _ending(name: str, op: str) -> Trait:

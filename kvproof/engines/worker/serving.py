@@ -320,8 +320,6 @@ class _Watch:
     def __init__(self, seconds: float) -> None:
         """Watch from now on; so many seconds it may compute, or sleep at one place."""
         self._seconds = seconds
-        self._most = 2 * seconds / _LOOKS
-        """What counts of the time between two looks: a stop of the whole process, or machine, is one, however long."""
         self._used = time.process_time()
         self._last: tuple[float, float] | None = None
         self._place: tuple[object, ...] = ()
@@ -337,10 +335,12 @@ class _Watch:
             # What is imported for the first time takes its time once.
             self._computed, self._last = 0.0, None
             return False
-        self._computed += min(used, self._most)
+        # A stop of the whole process, or machine, however long, is one look.
+        most = 2 * self._seconds / _LOOKS
+        self._computed += min(used, most)
         if last is not None and place == last_place:
             elapsed, waited = (new - old for new, old in zip(now, last, strict=True))
-            self._slept += min(max(0.0, elapsed - used - waited), self._most)
+            self._slept += min(max(0.0, elapsed - used - waited), most)
         else:
             self._slept = 0.0
         return self._computed >= self._seconds or self._slept >= self._seconds
