@@ -20,7 +20,7 @@ from .left_alone import left_alone
 from .manager import BlockManager, Request
 from .scheduler import SKIPPED, waited
 from .system import System
-from .turns import Loop, Turns, place, run, tasks
+from .turns import Loop, Turns, place, run, swept, tasks
 
 __all__ = ["CallsNeverEnd", "OverlappingSystem"]
 
@@ -72,7 +72,7 @@ class OverlappingSystem(System):
             Refused: it does not take one like that.
         """
         if left := tasks():
-            run(_swept(left))
+            run(swept(left))
         super().__init__(kind, setup)
         self._begun: list[tuple[str, dict[str, Any]]] = []
         self._calls: dict[object, _Call] = {}
@@ -147,7 +147,7 @@ class OverlappingSystem(System):
         finally:
             loop.take_back()
             self._calls.clear()
-        await _swept({each.task for each in calls if each.task is not None and not each.task.done()})
+        await swept({each.task for each in calls if each.task is not None and not each.task.done()})
 
     def _look(self, calls: Sequence[_Call]) -> None:
         if self._over is None or self._over.done():
@@ -453,21 +453,9 @@ def _standing(who: object) -> str:
     return f"at {at}" if (at := place(who)) else "somewhere"
 
 
-_GRACE = 0.05
-"""So many seconds a task has to end that is cancelled for good."""
-
-
 async def _at_rest(others: set[asyncio.Task[Any]], and_longer: bool) -> None:
     """Wait for tasks, as long as they may take; and a while longer."""
     if others:
         await asyncio.wait(others, timeout=_REST)
     if and_longer:
         await asyncio.sleep(_WHILE)
-
-
-async def _swept(tasks: set[asyncio.Task[Any]]) -> None:
-    """End tasks that nobody waits for any more."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=_GRACE)

@@ -15,19 +15,24 @@ import os
 import selectors
 import threading
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Executor
 from contextvars import Context, copy_context
 from functools import cache
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-__all__ = ["Loop", "Player", "Turns", "place", "run", "tasks"]
+from ..engines.worker.serving import broken_off
+
+__all__ = ["Loop", "Player", "Turns", "place", "run", "swept", "tasks"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _PATIENCE = 0.2
 """So many seconds a thread may take before others go on; and so long it is listened, before nobody can go on."""
+
+_GRACE = 0.05
+"""So many seconds a task has to end that is cancelled for good."""
 
 _THREADS = frozenset(threading.enumerate())
 """Those that no manager has started."""
@@ -98,6 +103,9 @@ class Loop(asyncio.SelectorEventLoop):
         self.begun: set[asyncio.Task[Any]] = set()
         """What has begun in turns and is not done. asyncio holds no task, so one that only its manager holds, and it
         the manager, would be collected in the midst of it, with a line on stderr for each."""
+        self.is_ending = False
+        """What is left on it is no news."""
+        self._hangs = broken_off()
         self._now: float | None = None
         self._ahead = 0.0
         self._in_threads = 0
@@ -118,6 +126,11 @@ class Loop(asyncio.SelectorEventLoop):
             self._ahead = self._now - super().time()
             self.turns.end()
             self._now, self.turns = None, None
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Say what nobody has heard, as of a task that failed; nothing of what a hang has left in the midst of it."""
+        if not self.is_ending and self._hangs == broken_off():
+            super().call_exception_handler(context)
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """Do something in a thread, and know that there it goes on."""
@@ -248,9 +261,36 @@ def tasks() -> set[asyncio.Task[Any]]:
     return asyncio.all_tasks(_here()[0])
 
 
+async def swept(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """End tasks that nobody waits for any more."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_GRACE)
+
+
+def _here() -> tuple[Loop, Context]:
+    """The loop and the context of all managers.
+
+    A hang is broken off in the midst of whatever goes on. A loop may have lost a callback by that, or take itself for
+    running: whoever comes behind it has a new one.
+    """
+    return _loop(broken_off())
+
+
 @cache
-def _here() -> tuple[asyncio.AbstractEventLoop, Context]:
-    """The loop and the context of all managers; the runner ends with the process whatever is left on the loop."""
-    runner = asyncio.Runner(loop_factory=Loop)
-    atexit.register(runner.close)
-    return runner.get_loop(), copy_context()
+def _loop(hangs: int) -> tuple[Loop, Context]:
+    """The loop that there is behind so many hangs."""
+    if hangs:
+        asyncio._set_running_loop(None)
+    loop = Loop()
+    atexit.register(_end, loop)
+    return loop, copy_context()
+
+
+def _end(loop: Loop) -> None:
+    """End a loop with the process. What swallows that it is cancelled is not waited for."""
+    if loop is _here()[0]:
+        run(swept(tasks()))
+        loop.is_ending = True
+        loop.close()

@@ -28,7 +28,7 @@ except ImportError:
         return json.dumps(message, separators=(",", ":")).encode()
 
 
-__all__ = ["PROTOCOL", "Adapter", "Hang", "System", "answer", "hang", "serve"]
+__all__ = ["PROTOCOL", "Adapter", "Hang", "System", "answer", "broken_off", "hang", "serve"]
 
 PROTOCOL = 1
 
@@ -296,15 +296,25 @@ def _looking(seconds: float) -> Iterator[None]:
 
 
 def _within(seconds: float, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call, and raise `Hang` in the midst of it when it takes longer, as `_Watch` judges that."""
+    """Call, and raise `Hang` in the midst of it when it takes longer, as `_Watch` judges that.
+
+    Who catches all, as an event loop does around its callbacks, goes on after it; what comes of that is no answer.
+    """
     global _watch
     if not seconds:
         return call(*arguments)
+    before = _broken_off
     _watch = _Watch(seconds)
     try:
-        return call(*arguments)
+        answer = call(*arguments)
+    except Exception:
+        if _broken_off == before:
+            raise
     finally:
         _watch = None
+    if _broken_off != before:
+        raise Hang
+    return answer
 
 
 _LOOKS = 4
@@ -335,8 +345,8 @@ class _Watch:
             # What is imported for the first time takes its time once.
             self._computed, self._last = 0.0, None
             return False
-        # A stop of the whole process, or machine, however long, is one look.
-        most = 2 * self._seconds / _LOOKS
+        # A look comes late where the whole process, or machine, has stopped, and counts no more than one in time does.
+        most = self._seconds / _LOOKS
         self._computed += min(used, most)
         if last is not None and place == last_place:
             elapsed, waited = (new - old for new, old in zip(now, last, strict=True))
@@ -348,6 +358,13 @@ class _Watch:
 
 _watch: _Watch | None = None
 """What is under way; None between operations."""
+
+_broken_off = 0
+
+
+def broken_off() -> int:
+    """How many calls were broken off in this process so far, each in the midst of whatever it did."""
+    return _broken_off
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -367,7 +384,9 @@ def _waited() -> float:
 
 def hang(_signal: int, frame: FrameType | None) -> None:
     """End what hangs."""
+    global _broken_off
     if _watch is not None and _watch.hangs(frame):
+        _broken_off += 1
         raise Hang
 
 
