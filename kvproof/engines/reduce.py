@@ -65,8 +65,9 @@ class Reduction:
         """Whether the time is over, or would be before another case has shown the symptom."""
         return time.monotonic() + self.cost >= self._deadline
 
-    def take(self, candidate: Case) -> bool:
-        """Keep a case, if it shows the same; none that breaks something else before replaces one that does not."""
+    def take(self, candidate: Case, *, unfolded: bool = False) -> bool:
+        """Keep a case, if it shows the same; none that breaks something else before replaces one that does not, unless
+        it is ``unfolded``: then that was there already, within one operation."""
         if self.late:
             return False
         self.runs += 1
@@ -75,7 +76,7 @@ class Reduction:
         found = None if found is None else found.about(self._wanted)
         if found is not None:
             self.cost = max(self.cost, time.monotonic() - began)
-        if found is None or (found.behind is not None and self.verdict.behind is None):
+        if found is None or (found.behind is not None and self.verdict.behind is None and not unfolded):
             return False
         self.case = msgspec.structs.replace(candidate, ops=candidate.ops[: found.at + 1])
         self.verdict = found
@@ -131,7 +132,8 @@ class Reduction:
             size //= 2
 
     def unfold(self) -> None:
-        """Put single operations in the place of a drain, which does many: they say at which of them the fault shows."""
+        """Put single operations in the place of a drain, which does many: they say at which of them the fault shows,
+        and whether it is behind another one."""
         single = [*self.traits.drained(self.case)]
         at = len(self.case.ops) - 1 if single else -1
         while at >= 0:
@@ -141,7 +143,8 @@ class Reduction:
 
     def _unfold_at(self, at: int, single: list[tuple[str, dict[str, Any]]]) -> None:
         for rounds in _ROUNDS:
-            if self._ops([*self.case.ops[:at], *single * rounds, *self.case.ops[at + 1 :]]):
+            ops = [*self.case.ops[:at], *single * rounds, *self.case.ops[at + 1 :]]
+            if self.take(msgspec.structs.replace(self.case, ops=ops), unfolded=True):
                 self.cut()
                 return
 

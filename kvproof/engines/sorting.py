@@ -9,9 +9,10 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ..judge.record import Case
-from ..judge.violation import Verdict
+from ..judge.violation import Verdict, Violation
 from .causes import Causes, Shown, shown
 from .collecting import Collector, Ground, Sample
 from .reduce import Reduction
@@ -187,12 +188,22 @@ class Sorter:
             reduction.unfold()
             reduction.strip()
             if reduction.verdict.behind is not None:
-                self.causes.consequence(reduction.verdict.behind, reduction.verdict.violation)
+                self._consequence(sample, reduction, reduction.verdict.behind)
             elif not self._is_known(reduction, level):
                 reduction.simplify()
                 reduction.strip()  # What is simple may need less than what was not.
                 if not self._is_known(reduction, level):
                     self._tell(sample, reduction)
+
+    def _consequence(self, sample: Sample, reduction: Reduction, behind: Violation) -> None:
+        """Note what shows only behind something else; that is looked at first, where one operation did both and so it
+        was never met."""
+        if not self.causes.of(behind, sample.ground.level):
+            found = self._judge(reduction.case)
+            about = None if found is None else found.about(behind.signature)
+            if about is not None:
+                self._look_at(replace(sample, case=reduction.case, verdict=about, traits=reduction.needs), None)
+        self.causes.consequence(behind, reduction.verdict.violation)
 
     def _is_known(self, reduction: Reduction, level: str) -> bool:
         """Whether a case is one of a known cause; it is counted there."""

@@ -610,6 +610,31 @@ def test_a_fault_between_a_harmless_one_and_another_is_what_that_is_behind() -> 
     assert found.behind == Violation("P2", "second", "...")
 
 
+@pytest.mark.parametrize("hides", [True, False])
+def test_what_a_drain_hid_is_told_and_what_it_brings_about_is_not(hides: bool) -> None:
+    first, second = Violation("M6", "own prefix", "..."), Violation("P14", "short", "...")
+
+    def judged(case: Case, _known: Any) -> tuple[Verdict | None, Answer]:
+        answer, ops = Answer(0), [op for op, _ in case.ops]
+        if "drain" in ops:
+            return Verdict(second, ops.index("drain"), answer), answer
+        if "resume" not in ops:
+            return None, answer
+        at = ops.index("resume")
+        short = (ops.index("finish", at), second) if "finish" in ops[at:] else None
+        if hides:
+            return Verdict(first, at, answer, later=() if short is None else (short,)), answer
+        return None if short is None else Verdict(second, short[0], answer), answer
+
+    traits = Traits((), drained=lambda _case: [("resume", {}), ("finish", {})])
+    drawn = {"plain": st.just(Case("toy", {}, [("start", {}), ("start", {}), ("drain", {})]))}
+    report = hunt(judged, "fake==1.0", "toy", drawn, seconds=20, examples=20, closing=[], traits=traits)
+    (finding,) = report.findings
+    assert finding.violation == (first if hides else second)
+    assert finding.symptoms == ((second,) if hides else ())
+    assert "drain" not in [op for op, _ in finding.case.ops]
+
+
 def test_what_needs_nothing_and_what_was_thought_to_need_something_are_united() -> None:
     causes = Causes()
     special, general = found({"window"}), found(set())
