@@ -110,13 +110,120 @@ func main() {
 """
 
 
-def test_a_manager_that_forks_is_asked_to(tmp_path: Path) -> None:
+def with_kit(folder: Path, main: str) -> str:
+    """A program of the kit, the example's pool and this text."""
     for name in ("go.mod", "kvproof.go", "scheduler.go", "pool.go"):
-        shutil.copy(EXAMPLE / name, tmp_path)
-    (tmp_path / "main.go").write_text(FORKS)
-    forks = built(tmp_path, tmp_path / "forks")
+        shutil.copy(EXAMPLE / name, folder)
+    (folder / "main.go").write_text(main)
+    return built(folder, folder / "driver")
+
+
+def test_a_manager_that_forks_is_asked_to(tmp_path: Path) -> None:
+    forks = with_kit(tmp_path, FORKS)
     with Session.of(Driver((forks,)), LIMITS) as session:
         assert conformance.check(session).failed == []
     assert hunted((forks,), 100).findings == []
     broken = {finding.violation.rule for finding in hunted((forks, "no-copy"), 60, seconds=120).findings}
     assert "P6" in broken
+
+
+HOST = """
+package main
+
+import "os"
+
+// Mirrors is the pool with a mirror of it on the host, which forgets what was stored first.
+type Mirrors struct {
+	*Pool
+	fault  string
+	blocks int
+	stored *[]string
+	blockOf map[string]int
+}
+
+func (m Mirrors) Lookup(r *Request) []int { return m.Pool.Lookup(r.Tokens) }
+
+func (m Mirrors) HostLookup(r *Request) []int {
+	found := []int{}
+	for end := (len(r.Found) + 1) * m.blockTokens; end < len(r.Tokens); end += m.blockTokens {
+		block, there := m.blockOf[Key(r.Tokens[:end])]
+		if !there {
+			break
+		}
+		found = append(found, block)
+	}
+	return found
+}
+
+func (m Mirrors) Allocate(r *Request, tokens int) ([]int, bool) {
+	return m.Pool.Allocate(r.Name, r.Found, tokens)
+}
+
+func (m Mirrors) Load(r *Request, table []int) [][2]int {
+	copies := [][2]int{}
+	for n, block := range r.OnHost {
+		into := len(r.Found) + n
+		if m.fault == "in reverse" {
+			into = len(r.Found) + len(r.OnHost) - 1 - n
+		}
+		copies = append(copies, [2]int{block, table[into]})
+	}
+	if m.fault == "not loaded" {
+		copies = nil
+	}
+	return copies
+}
+
+func (m Mirrors) Store(running []*Request) [][2]int {
+	copies := [][2]int{}
+	for _, r := range running {
+		for n, end := 0, m.blockTokens; end <= r.Computed; n, end = n+1, end+m.blockTokens {
+			key := Key(r.Tokens[:end])
+			if _, there := m.blockOf[key]; there {
+				continue
+			}
+			block := len(*m.stored)
+			if block >= m.blocks {
+				first := (*m.stored)[0]
+				block = m.blockOf[first]
+				*m.stored = (*m.stored)[1:]
+				if m.fault != "keeps the key" {
+					delete(m.blockOf, first)
+				}
+			}
+			m.blockOf[key] = block
+			*m.stored = append(*m.stored, key)
+			copies = append(copies, [2]int{m.tables[r.Name][n], block})
+		}
+	}
+	return copies
+}
+
+func (m Mirrors) Commit(r *Request, tokens int)  { m.Register(r.Name, r.Tokens[:tokens]) }
+func (m Mirrors) Free(r *Request)                { m.Release(r.Name) }
+func (m Mirrors) RefCounts() []int               { return m.ref }
+func (m Mirrors) FreeQueue() []int               { return m.free }
+func (m Mirrors) HostCached() map[string]int     { return m.blockOf }
+
+func main() {
+	fault := ""
+	if len(os.Args) > 1 {
+		fault = os.Args[1]
+	}
+	ServeTiers("Mirrors", "1.0", map[string]string{"keep": "all"}, func(blocks, blockTokens, hostBlocks int) Mirrors {
+		return Mirrors{NewPool(blocks, blockTokens, ""), fault, hostBlocks, &[]string{}, map[string]int{}}
+	})
+}
+"""
+
+
+def test_a_manager_with_a_host_tier_is_asked_to_mirror_and_to_load(tmp_path: Path) -> None:
+    mirrors = with_kit(tmp_path, HOST)
+    with Session.of(Driver((mirrors,)), LIMITS) as session:
+        assert conformance.check(session).failed == []
+    right = hunted((mirrors,), 200)
+    assert right.findings == []
+    assert right.activity.external_tokens, "loads from the host"
+    for fault in ("in reverse", "not loaded", "keeps the key"):
+        broken = {finding.violation.rule for finding in hunted((mirrors, fault), 200, seconds=120).findings}
+        assert broken & {"P6", "P11"}, fault

@@ -85,3 +85,74 @@ def test_a_manager_that_forks_is_asked_to(tmp_path: Path) -> None:
     assert hunted((node, str(file)), 100).findings == []
     broken = {finding.violation.rule for finding in hunted((node, str(file), "no-copy"), 60, seconds=120).findings}
     assert "P6" in broken
+
+
+HOST = """
+"use strict";
+const { keyOf, serve } = require("EXAMPLE/kvproof.js");
+const { Pool } = require("EXAMPLE/pool.js");
+const fault = process.argv[2];
+
+// The pool with a mirror of it on the host, which forgets what was stored first.
+class Mirrors {
+  constructor(blocks, blockTokens, hostBlocks) {
+    Object.assign(this, { pool: new Pool(blocks, blockTokens), size: blockTokens, hostBlocks, blockOf: new Map() });
+  }
+  lookup(request) { return this.pool.lookup(request.tokens); }
+  allocate(request, tokens) { return this.pool.allocate(request.name, request.found, tokens); }
+  hostLookup(request) {
+    const found = [];
+    for (let end = (request.found.length + 1) * this.size; end < request.tokens.length; end += this.size) {
+      const key = keyOf(request.tokens.slice(0, end));
+      if (!this.blockOf.has(key)) break;
+      found.push(this.blockOf.get(key));
+    }
+    return found;
+  }
+  load(request, table) {
+    if (fault === "not loaded") return [];
+    const into = table.slice(request.found.length, request.found.length + request.onHost.length);
+    if (fault === "in reverse") into.reverse();
+    return request.onHost.map((block, n) => [block, into[n]]);
+  }
+  store(requests) {
+    const copies = [];
+    for (const { name, tokens, computed } of requests) {
+      for (let n = 0; (n + 1) * this.size <= computed; n++) {
+        const key = keyOf(tokens.slice(0, (n + 1) * this.size));
+        if (this.blockOf.has(key)) continue;
+        let block = this.blockOf.size;
+        if (block >= this.hostBlocks) {
+          const [[first, free]] = this.blockOf;
+          block = free;
+          if (fault !== "keeps the key") this.blockOf.delete(first);
+        }
+        this.blockOf.set(key, block);
+        copies.push([this.pool.tables.get(name)[n], block]);
+      }
+    }
+    return copies;
+  }
+  hostCached() { return this.blockOf; }
+  commit(request, tokens) { this.pool.register(request.name, request.tokens.slice(0, tokens)); }
+  free(request) { this.pool.release(request.name); }
+  refCounts() { return this.pool.ref; }
+  freeQueue() { return this.pool.free; }
+}
+
+serve(Mirrors);
+"""
+
+
+def test_a_manager_with_a_host_tier_is_asked_to_mirror_and_to_load(tmp_path: Path) -> None:
+    node, *_ = driver()
+    file = tmp_path / "mirrors.js"
+    file.write_text(HOST.replace("EXAMPLE", str(EXAMPLE)))
+    with Session.of(Driver((node, str(file))), LIMITS) as session:
+        assert conformance.check(session).failed == []
+    right = hunted((node, str(file)), 200)
+    assert right.findings == []
+    assert right.activity.external_tokens, "loads from the host"
+    for fault in ("in reverse", "not loaded", "keeps the key"):
+        broken = {each.violation.rule for each in hunted((node, str(file), fault), 200, seconds=120).findings}
+        assert broken & {"P6", "P11"}, fault

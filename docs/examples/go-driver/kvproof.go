@@ -27,11 +27,20 @@ type message struct {
 
 // Serve says hello and answers until standard input ends. “dialect“ says what is done where managers may differ.
 func Serve[M Manager](engine, version string, dialect map[string]string, create func(blocks, blockTokens int) M) {
+	ServeTiers(engine, version, dialect, func(blocks, blockTokens, _ int) M { return create(blocks, blockTokens) })
+}
+
+// ServeTiers does the same for a manager that may be a HostTier, and is made with so many host blocks.
+func ServeTiers[M Manager](
+	engine, version string, dialect map[string]string, create func(blocks, blockTokens, hostBlocks int) M,
+) {
 	var none M
-	names, visible := []string{}, []string{}
+	names, visible, options := []string{}, []string{}, []string{}
 	_, forks := any(none).(Forker)
+	_, tiers := any(none).(HostTier)
+	has := map[string]bool{"fork": forks, "mirror": tiers}
 	for name := range operations {
-		if name != "fork" || forks {
+		if may, asked := has[name]; may || !asked {
 			names = append(names, name)
 		}
 	}
@@ -42,7 +51,14 @@ func Serve[M Manager](engine, version string, dialect map[string]string, create 
 	if _, shows := any(none).(FreeQueuer); shows {
 		visible = append(visible, "free")
 	}
-	can := object{"operations": names, "visible": object{"device": visible}, "tokens_per_grow": 3}
+	shown := object{"device": visible}
+	if tiers {
+		options = append(options, "host_blocks")
+		if _, shows := any(none).(HostCacher); shows {
+			shown["host"] = []string{"cached"}
+		}
+	}
+	can := object{"operations": names, "options": options, "visible": shown, "tokens_per_grow": 3}
 	say(object{"hello": object{"protocol": 1, "engine": engine, "version": version, "levels": []string{"requests"},
 		"capabilities": object{"requests": can}}})
 	input := bufio.NewReader(os.Stdin)
@@ -54,7 +70,9 @@ func Serve[M Manager](engine, version string, dialect map[string]string, create 
 			return
 		}
 		var answer object
-		answer, kept = answered(&m, kept, dialect, func(blocks, size int) Manager { return create(blocks, size) })
+		answer, kept = answered(&m, kept, dialect, tiers, func(blocks, size, host int) Manager {
+			return create(blocks, size, host)
+		})
 		answer["id"] = m.ID
 		say(answer)
 	}
@@ -65,7 +83,9 @@ func say(what object) {
 	os.Stdout.Write(append(line, '\n'))
 }
 
-func answered(m *message, kept *system, dialect map[string]string, create func(int, int) Manager) (object, *system) {
+func answered(
+	m *message, kept *system, dialect map[string]string, tiers bool, create func(int, int, int) Manager,
+) (object, *system) {
 	ops, answer := m.Ops, object{}
 	if m.More != nil {
 		if kept == nil {
@@ -73,16 +93,20 @@ func answered(m *message, kept *system, dialect map[string]string, create func(i
 		}
 		ops = m.More
 	} else {
-		blocks, size, why := sizes(m)
+		blocks, size, host, why := sizes(m, tiers)
 		if why != "" {
 			return object{"refused": why}, nil
 		}
 		var failure object
-		if kept, failure = made(blocks, size, create); failure != nil {
+		if kept, failure = made(blocks, size, host, create); failure != nil {
 			return object{"steps": []object{{"op": "setup", "args": m.Setup, "error": failure}}}, nil
 		}
+		there := object{"device": object{"blocks": blocks}}
+		if host > 0 {
+			there["host"] = object{"blocks": host}
+		}
 		answer["world"] = object{
-			"groups": []object{{"kind": "full", "block": size}}, "tiers": object{"device": object{"blocks": blocks}},
+			"groups": []object{{"kind": "full", "block": size}}, "tiers": there,
 			"hash_block": size, "exact": true, "notes": object{"dialect": dialect, "keys": "tokens"},
 		}
 	}
@@ -105,29 +129,37 @@ func answered(m *message, kept *system, dialect map[string]string, create func(i
 	return answer, kept
 }
 
-// sizes returns the setup's blocks and tokens per block, or why it is refused: whatever is not known must be.
-func sizes(m *message) (blocks, size int, refused string) {
+// sizes returns the setup's blocks, tokens per block and host blocks, or why it is refused: what is not known must be.
+func sizes(m *message, tiers bool) (blocks, size, host int, refused string) {
 	if m.Level != "requests" {
-		return 0, 0, "there is no level " + m.Level
+		return 0, 0, 0, "there is no level " + m.Level
 	}
 	into := map[string]*int{"blocks": &blocks, "block_tokens": &size}
+	if tiers {
+		into["host_blocks"] = &host
+	}
 	for name, value := range m.Setup {
 		if into[name] == nil {
-			return 0, 0, "there is no option " + name
+			return 0, 0, 0, "there is no option " + name
 		}
-		_ = json.Unmarshal(value, into[name])
-	}
-	for name, value := range into {
-		if *value < 1 {
-			return 0, 0, name + " must be a number above 0"
+		if json.Unmarshal(value, into[name]) != nil || *into[name] < 0 {
+			return 0, 0, 0, name + " must be a number of 0 or above"
 		}
 	}
-	return blocks, size, ""
+	if blocks < 1 || size < 1 {
+		return 0, 0, 0, "blocks and block_tokens must be numbers above 0"
+	}
+	return blocks, size, host, ""
 }
 
-func made(blocks, size int, create func(int, int) Manager) (s *system, failure object) {
+func made(blocks, size, host int, create func(int, int, int) Manager) (s *system, failure object) {
 	defer func() { failure = told(recover()) }()
-	return &system{size: size, manager: create(blocks, size), requests: map[string]*Request{}, numbers: map[string]int{}}, nil
+	s = &system{size: size, requests: map[string]*Request{}, numbers: map[string]int{}}
+	s.manager = create(blocks, size, host)
+	if host > 0 {
+		s.host = s.manager.(HostTier)
+	}
+	return s, nil
 }
 
 func operate(s *system, op [2]json.RawMessage, m *message, number int) (step object) {

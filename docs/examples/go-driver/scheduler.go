@@ -13,6 +13,7 @@ type Request struct {
 	Name     string
 	Tokens   []int // Its prompt, and what was sampled since.
 	Found    []int // The blocks that its last lookup found.
+	OnHost   []int // The host blocks that hold what follows them.
 	Computed int   // So many of its tokens are computed, or were found.
 
 	table []int
@@ -36,6 +37,21 @@ type Forker interface {
 // Copier returns what is to be copied from block to block since it was asked last, before anything more is computed.
 type Copier interface{ TakeCopies() [][2]int }
 
+// HostTier is a second tier, of so many blocks as a setup has as host_blocks (0: none). Copies are done when they are
+// told: Load brings what was found on the host into a table behind what was found on the device, from host block to
+// device block; Store is asked now and then what of all that runs is worth it, from device block to host block.
+type HostTier interface {
+	HostLookup(r *Request) []int
+	Load(r *Request, table []int) [][2]int
+	Store(running []*Request) [][2]int
+}
+
+// HostCacher shows the host's map: the host block of each Key.
+type HostCacher interface{ HostCached() map[string]int }
+
+// Key names the tokens up to the end of a block.
+func Key(tokens []int) string { return fmt.Sprint(tokens) }
+
 // RefCounter shows the reference count of each block.
 type RefCounter interface{ RefCounts() []int }
 
@@ -48,12 +64,14 @@ type object = map[string]any
 type arguments struct {
 	Request, Child string
 	Prompt, Tokens []int
+	Requests       []string
 	Most           int
 }
 
 type system struct {
 	size     int
 	manager  Manager
+	host     HostTier // Nil: there is none.
 	requests map[string]*Request
 	arrived  []string // The names of the requests in the order in which they came.
 	running  []string // Those that run, in the order in which they were admitted.
@@ -71,7 +89,7 @@ var skipped = done{skipped: true}
 
 var operations = map[string]func(*system, arguments) done{
 	"start": (*system).start, "resume": (*system).resume, "step": (*system).step, "grow": (*system).grow,
-	"fork":   (*system).fork,
+	"fork": (*system).fork, "mirror": (*system).mirror,
 	"finish": (*system).finish, "abort": (*system).abort, "preempt": (*system).preempt, "drain": (*system).drain,
 }
 
@@ -97,18 +115,40 @@ func (s *system) resume(a arguments) done {
 
 func (s *system) admit(r *Request, most int) done {
 	s.tellKeys(r)
-	r.Found = copied(s.manager.Lookup(r))
-	cached := len(r.Found) * s.size
+	r.Found, r.OnHost = copied(s.manager.Lookup(r)), nil
+	if s.host != nil {
+		r.OnHost = copied(s.host.HostLookup(r))
+	}
+	local, cached := len(r.Found)*s.size, (len(r.Found)+len(r.OnHost))*s.size
 	until := bounded(len(r.Tokens), cached, most)
 	table, room := s.allocate(r, until)
 	if !room {
 		return done{result: false}
 	}
+	found := r.Found
+	if len(r.OnHost) > 0 {
+		s.tellPairs("host", "device", s.host.Load(r, copied(table)))
+		found = table[:min(len(table), cached/s.size)]
+	}
 	r.Computed = min(cached, len(r.Tokens))
 	s.running = append(s.running, r.Name)
-	s.tell("lookup", r.Name, cached, 0, len(r.Tokens)-1)
-	s.tell("found", r.Name, [][]int{r.Found}, cached)
+	s.tell("lookup", r.Name, local, cached-local, len(r.Tokens)-1)
+	s.tell("found", r.Name, [][]int{copied(found)}, cached)
 	return s.compute(r, table, max(until, r.Computed))
+}
+
+func (s *system) mirror(a arguments) done {
+	if s.host == nil {
+		return skipped
+	}
+	those := []*Request{}
+	for _, name := range a.Requests {
+		if r := s.runs(name); r != nil {
+			those = append(those, r)
+		}
+	}
+	s.tellPairs("device", "host", s.host.Store(those))
+	return done{}
 }
 
 func (s *system) step(a arguments) done {
@@ -171,13 +211,15 @@ func (s *system) allocate(r *Request, tokens int) (table []int, room bool) {
 }
 
 func (s *system) tellCopies() {
-	m, copies := s.manager.(Copier)
-	if !copies {
-		return
+	if m, copies := s.manager.(Copier); copies {
+		s.tellPairs("device", "device", m.TakeCopies())
 	}
+}
+
+func (s *system) tellPairs(from, to string, pairs [][2]int) {
 	told := [][]any{}
-	for _, pair := range m.TakeCopies() {
-		told = append(told, []any{"device", pair[0], "device", pair[1]})
+	for _, pair := range pairs {
+		told = append(told, []any{from, pair[0], to, pair[1]})
 	}
 	if len(told) > 0 {
 		s.tell("copied", told)
@@ -201,11 +243,7 @@ func (s *system) compute(r *Request, table []int, until int) done {
 func (s *system) tellKeys(r *Request) {
 	keys := []int{}
 	for end := s.size; end <= len(r.Tokens); end += s.size {
-		key := fmt.Sprint(r.Tokens[:end])
-		if _, known := s.numbers[key]; !known {
-			s.numbers[key] = len(s.numbers)
-		}
-		keys = append(keys, s.numbers[key])
+		keys = append(keys, s.number(Key(r.Tokens[:end])))
 	}
 	if len(keys) > r.told {
 		s.tell("keys", r.Name, r.told, keys[r.told:])
@@ -213,10 +251,17 @@ func (s *system) tellKeys(r *Request) {
 	r.told = len(keys)
 }
 
+func (s *system) number(key string) int {
+	if _, known := s.numbers[key]; !known {
+		s.numbers[key] = len(s.numbers)
+	}
+	return s.numbers[key]
+}
+
 func (s *system) letGo(r *Request) {
 	s.manager.Free(r)
 	s.running = without(s.running, r.Name)
-	r.table, r.Found, r.Computed = nil, nil, 0
+	r.table, r.Found, r.OnHost, r.Computed = nil, nil, nil, 0
 }
 
 func (s *system) leave(r *Request, how string) done {
@@ -286,8 +331,28 @@ func (s *system) state() object {
 	for _, name := range s.running {
 		tables[name] = [][]int{s.requests[name].table}
 	}
+	pools := object{"device": device}
+	if s.host != nil {
+		pools["host"] = s.onHost()
+	}
 	waiting := len(s.requests) - len(s.running)
-	return object{"pools": object{"device": device}, "tables": tables, "waiting": waiting, "running": len(s.running), "pending": 0}
+	return object{"pools": pools, "tables": tables, "waiting": waiting, "running": len(s.running), "pending": 0}
+}
+
+func (s *system) onHost() object {
+	m, shows := s.manager.(HostCacher)
+	if !shows {
+		return object{}
+	}
+	cached, blocks, keys := [][]any{}, m.HostCached(), []string{}
+	for key := range blocks {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		cached = append(cached, []any{s.number(key), 0, []int{blocks[key]}})
+	}
+	return object{"cached": cached}
 }
 
 // bounded returns how many tokens are computed after a step of at most so many (0: all) from start on.

@@ -5,23 +5,27 @@
 const { createHash } = require("node:crypto");
 const { createInterface } = require("node:readline");
 
-const OPERATIONS = ["start", "resume", "step", "grow", "fork", "finish", "abort", "preempt", "drain"];
+const OPERATIONS = ["start", "resume", "step", "grow", "fork", "finish", "abort", "preempt", "mirror", "drain"];
+const NEEDS = { fork: "fork", mirror: "store" };
 const SHOWN = { ref: "refCounts", free: "freeQueue" };
 
-const operationsOf = (Adapter) => OPERATIONS.filter((name) => name !== "fork" || Adapter.prototype.fork);
+const operationsOf = (Adapter) => OPERATIONS.filter((name) => !NEEDS[name] || Adapter.prototype[NEEDS[name]]);
 
 class Refused extends Error {}
 
 class System {
-  constructor(Adapter, { blocks, block_tokens: size, ...unknown }) {
+  constructor(Adapter, { blocks, block_tokens: size, host_blocks: host = 0, ...unknown }) {
     if (Object.keys(unknown).length) throw new Refused(`there is no option ${Object.keys(unknown)[0]}`);
+    if (!(Number.isInteger(host) && host >= 0)) throw new Refused("host_blocks must be a number");
+    if (host && !Adapter.prototype.store) throw new Refused("there is no option host_blocks");
     for (const [name, value] of [["blocks", blocks], ["block_tokens", size]]) {
       if (!(Number.isInteger(value) && value > 0)) throw new Refused(`${name} must be a number above 0`);
     }
-    Object.assign(this, { size, adapter: new Adapter(blocks, size), requests: new Map(), effects: [], numbers: new Map() });
-    this.running = new Map();
+    Object.assign(this, { size, host, requests: new Map(), running: new Map(), effects: [], numbers: new Map() });
+    this.adapter = new Adapter(blocks, size, host);
+    const tiers = { device: { blocks }, ...(host ? { host: { blocks: host } } : {}) };
     this.world = {
-      groups: [{ kind: "full", block: size }], tiers: { device: { blocks } }, hash_block: size, exact: true,
+      groups: [{ kind: "full", block: size }], tiers, hash_block: size, exact: true,
       notes: { dialect: Adapter.dialect ?? { keep: "all" }, keys: "tokens" },
     };
   }
@@ -34,7 +38,7 @@ class System {
 
   start({ request: name, prompt, most }) {
     if (this.requests.has(name)) return undefined;
-    const request = { name, tokens: [...prompt], table: [], found: [], computed: 0, told: 0 };
+    const request = { name, tokens: [...prompt], table: [], found: [], onHost: [], computed: 0, told: 0 };
     this.requests.set(name, request);
     this.tell("request", name, { tokens: prompt });
     return this.admit(request, most);
@@ -48,13 +52,17 @@ class System {
   admit(request, most) {
     this.tellKeys(request);
     request.found = this.adapter.lookup(request);
-    const cached = request.found.length * this.size;
+    request.onHost = this.host ? this.adapter.hostLookup(request) : [];
+    const local = request.found.length * this.size, external = request.onHost.length * this.size;
+    const cached = local + external;
     const until = Math.min(request.tokens.length, cached + (most || Infinity));
     const table = this.allocate(request, until);
     if (table === null) return false;
+    if (external) this.tellPairs("host", "device", this.adapter.load(request, [...table]));
+    const found = external ? table.slice(0, cached / this.size) : [...request.found];
     this.running.set(request.name, request);
-    this.tell("lookup", request.name, cached, 0, request.tokens.length - 1);
-    this.tell("found", request.name, [[...request.found]], cached);
+    this.tell("lookup", request.name, local, external, request.tokens.length - 1);
+    this.tell("found", request.name, [found], cached);
     request.computed = Math.min(cached, request.tokens.length);
     return this.compute(request, table, Math.max(until, request.computed));
   }
@@ -103,10 +111,21 @@ class System {
     return table;
   }
 
+  // What of these requests' blocks is worth it is copied to the host.
+  mirror({ requests }) {
+    if (!this.host) return undefined;
+    const those = requests.map((name) => this.running.get(name)).filter(Boolean);
+    this.tellPairs("device", "host", this.adapter.store(those));
+    return null;
+  }
+
   // What is to be copied within the device, before anything more is computed.
   tellCopies() {
-    const copies = this.adapter.takeCopies?.() ?? [];
-    if (copies.length) this.tell("copied", copies.map(([from, to]) => ["device", from, "device", to]));
+    this.tellPairs("device", "device", this.adapter.takeCopies?.() ?? []);
+  }
+
+  tellPairs(from, to, pairs) {
+    if (pairs.length) this.tell("copied", pairs.map(([a, b]) => [from, a, to, b]));
   }
 
   compute(request, table, until) {
@@ -124,18 +143,21 @@ class System {
   tellKeys(request) {
     const keys = [];
     for (let end = this.size; end <= request.tokens.length; end += this.size) {
-      const key = request.tokens.slice(0, end).join();
-      if (!this.numbers.has(key)) this.numbers.set(key, this.numbers.size);
-      keys.push(this.numbers.get(key));
+      keys.push(this.number(keyOf(request.tokens.slice(0, end))));
     }
     if (keys.length > request.told) this.tell("keys", request.name, request.told, keys.slice(request.told));
     request.told = keys.length;
   }
 
+  number(key) {
+    if (!this.numbers.has(key)) this.numbers.set(key, this.numbers.size);
+    return this.numbers.get(key);
+  }
+
   letGo(request) {
     this.adapter.free(request);
     this.running.delete(request.name);
-    Object.assign(request, { table: [], found: [], computed: 0 });
+    Object.assign(request, { table: [], found: [], onHost: [], computed: 0 });
   }
 
   finish({ request: name }, how = "finished") {
@@ -171,14 +193,23 @@ class System {
     return { left: this.requests.size, pending: 0, steps };
   }
 
+  onHost() {
+    const entries = [...(this.adapter.hostCached?.() ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
+    return this.adapter.hostCached ? { cached: entries.map(([key, block]) => [this.number(key), 0, [block]]) } : {};
+  }
+
   state() {
     const shown = Object.entries(SHOWN).filter(([, method]) => this.adapter[method]);
     const device = Object.fromEntries(shown.map(([field, method]) => [field, [...this.adapter[method]()]]));
     const tables = Object.fromEntries([...this.running].map(([name, request]) => [name, [request.table]]));
     const running = this.running.size;
-    return { pools: { device }, tables, waiting: this.requests.size - running, running, pending: 0 };
+    const pools = this.host ? { device, host: this.onHost() } : { device };
+    return { pools, tables, waiting: this.requests.size - running, running, pending: 0 };
   }
 }
+
+// The name of the tokens up to the end of a block, by which `hostCached` tells the host's map: key to host block.
+const keyOf = (tokens) => tokens.join();
 
 let kept = null; // The system that a message with "keep" left behind.
 
@@ -233,7 +264,9 @@ function told(error) {
 function serve(Adapter) {
   const visible = Object.keys(SHOWN).filter((field) => Adapter.prototype[SHOWN[field]]);
   const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
-  const can = { operations: operationsOf(Adapter), visible: { device: visible }, tokens_per_grow: 3 };
+  const shown = { device: visible, ...(Adapter.prototype.hostCached ? { host: ["cached"] } : {}) };
+  const options = Adapter.prototype.store ? ["host_blocks"] : [];
+  const can = { operations: operationsOf(Adapter), options, visible: shown, tokens_per_grow: 3 };
   const { name: engine, version = "unversioned" } = Adapter;
   say({ hello: { protocol: 1, engine, version, levels: ["requests"], capabilities: { requests: can } } });
   createInterface({ input: process.stdin }).on("line", (line) => {
@@ -242,4 +275,4 @@ function serve(Adapter) {
   });
 }
 
-module.exports = { serve };
+module.exports = { keyOf, serve };
