@@ -158,10 +158,22 @@ def block(statements: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextMa
 
     @wraps(statements)
     def make(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[R]:
-        return _Block(statements.__name__, inside(*args, **kwargs), recorder())
+        rec = recorder()
+        try:
+            begun = inside(*args, **kwargs)
+        except TypeError as error:  # nothing of it has been run: Python has found that the call is not as it should be
+            raise MachineError(f"{error}: {_WRITTEN.get(statements.__name__, 'see docs/guide.md')}") from None
+        return _Block(statements.__name__, begun, rec)
 
     return make
 
+
+_WRITTEN = {
+    "when": "write `with when(condition):`",
+    "otherwise": "write `with otherwise():`, right after the `when` whose condition does not hold",
+    "each": "write `with self.each(Block) as b:`",
+    "loop": "write `with self.loop(n) as loop:`",
+}
 
 _READERS = ("read", "reported", "speaking_of", "with_action")
 """The functions of `reading.py` that run the text of a machine: what called them is no part of it."""

@@ -15,8 +15,9 @@ from types import CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
 from .instructions import CALLS, steps_of
+from .kept import Kept
 from .lost import Conditions
-from .mistakes import MachineError, is_asked_by_a_text
+from .mistakes import MachineError, is_asked_by_a_text, is_tool
 from .program import Let
 from .recorder import Recorder
 from .source import is_of_others
@@ -36,9 +37,11 @@ class Called:
     def __init__(self, method: MethodType, kind: type) -> None:
         """``kind`` is the class that it is a method of."""
         self.__wrapped__, self._kind = method, kind
+        self.taken_by_a_text = None if Kept.current is None else Kept.current.take(method.__name__)
 
     def __call__(self, *args: Any, **more: Any) -> Any:
         """What the method does; one that only says something is not left without anybody who listens."""
+        self._note_use()
         rec = Recorder.current
         if rec is None:
             return self.__wrapped__(*args, **more)
@@ -63,8 +66,21 @@ class Called:
     def _is_override(self) -> bool:
         return sum(self.__wrapped__.__name__ in vars(kind) for kind in self._kind.__mro__) > 1
 
+    def _note_use(self) -> None:
+        if self.taken_by_a_text is not None:
+            self.taken_by_a_text.is_called = True
+
     def __getattr__(self, name: str) -> Any:
+        if is_tool(sys._getframe(1).f_code.co_filename):
+            self._note_use()  # the language has been given it, as `can` is
         return getattr(self.__wrapped__, name)
+
+    def __enter__(self) -> None:
+        name = self.__wrapped__.__name__
+        raise MachineError(f"{name} is a function: call it, as in `with self.{name}(…):`")
+
+    def __exit__(self, *_: object) -> None:
+        """Python looks whether there is such a thing before it enters."""
 
     def __bool__(self) -> bool:
         if is_asked_by_a_text():

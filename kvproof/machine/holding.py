@@ -111,7 +111,8 @@ def _is_of_text(kind: type) -> bool:
 def is_class_of_text(kind: type) -> bool:
     """It is a text's own, and may have variables: none of Python's library, nor a machine, which sees to them."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return file is not None and not is_of_others(file) and not _is_of_language(type(kind))
+    sees_to_it = _is_of_language(type(kind)) and "__setattr__" in vars(type(kind))
+    return file is not None and not is_of_others(file) and not sees_to_it
 
 
 def _is_of_language(kind: type) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from . import operations as op
 from .instructions import steps_of
+from .kept import Kept
 from .mistakes import Line, MachineError, caller, calling_frame
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ class Conditions:
 
     @classmethod
     @contextmanager
-    def noted(cls) -> Iterator[Conditions]:
-        """While this lasts, it is noted which conditions are made, and which are used."""
+    def noted(cls, text: str | None = None) -> Iterator[Conditions]:
+        """While this lasts, it is noted which conditions the text of this name makes, and which are used."""
         made = cls()
-        with cls._in_place(made):
+        with Kept.noted(text), cls._in_place(made):
             yield made
 
     @classmethod

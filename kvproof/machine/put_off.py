@@ -7,10 +7,12 @@ is never read, be it in a list, does nothing at all.
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import itertools
 import operator
 import re
+import weakref
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import pairwise
@@ -43,7 +45,7 @@ _TO_BE_CALLED = (partial, operator.methodcaller)
 def put_off_for_ever(code: CodeType, names: Mapping[str, object], machine: type) -> Iterator[tuple[int, str]]:
     """The lines, and what is wrong there; also in what is defined inside."""
     for one in with_those_inside(code):
-        if _MAY_BE_LEFT.search(numbers_of(one)):
+        if _MAY_BE_LEFT.search(numbers_of(one)) or not _AFTERWARDS.isdisjoint(one.co_names):
             yield from _Looked(one, names, machine).found()
 
 
@@ -66,11 +68,21 @@ class _Looked:
     def found(self) -> Iterator[tuple[int, str]]:
         """The lines, and what is wrong there."""
         for i, step in enumerate(self.steps):
-            if step.opcode in _GIVERS and self._comes_to_nothing(i) and not ends_a_block(self.steps, i):
+            if step.opcode in CALLS and self._is_done_afterwards(i):
+                yield (
+                    place(self.code, step)[0],
+                    f"`{place(self.code, step)[1]}` is done when all has been read: {_LOST}",
+                )
+            elif step.opcode in _GIVERS and self._comes_to_nothing(i) and not ends_a_block(self.steps, i):
                 number, text = place(self.code, step)
                 what = self._never_called(i, text) if step.opcode not in CALLS else self._never_begun(i, text)
                 if what is not None:
                     yield number, what
+
+    def _is_done_afterwards(self, i: int) -> bool:
+        """What it is given is called by Python at some later time, and by no text."""
+        called = self._called(i)
+        return any(called is one for one in (atexit.register, weakref.finalize))
 
     def _comes_to_nothing(self, i: int) -> bool:
         """Nobody does anything with what was made here, nor with a list in which it stands."""
@@ -116,6 +128,7 @@ class _Looked:
         return next((s.argval for s in reversed(self.steps[:i]) if isinstance(s.argval, CodeType)), None)
 
 
+_AFTERWARDS = {"register", "finalize"}
 _LOST = "what it says would be lost"
 _GIVERS = CALLS + numbers_for(("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", *MAKERS).__contains__)
 _BUILT = one_of(numbers_for(("BUILD_LIST", "BUILD_TUPLE").__contains__))

@@ -30,6 +30,7 @@ from .connectives import all_of
 from .declarations import Count, Map
 from .declared import check_sorts, declare, is_fixed
 from .fitting import is_within
+from .kept import Kept
 from .language import Machine
 from .lasting import Lasting
 from .lost import Conditions
@@ -84,6 +85,14 @@ def _read(machine: type[Machine]) -> tuple[Model, Lasting]:
     check_loose(machine)
     members = members_of(machine)
     lasting = _lasting(machine, members)
+    with Kept.among(lasting.texts):
+        _take_down(model, members, lasting)
+    return model, lasting
+
+
+def _take_down(model: Model, members: dict[str, Any], lasting: Lasting) -> None:
+    """All that the machine says."""
+    machine = model.machine
     declare(model, members)
     for member in members.values():
         if isinstance(member, Part):
@@ -117,7 +126,6 @@ def _read(machine: type[Machine]) -> tuple[Model, Lasting]:
     model.has_exact = any(m.to is Real for m in model.maps.values())
     _drop_unused_sizes(model, _check_parts(model))
     note_read(machine)
-    return model, lasting
 
 
 def _lasting(machine: type[Machine], members: Mapping[str, Any]) -> Lasting:
@@ -345,7 +353,7 @@ def _action(model: Model, name: str, function: Callable[..., Any], mark: dict[st
         raise MachineError(f"a parameter of {name} is named {RESULT}, as is what an action returns: rename it", line)
     check_sorts(model, kinds.values(), line)
     params = tuple(variable(kind, n) for n, kind in kinds.items())
-    with recording(f"action {name}", of_action=True, known=params) as rec, Conditions.noted() as made:
+    with recording(f"action {name}", of_action=True, known=params) as rec, Conditions.noted(function.__name__) as made:
         returned = or_none(function(model.machine(), *params))
         result = None if returned is None else _result(rec, returned, line)
         check_returned(function, name, None if result is None else type(result), line)
@@ -407,7 +415,7 @@ def _property(model: Model, name: str, function: Callable[..., Any], mark: dict[
     _check_same_binding(model, name, function, given, of, line)
     views = (NOW, "before") if is_step else (NOW,)
     says = recording(f"{kind} {name}", of_action=False, known=variables.values(), views=views)
-    with says as rec, Conditions.noted() as made:
+    with says as rec, Conditions.noted(function.__name__) as made:
         arguments = [model.machine("before")] if is_step else []
         said = function(model.machine(), *arguments, *variables.values())
         if isinstance(said, bool):

@@ -26,6 +26,7 @@ __all__ = [
     "never_run",
     "parameters",
     "returns_at_last",
+    "tree_of",
 ]
 
 
@@ -85,7 +86,7 @@ def function_of(code: CodeType) -> ast.FunctionDef | None:
 
 def class_at(file: str, name: str, line: int) -> ast.ClassDef | None:
     """The innermost class of this name whose body holds the line; None where the source is not at hand."""
-    tree = _tree(file)
+    tree = tree_of(file)
     found = [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == name]
     around = [n for n in found if n.lineno <= line <= (n.end_lineno or 0)]
     return max(around, key=lambda n: n.lineno, default=None)
@@ -97,14 +98,14 @@ def never_run(file: str) -> tuple[int, ...]:
 
     To parse the file takes long, so its lines are looked through before.
     """
-    tree = _tree(file) if _may_hold_more(linecache.getlines(file)) else None
+    tree = tree_of(file) if _may_hold_more(linecache.getlines(file)) else None
     return () if tree is None else tuple(sorted({line for node in ast.walk(tree) for line in _behind_an_end(node)}))
 
 
 @cache
 def returns_at_last(file: str) -> tuple[int, ...]:
     """The lines of each `return` in a `finally`: it takes the place of what was to be returned before."""
-    tree = _tree(file) if any(line.lstrip().startswith("finally") for line in linecache.getlines(file)) else None
+    tree = tree_of(file) if any(line.lstrip().startswith("finally") for line in linecache.getlines(file)) else None
     blocks = () if tree is None else [node.finalbody for node in ast.walk(tree) if isinstance(node, ast.Try)]
     return tuple(sorted({line for block in blocks for line in _returns(block)}))
 
@@ -150,7 +151,7 @@ def _behind_an_end(node: ast.AST) -> Iterator[int]:
 @cache
 def _functions(file: str) -> dict[int, ast.FunctionDef]:
     """By the line on which they begin, decorators included."""
-    tree = _tree(file)
+    tree = tree_of(file)
     found = () if tree is None else _defined(tree)
     return {min([n.lineno, *(d.lineno for d in n.decorator_list)]): n for n in found}
 
@@ -166,7 +167,8 @@ def _defined(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 
 
 @cache
-def _tree(file: str) -> ast.Module | None:
+def tree_of(file: str) -> ast.Module | None:
+    """The file, parsed; None where its source is not at hand."""
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import reprlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from types import FrameType
@@ -50,8 +50,43 @@ RESULT = "result"
 """The name by which properties of steps speak of what the action returns."""
 
 
+class _Kind(type):
+    """The type of the types of terms: of a sort Python has no elements, and of a type of numbers none either."""
+
+    if not TYPE_CHECKING:  # a type checker says it by itself
+
+        def __iter__(cls) -> Iterator[Any]:
+            raise MachineError(f"Python cannot go through {cls.__name__}: {_TO_GO_THROUGH}")
+
+        def __contains__(cls, _: object) -> bool:
+            raise MachineError(
+                f"Python cannot look into {cls.__name__}, whose elements are not known while the machine is read: a "
+                "parameter of that type is always one of them; leave the question out, or ask what holds it"
+            )
+
+        def __len__(cls) -> int:
+            raise MachineError(
+                f"how many elements {cls.__name__} has is not known while the machine is read: use `Count`"
+            )
+
+        def __bool__(cls) -> bool:
+            return True
+
+        def __enter__(cls) -> None:
+            raise MachineError(f"{cls.__name__} is no block: write `with self.each({cls.__name__}) as …:`")
+
+        def __exit__(cls, *_: object) -> None:
+            """Python looks whether there is such a thing before it enters."""
+
+
+_TO_GO_THROUGH = (
+    "write `with self.each(…) as …:`, `forall(…, lambda …: …)` or `exists`; how many elements there are is not known "
+    "while the machine is read"
+)
+
+
 @dataclass(init=False, repr=False, eq=False, frozen=True, slots=True)
-class Term:
+class Term(metaclass=_Kind):
     """An expression: an operation on other expressions. ``is_optional`` says that its value may be none.
 
     Terms are made by what the text of a machine does; whoever interprets them matches over ``operation``.
@@ -60,10 +95,13 @@ class Term:
     operation: Operation
     is_optional: bool
 
-    def __init__(self, operation: Operation, *, is_optional: bool = False) -> None:
+    def __init__(self, operation: Operation | None = None, *, is_optional: bool = False) -> None:
         if not isinstance(operation, op.Operator):
-            name, given = type(self).__name__, repr(operation)
-            raise MachineError(f"{name}({given}): {name} is a type, of parameters, of formulas and of what maps hold")
+            name, given = type(self).__name__, "" if operation is None else repr(operation)
+            raise MachineError(
+                f"{name}({given}): {name} is a type, of parameters, of formulas and of what maps hold, and nothing is "
+                "made of it; give the action or property a parameter of that type, or use forall or exists"
+            )
         object.__setattr__(self, "operation", operation)
         object.__setattr__(self, "is_optional", is_optional)
         if Conditions.current is not None:
@@ -115,7 +153,9 @@ def _refusing(said: str) -> Callable[..., Any]:
 
 
 _UNKNOWN = {
-    "Python cannot compute with it so": "abs divmod rdivmod pow rpow round trunc floor ceil pos neg invert xor rxor "
+    "write a // b for the quotient, and a % b for what is left": "divmod rdivmod",
+    "write `with when(condition):`, or `with self.each(…) as …:`": "enter",
+    "Python cannot compute with it so": "abs pow rpow round trunc floor ceil pos neg invert xor rxor "
     "lshift rlshift rshift rrshift add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv rfloordiv mod "
     "rmod",
     "Python cannot count with it (a `range`, a place in a list); use `self.loop`, or a map": "index int float complex",
@@ -135,6 +175,8 @@ def _refuse_setting(term: Term, name: str, _value: object) -> None:
 
 
 Term.__setattr__ = _refuse_setting  # type: ignore[assignment] # no body of a frozen class can have it
+
+setattr(Term, "__exit__", _refusing("it is no block"))  # noqa: B010 # Python looks for it before it enters
 
 for _said, _methods in _UNKNOWN.items():
     for _method in _methods.split():

@@ -54,7 +54,7 @@ def uncalled_functions(function: FunctionType, machine: type) -> Iterator[tuple[
 def _may_ask(code: CodeType) -> bool:
     """It holds what can ask a function for its truth: to look at each instruction takes longer."""
     numbers = numbers_of(code)
-    may_test = _TESTED.search(numbers) or _GONE_THROUGH.search(numbers)
+    may_test = _TESTED.search(numbers) or _GONE_THROUGH.search(numbers) or _ENTERED.search(numbers)
     return may_test is not None or not _ASKERS.keys().isdisjoint(code.co_names)
 
 
@@ -84,7 +84,10 @@ class _Looked:
         stored = [self.steps[i + 1].argval for i in functions if self.steps[i + 1].opname in _STORES]
         self.made = {*self.made, *stored, *self._gone_through(functions)}
         for i, step in enumerate(self.steps):
-            if self._is_function(i) and (_is_compared(self._after(i)) or self._is_asked(i)):
+            if self._is_function(i) and self._after(i)[:1] == [_ENTERS]:
+                text = place(self.code, step)[1]
+                yield self._place(i), f"`{text}` is a function, and opens nothing: call it, as in `with {text}(…):`"
+            elif self._is_function(i) and (_is_compared(self._after(i)) or self._is_asked(i)):
                 yield (
                     self._place(i),
                     (f"{step.argval} is a function, which Python takes for true: call it, as in {step.argval}(…)"),
@@ -243,6 +246,8 @@ def _gives_a_function(name: str) -> bool:
 _FUNCTIONS = one_of(numbers_for(_gives_a_function) + CALLS)
 _TESTS = one_of(numbers_for(lambda name: asks_for_truth(name) or name in ("COPY", "COMPARE_OP")))
 _TESTED = re.compile(_FUNCTIONS + b".?" + _TESTS, re.DOTALL)
+_ENTERS = "BEFORE_WITH"
+_ENTERED = re.compile(one_of(numbers_for(lambda name: name.startswith("LOAD_"))) + one_of(numbers_for(_ENTERS.__eq__)))
 _LOOP = one_of(numbers_for("GET_ITER".__eq__)) + one_of(numbers_for("FOR_ITER".__eq__))
 _GONE_THROUGH = re.compile(one_of(numbers_for(_DISPLAYS.__contains__)) + _LOOP)
 _MADE = re.compile(one_of(numbers_for(MAKERS.__contains__)) + one_of(numbers_for(_STORES.__contains__)))

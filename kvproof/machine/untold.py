@@ -21,6 +21,7 @@ from itertools import chain, pairwise
 from types import CodeType, FunctionType, ModuleType
 from weakref import WeakSet
 
+from .as_types import said_as_types
 from .classbody import MARK
 from .imported import modules_imported_in
 from .instructions import (
@@ -121,12 +122,14 @@ _OUTLIVES = (
 
 
 def _never_run(code: CodeType) -> Iterator[tuple[int, str]]:
-    """Lines that stand behind an end, and what is returned in the place of something else."""
-    behind, at_last = never_run(code.co_filename), returns_at_last(code.co_filename)
-    function = function_of(code) if behind or at_last else None
-    for number in (*behind, *at_last):
+    """Lines that stand behind an end, what is returned in the place of something else, and what is taken for a type."""
+    behind = ((number, _BEHIND) for number in never_run(code.co_filename))
+    at_last = ((number, _RETURNED) for number in returns_at_last(code.co_filename))
+    found = [*behind, *at_last, *said_as_types(code.co_filename)]
+    function = function_of(code) if found else None
+    for number, text in found:
         if function is not None and function.lineno <= number <= (function.end_lineno or 0):
-            yield number, _RETURNED if number in at_last else _BEHIND
+            yield number, text
 
 
 def _one_round(code: CodeType) -> Iterator[tuple[int, str]]:

@@ -23,13 +23,16 @@ from kvproof.machine import (
     Sum,
     Tally,
     action,
+    all_of,
     implies,
     invariant,
     none,
     optional,
+    otherwise,
+    when,
 )
 
-from .mistakes import Base, Block, Node, Request, in_action, in_property
+from .mistakes import Base, Block, Node, Request, in_action, in_property, mistake
 
 
 def test_if() -> None:
@@ -114,6 +117,90 @@ def test_in() -> None:
 def test_for() -> None:
     message = in_property(lambda self, b, r: any(x == b for x in self.free))  # wrong
     assert message == "Python cannot go through free; use forall, exists, `self.each` or `self.loop`"
+
+
+def test_going_through_a_sort() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        for c in Block:  # type: ignore[attr-defined] # wrong
+            self.count[c] = 0
+
+    assert in_action(body).startswith("Python cannot go through Block: write `with self.each(…) as …:`")
+    message = in_property(lambda self, b, r: all_of(*[self.count[c] == 0 for c in Block]))  # type: ignore # wrong
+    assert message.startswith("Python cannot go through Block")
+
+
+def test_looking_into_a_sort() -> None:
+    assert "cannot look into Block" in in_property(lambda self, b, r: b in Block)  # type: ignore[operator] # wrong
+    message = in_property(lambda self, b, r: len(Block) == 0)  # type: ignore[arg-type] # wrong
+    assert message == "how many elements Block has is not known while the machine is read: use `Count`"
+
+
+def test_a_sort_is_true_as_any_class() -> None:
+    assert bool(Block)
+
+
+@pytest.mark.parametrize("given", [(), (0,)])
+def test_making_an_element(given: tuple[Any, ...]) -> None:
+    message = in_property(lambda self, b, r: self.count[Block(*given)] == 0)  # wrong
+    assert "Block is a type" in message
+    assert "give the action or property a parameter of that type" in message
+
+
+def test_a_block_that_is_not_called() -> None:
+    class Wrong(Base):
+        @action("P1")
+        def act(self, n: Int) -> None:
+            with when(n > 0):
+                self.flag.value = True
+            with otherwise:  # type: ignore[attr-defined] # wrong
+                self.flag.value = False
+
+    assert "`otherwise` is a function, and opens nothing: call it, as in `with otherwise(…):`" in mistake(lambda: Wrong)
+
+
+def test_a_block_of_the_machine_that_is_not_called() -> None:
+    class Wrong(Base):
+        @action("P1")
+        def act(self) -> None:
+            with self.each as b:  # type: ignore[attr-defined] # wrong
+                self.count[b] = 0
+
+    assert "`self.each` is a function, and opens nothing: call it" in mistake(lambda: Wrong)
+
+
+def test_a_block_that_is_given_what_it_does_not_take() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        with when(n > 0):
+            self.flag.value = True
+        with otherwise(n > 0):  # type: ignore[call-arg] # wrong
+            self.flag.value = False
+
+    message = in_action(body)
+    assert message.startswith("otherwise() takes 0 positional arguments")
+    assert message.endswith("write `with otherwise():`, right after the `when` whose condition does not hold")
+
+
+def test_a_condition_that_opens_a_block() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        with n > 0:  # type: ignore[attr-defined] # wrong
+            self.flag.value = True
+
+    assert "write `with when(condition):`" in in_action(body)
+
+
+def test_a_sort_that_opens_a_block() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        with Block as c:  # type: ignore[attr-defined] # wrong
+            self.count[c] = 0
+
+    assert in_action(body) == "Block is no block: write `with self.each(Block) as …:`"
+
+
+def test_divmod() -> None:
+    def body(self: Base, b: Block, r: Request, n: Int) -> None:
+        self.count[b], _ = divmod(n, 2)  # type: ignore[operator] # wrong
+
+    assert "write a // b for the quotient, and a % b for what is left" in in_action(body)
 
 
 def test_replacing_a_declaration() -> None:

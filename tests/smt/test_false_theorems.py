@@ -11,6 +11,7 @@ from .false_theorems import (
     corpus,
     finite,
     inheritance,
+    kept,
     lasting,
     loops,
     lost,
@@ -30,6 +31,7 @@ from .random_machines.walking import walk
 MODULES = (
     finite,
     inheritance,
+    kept,
     lasting,
     loops,
     lost,

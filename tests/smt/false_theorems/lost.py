@@ -36,6 +36,8 @@ from kvproof.machine import (
 
 from .corpus import refused, true
 
+TRUE: Any = True
+
 
 class Block(Sort):
     pass
@@ -524,6 +526,80 @@ class AllIsComputedForSomething(Base):
     def zero_is_small(self) -> Bool:
         total: Int = sum([self.y.value, self.y.value])  # type: ignore[assignment]
         return total <= 1
+
+
+def _claiming(claims: Callable[[Base], Bool]) -> type[Machine]:
+    """A machine with an invariant of this text."""
+
+    class Claiming(Base):
+        @invariant("X")
+        def claimed(self) -> Bool:
+            return claims(self)
+
+    return Claiming
+
+
+@refused("`ok: self.y.value == 0` does nothing: what stands behind the colon is taken for the type of ok")
+def a_claim_in_the_place_of_a_type() -> type[Machine]:
+    def claims(self: Base) -> Bool:
+        ok: self.y.value == 0  # type: ignore[valid-type] # noqa: F842
+        return self.lamp.value | ~self.lamp.value
+
+    return _claiming(claims)
+
+
+@refused("`(it): self.y.value == 0` does nothing")
+def a_claim_behind_a_colon_and_a_name_in_parentheses() -> type[Machine]:
+    def claims(self: Base) -> Bool:
+        # fmt: off
+        ok = self.lamp.value | ~self.lamp.value; (it): self.y.value == 0  # type: ignore[valid-type] # noqa: E702, F842
+        # fmt: on
+        return ok
+
+    return _claiming(claims)
+
+
+@refused("`ok: self.y.value == 0 = TRUE` does nothing")
+def a_claim_between_a_name_and_its_value() -> type[Machine]:
+    def claims(self: Base) -> Bool:
+        ok: self.y.value == 0 = TRUE  # type: ignore[valid-type]
+        return implies(ok, self.lamp.value | ~self.lamp.value)
+
+    return _claiming(claims)
+
+
+@refused("`y: Int` does nothing")
+def a_name_that_only_has_a_type() -> type[Machine]:
+    class Declared(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            y: Int  # noqa: F842
+            self.x.value = n
+
+    return Declared
+
+
+@true
+class WhatIsOfATypeIsUsed(Base):
+    """Types of names that get a value later, or at once; those of a class inside."""
+
+    @action("X")
+    def act(self, n: Int) -> None:
+        zero: int
+        for number in (0,):
+            zero = number
+        parts: list[Scalar[Int]] = [self.x]
+
+        class Pair:
+            first: int
+            second: int = 0
+
+        for part in parts:
+            part.value = ite(n > zero + Pair.second, n, zero)
+
+    @invariant("X")
+    def x_is_natural(self) -> Bool:
+        return self.x.value >= 0
 
 
 @true

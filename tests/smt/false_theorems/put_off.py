@@ -259,7 +259,7 @@ def a_number_for_a_name() -> type[Machine]:
     return _made(acts)
 
 
-@refused("put is never read again: write a part of the state")
+@refused("push_back is kept to be called later, and nobody calls it")
 def a_way_to_write_for_a_name() -> type[Machine]:
     class Named(Base):
         q = Queue(Block)
