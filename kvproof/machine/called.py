@@ -75,6 +75,10 @@ class Called:
             self._note_use()  # the language has been given it, as `can` is
         return getattr(self.__wrapped__, name)
 
+    def __repr__(self) -> str:
+        name = self.__wrapped__.__name__
+        return f"{name}, which is a function: call it, as in {name}(…); this"
+
     def __enter__(self) -> None:
         name = self.__wrapped__.__name__
         raise MachineError(f"{name} is a function: call it, as in `with self.{name}(…):`")

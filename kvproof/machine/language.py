@@ -229,6 +229,10 @@ class Machine(metaclass=MachineType):
         self.view = view
 
     def __getattribute__(self, name: str) -> Any:
+        if name == "__dict__" and is_asked_by_a_text():
+            raise MachineError(
+                "a state has no dict: what is put into one is written to no part of it; write self.x.value"
+            )
         return to_be_called(object.__getattribute__(self, name), type(self))
 
     def __getattr__(self, name: str) -> Any:

@@ -8,9 +8,9 @@ that nobody goes through. Of what is computed from a state it is seen while the 
 from __future__ import annotations
 
 import dis
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import pairwise
 from types import CodeType, FunctionType
 
 from .classbody import MARK
@@ -43,31 +43,51 @@ def _unread(code: CodeType) -> tuple[tuple[int, str], ...]:
 
 def _unread_in(code: CodeType) -> Iterator[tuple[int, str]]:
     steps = steps_of(code)
-    for i, (step, after) in enumerate(pairwise(steps)):
+    put_aside = {step.argval for step in steps if step.opname == "LOAD_FAST_AND_CLEAR"}
+    """By a comprehension, and given back."""
+    for i, after in enumerate(steps):
         if not after.opname.startswith("STORE_FAST"):
             continue
-        name, *read = names_of(after)  # Python 3.13 reads another name in the same instruction
-        if name in read or str(name).startswith("_"):
-            continue
-        if _is_plain(step) and not _reads(steps, i + 2, name):
-            yield place(code, after)[0], f"{name} is never read again: write a part of the state, or leave it out"
-        elif step.opname in _DISPLAYS and _is_only_filled(steps, name):
-            yield place(code, after)[0], f"nobody reads what is put into {name}: what it says would be lost"
+        for name, is_bound in zip(names_of(after), _WORDS.findall(after.opname), strict=True):
+            if is_bound == "LOAD" or str(name).startswith("_") or name in put_aside:
+                continue
+            if name in names_of(after)[1:] and "LOAD" in after.opname:  # Python 3.13 reads it in the same instruction
+                continue
+            if _is_plain(steps, i) and not _reads(steps, i + 1, name):
+                yield place(code, after)[0], f"{name} is never read again: write a part of the state, or leave it out"
+            elif steps[i - 1].opname in _DISPLAYS and _is_only_filled(steps, name):
+                yield place(code, after)[0], f"nobody reads what is put into {name}: what it says would be lost"
 
 
+_WORDS = re.compile("LOAD|STORE")
 _DISPLAYS = ("BUILD_LIST", "BUILD_MAP", "BUILD_SET")
 
 
-def _is_plain(step: dis.Instruction) -> bool:
-    """It gives a number, a word, or a part of something, and does nothing else."""
-    is_constant = step.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and isinstance(step.argval, int | str)
-    return is_constant or step.opname in ("LOAD_ATTR", "BINARY_OP")
+def _is_plain(steps: Sequence[dis.Instruction], i: int) -> bool:
+    """What is bound here is a number, a word, a value at hand or a part of something: to take it does nothing else.
+
+    It may be one of several that are bound together, where these stand there; what a call gives, or a loop goes
+    through, is named for what else is given.
+    """
+    source = i - 1
+    while source >= 0 and (steps[source].opname.startswith("STORE_") or steps[source].opname in _HAND_ON):
+        source -= 1
+    step = steps[source]
+    if source < i - 1 and step.opname in ("BUILD_TUPLE", "BUILD_LIST"):  # what stands there is taken apart again
+        return True
+    if step.opname.startswith("LOAD_CONST") or step.opname == "LOAD_SMALL_INT":
+        return step.argval is not None
+    return step.opname.startswith(_AT_HAND)
+
+
+_HAND_ON = ("COPY", "SWAP", "UNPACK_SEQUENCE", "UNPACK_EX")
+_AT_HAND = ("LOAD_ATTR", "LOAD_DEREF", "LOAD_FAST", "LOAD_GLOBAL", "BINARY_OP")
 
 
 def _reads(steps: Sequence[dis.Instruction], begin: int, name: object) -> list[int]:
     """Where the name may be read from here on: in a loop, also before."""
     first = min([begin, *_turning_back(steps, begin)])
-    return [i for i in range(first, len(steps)) if i != begin - 1 and name in _read_by(steps[i])]
+    return [i for i in range(first, len(steps)) if name in _read_by(steps[i])]
 
 
 def _turning_back(steps: Sequence[dis.Instruction], begin: int) -> Iterator[int]:
@@ -80,7 +100,10 @@ def _turning_back(steps: Sequence[dis.Instruction], begin: int) -> Iterator[int]
 def _read_by(step: dis.Instruction) -> tuple[object, ...]:
     if "_FAST" not in step.opname:
         return ()
-    return names_of(step)[1:] if step.opname.startswith("STORE") else names_of(step)
+    if step.opname == "DELETE_FAST":  # nobody has it then
+        return ()
+    read = zip(names_of(step), _WORDS.findall(step.opname), strict=True)
+    return tuple(name for name, word in read if word == "LOAD")
 
 
 def _is_only_filled(steps: Sequence[dis.Instruction], name: object) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
-from kvproof.machine import Bool, Int, Machine, Queue, Scalar, Sort, action, invariant
+from kvproof.machine import Bool, Int, Machine, Queue, Scalar, Sort, action, invariant, none
 
 from .corpus import refused, true
 
@@ -277,6 +277,95 @@ def a_way_to_write_for_a_name() -> type[Machine]:
     return Named
 
 
+@refused("x is never read again: write a part of the state")
+def a_parameter_for_a_name() -> type[Machine]:
+    class Named(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            x = n  # noqa: F841
+            self.y.value = 0
+
+    return Named
+
+
+@refused("x is never read again: write a part of the state")
+def a_parameter_for_a_name_in_a_condition() -> type[Machine]:
+    class Named(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            self.require((x := n) >= 0)  # noqa: F841
+            self.y.value = 0
+
+    return Named
+
+
+@refused("x is never read again: write a part of the state")
+def a_name_beside_a_part_of_the_state() -> type[Machine]:
+    class Named(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            x, self.y.value = n, 0  # noqa: F841
+
+    return Named
+
+
+@refused("x is never read again: write a part of the state")
+def a_name_that_is_written_with_a_part_of_the_state() -> type[Machine]:
+    class Named(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            x = self.y.value = n  # noqa: F841
+
+    return Named
+
+
+@refused("rest is never read again: write a part of the state")
+def a_name_for_the_rest() -> type[Machine]:
+    class Named(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            x, *rest = -1, n  # noqa: F841
+            self.y.value = x
+
+    return Named
+
+
+@refused("x is never read again: write a part of the state")
+def a_name_that_is_given_up() -> type[Machine]:
+    class Named(Base):
+        @action("X")
+        def act(self, n: Int) -> None:
+            x = n
+            del x
+            self.y.value = 0
+
+    return Named
+
+
+@refused("x is never read again: write a part of the state")
+def none_for_a_name() -> type[Machine]:
+    def acts(self: Base) -> None:
+        x = none  # noqa: F841
+
+    return _made(acts)
+
+
+@refused("a state has no dict")
+def a_write_into_what_python_keeps_of_a_state() -> type[Machine]:
+    def acts(self: Base) -> None:
+        self.__dict__["x"] = -1
+
+    return _made(acts)
+
+
+@refused("a state has no dict")
+def a_write_into_what_vars_tells_of_a_state() -> type[Machine]:
+    def acts(self: Base) -> None:
+        vars(self).update(x=-1)
+
+    return _made(acts)
+
+
 @true
 class WhatHasANameIsRead(Base):
     """Numbers, lists and what is written, read in a later round, in another order, or by a function inside."""
@@ -293,12 +382,25 @@ class WhatHasANameIsRead(Base):
         while number > 0:
             number -= 1
             limit = done
+        first, *others = (part for part in parts)
+        for _ in others:
+            for spare in (first, first):
+                number += sum([spare + 1 for spare in (1,)])
+        last = number
+        for turn in range(2):
+            last, number = turn, last
+        with self.named() as unread:  # noqa: F841
+            number += last
 
         def write() -> None:
             self.put(limit + by_name["x"])  # type: ignore[arg-type]
 
         write()
         self.y.value = number
+
+    @contextmanager
+    def named(self) -> Iterator[int]:
+        yield 0
 
 
 @true
