@@ -11,12 +11,13 @@ from __future__ import annotations
 import dis
 import gc
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import GEN_CREATED, getgeneratorstate
 from itertools import pairwise
+from operator import methodcaller
 from types import CodeType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, ClassVar, TypeAlias
 
@@ -47,6 +48,8 @@ class Taken:
     is_called: bool = False
 
 
+_Called: TypeAlias = Callable[[list[FunctionType]], Iterable[FunctionType]]
+
 _Delayed: TypeAlias = "CodeType | GeneratorType[Any, Any, Any] | Taken"
 """What does nothing before it is called, or gone through."""
 
@@ -69,14 +72,15 @@ class Kept:
 
     @classmethod
     @contextmanager
-    def among(cls, texts: Iterable[FunctionType]) -> Iterator[None]:
-        """While this lasts, texts are run that consist of these functions."""
+    def among(cls, texts: Iterable[FunctionType], called: _Called) -> Iterator[None]:
+        """While this lasts, texts are run that consist of these functions; ``called`` tells what one has by another
+        name than by one of its machine."""
         before = cls.keepers, cls.reaching
         own = [*texts]
         later = _PREPARING.union(t.__name__ for t in own if is_a_generator(t) or _returns_one(t.__code__))
         keepers = [t for t in own if _may_keep(t.__code__, later.intersection(_names_in(t.__code__)))]
         cls.keepers = frozenset(code for text in keepers for code in with_those_inside(text.__code__))
-        cls.reaching = _reaching({text.__name__ for text in keepers}, own)
+        cls.reaching = _reaching({text.__name__ for text in keepers}, own, called) if keepers else frozenset()
         try:
             yield
         finally:
@@ -121,7 +125,7 @@ class Kept:
             seen = {id(part) for part in _within(given, set())}  # whoever has called this has it now
             for value in own:
                 if not isinstance(value, FunctionType):  # of those with a name the code tells
-                    self.left.append([*_called_later(_within(value, {*seen}))])
+                    self.left.append([*self._called_later(_within(value, {*seen}), frame)])
 
     def _check(self) -> None:
         called = {_holder(one.code, one.at) for one in self.taken if one.is_called}
@@ -133,10 +137,25 @@ class Kept:
                 raise MachineError(_NEVER.format(one.name), Line(one.code.co_filename, number))
         for together in self.left:
             if together and not any(map(self._is_called, together)):
-                code = _code_of(together[0])
-                name = "this function" if code.co_name.startswith("<") else code.co_name
-                text = _NEVER if isinstance(together[0], CodeType) else _NEVER_BEGUN
+                first, code = together[0], _code_of(together[0])
+                name = first.name if isinstance(first, Taken) else code.co_name
+                text = _NEVER_BEGUN if isinstance(first, GeneratorType) else _NEVER
+                name = "this function" if name.startswith("<") else name
                 raise MachineError(text.format(name), Line(code.co_filename, code.co_firstlineno))
+
+    def _called_later(self, values: Iterable[object], frame: FrameType) -> Iterator[_Delayed]:
+        """Of these: functions that a text has made, what calls one, what is gone through, methods that were taken."""
+        for value in values:
+            if isinstance(value, Taken):
+                yield value
+            elif isinstance(value, methodcaller):
+                name = value.__reduce__()[1][0]
+                called = (one for one in self.taken if one.name == name and one.is_called)
+                yield next(called, Taken(name, frame.f_code, frame.f_lasti))
+            function = _function_of(value)
+            one = value if isinstance(value, GeneratorType) else None if function is None else function.__code__
+            if one is not None and not is_of_others(_code_of(one).co_filename):
+                yield one
 
     def _is_called(self, one: _Delayed) -> bool:
         if isinstance(one, Taken):
@@ -148,11 +167,14 @@ _NEVER = "{0} is kept to be called later, and nobody calls it: what it says woul
 _NEVER_BEGUN = "nobody goes through {0}(…) to its end, so what it says would be lost"
 
 
-def _reaching(names: set[str], texts: Iterable[FunctionType]) -> frozenset[str]:
+def _reaching(names: set[str], texts: Iterable[FunctionType], called: _Called) -> frozenset[str]:
     """These names, and those of the texts in which one of them stands, and so on."""
     rest: dict[str, frozenset[str]] = {}
     for text in texts:  # several may have one name
-        rest[text.__name__] = rest.get(text.__name__, frozenset()) | _names_in(text.__code__)
+        inside = {
+            name for one in called([text]) for name in (*_names_in(one.__code__), one.__name__) if one is not text
+        }
+        rest[text.__name__] = rest.get(text.__name__, frozenset()) | _names_in(text.__code__) | inside
     while more := {name for name, inside in rest.items() if name in names or not names.isdisjoint(inside)}:
         names |= more
         rest = {name: inside for name, inside in rest.items() if name not in more}
@@ -214,7 +236,7 @@ _OF_PYTHON = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 """What Python makes a function of and calls at once."""
 
 _CALL_AT_ONCE = {"exists", "filter", "forall", "loop", "map", "max", "min", "sorted"}
-_PREPARING = frozenset({"ExitStack", "partial", "partialmethod"})
+_PREPARING = frozenset({"ExitStack", "filter", "map", "methodcaller", "partial", "partialmethod", "starmap"})
 """What calls something later."""
 
 
@@ -244,17 +266,6 @@ def _within(value: object, seen: set[int], depth: int = 6) -> Iterator[object]:
         inside = [] if isinstance(value, GeneratorType) else gc.get_referents(value)
     for part in inside if depth else ():
         yield from _within(part, seen, depth - 1)
-
-
-def _called_later(values: Iterable[object]) -> Iterator[_Delayed]:
-    """What does nothing before it is called, or gone through: functions that a text has made, and what calls one."""
-    for value in values:
-        if isinstance(value, Taken):
-            yield value
-        function = _function_of(value)
-        one = value if isinstance(value, GeneratorType) else None if function is None else function.__code__
-        if one is not None and not is_of_others(_code_of(one).co_filename):
-            yield one
 
 
 def _code_of(one: _Delayed) -> CodeType:

@@ -55,7 +55,7 @@ class _Looked:
     def __init__(self, code: CodeType, names: Mapping[str, object], machine: type) -> None:
         self.code, self.names, self.machine = code, names, machine
         self.steps = steps_of(code)
-        reads = (step for step in self.steps if "LOAD_FAST" in step.opname or step.opname == "DELETE_FAST")
+        reads = (step for step in self.steps if "LOAD_FAST" in step.opname)
         self.unread = frozenset(code.co_varnames[code.co_argcount :]).difference(*map(names_of, reads))
         """The names that are bound there and read nowhere."""
         self.defined = {

@@ -61,6 +61,7 @@ from .traversal import substituted, unseen, walk
 from .unasked import refuse_unasked
 from .unnamed import check_named
 from .unread import refuse_unread
+from .untold import texts_of
 
 __all__ = ["possible_when", "read", "reported", "speaking_of", "with_action"]
 
@@ -85,7 +86,7 @@ def _read(machine: type[Machine]) -> tuple[Model, Lasting]:
     check_loose(machine)
     members = members_of(machine)
     lasting = _lasting(machine, members)
-    with Kept.among(lasting.texts):
+    with Kept.among(lasting.texts, texts_of):
         _take_down(model, members, lasting)
     return model, lasting
 

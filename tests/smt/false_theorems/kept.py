@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import operator
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -192,6 +193,43 @@ def a_call_of_a_function_of_the_module_in_a_dict() -> type[Machine]:
 
 
 @refused("put is kept to be called later, and nobody calls it")
+def a_call_by_name_in_a_dict() -> type[Machine]:
+    def acts(self: Base) -> None:
+        later = {"low": operator.methodcaller("put", -1)}
+        self.y.value = len(later)
+
+    return _made(acts)
+
+
+@refused("put is kept to be called later, and nobody calls it")
+def calls_for_each_in_a_list() -> type[Machine]:
+    def acts(self: Base) -> None:
+        later = [map(self.put, (-1,))]
+        self.y.value = len(later)
+
+    return _made(acts)
+
+
+@refused("put is kept to be called later, and nobody calls it")
+def a_method_of_the_class_in_a_dict() -> type[Machine]:
+    def acts(self: Base) -> None:
+        later = {"low": functools.partial(Base.put, self, -1)}
+        self.y.value = len(later)
+
+    return _made(acts)
+
+
+@refused("nobody goes through `map(self.put, (-1,))`")
+def calls_for_each_that_are_given_up() -> type[Machine]:
+    def acts(self: Base) -> None:
+        later = map(self.put, (-1,))
+        self.y.value = 0
+        del later
+
+    return _made(acts)
+
+
+@refused("put is kept to be called later, and nobody calls it")
 def a_method_above_in_a_dict() -> type[Machine]:
     class Above(Base):
         @action("X")
@@ -236,6 +274,9 @@ class WhatIsKeptIsCalled(Base):
             stack.callback(lambda: self.put(n))
         self.later(n).todo()
         [*map(self.put, ())]
+        named: dict[str, Any] = {"put": operator.methodcaller("put", n), "both": map(self.put, (n, n))}
+        named["put"](self)
+        list(named["both"])
         for _ in self.zero():
             pass
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from kvproof.machine import Bool, Count, Int, Machine, Map, Part, Queue, Scalar, Sort, action, all_of, invariant, step
 
-from .corpus import false, refused, true
+from .corpus import refused, true
 
 
 class Block(Sort):
