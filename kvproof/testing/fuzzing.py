@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,18 +11,18 @@ import msgspec
 
 from ..checkers.fuzz import nothing_from_modules
 from ..checkers.heap import heap_at_rest
-from ..engines.causes import merged
+from ..engines.causes import Shown, merged, shown
 from ..engines.driver import requests
 from ..engines.hunt import hunt
 from ..engines.report import Finding, HuntReport
-from ..engines.verdicts import Judged, judged_in, verdict
+from ..engines.verdicts import Judged, Result, judged_in, verdict
 from ..engines.worker.frames import with_room
 from ..judge.oracles.nothing_kept import NOTHING_KEPT
 from ..judge.record import Answer, Case
 from ..judge.sight import said
 from ..judge.violation import Verdict, Violation
 from .beside import beside_pool, check_comparable
-from .ended import with_found
+from .ended import heeding, with_found
 from .isolated import session_of
 from .session import InProcess
 from .subjects import Adapter, overrides, subject_of
@@ -148,10 +148,12 @@ def fuzz_manager(
         met.extend(found)
         return []
 
-    with heap_at_rest(), nothing_from_modules(), _telling(kind, met):
+    seen: dict[Shown, tuple[Case, Verdict]] = {}
+    with heap_at_rest(), nothing_from_modules(), heeding() as heed, _telling(kind, met, seen):
+        judged = judged_beside(session) if lockstep else judged_in(session, subject.more_oracles)
         report = with_room(
             lambda: hunt(
-                judged_beside(session) if lockstep else judged_in(session, subject.more_oracles),
+                _noted(judged, seen, heed),
                 kind.__qualname__,
                 subject.level,
                 subject.profiles(can),
@@ -169,15 +171,36 @@ def fuzz_manager(
     return Fuzzed(kind, report)
 
 
+def _noted(judged: Judged, seen: dict[Shown, tuple[Case, Verdict]], heed: Callable[[], None]) -> Judged:
+    """The same, with a note of the shortest case that was seen to break a rule, for each way to show."""
+
+    def noted(case: Case, known: Collection[tuple[str, ...]] = ()) -> Result:
+        heed()
+        found, answer = judged(case, known)
+        heed()  # What was broken off in the midst of it says nothing of the manager.
+        if found is not None:
+            way = shown(found.violation)
+            if way not in seen or found.at < seen[way][1].at:
+                seen[way] = case, found
+        return found, answer
+
+    return noted
+
+
 @contextmanager
-def _telling(kind: Adapter, met: list[Finding]) -> Iterator[None]:
-    """Let who ends the hunt be told what it found, each cause once."""
+def _telling(kind: Adapter, met: list[Finding], seen: Mapping[Shown, tuple[Case, Verdict]]) -> Iterator[None]:
+    """Let who ends the hunt be told what it found, each cause once; where nothing is sure yet, what it saw."""
     try:
         yield
     except KeyboardInterrupt as error:
         found = merged(met, list(dict.fromkeys(finding.case.level for finding in met)))
-        with_found(error, [f"{story(kind, finding.case, finding.verdict)}\n{_when(finding)}" for finding in found])
+        stories = [f"{story(kind, finding.case, finding.verdict)}\n{_when(finding)}" for finding in found]
+        unsure = sorted(seen.values(), key=lambda each: each[1].at)[:_FINDINGS]
+        with_found(error, stories or [f"{story(kind, *each)}\n{_UNSURE}" for each in unsure])
         raise
+
+
+_UNSURE = "  not played again yet, and not made small"
 
 
 def judged_beside(session: InProcess) -> Judged:

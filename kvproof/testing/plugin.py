@@ -6,6 +6,7 @@ changes nothing for suites that do not use it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -84,3 +85,18 @@ def _of_targets(session: pytest.Session, targets: list[str]) -> Iterator[pytest.
         for target in dict.fromkeys(targets):
             levels_of(target)  # What names no target is a mistake of usage, and no test that fails.
             yield TargetCollector.from_parent(session, name=target)
+
+
+@pytest.hookimpl(trylast=True)  # When nothing is caught any more.
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Let a worker of pytest-xdist tell what it found: nobody asks it for that any more."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        sys.stderr.writelines(f"{note}\n" for note in getattr(excinfo.value, "__notes__", ()))
+        sys.stderr.flush()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End with the status that SIGTERM gives, where that ended the run: pytest knows of interruptions alone."""
+    ended = sys.modules.get("kvproof.testing.ended")
+    if ended is not None and (status := ended.status()) is not None:
+        session.exitstatus = status

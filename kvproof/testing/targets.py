@@ -16,7 +16,7 @@ from ..engines.driver.command import Driver, is_driver
 from ..engines.driver.requests import LEVEL
 from ..engines.store import engine_of, names_release, resolve
 from ..errors import ExitStatus
-from .ended import with_found
+from .ended import heeding, with_found
 
 __all__ = ["LevelItem", "TargetCollector", "levels_of"]
 
@@ -75,7 +75,8 @@ _ENDING = 30.0
 
 def _done(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; an interruption ends it too, and tells what it found until then."""
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with heeding(), subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             said, errors = process.communicate()
         except KeyboardInterrupt as error:

@@ -18,6 +18,7 @@ import pytest
 from kvproof.cli import changes, engine_fuzzing, hunting, main
 from kvproof.cli.hunting import Plan
 from kvproof.engines.report import Finding
+from kvproof.testing.ended import heeding
 
 
 def left_of(group: int) -> list[str]:
@@ -257,28 +258,79 @@ def test_who_ends_a_check_of_a_change_does_not_end_what_it_found(
         assert f"found, and the other side was not asked yet: {len(written)}" in told.out
 
 
-@pytest.mark.parametrize(
-    "suite",
-    [
-        "from same import Same\nclass TestSame(Same): pass\n",
-        "import kvproof.testing, same\ndef test_it(): kvproof.testing.assert_fuzzed(same.Same, seconds=60)\n",
-    ],
-    ids=["a class", "an assertion"],
-)
-def test_who_ends_a_suite_does_not_end_what_it_found(suite: str, tmp_path: Path) -> None:
-    """The signal comes as soon as something is sure, from within the process: from without nobody knows when."""
-    (tmp_path / "same.py").write_text(SAME)
-    (tmp_path / "test_same.py").write_text(ENDED + suite)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kvproof-time", "60", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT)
-    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout
+SUITES = [
+    "from same import Same\nclass TestSame(Same): pass\n",
+    "import kvproof.testing, same\ndef test_it(): kvproof.testing.assert_fuzzed(same.Same, seconds=60)\n",
+]
+
+
+def ended_suite(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """A suite that ends itself: the signal comes from within, as from without nobody knows when."""
+    (folder / "same.py").write_text(SAME)
+    (folder / "test_same.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kvproof-time", "25", *options]
+    return subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=50, check=False, cwd=ROOT)
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", pytest.ExitCode.INTERRUPTED), ("SIGTERM", 143)])
+@pytest.mark.parametrize("suite", SUITES, ids=["a class", "an assertion"])
+def test_who_ends_a_suite_does_not_end_what_it_found(suite: str, name: str, status: int, tmp_path: Path) -> None:
+    """The signal comes as soon as something is sure."""
+    done = ended_suite(tmp_path, ENDED.replace("SIGINT", name, 1) + suite)
+    assert done.returncode == status, done.stdout
     assert "KeyboardInterrupt" in done.stdout
     assert "found before the interruption:" in done.stdout
     assert "a test to keep:" in done.stdout
     assert "rule H8" in done.stdout or "rule P6" in done.stdout
+    assert "not played again yet" not in done.stdout
 
 
-def test_who_ends_a_suite_of_an_engine_does_not_end_what_it_found(tmp_path: Path) -> None:
+LOST = """
+import os, signal, same
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+calls = 0
+
+class TestSame(same.Same):
+    def allocate(self, request, tokens):
+        global calls
+        calls += 1
+        if calls == 300:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except BaseException:
+                pass
+        return super().allocate(request, tokens)
+"""
+"""A manager in whose calls an interruption gets lost, before there was time to play anything again."""
+
+
+def test_an_interruption_that_a_manager_swallows_is_heeded_and_what_was_seen_is_told(tmp_path: Path) -> None:
+    done = ended_suite(tmp_path, LOST)
+    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout
+    assert "found before the interruption:" in done.stdout
+    assert "rule H8" in done.stdout or "rule P6" in done.stdout
+    assert "not played again yet, and not made small" in done.stdout
+
+
+def test_a_worker_of_a_suite_tells_what_it_found_where_nobody_hears_it_any_more(tmp_path: Path) -> None:
+    done = ended_suite(tmp_path, ENDED + SUITES[0], "-n", "1", "--dist", "loadscope", "--max-worker-restart", "0")
+    assert "found before the interruption:" in done.stderr
+
+
+def test_handlers_of_others_hear_their_signals() -> None:
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        with heeding():
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_a_suite_of_an_engine_does_not_end_what_it_found(number: int, tmp_path: Path) -> None:
     """The command that hunts for it is told, and not killed."""
     said = "import time\ntry:\n    print('up', flush=True)\n    time.sleep(60)\nfinally:\n    print('a finding')\n"
     (tmp_path / "hunts.py").write_text(
@@ -294,9 +346,9 @@ def test_who_ends_a_suite_of_an_engine_does_not_end_what_it_found(tmp_path: Path
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         time.sleep(3)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, errors = process.communicate(timeout=60)
-    assert "KeyboardInterrupt\nfound before the interruption:\nup\na finding" in errors
+    assert "\nfound before the interruption:\nup\na finding" in errors
 
 
 def test_an_interruption_within_a_lock_is_no_fault_of_the_kit(
