@@ -212,8 +212,20 @@ class Collector:
         began, brought = time.monotonic(), 0.0
         steps, taken = report.steps, report.examples - report.refused
         begun: deque[Callable[[], float]] = deque()
+        ends: list[BaseException] = []
 
         def one(drawn: Case) -> None:
+            """Run a case. What ends the hunt is kept from Hypothesis, which takes it for a failure of what it tests,
+            and plays it again: in time or not, with the same end or with none."""
+            try:
+                run(drawn)
+            except _Over:
+                raise
+            except BaseException as error:
+                ends.append(error)
+                raise _Over from error
+
+        def run(drawn: Case) -> None:
             nonlocal brought
             self._ready()  # One that hangs may have taken what there was of time: then none is begun behind it.
             if self._over(report, len(begun), until) or time.monotonic() - began > self._most:
@@ -227,6 +239,8 @@ class Collector:
         # One family's draws depend on nothing but the seed.
         with suppress(_Over):
             seeded(seed)(DRAWING(given(ground.profiles[profile])(one)))()
+        if ends:
+            raise ends[0]
         brought += sum(end() for end in begun)
         seconds = time.monotonic() - began
         report.spent.searched += seconds

@@ -46,6 +46,9 @@ class ManagerClass(pytest.Class):
     is_told = False
     """Why nothing could be done with it was said."""
 
+    ended: tuple[str, BaseException] | None = None
+    """What ended its run before there was anything to tell, and in the test of which rule."""
+
     def collect(self) -> Iterator[pytest.Item]:
         """One test for each rule.
 
@@ -109,10 +112,7 @@ class RuleItem(pytest.Item):
 
     def runtest(self) -> None:
         """Fail with the stories of what breaks the rule; skip where it could not be judged."""
-        try:
-            fuzzed = self.parent.fuzzed
-        except UsageError as error:
-            self._tell(str(error))
+        fuzzed = self._fuzzed()
         broken = fuzzed.broken
         if self.rule in broken:
             raise BrokenError("\n".join(broken[self.rule]))
@@ -122,6 +122,21 @@ class RuleItem(pytest.Item):
             self._tell(f"nothing was done with the manager: {fuzzed.report.refusal}")
         if self.rule in fuzzed.unjudged:
             pytest.skip(f"not judged: {fuzzed.unjudged[self.rule]}")
+
+    def _fuzzed(self) -> Fuzzed:
+        """What the run of the manager has shown. One that was given up is not begun again for each of the rules."""
+        if self.parent.ended is not None and self.parent.ended[0] != self.name:
+            rule, why = self.parent.ended
+            if isinstance(why, pytest.skip.Exception):
+                raise why
+            pytest.skip(f"not judged: the run was ended while it was done for {rule}")
+        try:
+            return self.parent.fuzzed
+        except UsageError as error:
+            self._tell(str(error))
+        except BaseException as error:
+            self.parent.ended = self.name, error
+            raise
 
     def _tell(self, why: str) -> NoReturn:
         """Fail with one sentence, once for all rules: the others wait for what it asks for."""

@@ -149,7 +149,7 @@ def fuzz_manager(
         return []
 
     seen: dict[Shown, tuple[Case, Verdict]] = {}
-    with heap_at_rest(), nothing_from_modules(), heeding() as heed, _telling(kind, met, seen):
+    with heap_at_rest(), nothing_from_modules(), _telling(kind, met, seen), heeding() as heed:
         judged = judged_beside(session) if lockstep else judged_in(session, subject.more_oracles)
         report = with_room(
             lambda: hunt(
@@ -189,10 +189,13 @@ def _noted(judged: Judged, seen: dict[Shown, tuple[Case, Verdict]], heed: Callab
 
 @contextmanager
 def _telling(kind: Adapter, met: list[Finding], seen: Mapping[Shown, tuple[Case, Verdict]]) -> Iterator[None]:
-    """Let who ends the hunt be told what it found, each cause once; where nothing is sure yet, what it saw."""
+    """Let who ends the hunt be told what it found, each cause once; where nothing is sure yet, what it saw.
+
+    What ends it is an interruption, or what gives up the test, as pytest-timeout does.
+    """
     try:
         yield
-    except KeyboardInterrupt as error:
+    except BaseException as error:
         found = merged(met, list(dict.fromkeys(finding.case.level for finding in met)))
         stories = [f"{story(kind, finding.case, finding.verdict)}\n{_when(finding)}" for finding in found]
         unsure = sorted(seen.values(), key=lambda each: each[1].at)[:_FINDINGS]

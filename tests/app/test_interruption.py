@@ -318,6 +318,19 @@ def test_a_worker_of_a_suite_tells_what_it_found_where_nobody_hears_it_any_more(
     assert "found before the interruption:" in done.stderr
 
 
+def test_what_a_timer_of_others_raises_is_raised_again_where_it_was_lost() -> None:
+    def given_up(_number: int, _frame: object) -> None:
+        raise OSError("too late")
+
+    before = signal.signal(signal.SIGALRM, given_up)
+    try:
+        with pytest.raises(OSError, match="too late"), heeding(), contextlib.suppress(OSError):
+            signal.raise_signal(signal.SIGALRM)
+        assert signal.getsignal(signal.SIGALRM) is given_up
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_handlers_of_others_hear_their_signals() -> None:
     heard = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))

@@ -219,3 +219,64 @@ def test_the_command_line_drives_a_class_and_a_trace_never_does(
         said = capsys.readouterr().err
         assert words in said
         assert said.count("\n") == 1, said
+
+
+GIVEN_UP = """
+import signal
+import pytest
+from kvproof.testing import BlockManager
+from test_pool import TestPool as Right
+
+made = 0
+
+
+def given_up(_number, _frame):
+    pytest.fail("it took too long")
+
+
+signal.signal(signal.SIGALRM, given_up)  # As pytest-timeout does, or others.
+signal.setitimer(signal.ITIMER_REAL, 1000)
+
+
+class TestSlow(Right):
+    def free(self, request):
+        global made
+        made += 1
+        if made == 50:
+            try:
+                signal.raise_signal(signal.SIGALRM)
+            except BaseException:
+                pass
+        super().free(request)
+
+
+class TestNoDevice(Right):
+    def __init__(self, blocks, block_tokens):
+        global made
+        made += 1
+        if made > 1:
+            pytest.skip("there is no device")
+        super().__init__(blocks, block_tokens)
+
+
+class TestFails(Right):
+    def free(self, request):
+        pytest.fail("the pool is not whole")
+"""
+
+
+def test_a_run_that_is_given_up_is_told_once_and_not_begun_again_for_each_rule(tmp_path: Path) -> None:
+    done = pytest_in(suite(tmp_path, GIVEN_UP), "test_mine.py", "-rs", "-k", "TestNoDevice")
+    assert done.stdout.splitlines()[-1].startswith("19 skipped"), done.stdout
+    assert "there is no device" in done.stdout
+    done = pytest_in(tmp_path, "test_mine.py", "-rs", "-k", "TestSlow")
+    assert done.stdout.splitlines()[-1].startswith("1 failed, 18 skipped"), done.stdout
+    assert "Failed: it took too long" in done.stdout
+    assert "not judged: the run was ended while it was done for P1" in done.stdout
+
+
+def test_what_a_manager_fails_with_by_itself_is_a_finding(tmp_path: Path) -> None:
+    done = pytest_in(suite(tmp_path, GIVEN_UP), "test_mine.py", "-k", "TestFails", "--kvproof-time", "2")
+    assert done.stdout.splitlines()[-1].startswith("1 failed"), done.stdout
+    assert "Failed: the pool is not whole" in done.stdout
+    assert "a test to keep:" in done.stdout

@@ -48,12 +48,18 @@ def _fails(error: BaseException) -> bool:
 
     It need be no Exception: a panic of Rust code is none in Python (PyO3), nor is what cancels in several libraries.
     """
-    if isinstance(error, Exception | Hang):
+    if isinstance(error, Exception | Hang) or _says_that_it_failed(error):
         return True
     kinds = type(error).__mro__  # What pytest raises says of itself that it is Python's own.
     return not isinstance(error, KeyboardInterrupt) and not any(
         kind.__module__.partition(".")[0] in _GIVEN_UP for kind in kinds
     )
+
+
+def _says_that_it_failed(error: BaseException) -> bool:
+    """Whether it came of `pytest.fail` in the operation itself, and not of a timer that gave up the test."""
+    calls = (frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__))
+    return type(error).__name__ == "Failed" and "pytest_timeout" not in calls
 
 
 class System(Protocol):
