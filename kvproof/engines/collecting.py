@@ -1,7 +1,6 @@
 """The search: cases are drawn, run and judged; those that break a rule are set aside, and made small later."""
 
 import random
-import time
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from ..judge.record import Answer, Case, Step
 from ..judge.sight import Sight
 from ..judge.violation import Verdict, Violation
+from . import clock
 from .causes import Causes, Shown, shown
 from .drawing import DRAWING
 from .report import Finding, HuntReport
@@ -209,7 +209,7 @@ class Collector:
     def turn(self, report: HuntReport, ground: Ground, profile: str, seed: int, until: float) -> float:
         """Search one family for a while, until that part of the hunt is over; return what it brought
         (`Schedule.reward`)."""
-        began, brought = time.monotonic(), 0.0
+        began, brought = clock.monotonic(), 0.0
         steps, taken = report.steps, report.examples - report.refused
         begun: deque[Callable[[], float]] = deque()
         ends: list[BaseException] = []
@@ -228,7 +228,7 @@ class Collector:
         def run(drawn: Case) -> None:
             nonlocal brought
             self._ready()  # One that hangs may have taken what there was of time: then none is begun behind it.
-            if self._over(report, len(begun), until) or time.monotonic() - began > self._most:
+            if self._over(report, len(begun), until) or clock.monotonic() - began > self._most:
                 raise _Over
             case, liable = self._avoiding(ground, close(drawn, ground.closing))
             if self._is_new(case):
@@ -242,7 +242,7 @@ class Collector:
         if ends:
             raise ends[0]
         brought += sum(end() for end in begun)
-        seconds = time.monotonic() - began
+        seconds = clock.monotonic() - began
         report.spent.searched += seconds
         report.profiles[profile] = report.profiles.get(profile, 0) + report.examples - report.refused - taken
         if steps:
@@ -253,10 +253,10 @@ class Collector:
 
     def try_first(self, report: HuntReport, ground: Ground, case: Case) -> None:
         """Try a case that others found worth it."""
-        began = time.monotonic()
+        began = clock.monotonic()
         if self._is_new(case):
             self._memory.brought += self._try(report, ground, FIRST, case, [])()
-        report.spent.searched += time.monotonic() - began
+        report.spent.searched += clock.monotonic() - began
 
     def _is_new(self, case: Case) -> bool:
         """Whether a case was not run before: each turn begins with the simplest case of all."""
@@ -274,9 +274,9 @@ class Collector:
         result = self._begun(case)
 
         def end() -> float:
-            began = time.monotonic()
+            began = clock.monotonic()
             found, answer = result()
-            cost = time.monotonic() - began
+            cost = clock.monotonic() - began
             # Who waited for a start lost the engine: it starts once to say each step, and once more for who comes next.
             cost += self._start if cost >= self._start else 0.0
             _count(report, answer)
@@ -338,7 +338,7 @@ class Collector:
                 news += not self._causes.accounts_for(about, ground.level, traits)
             self._met.add((signature, traits))
             kept = self.samples.setdefault((signature, traits), [])
-            kept.append(Sample(case, about, traits, ground, profile, time.monotonic(), report.steps, cost))
+            kept.append(Sample(case, about, traits, ground, profile, clock.monotonic(), report.steps, cost))
             kept.sort(key=lambda sample: sample.effort)
             del kept[_KEPT:]
         return news

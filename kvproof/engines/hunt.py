@@ -5,7 +5,6 @@ by what they still bring (`schedule.py`); then, in time set aside, what was coll
 made small (`sorting.py`). The next round searches behind what was found.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from ..judge.record import Answer, Case
 from ..judge.sight import Sight
 from ..judge.violation import HARMLESS, KIT
+from . import clock
 from .causes import Causes
 from .collecting import Collector, Ground, Memory
 from .known import Listed
@@ -111,7 +111,7 @@ def hunt_levels(
         on_progress: called after each turn.
         on_case: called with what the engine told of each case that was drawn: of none that only makes one smaller.
     """
-    budget = _Budget(time.monotonic(), seconds, examples, findings)
+    budget = _Budget(clock.monotonic(), seconds, examples, findings)
     reports = {ground.level: HuntReport(target, ground.level, sight=ground.sight) for ground in grounds}
     for ground in grounds:
         reports[ground.level].profiles.update(dict.fromkeys(ground.profiles, 0))
@@ -142,7 +142,7 @@ def hunt_levels(
             # Where a number of findings is enough, there may be several searches in a round.
             search.go_on(until if examples is None or not last else 1.0)
             room = seconds - budget.spent if last else seconds * _SORTING / len(ends)
-            sorter.sort(collector, time.monotonic() + room, _GRACE * seconds, last=last)
+            sorter.sort(collector, clock.monotonic() + room, _GRACE * seconds, last=last)
             if all(budget.passed(report) >= until for report in reports.values()):
                 break
     for finding in causes.findings:
@@ -172,7 +172,7 @@ class _Budget:
     @property
     def spent(self) -> float:
         """Seconds since it began."""
-        return time.monotonic() - self.began
+        return clock.monotonic() - self.began
 
     def passed(self, report: HuntReport, more: int = 0) -> float:
         """The part of what was asked for that is over: of the time, or of the cases, with so many more."""

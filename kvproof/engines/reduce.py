@@ -5,7 +5,6 @@ alike.
 """
 
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 
 from ..judge.record import Case
 from ..judge.violation import Verdict
+from . import clock
 from .traits import Traits, with_setup
 
 __all__ = ["Reduction"]
@@ -63,7 +63,7 @@ class Reduction:
     @property
     def late(self) -> bool:
         """Whether the time is over, or would be before another case has shown the symptom."""
-        return time.monotonic() + self.cost >= self._deadline
+        return clock.monotonic() + self.cost >= self._deadline
 
     def take(self, candidate: Case, *, unfolded: bool = False) -> bool:
         """Keep a case, if it shows the same; none that breaks something else before replaces one that does not, unless
@@ -71,11 +71,11 @@ class Reduction:
         if self.late:
             return False
         self.runs += 1
-        began = time.monotonic()
+        began = clock.monotonic()
         found = self._judged(candidate)
         found = None if found is None else found.about(self._wanted)
         if found is not None:
-            self.cost = max(self.cost, time.monotonic() - began)
+            self.cost = max(self.cost, clock.monotonic() - began)
         if found is None or (found.behind is not None and self.verdict.behind is None and not unfolded):
             return False
         self.case = msgspec.structs.replace(candidate, ops=candidate.ops[: found.at + 1])

@@ -6,13 +6,13 @@ again.
 """
 
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..judge.record import Case
 from ..judge.violation import Verdict, Violation
+from . import clock
 from .causes import Causes, Shown, shown
 from .collecting import Collector, Ground, Sample
 from .reduce import Reduction
@@ -80,7 +80,7 @@ class Sorter:
         while samples := collector.first():
             sample = min(samples, key=self._promise)
             way, explained = shown(sample.verdict.violation), self._explained(sample)
-            if time.monotonic() >= until and not self._untold(sample):
+            if clock.monotonic() >= until and not self._untold(sample):
                 break
             alike[way] += explained
             if alike[way] > _ALIKE:
@@ -93,10 +93,10 @@ class Sorter:
 
     def _timed(self, sample: Sample, reduction: Reduction | None) -> None:
         """Look at a sample, and note how long that took."""
-        began, spent = time.monotonic(), self._reports[sample.ground.level].spent
+        began, spent = clock.monotonic(), self._reports[sample.ground.level].spent
         confirmed = spent.confirmed
         self._look_at(sample, reduction)
-        spent.shrunk += time.monotonic() - began - (spent.confirmed - confirmed)
+        spent.shrunk += clock.monotonic() - began - (spent.confirmed - confirmed)
 
     def _hear(self, found: list[Finding]) -> None:
         """Tell other processes what was found, and take in what they found since."""
@@ -115,7 +115,7 @@ class Sorter:
         doubt = (finding.needs, common, shown(finding.violation))
         if finding.needs == common or doubt in self._doubted or level not in grounds:
             return False
-        if time.monotonic() >= self._grace:
+        if clock.monotonic() >= self._grace:
             return False
         self._doubted.add(doubt)
         ground = grounds[level]
@@ -154,7 +154,7 @@ class Sorter:
         end = self._end - max(_SEEN_AGAIN * cost, _RESERVE)
         if not self._untold(sample):
             return min(self._until, end)
-        return min(max(self._grace, time.monotonic() + _RUNS * cost), end)
+        return min(max(self._grace, clock.monotonic() + _RUNS * cost), end)
 
     def _explained(self, sample: Sample) -> bool:
         """Whether a known cause shows so and needs nothing that the case lacks."""
@@ -224,12 +224,12 @@ class Sorter:
         return self._judged(case, ())[0]
 
     def _tell(self, sample: Sample, reduction: Reduction) -> None:
-        began, spent = time.monotonic(), self._reports[sample.ground.level].spent
+        began, spent = clock.monotonic(), self._reports[sample.ground.level].spent
         if began + _SEEN_AGAIN * reduction.cost > self._end:
             self._begun.append((sample, reduction))  # It counts as not sorted: what is not seen again is no finding.
             return
         seen = all(self._again(reduction) for _ in range(_SEEN_AGAIN))
-        spent.confirmed += time.monotonic() - began
+        spent.confirmed += clock.monotonic() - began
         if not seen:
             self._lost(sample)
             return

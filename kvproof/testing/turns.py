@@ -21,6 +21,7 @@ from contextvars import Context, copy_context
 from functools import cache
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
+from ..engines.clock import monotonic
 from ..engines.worker.serving import broken_off
 
 __all__ = ["Loop", "Player", "Turns", "place", "run", "swept", "tasks"]
@@ -114,7 +115,7 @@ class Loop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """The time that timers are set by: it stands still while turns are given."""
-        return super().time() + self._ahead if self._now is None else self._now
+        return monotonic() + self._ahead if self._now is None else self._now
 
     def give(self, turns: Turns) -> None:
         """Give turns from now on, to every task that is begun from now on."""
@@ -123,7 +124,7 @@ class Loop(asyncio.SelectorEventLoop):
     def take_back(self) -> None:
         """Give no more turns."""
         if self.turns is not None and self._now is not None:
-            self._ahead = self._now - super().time()
+            self._ahead = self._now - monotonic()
             self.turns.end()
             self._now, self.turns = None, None
 

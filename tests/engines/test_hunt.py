@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +10,7 @@ from hypothesis import strategies as st
 
 from kvproof.checkers.trace import decode_trace, encode_trace
 from kvproof.cli.findings import case_of, file_name, report_to_json, tell, trace_of, violation_of
-from kvproof.engines import collecting, reduce, sorting
-from kvproof.engines import hunt as hunting
+from kvproof.engines import clock, collecting
 from kvproof.engines.drawing import DRAWING
 from kvproof.engines.hunt import hunt
 from kvproof.engines.known import Known, KnownError, Listed, read_known
@@ -121,9 +119,7 @@ def test_a_hunt_ends_in_time_though_each_crash_costs_two_starts(
         now += 1e-5
         return now
 
-    clock = SimpleNamespace(monotonic=monotonic)
-    for module in (hunting, collecting, reduce, sorting):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(clock, "monotonic", monotonic)
 
     def judged(case: Case, _known: object) -> Result:
         nonlocal now, runs

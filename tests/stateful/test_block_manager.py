@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -1280,6 +1281,19 @@ class _Interrupted(example.TestPool):
 def test_what_ends_the_test_itself_does(kind: type[BlockManager], raised: type[BaseException]) -> None:
     with pytest.raises(raised):
         InProcess(kind).run(Case("requests", {"blocks": 3, "block_tokens": 2}, CASE))
+
+
+class _StandsStill(example.TestPool):
+    """Its entries have a time to live, so its test lets the time stand still."""
+
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        super().__init__(blocks, block_tokens)
+        time.monotonic = lambda: 1e6  # As freezegun does.
+
+
+def test_a_manager_that_lets_the_time_stand_still_is_fuzzed_for_as_long_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", time.monotonic)
+    assert fuzz_manager(_StandsStill, examples=None, seconds=0.5).broken == {}
 
 
 def test_the_timer_of_others_is_left_alone() -> None:

@@ -344,7 +344,9 @@ class _Watch:
     def hangs(self, frame: FrameType | None) -> bool:
         """Tell whether it does, at a place."""
         before, self._used = self._used, time.process_time()
-        used, now, last = self._used - before, (time.monotonic(), _waited()), self._last
+        # Not by `time.monotonic`: what is tested may let that stand still.
+        now = time.clock_gettime(time.CLOCK_MONOTONIC), _waited()
+        used, last = self._used - before, self._last
         place, last_place = tuple((each.f_code, each.f_lasti) for each in _frames(frame)), self._place
         self._last, self._place = now, place
         if any(each.f_code.co_filename.startswith("<frozen importlib") for each in _frames(frame)):
