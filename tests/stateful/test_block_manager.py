@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -1281,6 +1283,43 @@ class _Interrupted(example.TestPool):
 def test_what_ends_the_test_itself_does(kind: type[BlockManager], raised: type[BaseException]) -> None:
     with pytest.raises(raised):
         InProcess(kind).run(Case("requests", {"blocks": 3, "block_tokens": 2}, CASE))
+
+
+FORKS = """
+import os, sys
+from kvproof.testing.fuzzing import fuzz_manager
+from test_pool import TestPool
+
+ends = [lambda: sys.exit(3), lambda: 1 / 0, lambda: None]
+made, statuses, first = 0, {}, os.getpid()
+
+class Forks(TestPool):
+    def __init__(self, blocks, block_tokens):
+        global made
+        if os.getpid() != first:
+            os._exit(9)  # A copy that goes on.
+        super().__init__(blocks, block_tokens)
+        made += 1
+        if not (copy := os.fork()):
+            return ends[made % 3]()
+        statuses[made % 3] = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+
+print(fuzz_manager(Forks, examples=12, seconds=60).broken, statuses[0], statuses[1], statuses[2])
+"""
+
+
+def test_a_copy_of_the_process_that_a_manager_makes_does_not_go_on_with_the_tests() -> None:
+    folder = os.path.dirname(example.__file__)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([folder, *sys.path])},
+    )
+    assert done.stdout == "{} 3 1 0\n"
+    assert "ZeroDivisionError" in done.stderr
 
 
 class _StandsStill(example.TestPool):

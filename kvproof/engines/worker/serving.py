@@ -308,11 +308,11 @@ def _within(seconds: float, call: Callable[..., Any], *arguments: Any) -> Any:
     """
     global _watch
     if not seconds:
-        return call(*arguments)
+        return _here(call, *arguments)
     before = _broken_off
     _watch = _Watch(seconds)
     try:
-        answer = call(*arguments)
+        answer = _here(call, *arguments)
     except Exception:
         if _broken_off == before:
             raise
@@ -321,6 +321,29 @@ def _within(seconds: float, call: Callable[..., Any], *arguments: Any) -> Any:
     if _broken_off != before:
         raise Hang
     return answer
+
+
+def _here(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call, and go on in this process alone.
+
+    A copy that the call made (`os.fork`) may come back too, as by `sys.exit`: it would do all that is still to be done
+    once more, and make copies of its own.
+    """
+    process = os.getpid()
+    try:
+        return call(*arguments)
+    finally:
+        if os.getpid() != process:
+            os._exit(_status(sys.exc_info()[1]))
+
+
+def _status(error: BaseException | None) -> int:
+    """What Python ends with, where nobody hears of an exception."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if error is not None:
+        traceback.print_exception(error)
+    return int(error is not None)
 
 
 _LOOKS = 4
