@@ -95,7 +95,10 @@ class Fuzzed:
         lines = [*tell(self.kind.__qualname__, case, found)]
         lines.append("  met once, and not when this case alone was played again, so that there is no test to keep:")
         lines.append("  what happens depends on more than the calls (a class or module that keeps what cases before it")
-        lines.append("  left there, random numbers, threads, the clock)\n")
+        lines.append("  left there, random numbers, threads, the clock)")
+        if found.violation.oracle == "hang":
+            lines.append("  or the machine stood still, or was very busy: then there is nothing to mend")
+        lines.append("")
         return "\n".join(lines)
 
     def _not_seen_again(self) -> str:

@@ -1041,6 +1041,27 @@ def test_what_a_manager_does_only_once_fails_its_test_all_the_same() -> None:
     assert "a test to keep:" not in fuzzed.broken["P3"][0]
 
 
+class _HangsOnce(example.TestPool):
+    """The hundredth request that ends, of all that the process has seen, takes its time."""
+
+    ended: ClassVar[list[str]] = []
+
+    def free(self, request):
+        super().free(request)
+        self.ended.append(request.name)
+        if len(self.ended) == 100:
+            time.sleep(2)
+
+
+def test_of_a_hang_that_was_met_once_the_machine_may_be_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzzing, "session_of", lambda kind: InProcess(kind, seconds=0.3))
+    _HangsOnce.ended.clear()
+    (told,) = fuzz_manager(_HangsOnce, examples=100, seconds=60).broken["L2"]
+    assert "met once" in told
+    assert "the machine stood still" in told
+    assert "a test to keep:" not in told
+
+
 class _Unsayable(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
