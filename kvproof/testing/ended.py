@@ -6,6 +6,7 @@ garbage calls. Whoever does one thing after the other asks between them whether 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ _raised: list[BaseException] = []
 """What the handlers of these raised in this run."""
 
 _told: list[int] = []
-"""SIGTERM, as often as the run was told to end by it."""
+"""Signals that would have ended the process, and ended the run."""
 
 
 @contextmanager
@@ -33,7 +34,9 @@ def heeding() -> Iterator[Callable[[], None]]:
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():  # No other one may say what a signal does.
         before = {number: signal.getsignal(number) for number in _SIGNALS}
-    mine = {number: _noted(does) for number, theirs in before.items() if callable(does := _does(number, theirs))}
+    if before.get(signal.SIGALRM) == signal.SIG_DFL:
+        del before[signal.SIGALRM]  # Nobody has a timer.
+    mine = {number: _noted(does) for number, theirs in before.items() if callable(does := _does(theirs))}
     for number, noted in mine.items():
         signal.signal(number, noted)
     try:
@@ -48,15 +51,23 @@ def heeding() -> Iterator[Callable[[], None]]:
                 signal.signal(number, before[number])
 
 
-def _does(number: int, theirs: Any) -> Any:
-    return _end if number == signal.SIGTERM and theirs == signal.SIG_DFL else theirs
+def _does(theirs: Any) -> Any:
+    """What a signal does, as a function: to end the process, as SIGTERM does, is to break off what goes on."""
+    return _ending(os.getpid()) if theirs == signal.SIG_DFL else theirs
 
 
-def _end(number: int, _frame: object) -> None:
-    """Break off what goes on, once: `timeout` tells a command, and then its group."""
-    _told.append(number)
-    if len(_told) == 1:
-        raise KeyboardInterrupt("SIGTERM")
+def _ending(process: int) -> Callable[[int, FrameType | None], None]:
+    """What breaks off what goes on in this process. A copy of it, as a manager's own workers are, ends as it would."""
+
+    def end(number: int, _frame: object) -> None:
+        if os.getpid() != process:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        _told.append(number)
+        if len(_told) == 1:  # `timeout` tells a command, and then its group.
+            raise KeyboardInterrupt(signal.Signals(number).name)
+
+    return end
 
 
 def _noted(does: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], None]:
@@ -64,7 +75,8 @@ def _noted(does: Callable[[int, FrameType | None], Any]) -> Callable[[int, Frame
         try:
             does(number, frame)
         except BaseException as error:
-            _raised.append(error)
+            if not isinstance(error, Exception):  # That may be what a manager's own timer tells itself.
+                _raised.append(error)
             raise
 
     return hear
@@ -77,7 +89,7 @@ def _check() -> None:
 
 def status() -> int | None:
     """The status of a process that SIGTERM ended, where that is what ended this run."""
-    return 128 + signal.SIGTERM if _told else None
+    return 128 + _told[0] if _told else None
 
 
 def with_found(error: BaseException, stories: Iterable[str]) -> None:

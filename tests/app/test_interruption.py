@@ -320,13 +320,36 @@ def test_a_worker_of_a_suite_tells_what_it_found_where_nobody_hears_it_any_more(
 
 def test_what_a_timer_of_others_raises_is_raised_again_where_it_was_lost() -> None:
     def given_up(_number: int, _frame: object) -> None:
-        raise OSError("too late")
+        pytest.fail("too late")
 
     before = signal.signal(signal.SIGALRM, given_up)
     try:
-        with pytest.raises(OSError, match="too late"), heeding(), contextlib.suppress(OSError):
+        with pytest.raises(pytest.fail.Exception, match="too late"), heeding(), contextlib.suppress(BaseException):
             signal.raise_signal(signal.SIGALRM)
         assert signal.getsignal(signal.SIGALRM) is given_up
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_copy_of_a_suite_that_is_told_to_end_ends_as_it_would() -> None:
+    """As a worker of a manager's own, which that terminates."""
+    with heeding():
+        if not (copy := os.fork()):
+            with contextlib.suppress(BaseException):
+                signal.raise_signal(signal.SIGTERM)
+            os._exit(0)
+        _, status = os.waitpid(copy, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+
+
+def test_what_a_timer_of_a_manager_tells_itself_ends_nothing() -> None:
+    def late(_number: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        with heeding(), contextlib.suppress(TimeoutError):
+            signal.raise_signal(signal.SIGALRM)
     finally:
         signal.signal(signal.SIGALRM, before)
 
