@@ -17,6 +17,7 @@ import threading
 import types
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from functools import cache
 from typing import Any, Protocol, TypeVar, TypeVarTuple
@@ -253,8 +254,28 @@ def run(coro: Coroutine[Any, Any, T]) -> T:
     `asyncio.Runner.run` would do the same between two changes of what Control-C does, for each of thousands of short
     calls. Without them it breaks off at once what is run.
     """
-    loop, context = _here()
-    return loop.run_until_complete(loop.create_task(coro, context=context))
+    with _alone():
+        loop, context = _here()
+        return loop.run_until_complete(loop.create_task(coro, context=context))
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Leave the loop that a test itself is run by, as pytest-asyncio's are: asyncio lets none run within another."""
+    outer = asyncio._get_running_loop()
+    if outer is None or isinstance(outer, Loop):
+        yield
+        return
+    task = asyncio.current_task(outer)
+    if task is not None:
+        asyncio.tasks._leave_task(outer, task)
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(outer)
+        if task is not None:
+            asyncio.tasks._enter_task(outer, task)
 
 
 def tasks() -> set[asyncio.Task[Any]]:
@@ -282,7 +303,7 @@ def _here() -> tuple[Loop, Context]:
 @cache
 def _loop(hangs: int) -> tuple[Loop, Context]:
     """The loop that there is behind so many hangs."""
-    if hangs:
+    if hangs and isinstance(asyncio._get_running_loop(), Loop):
         asyncio._set_running_loop(None)
     loop = Loop()
     atexit.register(_end, loop)

@@ -98,6 +98,17 @@ def test_whatever_a_hang_breaks_off_the_next_manager_is_served(first: int) -> No
         assert time.process_time() - began < 0.2
 
 
+def test_a_test_that_is_asynchronous_itself_goes_on_behind_a_manager_that_is() -> None:
+    async def test() -> str:
+        assert rule_of(_WithTask, *OPS) is None
+        await asyncio.sleep(0)
+        assert rule_of(_WithTask, *OPS) is None
+        async with asyncio.timeout(5):
+            return asyncio.current_task().get_name()  # type: ignore[union-attr]
+
+    assert asyncio.run(test()).startswith("Task-")
+
+
 class _ComputesInACallback(example.TestAsyncPool):
     """What it has put off computes for ever; a loop catches whatever is raised in there."""
 
