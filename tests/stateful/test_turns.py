@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -93,9 +92,7 @@ def test_whatever_a_hang_breaks_off_the_next_manager_is_served(first: int) -> No
 
             patched.setattr(serving, "_within", traced)
             assert rule_of(_WithTask, *OPS) in ("L2", None), number
-        began = time.process_time()
         assert rule_of(_WithTask, *OPS) is None, f"behind a hang at line {number}"
-        assert time.process_time() - began < 0.2
 
 
 def test_a_test_that_is_asynchronous_itself_goes_on_behind_a_manager_that_is() -> None:
