@@ -269,7 +269,7 @@ def ended_suite(folder: Path, text: str, *options: str) -> subprocess.CompletedP
     (folder / "same.py").write_text(SAME)
     (folder / "test_same.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kvproof-time", "25", *options]
-    return subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=50, check=False, cwd=ROOT)
+    return subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=150, check=False, cwd=ROOT)
 
 
 @pytest.mark.parametrize(("name", "status"), [("SIGINT", pytest.ExitCode.INTERRUPTED), ("SIGTERM", 143)])

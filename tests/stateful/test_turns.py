@@ -53,7 +53,7 @@ class _WithTask(example.TestAsyncPool):
 
 def rule_of(kind: type[BlockManager], *ops: tuple[str, dict[str, Any]]) -> str | None:
     """The rule that a few operations break."""
-    judged = judged_in(InProcess(kind, 0.4), subject_of(kind).more_oracles)
+    judged = judged_in(InProcess(kind, 1.0), subject_of(kind).more_oracles)
     found, _ = judged(Case(requests.LEVEL, {"blocks": 4, "block_tokens": 2}, list(ops)), ())
     return None if found is None else found.violation.rule
 
