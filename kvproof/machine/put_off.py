@@ -69,10 +69,8 @@ class _Looked:
         """The lines, and what is wrong there."""
         for i, step in enumerate(self.steps):
             if step.opcode in CALLS and self._is_done_afterwards(i):
-                yield (
-                    place(self.code, step)[0],
-                    f"`{place(self.code, step)[1]}` is done when all has been read: {_LOST}",
-                )
+                number, text = place(self.code, step)
+                yield number, f"`{text}` is done when all has been read: {_LOST}"
             elif step.opcode in _GIVERS and self._comes_to_nothing(i) and not ends_a_block(self.steps, i):
                 number, text = place(self.code, step)
                 what = self._never_called(i, text) if step.opcode not in CALLS else self._never_begun(i, text)

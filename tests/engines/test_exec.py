@@ -87,6 +87,11 @@ def hunted(command: tuple[str, ...], examples: int = 500, seconds: float = 300, 
     return report
 
 
+def conforms(command: tuple[str, ...]) -> None:
+    with Session.of(Driver(command), LIMITS) as session:
+        assert conformance.check(session).failed == []
+
+
 def target(command: tuple[str, ...]) -> str:
     return Driver(command).label
 
@@ -95,14 +100,11 @@ def target(command: tuple[str, ...]) -> str:
 
 
 def test_the_example_conforms() -> None:
-    with Session.of(Driver(example()), LIMITS) as session:
-        report = conformance.check(session)
-    assert report.failed == []
+    conforms(example())
 
 
 def test_who_finds_all_of_a_prompt_computes_nothing_and_that_is_no_slip_of_its_driver() -> None:
-    with Session.of(Driver(example("--fault", "whole-hit")), LIMITS) as session:
-        assert conformance.check(session).failed == []
+    conforms(example("--fault", "whole-hit"))
 
 
 @pytest.mark.slow

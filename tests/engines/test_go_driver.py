@@ -10,11 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvproof.engines.driver import conformance
-from kvproof.engines.driver.command import Driver
-from kvproof.engines.session import Session
-
-from .test_exec import LIMITS, hunted
+from .test_exec import conforms, hunted
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "go-driver"
 
@@ -36,8 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_it_conforms_and_is_right_and_short(program: str) -> None:
-    with Session.of(Driver((program,)), LIMITS) as session:
-        assert conformance.check(session).failed == []
+    conforms((program,))
     assert hunted((program,), 100).findings == []
     assert len((EXAMPLE / "main.go").read_text().splitlines()) <= 60
 
@@ -120,8 +115,7 @@ def with_kit(folder: Path, main: str) -> str:
 
 def test_a_manager_that_forks_is_asked_to(tmp_path: Path) -> None:
     forks = with_kit(tmp_path, FORKS)
-    with Session.of(Driver((forks,)), LIMITS) as session:
-        assert conformance.check(session).failed == []
+    conforms((forks,))
     assert hunted((forks,), 100).findings == []
     broken = {finding.violation.rule for finding in hunted((forks, "no-copy"), 60, seconds=120).findings}
     assert "P6" in broken
@@ -219,8 +213,7 @@ func main() {
 
 def test_a_manager_with_a_host_tier_is_asked_to_mirror_and_to_load(tmp_path: Path) -> None:
     mirrors = with_kit(tmp_path, HOST)
-    with Session.of(Driver((mirrors,)), LIMITS) as session:
-        assert conformance.check(session).failed == []
+    conforms((mirrors,))
     right = hunted((mirrors,), 200)
     assert right.findings == []
     assert right.activity.external_tokens, "loads from the host"

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvproof.engines.driver import conformance
-from kvproof.engines.driver.command import Driver
-from kvproof.engines.session import Session
-
-from .test_exec import LIMITS, hunted
+from .test_exec import conforms, hunted
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "small-driver"
 
@@ -24,8 +20,7 @@ def driver(*more: str) -> tuple[str, ...]:
 
 
 def test_it_conforms_and_is_right_and_short() -> None:
-    with Session.of(Driver(driver()), LIMITS) as session:
-        assert conformance.check(session).failed == []
+    conforms(driver())
     assert hunted(driver(), 100).findings == []
     assert len((EXAMPLE / "driver.js").read_text().splitlines()) <= 60
 
@@ -80,8 +75,7 @@ def test_a_manager_that_forks_is_asked_to(tmp_path: Path) -> None:
     node, *_ = driver()
     file = tmp_path / "forks.js"
     file.write_text(FORKS.replace("EXAMPLE", str(EXAMPLE)))
-    with Session.of(Driver((node, str(file))), LIMITS) as session:
-        assert conformance.check(session).failed == []
+    conforms((node, str(file)))
     assert hunted((node, str(file)), 100).findings == []
     broken = {finding.violation.rule for finding in hunted((node, str(file), "no-copy"), 60, seconds=120).findings}
     assert "P6" in broken
@@ -148,8 +142,7 @@ def test_a_manager_with_a_host_tier_is_asked_to_mirror_and_to_load(tmp_path: Pat
     node, *_ = driver()
     file = tmp_path / "mirrors.js"
     file.write_text(HOST.replace("EXAMPLE", str(EXAMPLE)))
-    with Session.of(Driver((node, str(file))), LIMITS) as session:
-        assert conformance.check(session).failed == []
+    conforms((node, str(file)))
     right = hunted((node, str(file)), 200)
     assert right.findings == []
     assert right.activity.external_tokens, "loads from the host"
