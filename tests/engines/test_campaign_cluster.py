@@ -13,6 +13,7 @@ import pytest
 
 from kvproof.cli import main as cli
 from kvproof.cli.campaign import running
+from kvproof.cli.campaign.causes import causes_of
 from kvproof.cli.campaign.cluster import Relay, cluster
 from kvproof.cli.campaign.hunters import HunterProcess
 from kvproof.cli.campaign.running import Campaign
@@ -27,6 +28,9 @@ from .test_campaign import RIGHT, WRONG
 HEAD, OTHER = "127.0.0.2", "127.0.0.3"
 """All of 127 is this machine alone; for the usual address of it Ray takes that under which others know it."""
 
+_PATIENCE = 300
+"""Seconds after which what is waited for will not come: the machine may stand still, and nothing is timed here."""
+
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
@@ -34,6 +38,8 @@ def nodes() -> Iterator[Any]:
     ray, utils = pytest.importorskip("ray"), pytest.importorskip("ray.cluster_utils")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # Ray has all that it starts give way to whatever else runs: where others compute, a start then takes minutes.
+        patch.setenv("RAY_worker_niceness", "0")
         args = {"num_cpus": 1, "node_ip_address": HEAD, "include_dashboard": False}
         nodes = utils.Cluster(initialize_head=True, head_node_args=args)
         nodes.add_node(num_cpus=1, node_ip_address=OTHER)
@@ -53,7 +59,7 @@ def test_two_nodes_hunt_and_one_that_is_lost_loses_no_finding(
     for name, value in (("_SHORTEST", 4.0), ("_LONGEST", 4.0), ("_LEAST", 1.0)):
         monkeypatch.setattr(running, name, value)
     store = Store.begun(tmp_path / "campaign", Asked([WRONG, RIGHT]))
-    both, until = {WRONG, RIGHT}, time.monotonic() + 120
+    both, until = {WRONG, RIGHT}, time.monotonic() + _PATIENCE
     with (
         cluster(nodes.address, 0) as hunters,
         Campaign(store, [plan_of(WRONG), plan_of(RIGHT)], 600.0, hunters) as campaign,
@@ -71,7 +77,9 @@ def test_two_nodes_hunt_and_one_that_is_lost_loses_no_finding(
         assert campaign.lost in (1, 2)
         assert not campaign.gaps, "what is left of the cluster goes on"
     assert {seen.target for seen in store.sightings().values()} == {WRONG}
-    assert len({s.finding.violation.signature for s in store.sightings().values()}) == len(store.sightings())
+    # Two that hunt the same target side by side may both meet a thing: it is seen twice, and told once.
+    told = [cause.finding.violation.signature for cause in causes_of(store)]
+    assert len(set(told)) == len(told)
     nodes.add_node(num_cpus=1, node_ip_address=OTHER)
 
 
@@ -118,7 +126,7 @@ def test_a_hunter_that_is_killed_beside_its_relay_is_lost_and_its_files_are_not(
     relay = Relay((WRONG, ("requests",)), store.asked, kit_version())
     relay.begin(ordered(store, WRONG), {})
     files: dict[str, bytes] = {}
-    until = time.monotonic() + 120
+    until = time.monotonic() + _PATIENCE
     while not any(name.startswith("sightings/") for name in files):
         files |= relay.hear().files
         assert time.monotonic() < until
