@@ -134,7 +134,7 @@ def test_a_hunt_that_is_ended_takes_its_driver_along(number: int, status: int, t
         time.sleep(0.2)
         (driver,) = map(int, pids.read_text().split())
         process.send_signal(number)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == status, said
     assert said.splitlines()[-1] == ("kvproof: ended" if number == signal.SIGTERM else "kvproof: interrupted")
     with pytest.raises(ProcessLookupError):

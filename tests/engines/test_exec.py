@@ -584,12 +584,12 @@ def test_what_a_driver_started_ends_with_it(tmp_path: Path, alone: bool) -> None
     """Though it is in a session of its own."""
     pid = tmp_path / "pid"
     script = (
-        f"import subprocess, time; p = subprocess.Popen(['sleep', '60'], start_new_session={alone}); "
+        f"import subprocess, time; p = subprocess.Popen(['sleep', '300'], start_new_session={alone}); "
         f"open({str(pid)!r}, 'w').write(str(p.pid)); print('no hello', flush=True); time.sleep(60)"
     )
     with Session.of(Driver((sys.executable, "-c", script)), LIMITS) as session, pytest.raises(WorkerError):
         _ = session.hello
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and _alive(int(pid.read_text())):
         time.sleep(0.05)
     assert not _alive(int(pid.read_text()))

@@ -160,12 +160,12 @@ def test_standard_error_that_is_closed_or_gone_is_no_reason_to_fail(
 def test_the_command_has_its_own_exit_status_and_its_own_signals(tmp_path: Path) -> None:
     seven = under(tmp_path, sys.executable, "-c", "raise SystemExit(7)")
     assert subprocess.run(seven, timeout=60, check=False).returncode == 7
-    waits = under(tmp_path, sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
+    waits = under(tmp_path, sys.executable, "-c", "import time; print('up', flush=True); time.sleep(300)")
     with subprocess.Popen(waits, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == -signal.SIGTERM
+        assert process.wait(timeout=60) == -signal.SIGTERM
 
 
 FAKE_POOL = """

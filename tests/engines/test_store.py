@@ -285,7 +285,7 @@ def test_an_installation_that_is_ended_takes_its_tools_along(
     process, tool = hanging
     assert [name[:8] for name in names(root)] == [".kvproof"]
     process.send_signal(number)
-    assert process.wait(timeout=20) == status
+    assert process.wait(timeout=60) == status
     with pytest.raises(ProcessLookupError):
         os.kill(tool, 0)
     assert names(root) == []
@@ -323,12 +323,12 @@ def test_two_installations_come_one_after_the_other(tools: FakeTools, root: Path
     folder = Folder(root)
     with folder.locked(lambda: None), folder.staging() as mine:
         second.start()
-        assert waiting.wait(timeout=10)
+        assert waiting.wait(timeout=60)
         time.sleep(0.1)
         assert said == ["waiting for another kvproof that changes the store"]
         assert mine.is_dir()
         assert tools.calls == []
-    second.join(timeout=10)
+    second.join(timeout=60)
     assert labels() == ["vllm==0.33.0"]
 
 

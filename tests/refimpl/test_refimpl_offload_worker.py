@@ -27,9 +27,9 @@ def tiers(device: str = "cpu", layers: int = 4) -> tuple[torch.Tensor, torch.Ten
 
 
 def wait_for(workers, count: int) -> list[WorkerReport]:
-    """Poll until so many reports came, or for five seconds."""
+    """Poll until so many reports came, or for a minute: who waits so long waits for nothing."""
     reports: list[WorkerReport] = []
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while len(reports) < count and time.monotonic() < deadline:
         for worker in workers:
             reports += worker.poll()
