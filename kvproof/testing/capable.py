@@ -36,10 +36,9 @@ def has(kind: type[BlockManager], method: str) -> bool:
 
 
 def overlaps(kind: type[BlockManager]) -> bool:
-    """Tell whether its calls are overlapped: it is asynchronous, does not say that it must not be, has neither a host
-    tier nor groups."""
+    """Tell whether its calls are overlapped: it is asynchronous, does not say that it must not be, has no host tier."""
     is_asynchronous = kind.overlaps and inspect.iscoroutinefunction(kind.allocate)
-    return is_asynchronous and not has(kind, "store") and not kind.groups
+    return is_asynchronous and not has(kind, "store")
 
 
 def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
@@ -105,10 +104,10 @@ def _of_windows(kind: type[BlockManager]) -> Iterator[str]:
             "and table() tells where"
         )
     windows = [window for window in kind.groups if window is not None]
-    if min(windows, default=1) < 1 or (kind.groups and (kind.window is not None or has(kind, "store"))):
+    if min(windows, default=1) < 1 or (kind.groups and kind.window is not None):
         yield (
             f".groups is {kind.groups!r}; it has, for each group, its window, a number of tokens above 0, or None, "
-            "instead of a window for all, and no host tier"
+            "instead of a window for all"
         )
     if windows and not gives_up:
         yield ".groups has a window; a null_block stands for what is behind it, and table() tells where"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .answers import Keys, Pairs, copies, items, listed, number, numbers, parts
+from .answers import Pairs, copies, items, listed, number, numbers, parts
+from .layout import Layout
 from .manager import Request
 
 __all__ = ["STATE", "HostSide"]
@@ -18,10 +19,10 @@ class HostSide:
     """One manager's host tier; its stores that are under way."""
 
     def __init__(
-        self, ask: Callable[..., Any], tell: Callable[..., None], has: Callable[[str], bool], keys: Keys
+        self, ask: Callable[..., Any], tell: Callable[..., None], has: Callable[[str], bool], layout: Layout
     ) -> None:
-        """Ask a manager; tell what it does, in the numbers of its keys."""
-        self._ask, self._tell, self._keys = ask, tell, keys
+        """Ask a manager; tell what it does, in the numbers of its keys and groups."""
+        self._ask, self._tell, self._layout = ask, tell, layout
         self._takes_time = has("stored")
         self._finds = has("host_lookup")
         self._waits = has("loaded")
@@ -31,16 +32,16 @@ class HostSide:
         """By request: it, the number of its first copy, and its copies, each of which has a number of its own."""
         self._count = 0
 
-    def find(self, request: Request) -> None:
-        """Look up what of the request's tokens the host has behind what the device has."""
-        request.on_host = numbers(self._ask("host_lookup", request), "host_lookup") if self._finds else []
+    def find(self, request: Request) -> int:
+        """Look up what of the request's tokens the host has behind what the device has: so many blocks, in each
+        group."""
+        told = self._ask("host_lookup", request) if self._finds else []
+        request.on_host = self._layout.on_host(told)
+        return self._layout.length(request.on_host)
 
-    def load(self, request: Request, table: list[int]) -> bool:
+    def load(self, request: Request) -> bool:
         """Copy what was found into the request's new blocks, before anything is computed there; or begin to, and return
         true."""
-        request.table = table
-        if not request.on_host:
-            return False
         pairs = copies(self._ask("load", request), "load")
         if not self._waits:
             self._tell("copied", [["host", a, "device", b] for a, b in pairs])
@@ -113,7 +114,7 @@ class HostSide:
         if "cached" in self._shows:
             entries = items(self._ask("host_cached"), "host_cached")
             told["cached"] = [
-                [self._keys.number(key, "host_cached"), 0, [number(at, "host_cached")]] for key, at in entries
+                [*self._layout.entry(key, "host_cached"), [number(at, "host_cached")]] for key, at in entries
             ]
         return told
 

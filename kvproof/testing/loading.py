@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .layout import Tables
 from .manager import BlockManager, Request
 from .scheduler import SKIPPED
 from .system import System
@@ -17,8 +18,12 @@ class _Load:
     """A request that was admitted, and waits for what it loads."""
 
     request: Request
+    table: Tables
+    """Its blocks."""
     local: int
     """So many of its tokens were found on the device."""
+    external: int
+    """So many behind these are loaded."""
     until: int
     """So many will be computed when the rest has come."""
     is_aborted: bool = False
@@ -41,28 +46,32 @@ class LoadingSystem(System):
         """Return what the manager tells of its state: what an aborted request has is held by its load."""
         state = super().state()
         for load in self._loads.values():
-            state["holds"]["device"] += load.request.table if load.is_aborted else []
+            state["holds"]["device"] += self._layout.blocks(load.request.table) if load.is_aborted else []
         return state
 
     def _with_blocks(self) -> dict[str, Request]:
         loading = {name: load.request for name, load in self._loads.items() if not load.is_aborted}
         return self._running | loading
 
-    def _begins_to_load(self, request: Request, table: list[int], found: list[int], until: int) -> None:
-        local = len(found) * self._size
-        self._loads[request.name] = _Load(self._waiting.pop(request.name), local, until)
-        self._tell("lookup", request.name, local, len(request.on_host) * self._size, len(request.tokens) - 1)
-        self._tell("found", request.name, [found], local)
-        self._tell("table", request.name, 0, 0, list(table))
+    def _begins_to_load(self, request: Request, table: Tables, found: Tables, external: int, until: int) -> None:
+        local = len(found[0]) * self._size
+        self._loads[request.name] = _Load(self._waiting.pop(request.name), table, local, external, until)
+        self._tell("lookup", request.name, local, external, len(request.tokens) - 1)
+        self._tell("found", request.name, found, local)
+        self._tell_table(request, table)
 
     def _loaded(self, pick: int, failed: int) -> Any:
-        """One of the loads under way ends; what of it has failed is computed."""
+        """One of the loads under way ends; what of it has failed is computed.
+
+        With groups none fails: what a window has at one length of a hit it does not have at a shorter one.
+        """
+        failed = 0 if self._kind.groups else failed
         ended = None if self._host is None else self._host.end_load(pick, failed)
         if ended is None:
             return SKIPPED
         request, came = ended
         load = self._loads.pop(request.name)
-        there = load.local + came * self._size
+        there = load.local + (load.external if self._kind.groups else came * self._size)
         self._ask("loaded", request, there)
         self._running[request.name] = request
         if load.is_aborted:
@@ -71,7 +80,7 @@ class LoadingSystem(System):
         is_whole = there == request.cached
         request.cached = request.computed = there
         if is_whole:  # Else what is missing is computed by later steps: others may look for it until then.
-            self._compute(request, request.table, max(load.until, there))
+            self._compute(request, load.table, max(load.until, there))
         return None
 
     def _start(self, request: str, *args: Any, **more: Any) -> Any:

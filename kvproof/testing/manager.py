@@ -39,8 +39,9 @@ class Request:
     """The cache salt that it shares its KV under, for managers whose `BlockManager.tenants` have it."""
     found: list[Any] = field(default_factory=list)
     """The blocks that its lookup found; the first `BlockManager.allocate` behind it has to take hold of them."""
-    on_host: list[int] = field(default_factory=list)
-    """The host blocks that its lookup found behind these; `BlockManager.load` has to copy them into its table."""
+    on_host: list[Any] = field(default_factory=list)
+    """The host blocks that its lookup found behind these; `BlockManager.load` has to copy them into its table. With
+    groups a list for each, which has None for what need not be loaded."""
     cached: int = 0
     """So many of its first tokens need not be computed, since they were found."""
     table: list[Any] = field(default_factory=list)
@@ -90,7 +91,8 @@ class BlockManager:
 
     Then a table is a list of block tables, one for each group, in what `allocate`, `lookup`, `table` and `fork` return,
     and in what the request has; all of `lookup` cover the same tokens. The key of a block is ``(key, group)`` where
-    `cached`, `block_keys` and `take_events` tell it. It is made with as many blocks as the groups need together."""
+    `cached`, `host_cached`, `block_keys` and `take_events` tell it. It is made with as many blocks as the groups need
+    together, of the device and of the host."""
 
     kept_back: ClassVar[int] = 0
     """So many blocks it always keeps back, as a watermark. Then there are so many more than it was asked for, all are
@@ -208,9 +210,10 @@ class BlockManager:
         """The copies of a job are done: its blocks can be found on the host. Jobs end in any order (O7)."""
         raise NotImplementedError
 
-    def host_lookup(self, request: Request) -> Told[Sequence[int]]:
+    def host_lookup(self, request: Request) -> Told[Sequence[int] | Sequence[Sequence[int | None]]]:
         """Return the host blocks that hold what follows ``request.found``, in order; together at most as `lookup`.
 
+        With `groups` a list for each group, all as long, in which None stands for what is behind a window.
         `load` follows in the same step, unless the request is refused. Unlocks O6 (M4 of a mirror), and P6 of loads.
         """
         raise NotImplementedError
@@ -225,7 +228,7 @@ class BlockManager:
 
     def loaded(self, request: Request, tokens: int) -> Told[None]:
         """The copies of a load have ended, and so many of the request's first tokens are there now: all that was found,
-        or fewer, since copies failed; those behind them will be computed.
+        or fewer, since copies failed (with `groups` none does); those behind them will be computed.
 
         Loads and stores end in any order. Until then the host blocks must stay as they are, and nobody may find the
         device blocks (O5, O8). A request that is aborted meanwhile has its blocks until then, and is freed behind this.

@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from .answers import numbers, was_reset, whole
+from .answers import was_reset, whole
+from .layout import Tables
 from .left_alone import left_alone
 from .manager import BlockManager, Request
 from .scheduler import SKIPPED, waited
@@ -108,7 +109,12 @@ class OverlappingSystem(System):
         begun, self._begun = self._begun, []
         names = {args.get("request") for _, args in begun}
         self._upset = any(op in _UPSET for op, _ in begun)
-        self._staying = {block for name, each in self._running.items() if name not in names for block in each.table}
+        self._staying = {
+            block
+            for name, each in self._running.items()
+            if name not in names
+            for block in self._layout.blocks(each.table)
+        }
         calls = self._planned(begun)
         if not calls:
             return SKIPPED
@@ -314,19 +320,20 @@ class OverlappingSystem(System):
     async def _looks_up_and_takes(self, each: _Call, request: Request, most: int) -> bool:
         if not self._looks_up:
             async with self._takers.beside_others():
-                return await self._takes(each, request, [], most)
+                return await self._takes(each, request, self._layout.read([], "lookup"), most)
         async with self._takers.beside_others():
-            found = numbers(await self._call(each, "lookup", request), "lookup")
-            if not found or (not self._upset and self._staying.issuperset(found)):
+            found = self._layout.read(await self._call(each, "lookup", request), "lookup")
+            blocks = self._layout.blocks(self._layout.as_told(found))
+            if not blocks or (not self._upset and self._staying.issuperset(blocks)):
                 return await self._takes(each, request, found, most)
         # A lookup takes hold of nothing: until this request has what was found, nobody else may be given it.
         async with self._takers.alone():
-            found = numbers(await self._call(each, "lookup", request), "lookup")
+            found = self._layout.read(await self._call(each, "lookup", request), "lookup")
             return await self._takes(each, request, found, most)
 
-    async def _takes(self, each: _Call, request: Request, found: list[int], most: int) -> bool:
+    async def _takes(self, each: _Call, request: Request, found: Tables, most: int) -> bool:
         length = len(request.tokens)
-        request.found, request.cached = [*found], len(found) * self._size
+        request.found, request.cached = self._layout.as_told(found), len(found[0]) * self._size
         until = min(length, request.cached + (most or length))
         table = await self._allocated(each, request, until)
         if table is None:
@@ -336,10 +343,10 @@ class OverlappingSystem(System):
         self._forward(request, table, max(until, request.computed))
         return True
 
-    async def _allocated(self, each: _Call, request: Request, until: int) -> list[int] | None:
+    async def _allocated(self, each: _Call, request: Request, until: int) -> Tables | None:
         table = await self._call(each, "allocate", request, until)
         self._tell_copies()
-        return None if table is None else numbers(table, "allocate")
+        return None if table is None else self._layout.read(table, "allocate")
 
     async def _advances(self, each: _Call, request: Request, until: int, tokens: list[int], keys: list[int]) -> Any:
         before = len(request.tokens)
@@ -357,7 +364,7 @@ class OverlappingSystem(System):
             return False
         return await self._commits(each, request)
 
-    def _advanced(self, request: Request, table: list[int], until: int, tokens: list[int], keys: list[int]) -> None:
+    def _advanced(self, request: Request, table: Tables, until: int, tokens: list[int], keys: list[int]) -> None:
         if tokens:
             self._tell("append", request.name, list(tokens))
             self._tell_those(request, keys)

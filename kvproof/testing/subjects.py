@@ -19,7 +19,6 @@ from ..judge.oracles.host_stores import HostStoresOracle
 from ..judge.record import Capabilities, Case, World
 from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
 from . import block_cases, capable, system, tree_cases, tree_system
-from .grouped import GroupedSystem
 from .loading import LoadingSystem
 from .manager import BlockManager
 from .overlap import OverlappingSystem
@@ -72,8 +71,6 @@ def _oracles_of_blocks(case: Case) -> Callable[[World], list[Any]]:
 def _system_of(kind: type[BlockManager]) -> type[system.System]:
     if capable.overlaps(kind):
         return OverlappingSystem
-    if kind.groups:
-        return GroupedSystem
     return LoadingSystem if capable.has(kind, "loaded") else system.System
 
 

@@ -6,15 +6,16 @@ It plays what a server does around its block manager, in the words of `docs/prot
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from operator import index
 from typing import Any
 
 from ..engines.driver.requests import LEVEL
-from .answers import Keys, copies, items, listed, number, numbers, was_reset
+from .answers import copies, items, listed, number, numbers, was_reset
 from .capable import capabilities, has
 from .host_side import HostSide
+from .layout import Groups, Layout, Tables
 from .left_alone import left_alone
 from .manager import BlockManager, Refused, Request
 from .scheduler import SKIPPED, Scheduler
@@ -37,18 +38,18 @@ class System(Scheduler):
         blocks, self._size, caching = _read(setup, can["options"])
         host_blocks: int = setup.get("host_blocks", 0)
         self._events: bool = setup.get("events", False)
+        windows = kind.groups or (kind.window,)
+        blocks, host_blocks = blocks * len(windows), host_blocks * len(windows)
         given = {"caching": caching, "host_blocks": host_blocks}
         options = {name: value for name, value in given.items() if name in can["options"]}
-        windows = kind.groups or (kind.window,)
-        blocks *= len(windows)
         super().__init__(kind(blocks, self._size, **options), can["operations"])
         self._kind = kind
         self._shows = can["visible"]["device"]
         self._looks_up = has(kind, "lookup")
         self._tells_copies = has(kind, "take_copies")
-        self._key_numbers = Keys()
         self._told: dict[str, list[int]] = {}
         null = kind.null_block
+        self._layout = Groups(null, len(kind.groups)) if kind.groups else Layout(null)
         self._blocks = blocks + kind.kept_back + (null is not None)
         if null is not None and null >= self._blocks:
             raise ValueError(f"null_block is {null}, and its {self._blocks} blocks are numbered from 0")
@@ -63,7 +64,7 @@ class System(Scheduler):
             notes["loads"] = ["host"]
         if host_blocks and kind.eager and has(kind, "stored"):
             notes["eager"] = ["host"]
-        self._host = HostSide(self._ask, self._tell, partial(has, kind), self._key_numbers) if host_blocks else None
+        self._host = HostSide(self._ask, self._tell, partial(has, kind), self._layout) if host_blocks else None
         self.world: dict[str, Any] = {
             "groups": [_attention(window) | {"block": self._size} for window in windows],
             "tiers": {"device": device, **({"host": {"blocks": host_blocks}} if host_blocks else {})},
@@ -78,7 +79,7 @@ class System(Scheduler):
         """Return what the manager tells of its state."""
         told = {name: getattr(self, f"_shown_{name}")() for name in self._shows}
         tables = {
-            name: self._by_group(self._read_table(self._ask("table", request), "table"))
+            name: self._layout.read(self._ask("table", request), "table")
             for name, request in self._with_blocks().items()
         }
         counts = {"waiting": len(self._waiting), "running": len(tables), "pending": 0}
@@ -155,25 +156,25 @@ class System(Scheduler):
         """Look up, hold, make room and compute; without room nothing has happened."""
         self._tell_keys(request)
         size, length = self._size, len(request.tokens)
-        found = self._read_table(self._ask("lookup", request), "lookup") if self._looks_up else []
-        request.found = self._as_told(self._by_group(found))
-        if self._host is not None:
-            self._host.find(request)
-        external = len(request.on_host) * size
-        request.cached = len(self._by_group(found)[0]) * size + external
+        found = self._layout.read(self._ask("lookup", request) if self._looks_up else [], "lookup")
+        request.found = self._layout.as_told(found)
+        external = 0 if self._host is None else self._host.find(request) * size
+        request.cached = len(found[0]) * size + external
         until = min(length, request.cached + (most or length))
         table = self._allocate(request, until)
         if table is None:
             self._forget_found(request)
             return False
-        if self._host is not None and self._host.load(request, table):
-            self._begins_to_load(request, table, found, until)
-            return True
+        if self._host is not None and external:
+            request.table = self._layout.as_told(table)
+            if self._host.load(request):
+                self._begins_to_load(request, table, found, external, until)
+                return True
         self._admitted(request, table, found, external)
         self._compute(request, table, max(until, request.computed))
         return True
 
-    def _begins_to_load(self, request: Request, table: list[int], found: list[int], until: int) -> None:
+    def _begins_to_load(self, request: Request, table: Tables, found: Tables, external: int, until: int) -> None:
         """It holds its blocks, and waits for what comes from the host: `LoadingSystem` is what lets it."""
         raise NotImplementedError
 
@@ -182,14 +183,14 @@ class System(Scheduler):
         """It was not admitted: what was found for it counts no more."""
         request.found, request.on_host, request.cached = [], [], 0
 
-    def _admitted(self, request: Request, table: list[int], found: list[int], external: int) -> None:
+    def _admitted(self, request: Request, table: Tables, found: Tables, external: int) -> None:
         """It runs from now on, behind what was found for it: these blocks, and so many tokens on the host.
 
         The lists that the request has are its manager's too, which may take from them what it takes hold of.
         """
         self._running[request.name] = self._waiting.pop(request.name)
         size, length, cached = self._size, len(request.tokens), _tokens_cached(request)
-        only_local = self._looks_up and not external and cached <= len(self._by_group(found)[0]) * size
+        only_local = self._looks_up and not external and cached <= len(found[0]) * size
         handed = self._first(found if only_local else table, cached)
         self._tell("lookup", request.name, cached - external, external, length - 1)
         self._tell("found", request.name, handed, cached)
@@ -198,16 +199,16 @@ class System(Scheduler):
     def _forked(self, request: Request, child: Request) -> bool:
         """The child runs behind the same tokens; nothing was looked up for it, and nothing is to be computed."""
         told = self._ask("fork", request, child)
-        table = None if told is None else self._read_table(told, "fork")
+        table = None if told is None else self._layout.read(told, "fork")
         self._tell_copies()
         if table is None:
             return False
         about = {"tokens": [*child.tokens], "adapter": child.adapter, "salt": child.salt, "fork": request.name}
         self._running[child.name] = child
-        child.table, child.computed = table, len(child.tokens)
+        child.table, child.computed = self._layout.as_told(table), len(child.tokens)
         self._tell("request", child.name, about)
         self._tell_keys(child)
-        self._tell_table(child)
+        self._tell_table(child, table)
         self._tell("found", child.name, self._first(table, child.computed), child.computed)
         self._tell("processed", child.name, child.computed)
         return True
@@ -219,10 +220,10 @@ class System(Scheduler):
         self._compute(request, table, until)
         return True
 
-    def _allocate(self, request: Request, tokens: int) -> list[int] | None:
+    def _allocate(self, request: Request, tokens: int) -> Tables | None:
         """Ask for blocks; what is told of them may be read once only."""
         told = self._ask("allocate", request, tokens)
-        table = None if told is None else self._read_table(told, "allocate")
+        table = None if told is None else self._layout.read(told, "allocate")
         self._tell_copies()
         return table
 
@@ -233,7 +234,7 @@ class System(Scheduler):
             if pairs:
                 self._tell("copied", [["device", a, "device", b] for a, b in pairs])
 
-    def _compute(self, request: Request, table: list[int], until: int) -> None:
+    def _compute(self, request: Request, table: Tables, until: int) -> None:
         """The forward pass up to a position, in the blocks of this table, and its result."""
         self._forward(request, table, until)
         self._ask("commit", request, until)
@@ -241,17 +242,17 @@ class System(Scheduler):
         if self._host is not None:
             self._host.computed(request)
 
-    def _forward(self, request: Request, table: list[int], until: int) -> None:
+    def _forward(self, request: Request, table: Tables, until: int) -> None:
         """The forward pass, of which the manager was not told yet."""
-        request.table = table
-        self._tell_table(request)
+        request.table = self._layout.as_told(table)
+        self._tell_table(request, table)
         if request.computed < until:
             self._tell("compute", request.name, request.computed, request.tokens[request.computed : until])
         request.computed = until
 
-    def _tell_table(self, request: Request) -> None:
-        for g, blocks in enumerate(self._by_group(request.table)):
-            self._tell("table", request.name, g, 0, blocks)
+    def _tell_table(self, request: Request, table: Tables) -> None:
+        for g, blocks in enumerate(table):
+            self._tell("table", request.name, g, 0, [*blocks])
 
     def _let_go(self, request: Request, *, finished: bool = False) -> None:  # noqa: ARG002
         self._ask("free", request)
@@ -276,11 +277,11 @@ class System(Scheduler):
         """The numbers of its keys."""
         tokens, ends = request.tokens, range(self._size, len(request.tokens) + 1, self._size)
         if "keys" in self.world["notes"]:
-            return [self._number((request.adapter, request.salt, tuple(tokens[:end])), "keys") for end in ends]
+            return [self._layout.number((request.adapter, request.salt, tuple(tokens[:end])), "keys") for end in ends]
         keys = [*listed(self._ask("keys", request), "keys", "keys")]
         if len(keys) != len(ends):
             raise ValueError(f"keys() returned {len(keys)} keys, and {request.name} has {len(ends)} full blocks")
-        return [self._number(key, "keys") for key in keys]
+        return [self._layout.number(key, "keys") for key in keys]
 
     def _done(self) -> None:
         if self._events:
@@ -291,12 +292,12 @@ class System(Scheduler):
         for event in listed(self._ask("take_events"), "take_events", "events"):
             kind, *rest = event if isinstance(event, tuple | list) and event else (None,)
             if kind == "stored" and len(rest) in (1, 2, 3):
-                parent = [None if key is None else self._entry(key, "take_events")[0] for key in rest[1:2]]
-                key, group = self._entry(rest[0], "take_events")
+                parent = [None if key is None else self._layout.entry(key, "take_events")[0] for key in rest[1:2]]
+                key, group = self._layout.entry(rest[0], "take_events")
                 tokens = [numbers(rest[2], "take_events"), self._size] if len(rest) == 3 else []
                 self._tell("stored", "device", group, [key], *parent, *tokens)
             elif kind == "removed" and len(rest) == 1:
-                key, group = self._entry(rest[0], "take_events")
+                key, group = self._layout.entry(rest[0], "take_events")
                 self._tell("removed", "device", group, [key])
             elif kind == "cleared" and not rest:
                 self._tell("cleared", "device")
@@ -318,11 +319,11 @@ class System(Scheduler):
     def _shown_cached(self) -> list[list[Any]]:
         entries = items(self._ask("cached"), "cached")
         blocks = ((key, at if isinstance(at, Iterable) else [number(at, "cached")]) for key, at in entries)
-        return [[*self._entry(key, "cached"), numbers(at, "cached")] for key, at in blocks]
+        return [[*self._layout.entry(key, "cached"), numbers(at, "cached")] for key, at in blocks]
 
     def _shown_hashes(self) -> list[list[Any]]:
         entries = items(self._ask("block_keys"), "block_keys")
-        return [[number(block, "block_keys"), [self._entry(key, "block_keys")]] for block, key in entries]
+        return [[number(block, "block_keys"), [self._layout.entry(key, "block_keys")]] for block, key in entries]
 
     # ----------------------------------------------------------------------------------------------------- small things
 
@@ -331,28 +332,9 @@ class System(Scheduler):
         with left_alone(method, args):
             return super()._ask(method, *args)
 
-    def _read_table(self, told: Any, method: str) -> list[Any]:
-        """A block table, or what was found of one: `GroupedSystem` has one for each group."""
-        return numbers(told, method)
-
-    def _by_group(self, table: list[Any]) -> list[list[int]]:
-        """The same for each group, as new lists."""
-        return [[*table]]
-
-    def _first(self, table: list[Any], tokens: int) -> list[list[int]]:
+    def _first(self, table: Tables, tokens: int) -> Tables:
         """Of each group the blocks of so many first tokens."""
-        return [blocks[: -(-tokens // self._size)] for blocks in self._by_group(table)]
-
-    def _as_told(self, tables: list[list[int]]) -> list[Any]:
-        """The other way round."""
-        return tables[0]
-
-    def _entry(self, key: Any, method: str) -> list[int]:
-        """The number of the key of a block that a method of the adapter told, and the group of the block."""
-        return [self._number(key, method), 0]
-
-    def _number(self, key: Hashable, method: str) -> int:
-        return self._key_numbers.number(key, method)
+        return [blocks[: -(-tokens // self._size)] for blocks in table]
 
 
 def _tokens_cached(request: Request) -> int:

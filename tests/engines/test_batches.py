@@ -75,6 +75,29 @@ def test_of_two_copies_to_a_place_the_one_that_waits_for_the_other_is_what_stays
         assert (ghost.memory.cell("host", 5) == ghost.memory.cell("device", 2)) is is_known
 
 
+@pytest.mark.parametrize(
+    "writes", [["copy", 2, "begin", [["device", 2, "host", 5]]], ["copied", [["device", 2, "host", 5]]]]
+)
+def test_no_copy_writes_to_what_an_unfinished_one_reads(writes: Effect) -> None:
+    """O8: but where it waits for that, brings what is there, or nobody waits for what is read."""
+    tiers = {"device": Tier(9, null=0), "host": Tier(9)}
+    asks: Effect = ["request", "r0", {"tokens": [0, 1, 2, 3]}]
+    there: Effect = ["copied", [["device", 1, "host", 5]]]
+
+    def wrong(*effects: Effect) -> list[str]:
+        ghost = Ghost(World([Group("full", 2)], tiers, 2))
+        return [wrong.oracle for effect in (asks, *RUNS, there, *effects) for wrong in ghost.apply(effect) or ()]
+
+    reads: Effect = ["copy", 1, "begin", [["host", 5, "device", 3]]]
+    assert wrong(reads, writes) == ["copy under a copy"]
+    assert not wrong(reads, ["copy", 1, "end"], writes)
+    assert not wrong(reads, [*writes[:-1], [["device", 1, "host", 5]]]), "it is there already"
+    assert not wrong([*reads, "void"], writes)
+    if writes[0] == "copy":
+        assert not wrong(reads, [*writes, "behind", 1])
+        assert not wrong(reads, ["copy", 3, "begin", [["device", 1, "host", 6]], "behind", 1], [*writes, "behind", 3])
+
+
 def test_what_a_reset_made_void_is_stored_by_nobody() -> None:
     """O3: the store that comes after the reset is the first."""
     planned: Effect = ["copy", 1, "begin", [["device", 1, "remote", 5]], "void"]

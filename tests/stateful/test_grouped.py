@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,7 +15,10 @@ from kvproof.testing.fuzzing import fuzz_manager
 from . import pool_faults
 
 import test_hybrid as example  # isort: skip # pool_faults puts its folder on the path
+import test_hybrid_offload as hosts  # isort: skip
 from hybrid import NULL, HybridPool, Tables  # isort: skip
+from hybrid_offload import Hosts, HybridOffload  # isort: skip
+from offload import Copies  # isort: skip
 
 assert pool_faults.EXAMPLE.is_dir()
 
@@ -193,3 +197,200 @@ def test_a_group_whose_blocks_go_too_early_is_told_what_the_null_block_is() -> N
     with pytest.raises(AssertionError, match=r"(?s)is the null block.*groups = \(None, ") as told:
         assert_played(early, {"blocks": 6, "block_tokens": 2}, operations)
     assert "window =" not in str(told.value)
+
+
+# A host tier
+
+
+class _OneKeyOnHost(HybridOffload):
+    """Both groups name their blocks alike on the host."""
+
+    def found(self, tokens: Sequence[int], held: int) -> Hosts:
+        found = self.lookup([key + b"full" for key in self.pool.keys(tokens)[held : self.pool.most(tokens)]])
+        return [[*found], [*found]]
+
+    def store_groups(self, tokens: Sequence[int], tables: Tables) -> tuple[list[bytes], Copies]:
+        return self.store([key + b"full" for key in self.pool.keys(tokens)], tables[0])
+
+
+class _FoundByOneOnHost(HybridOffload):
+    """What the host lacks of the window is left out of a hit, and the hit is none the shorter."""
+
+    def found(self, tokens: Sequence[int], held: int) -> Hosts:
+        full, window = self.pool.of_groups(self.pool.keys(tokens)[held : self.pool.most(tokens)])
+        found = self.lookup(full)
+        return [[*found], [self.cached.get(key) for key in window[: len(found)]]]
+
+
+class _WindowTooShort(HybridOffload):
+    """The first block of the window is not loaded."""
+
+    def found(self, tokens: Sequence[int], held: int) -> Hosts:
+        full, window = super().found(tokens, held)
+        at = next((n for n, host in enumerate(window) if host is not None), 0)
+        return [full, [*[None] * (at + 1), *window[at + 1 :]]] if len(window) > at + 1 else [full, window]
+
+
+class _ABlockShortOnHost(HybridOffload):
+    """A hit of the host ends a block too early, where it could be longer."""
+
+    def found(self, tokens: Sequence[int], held: int) -> Hosts:
+        return super().found(tokens[: -self.pool.block_tokens], held)
+
+
+class _LoadsOneGroup(HybridOffload):
+    """Only full attention is loaded."""
+
+    def loads(self, hosts: Hosts, tables: Tables, held: int) -> Copies:
+        return super().loads([hosts[0], [None] * len(hosts[1])], tables, held)
+
+
+class _Crossed(HybridOffload):
+    """Each group is loaded into the other's blocks."""
+
+    def loads(self, hosts: Hosts, tables: Tables, held: int) -> Copies:
+        return super().loads(hosts[::-1], tables, held)
+
+
+class _StoresNothingOfWindows(HybridOffload):
+    """Only full attention is stored: nothing that has a window is ever found there."""
+
+    def store_groups(self, tokens: Sequence[int], tables: Tables) -> tuple[list[bytes], Copies]:
+        return super().store_groups(tokens, [tables[0], [NULL] * len(tables[1])])
+
+
+HOST_FAULTS: dict[type[HybridOffload], str] = {
+    _OneKeyOnHost: "P6",
+    _FoundByOneOnHost: "P6",
+    _WindowTooShort: "P6",
+    _ABlockShortOnHost: "O6",
+    _LoadsOneGroup: "P6",
+    _Crossed: "P6",
+}
+
+
+def _on_host(tier: type[HybridOffload], **more: Any) -> type[BlockManager]:
+    return type(tier.__name__, (hosts.TestHybridOffload,), {"tier": tier, **more})
+
+
+@pytest.mark.parametrize("fault", HOST_FAULTS, ids=lambda fault: fault.__name__)
+def test_a_host_tier_of_groups_that_is_wrong_is_found_by_the_rule_that_names_it(fault: type[HybridOffload]) -> None:
+    fuzzed = fuzz_manager(_on_host(fault), seconds=30, findings=1)
+    assert HOST_FAULTS[fault] in fuzzed.broken, fuzzed.broken
+
+
+class _Slow(HybridOffload):
+    """Loads hold the host blocks that they read until they are done."""
+
+    def begin(self, request: Request) -> Copies:
+        pairs = self.loads(request.on_host, request.table, len(request.found[0]))
+        for host, _ in pairs:
+            if self.ref_cnt[host] == 0:
+                self.free.remove(host)
+            self.ref_cnt[host] += 1
+        request.own = [host for host, _ in pairs]
+        return pairs
+
+    def end(self, request: Request) -> None:
+        for host in request.own:
+            self.ref_cnt[host] -= 1
+            if self.ref_cnt[host] == 0:
+                self.free.append(host)
+        request.own = []
+
+
+class _HoldsNothing(_Slow):
+    """Loads hold nothing of the host."""
+
+    def begin(self, request: Request) -> Copies:
+        return self.loads(request.on_host, request.table, len(request.found[0]))
+
+    def end(self, request: Request) -> None:
+        pass
+
+
+class _Loads(hosts.TestHybridOffload):
+    tier: ClassVar[type[HybridOffload]] = _Slow
+
+    def load(self, request: Request) -> Copies:
+        return self.offload.begin(request)  # type: ignore[attr-defined, no-any-return]
+
+    def loaded(self, request: Request, tokens: int) -> None:
+        assert tokens == request.cached, "no copy fails"
+        self.offload.end(request)  # type: ignore[attr-defined]
+
+    def reset(self) -> bool:
+        return not any(self.offload.ref_cnt) and super().reset()
+
+
+@pytest.mark.parametrize("kind", [hosts.TestHybridOffload, _Loads])
+def test_a_host_tier_of_groups_that_is_right_stays_silent(kind: type[BlockManager]) -> None:
+    fuzzed = fuzz_manager(kind, examples=200, seconds=60)
+    assert fuzzed.broken == {}
+    assert not {"O3", "O6", "O8", "P14"} & fuzzed.unjudged.keys()
+
+
+def test_a_host_tier_may_store_less() -> None:
+    assert fuzz_manager(_on_host(_StoresNothingOfWindows), examples=60, seconds=60).broken == {}
+
+
+def test_host_blocks_that_a_load_of_groups_reads_are_held() -> None:
+    shows = type("Shows", (_Loads,), {"tier": _HoldsNothing})
+    assert "O1 (host counts)" in fuzz_manager(shows, seconds=30, findings=1).broken
+    hidden = {name: getattr(BlockManager, name) for name in ("host_ref_counts", "host_free_queue")}
+    fuzzed = fuzz_manager(type("Hides", (shows,), hidden), examples=2000, seconds=90, findings=1, seed=2)
+    assert "O8" in fuzzed.broken, fuzzed.broken
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([0], r"host_lookup\(\) answered 0, which is no list of host blocks"),
+        ([[0]], r"host_lookup\(\) answered 1 block tables, and there are 2 groups"),
+        ([[0], []], "as long in each group, with None for what is behind a window"),
+    ],
+)
+def test_what_a_host_has_is_told_for_each_group(answer: Any, words: str) -> None:
+    kind = type("Told", (hosts.TestHybridOffload,), {"host_lookup": lambda *_: answer})
+    with pytest.raises(AssertionError, match=words):
+        assert_played(kind, SETUP | {"host_blocks": 2}, ONE)
+
+
+# Calls that overlap
+
+
+class _Overlaps(example.TestHybrid):
+    """Each call waits before it does anything, and does it at once."""
+
+    async def lookup(self, request: Request) -> list[list[int]]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().lookup(request)
+
+    async def allocate(self, request: Request, tokens: int) -> list[list[int]] | None:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().allocate(request, tokens)
+
+    async def free(self, request: Request) -> None:  # type: ignore[override]
+        super().free(request)
+        await asyncio.sleep(0)
+
+
+class _LooksOnce(_Overlaps):
+    """Whether there is room is asked before something is waited for."""
+
+    async def allocate(self, request: Request, tokens: int) -> list[list[int]] | None:  # type: ignore[override]
+        held = self.pool.groups.get(request.name) or request.found or [[], []]
+        if sum(self.pool.need(tokens) - len(table) for table in held) > self.pool.num_free:
+            return None
+        await asyncio.sleep(0)
+        self.pool.num_free += 1000
+        try:
+            return example.TestHybrid.allocate(self, request, tokens)
+        finally:
+            self.pool.num_free -= 1000
+
+
+def test_calls_of_groups_overlap() -> None:
+    fuzzed = fuzz_manager(_Overlaps, examples=200, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzz_manager(_LooksOnce, seconds=30, findings=1).broken

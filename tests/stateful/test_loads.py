@@ -82,7 +82,7 @@ FAULTS: dict[type[BlockManager], str] = {
     _FoundEarly: "P6",
     _FailedIsThere: "P6",
     _FailedKeepsPins: "O1 (host counts)",
-    _with(_NoPins, _TellsNoCounts): "P6",
+    _with(_NoPins, _TellsNoCounts): "O8",
 }
 
 

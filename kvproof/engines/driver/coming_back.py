@@ -39,7 +39,8 @@ def coming_back(level: str, capabilities: Capabilities, setups: st.SearchStrateg
 
     def scene(setup: Setup, play: bytes) -> Case:
         # Who stores by himself is not asked to.
-        return Case(level, setup, [op for op in _Scene(setup, "step" in can).ops(names, play) if op[0] in can])
+        made = _Scene(setup, parts="step" in can, takes_time="loaded" in can)
+        return Case(level, setup, [op for op in made.ops(names, play) if op[0] in can])
 
     return st.builds(scene, setups, plays)
 
@@ -48,13 +49,18 @@ _BESIDE = 1
 """Of more than so many the first one leaves when another one comes: the device is small."""
 
 
+_FRESH = 3
+"""Tokens from here on are those of one prompt only."""
+
+
 class _Scene:
     """The requests of a scene. What is stored are prompts of tokens that are all alike, so that there are three; who
     comes asks for one of them, for another one behind it, or for what stands behind tokens of its own."""
 
-    def __init__(self, setup: Setup, parts: bool) -> None:
-        """With prompts that are computed in parts, or without."""
-        self._blocks, self._size, self._parts = setup["blocks"], setup["block_tokens"], parts
+    def __init__(self, setup: Setup, *, parts: bool, takes_time: bool) -> None:
+        """With prompts that are computed in parts, or without; with loads that take time, or without."""
+        self._blocks, self._size = setup["blocks"], setup["block_tokens"]
+        self._parts, self._takes_time = parts, takes_time
         self._lengths: dict[str, int] = {}
         """The requests that were not ended, and how many tokens they have."""
         self._count = 0
@@ -81,12 +87,19 @@ class _Scene:
             first, behind = [a % 3] * (1 + b % 2) * self._size, [a // 3 % 3] * (b // 2 % 3 * self._size)
             most = 1 + b // 12 % (2 * self._size) if self._parts and b // 6 % 2 else 0
             yield self._start([*first, *behind, a // 9 % 3], most)
+            if self._takes_time and a // 27 % 2:
+                yield from self._crowd(b)
         elif name == "loaded":
             yield "loaded", {"pick": a % 3, "failed": (0, 0, 0, 1, 2)[b % 5]}
         elif name == "mirror":
             yield "mirror", {"requests": [*self._lengths][: b % 4]}
         elif self._lengths:
             yield from self._of_one(name, [*self._lengths][a % len(self._lengths)], b)
+
+    def _crowd(self, b: int) -> Iterator[Op]:
+        """What nobody knew before is stored, until the host has no room but what nobody holds there: who loads does."""
+        for _ in range(1 + b % 4):
+            yield from self._visit(_FRESH + self._count, 1 + b // 4 % 2)
 
     def _of_one(self, name: str, request: str, b: int) -> Iterator[Op]:
         if name in ("leave", "abort"):

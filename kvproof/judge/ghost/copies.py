@@ -41,9 +41,10 @@ class Copies:
         for copy in self.under_way.values():
             copy.void = True
 
-    def copied(self, pairs: Sequence[Sequence[Any]]) -> None:
+    def copied(self, pairs: Sequence[Sequence[Any]]) -> Iterator[Violation]:
         """A copy that began and ended, with nobody in between."""
         kept = [self._memory.kept(a, b) for a, b, _, _ in pairs]
+        yield from self._under_a_copy(Copy([(a, b, c, d) for a, b, c, d in pairs], kept))
         for (_, _, tier, unit), cell in zip(pairs, kept, strict=True):
             self._memory.put(tier, unit, cell)
         # From the device to the device the batch itself copies.
@@ -97,6 +98,7 @@ class Copies:
 
     def _begin(self, number: Any, copy: Copy, waits: bool) -> Iterator[Violation]:
         yield from self._stored_twice(copy)
+        yield from self._under_a_copy(copy)
         if not waits:
             yield from self._under_a_batch(copy)
         self.under_way[number] = copy
@@ -124,6 +126,23 @@ class Copies:
                 text = f"a copy begins to write to block {unit}, which a step that was not processed writes or clears"
                 yield Violation("O8", "copy under a step's write", text, ("load",), (of_block(tier, unit),))
                 return
+
+    def _under_a_copy(self, copy: Copy) -> Iterator[Violation]:
+        """O8: no copy begins to write something else to what an unfinished one reads, and does not wait for that."""
+        read = {pair[:2] for other in self._read_by(copy) for pair in other.pairs}
+        for (_, _, tier, unit), cell in zip(copy.pairs, copy.begun, strict=True):
+            if (tier, unit) in read and (cell is None or self._memory.cell(tier, unit) != cell):
+                text = f"a copy begins to write to block {unit} ({tier}), which an unfinished copy still reads"
+                yield Violation("O8", "copy under a copy", text, (tier,), (of_block(tier, unit),))
+                return
+
+    def _read_by(self, copy: Copy) -> Iterator[Copy]:
+        """The unfinished copies that somebody waits for, and that this one does not wait for itself."""
+        ahead, number = set[Any](), copy.after
+        while number is not None and number not in ahead:
+            ahead.add(number)
+            number = self.under_way[number].after if number in self.under_way else None
+        return (other for number, other in self.under_way.items() if number not in ahead and not other.void)
 
     def _stored_twice(self, copy: Copy) -> Iterator[Violation]:
         """O3: no second store of what an unfinished one brings to the same tier already, under the same hash."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Group, PoolState, Step, World
+from ..record import TOGETHER, PoolState, Step, World
 from ..shapes import KEEPS
 from ..violation import Thing, Violation, of_block, of_key, of_request
 from .begun import begun_by
 from .kept import FOLLOWED, Kept, is_upset, takings
+from .needed import first_needed
 
 __all__ = ["HitsOracle"]
 
@@ -215,7 +216,7 @@ class HitsOracle:
         group = self.world.groups[g]
         if group.kind == "mamba":
             return has(g, length)
-        whole = range(_first_needed(group, length) // group.block, (length + self._drop) // group.block)
+        whole = range(first_needed(group, length) // group.block, (length + self._drop) // group.block)
         behind = (length + self._drop) % group.block
         return all(has(g, (i + 1) * group.block) for i in whole) and (not behind or has(g, length + self._drop))
 
@@ -224,15 +225,6 @@ def _tokens_said(world: World, word: str, usual: int) -> int:
     """So many tokens as the dialect says, where it does."""
     said = world.dialect.get(word)
     return said if isinstance(said, int) and said > 0 else usual
-
-
-def _first_needed(group: Group, length: int) -> int:
-    """The first position that the token behind a hit attends to."""
-    if group.kind == "window" and group.window is not None:
-        return max(0, length - group.window + 1)
-    if group.kind == "chunk" and group.window is not None:
-        return length // group.window * group.window
-    return 0
 
 
 def _shows(*pools: PoolState | None) -> bool:
