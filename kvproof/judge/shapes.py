@@ -84,9 +84,10 @@ def problem_of_dialect(world: World) -> str | None:
     reads = world.notes.get("reads")
     if reads is not None and reads not in [*world.tiers][1:]:
         return f"attention reads {_short(reads)} too, and that must be a tier behind the device"
-    eager = world.notes.get("eager") or []
-    if not isinstance(eager, list) or not all(isinstance(tier, str) and tier in world.tiers for tier in eager):
-        return f"the eager tiers are {_short(eager)}, and must be a list of names of tiers"
+    for name in ("eager", "whole", "loads"):
+        tiers = world.notes.get(name) or []
+        if not isinstance(tiers, list) or not all(isinstance(tier, str) and tier in world.tiers for tier in tiers):
+            return f"the {name} tiers are {_short(tiers)}, and must be a list of names of tiers"
     dialect = world.notes.get("dialect", {})
     if not isinstance(dialect, dict):
         return f"the dialect is {_short(dialect)}, and no object of names"

@@ -1,13 +1,17 @@
 """A host's block pool behind the device's, by hand: what it has is not stored again (O3), and what changes nothing (O7,
-P15)."""
+P15), and what it has is found there (O6)."""
 
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replaced
 
+from kvproof.judge.ghost import Ghost
 from kvproof.judge.judging import Judge
+from kvproof.judge.oracles.host_hits import HostHitsOracle
 from kvproof.judge.oracles.host_pool import HostPoolOracle
 from kvproof.judge.oracles.host_stores import HostStoresOracle
+from kvproof.judge.oracles.stored import StoredOracle
 from kvproof.judge.record import Effect, Error, Group, PoolState, State, Step, Tier, World
 
 Told = list[tuple[str, str, tuple[str, ...]]]
@@ -75,6 +79,8 @@ def test_what_was_planned_before_may_begin() -> None:
     assert stored(HostPoolOracle(), HAS, HAS, stores(1, 2), held=3) == AGAIN
     assert stored(HostPoolOracle(), HAS, HAS, stores(1, 2), op="abort") == AGAIN
     assert stored(HostPoolOracle(), HAS, MOVED, stores(1, 5)) == NOTHING, "it is elsewhere since"
+    assert stored(HostStoresOracle(WORLD), HAS, HAS, stores(1, 2), held=2) == NOTHING
+    assert stored(HostStoresOracle(WORLD), HAS, HAS, stores(1, 2), held=3) == AGAIN
 
 
 def test_what_may_have_been_dropped_or_given_to_another_on_the_way_may_be_stored() -> None:
@@ -114,3 +120,81 @@ def test_a_repeated_completion_and_a_lookup_in_vain_change_nothing(what: str) ->
 def test_a_repeated_completion_lets_go_of_nothing_that_copies_hold() -> None:
     assert changed("repeat", HELD) == [("O7", "a repeated completion changes something", ())]
     assert changed("probe", HELD) == NOTHING
+
+
+CHUNKS = World([Group("full", 2)], {"device": Tier(6), "host": Tier(6, split=2)}, 2, notes={"loads": ["host"]})
+"""Chunks of two blocks, of four tokens."""
+
+
+def looked_up(local: int, found: int, *more: Effect, chunks: int = 2, said: dict[str, Any] | None = None) -> Told:
+    """What is said of a lookup of eleven tokens, of which the host has so many chunks: they stand under the keys of
+    their last blocks."""
+    world = replaced(CHUNKS, notes={**CHUNKS.notes, **(said or {})})
+    on_host = {key: block for block, key in enumerate((11, 13)[:chunks])}
+    arrives: list[Effect] = [["request", "r0", {"tokens": [1] * 11}], ["keys", "r0", 0, [10, 11, 12, 13, 14]]]
+    lookup: Effect = ["lookup", "r0", local, found, 11]
+    ghost, oracle = Ghost(world), HostHitsOracle(world)
+    steps = [
+        Step("add", {}, effects=arrives, state=state({}, on_host)),
+        Step("step", {}, effects=[lookup, *more], state=state({}, on_host)),
+    ]
+    for effect in (*arrives, lookup, *more):
+        list(ghost.apply(effect) or ())
+    return [(v.rule, v.oracle, v.key) for step in steps for v in oracle.step(step, ghost)]
+
+
+NOT_FOUND: Told = [("O6", "what the host has is not found", ())]
+
+
+@pytest.mark.parametrize(
+    ("local", "found", "chunks", "said"),
+    [(0, 8, 2, NOTHING), (0, 4, 2, NOT_FOUND), (0, 0, 1, NOT_FOUND), (0, 4, 1, NOTHING), (4, 0, 2, NOT_FOUND),
+     (6, 0, 2, NOTHING), (2, 0, 2, NOT_FOUND), (2, 6, 2, NOTHING), (3, 0, 2, NOTHING), (8, 0, 2, NOTHING)],
+)  # fmt: skip
+def test_a_lookup_finds_all_chunks_of_the_host_but_for_less_than_a_whole_one(
+    local: int, found: int, chunks: int, said: Told
+) -> None:
+    assert looked_up(local, found, chunks=chunks) == said
+
+
+def test_what_was_not_on_the_host_all_the_time_or_is_not_looked_for_need_not_be_found() -> None:
+    assert looked_up(0, 0, ["copy", "c", "begin", [["device", 1, "host", 2]]]) == NOT_FOUND, "the second chunk"
+    assert looked_up(0, 4, ["copy", "c", "begin", [["device", 1, "host", 3]]]) == NOTHING
+    assert looked_up(0, 0, said={"loads": []}) == NOTHING
+    assert looked_up(0, 0, said={"dialect": {"drop": 2}}) == NOTHING, "a drafter wants the end computed again"
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(8, NOTHING), (9, NOT_FOUND)])
+def test_one_token_is_left_to_be_computed_though_all_may_be_loaded(tokens: int, said: Told) -> None:
+    arrives: list[Effect] = [["request", "r0", {"tokens": [1] * (tokens - 1)}], ["keys", "r0", 0, [10, 11, 12]]]
+    grows: list[Effect] = [["append", "r0", [1]], ["keys", "r0", 3, [13]], ["lookup", "r0", 4, 0, tokens]]
+    ghost, oracle = Ghost(CHUNKS), HostHitsOracle(CHUNKS)
+    found = []
+    for op, effects in (("add", arrives), ("step", grows)):
+        for effect in effects:
+            list(ghost.apply(effect) or ())
+        found += [*oracle.step(Step(op, {}, effects=effects, state=state({}, {11: 0, 13: 1})), ghost)]
+    assert [(v.rule, v.oracle, v.key) for v in found] == said
+
+
+@pytest.mark.parametrize(
+    ("whole", "blocks", "computed", "on_host", "told"),
+    [([], 4, 9, [], ["O9"]), (["host"], 4, 9, [], ["O9"]), (["host"], 4, 9, [11, 13], []),
+     (["host"], 4, 9, [11], ["O9"]), (["host"], 1, 9, [], []), ([], 1, 9, [], ["O9"]), (["host"], 4, 7, [11], [])],
+)  # fmt: skip
+def test_of_chunks_the_whole_ones_are_stored_where_an_offer_had_room(
+    whole: list[str], blocks: int, computed: int, on_host: list[int], told: list[str]
+) -> None:
+    """Where an offer is taken as a whole or not at all, it had room for certain if everything has."""
+    notes = {"eager": ["host"], "whole": whole}
+    world = World([Group("full", 2)], {"device": Tier(6), "host": Tier(blocks, split=2)}, 2, notes=notes)
+    effects: list[Effect] = [
+        ["request", "r0", {"tokens": [1] * 9}], ["keys", "r0", 0, [10, 11, 12, 13]],
+        ["table", "r0", 0, 0, [0, 1, 2, 3]], ["processed", "r0", computed], ["end", "r0", "finished"],
+    ]  # fmt: skip
+    ghost, oracle = Ghost(world), StoredOracle(world)
+    for effect in effects:
+        list(ghost.apply(effect) or ())
+    end = state({10 + n: n for n in range(4)}, {key: n for n, key in enumerate(on_host)})
+    step = Step("drain", {}, result={"left": 0, "pending": 0}, effects=effects, state=end)
+    assert [violation.rule for violation in oracle.step(step, ghost)] == told

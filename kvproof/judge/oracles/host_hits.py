@@ -1,17 +1,16 @@
 """What the host has of a request is found there: O6, and M4 of a mirror, from below."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
-from ..record import Effect, State, Step, World
+from ..record import Effect, Step, World
 from ..violation import Violation, of_key, of_request
 from .begun import begun_by
 from .needed import first_needed
 
 __all__ = ["HostHitsOracle"]
 
-HOST = "host"
+ORACLE = "what the host has is not found"
 
 Entry = tuple[int, int]
 """A hash key and a group, as a map has them."""
@@ -20,60 +19,91 @@ Entry = tuple[int, int]
 class HostHitsOracle:
     """Judges that a lookup goes on where the device's prefix ends, by what the host's map shows before and after.
 
-    Only of a manager whose lookups go on there at all (``notes["loads"]``): another one stores for others to read. With
-    groups, a hit goes on as far as each has on the host what the token behind it attends to; what that needs of the
-    device's part was found there. One group alone is held to no more than what it has without a gap.
+    Only of a manager whose lookups go on there at all (``notes["loads"]``): another one stores for others to read. Of
+    chunks of several blocks less than a whole one more need not be loaded; and where a drafter wants the end of a hit
+    computed again, nothing is said. Of several tiers any one that has more may be the one that is asked.
+
+    One group is held to what it has there without a gap. Of several a hit goes on as far as each has on the host what
+    the token behind it attends to; what that needs of the device's part was found there.
     """
 
     def __init__(self, world: World) -> None:
-        self._size = world.hash_block
-        self._groups = world.groups
-        self._unit = math.lcm(*(group.block for group in world.groups))
-        self._goes_on = HOST in world.notes.get("loads", ())
+        goes_on = [] if world.dialect.get("drop") else [n for n in world.notes.get("loads", ()) if n in world.tiers]
+        self._hosts = [_Host(name, world) for name in goes_on]
         is_mirror = world.dialect.get("host") == "mirror"
         self._rule = "M4" if is_mirror else "O6"
-        self._before: dict[Entry, list[int]] = {}
+        self._tokens: dict[str, int] = {}
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield the lookups of a step that found less than the host has all the time."""
-        if step.state is None or not self._goes_on:
+        if not self._hosts:
             return
-        after = _cached(step.state)
-        written = {block for effect in step.effects for block in _written(effect)}
-        there = {entry for entry, at in after.items() if self._before.get(entry) == at and written.isdisjoint(at)}
-        self._before = after
+        there = [host.had(step) for host in self._hosts]
         for effect in step.effects:
-            if effect[0] == "lookup":
+            if effect[0] == "request":
+                self._tokens[effect[1]] = len(effect[2]["tokens"])
+            elif effect[0] == "append":
+                self._tokens[effect[1]] += len(effect[2])
+            elif effect[0] == "cut":
+                self._tokens[effect[1]] = effect[2]
+            elif effect[0] == "lookup" and not ghost.requests[effect[1]].skips:
                 _, r, local, external, limit = effect
                 keys = ghost.requests[r].keys
-                have = self._most(local, min(limit, len(keys) * self._size), keys, there) - local
-                if external < have:
-                    text = f"behind {local} tokens of {r} the host has {have} more, and its lookup found {external}"
-                    about = (of_request(r), of_key(keys[(local + external) // self._size]))
-                    yield Violation(self._rule, "what the host has is not found", text, about=about)
-
-    def _most(self, local: int, limit: int, keys: list[int], there: set[Entry]) -> int:
-        """The longest prefix that a lookup may find, of which each group has on the host what it needs behind these
-        tokens of the device."""
-        length = limit // self._unit * self._unit
-        while length > local and not all(
-            self._suffices(g, local, length, keys, there) for g in range(len(self._groups))
-        ):
-            length -= self._unit
-        return max(length, local)
-
-    def _suffices(self, g: int, local: int, length: int, keys: list[int], there: set[Entry]) -> bool:
-        group = self._groups[g]
-        begin = local if len(self._groups) == 1 else max(local, first_needed(group, length))
-        ends = range(begin // group.block * group.block + group.block, length + 1, group.block)
-        return all((keys[end // self._size - 1], g) in there for end in ends)
+                # Who loads may have all; one token is left to be computed in any case (P14).
+                most = min(limit, self._tokens[r] - 1)
+                hosts = zip(self._hosts, there, strict=True)
+                had = [(more, host) for host, of_host in hosts if (more := host.more(keys, local, most, of_host))]
+                have, host = min(had, key=lambda one: one[0], default=(0, None))
+                if host is not None and external < have:
+                    text = (
+                        f"behind {local} tokens of {r} the {host.name} has {have} more, and its lookup found {external}"
+                    )
+                    about = (of_request(r), of_key(host.key_behind(keys, local + external)))
+                    yield Violation(self._rule, ORACLE, text, about=about)
 
 
-def _written(effect: Effect) -> Iterator[int]:
-    """The host blocks that a copy begins to write: what they were cached as is gone, whatever they are afterwards."""
-    return (block for _, _, tier, block in begun_by(effect) if tier == HOST)
+class _Host:
+    """A tier that lookups go on to."""
+
+    def __init__(self, name: str, world: World) -> None:
+        self.name, self._per_hash, self._groups = name, world.hash_block, world.groups
+        self._block = max(group.block for group in world.groups)
+        self._split = world.tiers[name].split
+        self._size = self._block * self._split
+        """The tokens of what it has under one key."""
+        self._before: dict[Entry, list[int]] = {}
+
+    def had(self, step: Step) -> set[Entry]:
+        """What it has had all through a step."""
+        if step.state is None:
+            return set()
+        pool = step.state.pools.get(self.name)
+        after = {(key, g): blocks for key, g, blocks in (pool.cached if pool is not None else None) or ()}
+        written = {unit // self._split for effect in step.effects for unit in _written(effect, self.name)}
+        there = {entry for entry, at in after.items() if self._before.get(entry) == at and written.isdisjoint(at)}
+        self._before = after
+        return there
+
+    def more(self, keys: Sequence[int], local: int, most: int, there: set[Entry]) -> int:
+        """How many tokens it has behind those of the device, of at most so many; 0 where that is less than a chunk."""
+        begin = local // self._size * self._size
+        end = min(most, len(keys) * self._per_hash) // self._size * self._size
+        while end > begin and not all(self._suffices(g, begin, end, keys, there) for g in range(len(self._groups))):
+            end -= self._size
+        return end - local if end - local >= self._size and local % self._block == 0 else 0
+
+    def _suffices(self, g: int, begin: int, end: int, keys: Sequence[int], there: set[Entry]) -> bool:
+        """Whether it has of a group what a hit that ends there needs of it, from the first token of a chunk on."""
+        first = begin if len(self._groups) == 1 else max(begin, first_needed(self._groups[g], end))
+        ends = range((first // self._size + 1) * self._size, end + 1, self._size)
+        return all((keys[at // self._per_hash - 1], g) in there for at in ends)
+
+    def key_behind(self, keys: Sequence[int], tokens: int) -> int:
+        """The key of the chunk in which the next token stands."""
+        return keys[(tokens // self._size + 1) * self._size // self._per_hash - 1]
 
 
-def _cached(state: State) -> dict[Entry, list[int]]:
-    pool = state.pools.get(HOST)
-    return {(key, g): blocks for key, g, blocks in (pool.cached if pool is not None else None) or ()}
+def _written(effect: Effect, host: str) -> Iterator[int]:
+    """The units of a tier that a copy begins to write: what their blocks were cached as is gone, whatever they are
+    afterwards."""
+    return (unit for _, _, tier, unit in begun_by(effect) if tier == host)

@@ -31,9 +31,10 @@ def stored_again(
 
 
 class HostStoresOracle:
-    """Judges managers whose stores are planned and begin at once."""
+    """Judges stores that are planned and begin at once."""
 
-    def __init__(self, _world: World) -> None:
+    def __init__(self, world: World) -> None:
+        self._split = world.tiers[HOST].split if HOST in world.tiers else 1
         self._last: State | None = None
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
@@ -43,7 +44,7 @@ class HostStoresOracle:
         if last is None or state is None or step.error is not None or HOST not in last.pools:
             return
         copies = (pair for effect in step.effects for pair in begun_by(effect))
-        written = {block for _, _, tier, block in copies if tier == HOST}
+        written = {unit // self._split for _, _, tier, unit in copies if tier == HOST}
         before, after = cached(last, HOST), cached(state, HOST)
         there = {key for key, blocks in before.items() if key in after and written.isdisjoint(blocks)}
         if step.op == "drain":  # Many steps: what was dropped may have come again, elsewhere.
@@ -51,7 +52,9 @@ class HostStoresOracle:
         names = _names(state)
         for block in _handed_on(step):
             names.pop(block, None)
-        yield from stored_again(step, names, there, ())
+        # What copies held before was planned earlier: then the host need not have had it.
+        held = {block * self._split + n for block in last.holds.get(HOST, ()) for n in range(self._split)}
+        yield from stored_again(step, names, there, held)
 
 
 def _handed_on(step: Step) -> Iterator[int]:

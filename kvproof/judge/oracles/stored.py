@@ -1,6 +1,6 @@
 """O9: where a tier takes everything, everything is there at rest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
 from ..record import Effect, Step, World
@@ -18,9 +18,9 @@ class StoredOracle:
     The world names such tiers in ``notes["eager"]``. Judged are full blocks of full attention that the device has had
     cached for their request, and only while the tier has had room for all copies that were ever made: then nothing
     excuses a block that is not there. What is cached of another request, which was aborted perhaps, is no reason to
-    store a copy of it that nobody caches. Where the pages of
-    the first group lie on a tier themselves (``notes["reads"]``), that is to have cached of this group what the device
-    has cached of others.
+    store a copy of it that nobody caches. A tier that takes an offer as a whole or not at all (``notes["whole"]``) had
+    room for certain where all that there is of any request fits there. Where the pages of the first group lie on a tier
+    themselves (``notes["reads"]``), that is to have cached of this group what the device has cached of others.
     """
 
     def __init__(self, world: World) -> None:
@@ -33,6 +33,7 @@ class StoredOracle:
         self._pages: set[int] = set()
         """The blocks of the tier that attention reads too that were ever written, or held."""
         self._reads = world.notes.get("reads")
+        self._whole = world.notes.get("whole", ())
         self._excused: set[Entry] = set()
         self._cached: dict[Entry, set[int]] = {}
         """The blocks that the device ever had cached, by entry."""
@@ -89,7 +90,9 @@ class StoredOracle:
         for tier in self._eager:
             blocks = self.world.tiers[tier].blocks - (self.world.tiers[tier].null is not None)
             used = len(self._pages) if tier == self._reads else self._copies[tier]
-            if tier not in self._shows or used >= blocks:
+            split = self.world.tiers[tier].split
+            offered = self._chunks(split, ghost) if tier in self._whole else 0
+            if tier not in self._shows or used >= blocks or offered > blocks:
                 continue  # Something may have been evicted, or found no room.
             cached = self._cached.keys() - self._excused
             if tier == self._reads:
@@ -100,9 +103,10 @@ class StoredOracle:
                 computed = min(self._computed.get(r, 0), len(keys) * self.world.hash_block)
                 for g, group in enumerate(self.world.groups):
                     full = computed // group.block if group.kind == "full" else 0
-                    for n in range(1, full + 1):
-                        key = keys[n * group.block // self.world.hash_block - 1]
-                        if (key, g) in never_stored and (tier == self._reads or self._is_own(r, g, n - 1, key)):
+                    for n in range(split, full + 1, split):
+                        key = self._key_of(keys, g, n - 1)
+                        own = (self._is_own(r, g, at, self._key_of(keys, g, at)) for at in range(n - split, n))
+                        if (key, g) in never_stored and (tier == self._reads or all(own)):
                             text = (
                                 f"{r} has finished and nothing is under way, but its block {n - 1} of group {g} (key "
                                 f"{key}) was never stored to {tier}, which has room"
@@ -110,10 +114,20 @@ class StoredOracle:
                             yield Violation("O9", "never stored", text, (tier,), (of_key(key), of_request(r)))
                             return
 
+    def _chunks(self, split: int, ghost: Ghost) -> int:
+        """How many chunks of so many blocks all requests have, those that begin alike counted once."""
+        sizes = [split * group.block // self.world.hash_block for group in self.world.groups]
+        requests = ghost.requests.values()
+        return sum(len({key for request in requests for key in request.keys[size - 1 :: size]}) for size in sizes)
+
+    def _key_of(self, keys: Sequence[int], g: int, entry: int) -> int:
+        """The key of a block of a request, of these keys."""
+        return keys[(entry + 1) * self.world.groups[g].block // self.world.hash_block - 1]
+
     def _is_own(self, r: str, g: int, entry: int, key: int) -> bool:
         """Whether the block that a request had there was cached under this key; it is, where nobody told its table."""
         table = self._tables[r][g] if r in self._tables else []
-        return entry >= len(table) or table[entry] in self._cached[key, g]
+        return entry >= len(table) or table[entry] in self._cached.get((key, g), ())
 
 
 def _written(effect: Effect) -> Iterator[tuple[str, int]]:

@@ -6,6 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from ....judge.judging import Oracle
+from ....judge.oracles.host_hits import HostHitsOracle
 from ....judge.oracles.host_pool import HostPoolOracle
 from ....judge.oracles.offload_manager import OffloadManagerOracle
 from ....judge.record import Case, World
@@ -18,11 +20,11 @@ ALPHABET = 8
 """Keys that chunk managers are played with."""
 
 
-def more_oracles(case: Case) -> Callable[[World], list[HostPoolOracle | OffloadManagerOracle]]:
+def more_oracles(case: Case) -> Callable[[World], list[Oracle]]:
     """Return what makes the oracles of this level's own for a case."""
     if case.setup.get("kind") == "manager":
         return lambda world: [OffloadManagerOracle(world, case.setup)]
-    return lambda _world: [HostPoolOracle()]
+    return lambda world: [HostPoolOracle(), HostHitsOracle(world)]
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:

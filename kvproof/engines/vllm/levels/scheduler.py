@@ -10,7 +10,10 @@ from typing import Any
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from ....judge.judging import Oracle
 from ....judge.oracles.freed import FreedOracle
+from ....judge.oracles.host_hits import HostHitsOracle
+from ....judge.oracles.host_stores import HostStoresOracle
 from ....judge.record import Case, World
 from ...plays import sized
 from .connectors import DISK, MORE, TIER_BELOW, Play, asked, with_connectors, with_disk, with_tier_below
@@ -26,9 +29,10 @@ _BLOCKS_OF_CHUNKS = st.sampled_from([2, 2, 3, 4, 4, 8])
 _CHUNK_BLOCKS = st.sampled_from([2, 4])
 
 
-def more_oracles(_case: Case) -> Callable[[World], list[FreedOracle]]:
-    """Return what makes the oracles of this level's own: what is freed is taken from its end."""
-    return lambda world: [FreedOracle(world)]
+def more_oracles(_case: Case) -> Callable[[World], list[Oracle]]:
+    """Return what makes the oracles of this level's own: what is freed is taken from its end, and what the host has is
+    found there, and is not stored again."""
+    return lambda world: [FreedOracle(world), HostHitsOracle(world), HostStoresOracle(world)]
 
 
 def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:

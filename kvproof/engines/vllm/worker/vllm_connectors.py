@@ -145,8 +145,13 @@ class ModelConnector:
         self._output = None
         self._sides = self._made_sides(connector)
         self.tiers = {tier: told for side in self._sides for tier, told in side.tiers.items()}
-        self.notes = {"eager": [tier for side in self._sides for tier in side.tiers if side.eager]}
-        """Which tiers store whatever was computed, unless they are full."""
+        self.notes = {
+            "eager": [side.tier for side in self._sides if side.eager],
+            "whole": [side.tier for side in self._sides if side.takes_whole_offers],
+            "loads": self._goes_on(kv_cache_config),
+        }
+        """Which tiers store whatever was computed, unless they are full; which take all that a step offers or nothing;
+        and where lookups go on."""
         self.resets = all(side.resets for side in self._sides)
         """Whether a reset of the engine can reset the connector as well: releases before 0.22 to 0.24 could not."""
 
@@ -207,6 +212,13 @@ class ModelConnector:
             for tier, blocks in side.holds().items():
                 holds.setdefault(tier, []).extend(blocks)
         return pools, holds
+
+    def _goes_on(self, kv_cache_config) -> list[str]:
+        """The tier of a connector that is alone: of several the first one that has more is asked. What a lookup there
+        has to find is known of one group of full attention."""
+        groups = [type(group.kv_cache_spec).__name__ for group in kv_cache_config.kv_cache_groups]
+        alone = [side.tier for side in self._sides if side.shows_all]
+        return alone if len(self._sides) == 1 and groups == ["FullAttentionSpec"] else []
 
     def _made_sides(self, connector: dict) -> list:
         if connector["kind"] == "multi":

@@ -30,6 +30,9 @@ _OPTIONS = {
 }
 """Options, and the first release that has them."""
 
+_STORES_ALL = (0, 28)
+"""The first release that stores what the last step of a request completed."""
+
 _LOADS_WAIT = (0, 28)
 """The first release whose loads wait for the compute that was submitted before them, as stores always did."""
 
@@ -66,7 +69,7 @@ class OffloadingSide:
     """One such connector: its copies, its chunks and what holds them."""
 
     def __init__(self, connector, workers: list, tier: str, transfers: Transfers, setup: dict) -> None:
-        self._tier = tier
+        self.tier = self._tier = tier
         self._scheduler = connector.connector_scheduler
         manager = self._scheduler.manager
         self._tiering = manager if hasattr(manager, "primary_tier") else None
@@ -74,7 +77,9 @@ class OffloadingSide:
         factor = setup.get("factor", 1)
         if self._chunks() != setup["blocks"]:
             raise Refused(f"{NAME} made {self._chunks()} chunks of what should be {setup['blocks']}")
-        self.eager = False  # It stores when it can: an offer that finds no room is not made again for certain.
+        # What ends a request is stored since then; of some only what was seen several times is, or what was asked.
+        self.eager = since(_STORES_ALL) and not setup.get("threshold") and not setup.get("prompt_only")
+        self.takes_whole_offers = self.shows_all = True
         self.resets = hasattr(self._scheduler, "reset_cache")
         self.tells_events = True
         self.media = ("CPU",)

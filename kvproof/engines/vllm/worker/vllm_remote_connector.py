@@ -163,8 +163,8 @@ class RemoteSide:
         on_host: frozenset[int] = frozenset(),
     ) -> None:
         """``on_host``: the groups whose KV lies there, of those that are fetched."""
-        self.tiers = {TIER: {"blocks": 0}}
-        self.eager, self.resets = False, True
+        self.tier, self.tiers = TIER, {TIER: {"blocks": 0}}
+        self.eager, self.takes_whole_offers, self.shows_all, self.resets = False, False, False, True
         transfers.fallible.add(TIER)
         outside = _Outside(transfers.level, on_host)
         by_request = _REPORTS_REQUESTS and len(connector._sizes) > 1

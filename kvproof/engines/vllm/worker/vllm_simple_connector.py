@@ -31,7 +31,7 @@ class SimpleSide:
     def __init__(self, connector, workers: list, tier: str, transfers: Transfers, setup: dict) -> None:
         from vllm.v1.simple_kv_offload import worker as module
 
-        self._tier, self._transfers = tier, transfers
+        self.tier, self._tier, self._transfers = tier, tier, transfers
         manager = connector.scheduler_manager
         if manager is None:
             raise Refused(f"{NAME} does nothing without prefix caching")
@@ -40,6 +40,7 @@ class SimpleSide:
             raise Refused(f"{NAME} made {manager.num_cpu_blocks} blocks of what should be {setup['blocks']}")
         bad = bool(setup.get("disk") and setup.get("bad"))
         self.eager = not setup.get("lazy") and not bad  # What could not be written is not there.
+        self.takes_whole_offers, self.shows_all = False, True
         self.media = ("CPU", "STORAGE") if setup.get("disk") else ("CPU",)
         """What events name this tier."""
         if bad:

@@ -87,7 +87,11 @@ class SimpleOffloadLevel(Level):
             "tiers": {"device": {"blocks": setup["blocks"], "null": null}} | self._side.tiers,
             "hash_block": self._system.hash_block,
             "exact": True,
-            "notes": {"eager": [] if setup["lazy"] else [TIER]},
+            # What a lookup has to find on the host is known of one group of full attention.
+            "notes": {
+                "eager": [] if setup["lazy"] else [TIER],
+                "loads": [TIER] if [group["kind"] for group in setup["groups"]] == ["full"] else [],
+            },
         }
 
     # ------------------------------------------------------------------------------------------------ operations
