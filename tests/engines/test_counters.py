@@ -57,3 +57,22 @@ def test_only_who_comes_for_the_first_time_and_may_read_is_counted() -> None:
 def test_who_counts_nothing_is_not_held_to_anything() -> None:
     assert said([*comes("r0"), END]) == []
     assert said([*comes("r0"), END, counts(0, 0, 0)], keep="none") == []
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "names"),
+    [
+        ({"requests": 1, "queries": 2, "hits": 1}, []),
+        ({"requests": 0, "queries": 2, "hits": 1}, ["requests"]),
+        ({"requests": 1, "queries": 1, "hits": 1}, ["queries"]),
+        ({"requests": 1, "queries": 2, "hits": 0}, ["hits"]),
+        ({}, []),
+    ],
+)
+def test_what_was_found_elsewhere_is_counted_too_where_that_is_counted_at_all(
+    elsewhere: dict[str, int], names: list[str]
+) -> None:
+    told = {f"external_{name}": count for name, count in elsewhere.items()}
+    loads: list[Effect] = [["request", "r0", {"tokens": [1] * 4}], ["lookup", "r0", 2, 1, 3], ["compute", "r0", 3, [1]]]
+    found = said([*loads, END, ["counts", {"requests": 1, "queries": 4, "hits": 2, **told}]])
+    assert found == [(f"external_{name}",) for name in names]

@@ -73,8 +73,9 @@ class CountersOracle:
         yield Violation("P15", "a lookup counts more than once", why, (of + "lookups",))
 
     def _too_few(self, least: "_Least") -> Iterator[Violation]:
+        counts_elsewhere = any(name.startswith("external_") for name in self._counts)
         for name, due in least.due.items():
-            if (value := self._counts.get(name, 0)) < due:
+            if (value := self._counts.get(name, 0)) < due and (counts_elsewhere or not name.startswith("external_")):
                 text = f"{name} is {value}, and requests whose steps have ended make {due}"
                 yield Violation("P15", "a lookup is not counted", text, (name,))
 
@@ -83,8 +84,9 @@ _FOLLOWED = ("request", "lookup", "preempted", "end", "compute", "batch")
 
 
 class _Least:
-    """What is to be counted at least: of each request its prompt, and what each of its lookups found here up to when it
-    was scheduled first, whichever of them counts. Not of those that ask that nothing be read for them."""
+    """What is to be counted at least: of each request its prompt, and what each of its lookups found up to when it was
+    scheduled first, whichever of them counts: here, and elsewhere of what was not found here. Not of those that ask
+    that nothing be read for them."""
 
     def __init__(self) -> None:
         self.due = Counter[str]()
@@ -92,18 +94,22 @@ class _Least:
         self._scheduled = Counter[str]()
         self._prompts: dict[str, int] = {}
         """How many tokens have the requests that were not scheduled yet."""
-        self._found: dict[str, int] = {}
+        self._found: dict[str, tuple[int, int, int]] = {}
+        """The least that a lookup found here, and elsewhere, and the most that one found here."""
 
     def follow(self, effect: Effect) -> None:
         """Let an effect happen."""
         match effect:
             case ["request", str(r), dict(what)] if not what.get("skip"):
                 self._prompts[r] = len(what["tokens"])
-            case ["lookup", str(r), int(local), *_]:
-                self._found[r] = min(local, self._found.get(r, local))
+            case ["lookup", str(r), int(local), int(external), *_]:
+                least, elsewhere, most = self._found.get(r, (local, external, local))
+                self._found[r] = min(local, least), min(external, elsewhere), max(local, most)
             case ["preempted" | "end", str(r), *_]:
                 self._prompts.pop(r, None)
             case ["compute", str(r), *_] if r in self._prompts and r in self._found:
-                self._scheduled.update(requests=1, queries=self._prompts.pop(r), hits=self._found[r])
+                (here, elsewhere, most), prompt = self._found[r], self._prompts.pop(r)
+                self._scheduled.update(requests=1, queries=prompt, hits=here)
+                self._scheduled.update(external_requests=1, external_queries=prompt - most, external_hits=elsewhere)
             case ["batch", "end"]:
                 self.due = self._scheduled.copy()

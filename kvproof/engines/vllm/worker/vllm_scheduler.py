@@ -361,7 +361,8 @@ class SchedulerLevel(Level):
         changed = {}
         for tier, of_tier in (("", stats.prefix_cache_stats), ("external_", stats.connector_prefix_cache_stats)):
             for name in ("requests", "queries", "hits") if of_tier is not None else ():
-                if value := getattr(of_tier, name):
+                # That it counts at all is told before there is anything to count.
+                if (value := getattr(of_tier, name)) or tier + name not in self._totals:
                     changed[tier + name] = self._totals[tier + name] = self._totals.get(tier + name, 0) + value
         if changed:
             self.tell("counts", changed)
