@@ -8,6 +8,7 @@ from msgspec.structs import replace as replaced
 
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.judging import Judge
+from kvproof.judge.oracles.content import ContentOracle
 from kvproof.judge.oracles.host_hits import HostHitsOracle
 from kvproof.judge.oracles.host_pool import HostPoolOracle
 from kvproof.judge.oracles.host_stores import HostStoresOracle
@@ -198,3 +199,27 @@ def test_of_chunks_the_whole_ones_are_stored_where_an_offer_had_room(
     end = state({10 + n: n for n in range(4)}, {key: n for n, key in enumerate(on_host)})
     step = Step("drain", {}, result={"left": 0, "pending": 0}, effects=effects, state=end)
     assert [violation.rule for violation in oracle.step(step, ghost)] == told
+
+
+@pytest.mark.parametrize(
+    ("group", "brought", "told"),
+    [(Group("window", 2, window=4), (1, 2), []), (Group("window", 2, window=4), (2,), ["P6"]),
+     (Group("window", 2, window=3), (2,), []), (Group("window", 2, window=1), (2,), []),
+     (Group("window", 2, window=1), (0, 1), ["P6"]), (Group("window", 2, window=9), (0, 1, 2), []),
+     (Group("window", 2, window=9), (1, 2), ["P6"]), (Group("full", 2), (1, 2), ["P6"]),
+     (Group("chunk", 2, window=4), (2,), []), (Group("chunk", 2, window=4), (1,), ["P6"])],
+)  # fmt: skip
+def test_of_a_chunk_of_several_blocks_a_window_has_what_is_attended_to_behind_it(
+    group: Group, brought: tuple[int, ...], told: list[str]
+) -> None:
+    """Six tokens are one chunk of three blocks, and these of them were stored."""
+    world = World([group], {"device": Tier(6), "host": Tier(6, split=3)}, 2)
+    effects: list[Effect] = [
+        ["request", "r0", {"tokens": [1] * 7}], ["keys", "r0", 0, [10, 11, 12]], ["table", "r0", 0, 0, [0, 1, 2, 3]],
+        ["batch", "begin"], ["compute", "r0", 0, [1] * 6], ["batch", "end"], ["processed", "r0", 6],
+        ["copied", [["device", n, "host", n] for n in brought]],
+    ]  # fmt: skip
+    ghost, oracle = Ghost(world), ContentOracle(world)
+    for effect in effects:
+        list(ghost.apply(effect) or ())
+    assert [v.rule for v in oracle.step(Step("step", {}, effects=effects, state=state({}, {12: 0})), ghost)] == told

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
 from ..ghost.memory import TORN, Slots
-from ..record import Step, World
+from ..record import Group, Step, World
 from ..violation import Violation, of_block, of_key
 
 __all__ = ["UNSURE", "ContentOracle"]
@@ -72,8 +72,7 @@ class ContentOracle:
             cell = ghost.memory.cell(tier, (block + 1) * split - 1)
             return None if cell == (g, [content]) else _said(cell, g, [content])
         first, expected = self._positions(ghost, content, n, group.block * split)
-        # Of a chunk of several blocks a window needs the last one; those before it may have left the window unstored.
-        at = 0 if split == 1 or group.kind == "full" else (len(expected) - 1) // group.block * group.block
+        at = 0 if split == 1 or group.kind == "full" else _needed(group, len(expected)) // group.block * group.block
         while at < len(expected):
             unit, slot = divmod(first % (group.block * split) + at, group.block)
             count = min(group.block - slot, len(expected) - at)
@@ -105,6 +104,13 @@ class ContentOracle:
             first = (n - 1) // size * size
             found = self._expected[content, n, size] = first, ghost.contents.positions(content, n - first)
         return found
+
+
+def _needed(group: Group, count: int) -> int:
+    """Of so many tokens of a chunk, the first one that a layer attends to which goes on behind them: what stands before
+    it may have left the window unstored. The last one is there in any case."""
+    reads = group.window - 1 if group.kind == "window" and group.window is not None else 1
+    return count - min(count, max(1, reads))
 
 
 def _said(cell: tuple[int, Slots] | None, g: int, wanted: Sequence[int]) -> str:
