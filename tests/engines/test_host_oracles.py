@@ -179,18 +179,21 @@ def test_one_token_is_left_to_be_computed_though_all_may_be_loaded(tokens: int, 
 
 
 @pytest.mark.parametrize(
-    ("whole", "blocks", "computed", "on_host", "told"),
-    [([], 4, 9, [], ["O9"]), (["host"], 4, 9, [], ["O9"]), (["host"], 4, 9, [11, 13], []),
-     (["host"], 4, 9, [11], ["O9"]), (["host"], 1, 9, [], []), ([], 1, 9, [], ["O9"]), (["host"], 4, 7, [11], [])],
+    ("whole", "blocks", "computed", "asked", "on_host", "told"),
+    [([], 4, 9, {}, [], ["O9"]), (["host"], 4, 9, {}, [], ["O9"]), (["host"], 4, 9, {}, [11, 13], []),
+     (["host"], 4, 9, {}, [11], ["O9"]), (["host"], 1, 9, {}, [], []), ([], 1, 9, {}, [], ["O9"]),
+     (["host"], 4, 7, {}, [11], []), (["host"], 4, 9, {"stored": 7}, [11], []), (["host"], 4, 9, {"stored": 3}, [], []),
+     (["host"], 4, 9, {"stored": 4}, [], ["O9"])],
 )  # fmt: skip
 def test_of_chunks_the_whole_ones_are_stored_where_an_offer_had_room(
-    whole: list[str], blocks: int, computed: int, on_host: list[int], told: list[str]
+    whole: list[str], blocks: int, computed: int, asked: dict[str, int], on_host: list[int], told: list[str]
 ) -> None:
-    """Where an offer is taken as a whole or not at all, it had room for certain if everything has."""
+    """Where an offer is taken as a whole or not at all, it had room for certain if everything has; and a request may
+    ask that only so much of it be stored."""
     notes = {"eager": ["host"], "whole": whole}
     world = World([Group("full", 2)], {"device": Tier(6), "host": Tier(blocks, split=2)}, 2, notes=notes)
     effects: list[Effect] = [
-        ["request", "r0", {"tokens": [1] * 9}], ["keys", "r0", 0, [10, 11, 12, 13]],
+        ["request", "r0", {"tokens": [1] * 9, **asked}], ["keys", "r0", 0, [10, 11, 12, 13]],
         ["table", "r0", 0, 0, [0, 1, 2, 3]], ["processed", "r0", computed], ["end", "r0", "finished"],
     ]  # fmt: skip
     ghost, oracle = Ghost(world), StoredOracle(world)
@@ -223,3 +226,19 @@ def test_of_a_chunk_of_several_blocks_a_window_has_what_is_attended_to_behind_it
     for effect in effects:
         list(ghost.apply(effect) or ())
     assert [v.rule for v in oracle.step(Step("step", {}, effects=effects, state=state({}, {12: 0})), ghost)] == told
+
+
+@pytest.mark.parametrize(("found", "said"), [(0, NOT_FOUND), (4, NOTHING), (8, NOTHING), (2, NOT_FOUND)])
+def test_of_several_hosts_any_one_that_has_more_is_asked(found: int, said: Told) -> None:
+    tiers = {**CHUNKS.tiers, "host2": Tier(6, split=2), "host3": Tier(6)}
+    world = replaced(CHUNKS, tiers=tiers, notes={"loads": ["host", "host2", "host3"]})
+    effects: list[Effect] = [["request", "r0", {"tokens": [1] * 11}], ["keys", "r0", 0, [10, 11, 12, 13, 14]]]
+    lookup: Effect = ["lookup", "r0", 0, found, 11]
+    ghost, oracle = Ghost(world), HostHitsOracle(world)
+    for effect in (*effects, lookup):
+        list(ghost.apply(effect) or ())
+    pools = {"host": PoolState(cached=[(11, 0, [0]), (13, 0, [1])]), "host2": PoolState(cached=[(11, 0, [0])])}
+    steps = [
+        Step("step", {}, effects=told, state=State({**pools, "host3": PoolState()})) for told in (effects, [lookup])
+    ]
+    assert [(v.rule, v.oracle, v.key) for step in steps for v in oracle.step(step, ghost)] == said

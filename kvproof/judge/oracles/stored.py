@@ -29,6 +29,8 @@ class StoredOracle:
         self._device = next(iter(world.tiers))
         self._computed: dict[str, int] = {}
         self._finished: list[str] = []
+        self._most: dict[str, int] = {}
+        """How many tokens are stored of a request that asks for that."""
         self._copies = dict.fromkeys(self._eager, 0)
         self._pages: set[int] = set()
         """The blocks of the tier that attention reads too that were ever written, or held."""
@@ -47,7 +49,9 @@ class StoredOracle:
         if not self._eager:
             return
         for effect in step.effects:
-            if effect[0] == "processed":
+            if effect[0] == "request" and "stored" in effect[2]:
+                self._most[effect[1]] = effect[2]["stored"]
+            elif effect[0] == "processed":
                 self._computed[effect[1]] = effect[2]
             elif effect[0] == "table":
                 _, r, g, at, blocks = effect
@@ -100,7 +104,8 @@ class StoredOracle:
             never_stored = cached - self._stored[tier]
             for r in self._finished:
                 keys = ghost.requests[r].keys
-                computed = min(self._computed.get(r, 0), len(keys) * self.world.hash_block)
+                has = len(keys) * self.world.hash_block
+                computed = min(self._computed.get(r, 0), has, self._most.get(r, has))
                 for g, group in enumerate(self.world.groups):
                     full = computed // group.block if group.kind == "full" else 0
                     for n in range(split, full + 1, split):

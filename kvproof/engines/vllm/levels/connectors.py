@@ -123,8 +123,11 @@ def reset(_setup: Setup, play: bytes) -> Op:
 
 
 def asked(setup: Setup, play: bytes) -> Setup:
-    """What a new request asks of a remote connector (its ``kv_transfer_params``); empty without one."""
+    """What a new request asks of a remote or of an offloading connector (its ``kv_transfer_params``); empty without
+    one. Of the latter few ask for anything: how many tokens may be loaded, or stored, for them."""
     connector = setup.get("connector", {})
+    if connector.get("kind") == "offloading" and play[0] % 8 < len(_CAPS):
+        return {_CAPS[play[0] % 8]: play[1] % 25}
     kinds = (connector.get("kind"), *(child["kind"] for child in connector.get("children", ())))
     if "remote" not in kinds and not connector.get("remote"):
         return {}
@@ -140,6 +143,8 @@ def keeps_files(connector: Setup) -> bool:
 MORE: list[tuple[int, Play]] = [(16, complete), (1, reset)]
 """What is done to a scheduler with a connector beside the usual, and how often."""
 
+
+_CAPS = ("max_load_tokens", "max_offload_tokens")
 
 # Setups. Most options are plain in most cases: a fault needs few of them, and others stand in its way.
 

@@ -32,6 +32,11 @@ _SESSIONS = "sessions"
 _Change = Callable[[list[Setup]], list[Setup]]
 
 
+def _is_said(value: Any) -> bool:
+    """Whether an argument is there: 0 is one too."""
+    return value is not None
+
+
 def _of_groups(
     name: str, has: Callable[[list[Setup]], bool], *changes: _Change, added: _Change | None = None, like: str = ""
 ) -> Trait:
@@ -262,6 +267,8 @@ def of_scheduler(release: str) -> Traits:
             argument("multimodal items later", "say", "items", like="multimodal items"),
             argument("least tokens", "add", "min"),
             argument("sends to a remote engine", "add", "send"),
+            argument("a limit of what is loaded", "add", "max_load_tokens", _is_said),
+            argument("a limit of what is stored", "add", "max_offload_tokens", _is_said),
             argument("loads later", "add", "later", like=ELSEWHERE),
             argument("remote prefill", "add", "remote", like=ELSEWHERE),
         ),

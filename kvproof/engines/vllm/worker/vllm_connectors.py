@@ -214,11 +214,11 @@ class ModelConnector:
         return pools, holds
 
     def _goes_on(self, kv_cache_config) -> list[str]:
-        """The tier of a connector that is alone: of several the first one that has more is asked. What a lookup there
-        has to find is known of one group of full attention."""
+        """The tiers that lookups go on to. What they have to find there is known of one group of full attention; and
+        not beside a connector that may fetch less from other engines."""
         groups = [type(group.kv_cache_spec).__name__ for group in kv_cache_config.kv_cache_groups]
-        alone = [side.tier for side in self._sides if side.shows_all]
-        return alone if len(self._sides) == 1 and groups == ["FullAttentionSpec"] else []
+        is_known = all(side.shows_all for side in self._sides) and groups == ["FullAttentionSpec"]
+        return [side.tier for side in self._sides] if is_known else []
 
     def _made_sides(self, connector: dict) -> list:
         if connector["kind"] == "multi":

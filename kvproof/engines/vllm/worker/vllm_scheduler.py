@@ -9,7 +9,7 @@ import functools
 import json
 
 from level import SKIPPED, Level, Refused
-from vllm_common import VERSION, Keys, adapter_of, event_effects, hits_dialect, make_request, pool_state, tables
+from vllm_common import VERSION, Keys, adapter_of, event_effects, hits_dialect, make_request, pool_state, since, tables
 from vllm_core import engine_core, world
 from vllm_embeds import contents, embedded
 from vllm_model import Plan, Runner
@@ -33,6 +33,8 @@ PLACEHOLDER = 3
 _STOPS = (2,)
 """The tokens that end a request which asks for that."""
 ASKED = ("remote", "later", "send")
+_CAPS = {"max_load_tokens": (0, 31), "max_offload_tokens": (0, 25)}
+"""What may be asked of an offloading connector, and since when."""
 MAX_STEPS = 400
 """A drain gives up after so many steps; nothing that a case asks for takes a tenth of it."""
 IDLE_STEPS = 6
@@ -101,7 +103,7 @@ class SchedulerLevel(Level):
         ``adapter``, ``moved`` (another one was loaded under its name), ``salt``, ``items`` (multimodal: offset and
         which), ``embeds`` (which positions are embeddings, as `embedded`), ``skip`` (reads no prefix cache);
         ``session``: more is said in it later (`op_say`), of tokens alone; ``remote``, ``later``, ``send``: what is
-        asked of a remote connector.
+        asked of a remote connector; ``max_load_tokens``, ``max_offload_tokens``: of an offloading one that is alone.
         """
         prompt = args["tokens"][: self._options.max_len - 1] or [0]
         r = f"r{len(self._requests)}"
@@ -124,7 +126,7 @@ class SchedulerLevel(Level):
             priority=args.get("priority", 0) if self._options.priority else 0,
             arrival=float(len(self._requests)),
             goes_on=bool(args.get("session")),
-            extra={"kv_transfer_params": asked} if (asked := {n: args[n] for n in ASKED if args.get(n)}) else None,
+            extra={"kv_transfer_params": asked} if (asked := self._asked(args)) else None,
             embeds=given,
         )
         if args.get("stop"):
@@ -135,6 +137,8 @@ class SchedulerLevel(Level):
         self._alive.append(r)
         args["request"] = r
         told = {"adapter": adapter, "salt": salt, "items": items, "tokens": contents(prompt, given)}
+        if (stored := asked.get("max_offload_tokens")) is not None:
+            told["stored"] = stored
         skips = {"skip": True} if getattr(request, "skip_reading_prefix_cache", False) else {}
         self.tell("request", r, {**told, **skips})
         self._keys.announce(self, r, request)
@@ -164,6 +168,12 @@ class SchedulerLevel(Level):
         most, stops = max(1, args.get("max_tokens", 1)), _STOPS if args.get("stop") else ()
         self._sessions.say(r, Said(_with_items(tokens, items), items, most, stops))
         return r
+
+    def _asked(self, args: dict) -> dict:
+        """What a request asks of the connector, of what this one and this release know."""
+        kind = json.loads(self._options.connector)["kind"] if self._options.connector else None
+        caps = [n for n, first in _CAPS.items() if n in args and kind == "offloading" and since(first)]
+        return {n: args[n] for n in ASKED if args.get(n)} | {n: args[n] for n in caps}
 
     def _close(self, r: str) -> None:
         if self._sessions.close(r):

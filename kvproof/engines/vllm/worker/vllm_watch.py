@@ -72,6 +72,9 @@ class Watch:
             local = computed
         # What comes later may be all of it: the scheduler then takes the last token back.
         limit = request.num_tokens if later else request.num_tokens - 1
+        most = (getattr(request, "kv_transfer_params", None) or {}).get("max_load_tokens")
+        if most is not None:
+            limit = max(local, min(limit, computed + most))
         self._notes.append(("lookup", request.request_id, local, found, limit))
 
     def _allocated(self, answer, request, new, *, new_computed_blocks=None, num_new_computed_tokens=0, **more) -> None:
