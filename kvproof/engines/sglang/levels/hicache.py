@@ -64,6 +64,13 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
             made(**_ANY, **scheduler.EAGLE, **scheduler.WINDOW, **_ROOM, **chunk, **overlap), _DRAFTED
         ),
         "policies": _cases(made(**_ANY, **overlap, **scheduler.ordered())),
+        "states": _cases(made(**through, **_STATES, **chunk)),
+        "states selective": _cases(made(**selective, **_STATES, **chunk)),
+        "states back": _cases(made(**back, **_STATES, **chunk)),
+        "states tight": _cases(made(**_ANY, **_TIGHT_STATES, **chunk)),
+        "states tight host": _cases(made(**_ANY, **_STATES | _TIGHT_HOST)),
+        "states retracts": _cases(made(**_ANY, **_STATES, **scheduler.HOPEFUL, **chunk), _LONG),
+        "states pauses": _cases(made(**_ANY, **_STATES, **chunk, mixed=st.booleans()), _PAUSED),
         "storage": _cases(made(**through, **_STORAGE, **chunk, **overlap), _STORED).map(_from_below),
         "storage eagle": _cases(
             made(**through, **_STORAGE, **scheduler.EAGLE, **_ROOM, **overlap), _DRAFTED_STORED
@@ -102,7 +109,7 @@ def traits(release: str) -> Traits:
             *of_scheduler.all,
         ),
         _fitting,
-        numbers={**of_scheduler.numbers, "host_pages": _SIZES, "host_window_pages": _SIZES},
+        numbers={**of_scheduler.numbers, "host_pages": _SIZES, "host_window_pages": _SIZES, "host_states": _SIZES},
         drained=lambda case: [
             ("round", {"tokens": [0]}), ("copies", {"stores": _ALL, "loads": _ALL}),
             *([("storage", dict.fromkeys(_THREADS, _ALL))] if case.setup.get("storage") else []),
@@ -117,7 +124,7 @@ def _fitting(case: Case) -> Case:
     return case if setup == case.setup else Case(case.level, setup, case.ops)
 
 
-_OWN = ("write", "host_pages", "host_window_pages", "storage", "prefetch")
+_OWN = ("write", "host_pages", "host_window_pages", "host_states", "storage", "prefetch")
 """Options beside those of level ``scheduler``."""
 
 _THREADS = ("queries", "writes", "reads", "acks")
@@ -129,6 +136,17 @@ _STORAGE: dict[str, st.SearchStrategy[Any]] = {
 }
 
 _ROOM = scheduler.HOPEFUL | {"pages": st.integers(14, 30)}
+
+_STATES = scheduler.STATES | {
+    "states": st.sampled_from([6, 9, 12, 18]),
+    "rows": st.sampled_from([1, 2, 3]),
+    "pages": st.integers(20, 32),
+    "host_states": st.integers(1, 12),
+}
+"""A store locks the state that it reads: with as few states as rows need there is soon none left."""
+
+_TIGHT_STATES = _STATES | {"states": st.sampled_from([3, 6]), "rows": st.just(8)}
+_TIGHT_HOST = {"host_pages": st.integers(1, 12), "host_states": st.integers(1, 3)}
 
 _ANY: dict[str, st.SearchStrategy[Any]] = {
     "write": st.sampled_from(["write_through", "write_back", "write_through_selective"])

@@ -18,7 +18,7 @@ from ...traits import Traits, argument, naming, operation, option
 from ..releases import is_served, page_sizes
 
 __all__ = [
-    "DRAFTS", "EAGLE", "HOPEFUL", "PAUSES", "REST", "TURNS", "VERIFIED", "WINDOW", "more_oracles", "ordered",
+    "DRAFTS", "EAGLE", "HOPEFUL", "PAUSES", "REST", "STATES", "TURNS", "VERIFIED", "WINDOW", "more_oracles", "ordered",
     "profiles", "setups", "sound", "traits",
 ]  # fmt: skip
 
@@ -77,10 +77,10 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
             made(**EAGLE | room | WINDOW | {"window_pages": st.integers(10, _ALL)}, **tight, overlap=st.booleans()),
             _DRAFTED,
         ),
-        "states": _cases(made(**_STATES)),
-        "states chunks": _cases(made(**_STATES, chunk=st.integers(1, 6), mixed=st.booleans()), _PAUSED),
-        "states retracts": _cases(made(**_STATES, **HOPEFUL), _LONG),
-        "windows and states": _cases(made(**WINDOW | _STATES, chunk=st.integers(1, 6)), _PAUSED),
+        "states": _cases(made(**STATES)),
+        "states chunks": _cases(made(**STATES, chunk=st.integers(1, 6), mixed=st.booleans()), _PAUSED),
+        "states retracts": _cases(made(**STATES, **HOPEFUL), _LONG),
+        "windows and states": _cases(made(**WINDOW | STATES, chunk=st.integers(1, 6)), _PAUSED),
         "all": _cases(
             made(
                 **chunk,
@@ -193,7 +193,7 @@ DRAFTS: dict[str, st.SearchStrategy[Any]] = {"drafts": st.integers(2, 5)}
 EAGLE = DRAFTS | {"drafter": st.just("eagle")}
 """A drafter with layers of its own, which read each token with what the model computed of the one before."""
 
-_STATES: dict[str, st.SearchStrategy[Any]] = {
+STATES: dict[str, st.SearchStrategy[Any]] = {
     "states": st.sampled_from([3, 6, 9, 12]),
     "page": st.just(1),
     "pages": st.integers(10, 30),

@@ -8,6 +8,7 @@ from functools import partial
 import sglang_setup  # noqa: F401 - before anything of the release
 from level import SKIPPED, Refused
 from sglang.srt.managers import io_struct as messages
+from sglang_drift import ComponentType
 from sglang_host import attach
 from sglang_release import WINDOWS_BELOW
 from sglang_scheduler import Options, SchedulerLevel
@@ -21,8 +22,9 @@ _ALL = 99
 
 
 class _Options(Options):
-    """What a setup asks for: ``host_pages``, ``host_window_pages`` and how the tier is written, ``write``; ``storage``,
-    the fewest tokens that a storage below is asked for, if there is one, and ``prefetch``, how long requests wait."""
+    """What a setup asks for: ``host_pages``, ``host_window_pages``, ``host_states`` and how the tier is written,
+    ``write``; ``storage``, the fewest tokens that a storage below is asked for, if there is one, and ``prefetch``, how
+    long requests wait."""
 
     def __init__(self, setup: dict) -> None:
         self.write = setup.get("write", _POLICIES[0])
@@ -35,9 +37,13 @@ class _Options(Options):
             raise Refused(f"requests do not wait for the storage by {self.prefetch}")
         if setup.get("window") and not WINDOWS_BELOW:
             raise Refused("the host tier of this release is not driven with windows")
-        sizes = {"pages": pages, "window_pages": window_pages}
-        self.host = partial(attach, **sizes, policy=self.write, storage=bool(self.storage))
-        own = ("host_pages", "host_window_pages", "write", "storage", "prefetch")
+        sizes = {
+            ComponentType.FULL: pages,
+            ComponentType.SWA: window_pages,
+            ComponentType.MAMBA: setup.get("host_states", setup.get("states", 0)),
+        }
+        self.host = partial(attach, sizes=sizes, policy=self.write, storage=bool(self.storage))
+        own = ("host_pages", "host_window_pages", "host_states", "write", "storage", "prefetch")
         super().__init__({name: value for name, value in setup.items() if name not in own})
 
     @property

@@ -7,6 +7,7 @@ it, or when the release does; those of one direction end in the order of their s
 import dataclasses
 import inspect
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -21,7 +22,9 @@ from sglang.srt.mem_cache.l2_transfer import TransferCompletion
 from sglang.srt.mem_cache.pool_host import base
 from sglang.srt.mem_cache.pool_host.base import HostKVCache
 from sglang.srt.mem_cache.pool_host.group import HostPoolGroup
+from sglang.srt.mem_cache.pool_host.mamba import MambaPoolHost
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
+from sglang_drift import states_of
 from sglang_memory import Memory
 from sglang_release import BEFORE_CHECKPOINTS
 from sglang_storage import PLACES, Storage
@@ -126,29 +129,22 @@ def _size(tokens: int) -> dict:
     return {"dtype": torch.uint8, "device_capacity_tokens": tokens, "size_per_token": 1, "is_dummy": True, **layers}
 
 
-class _Pool(HostKVCache):
-    """A release's pool of host slots, without the memory."""
+def _of_states(pool) -> dict:
+    """Return what says that a pool of the host is for states like these; before 0.5.22, the pool of the device."""
+    if "device_pool" in inspect.signature(MambaPoolHost.__init__).parameters:
+        return {"device_pool": pool}
+    (info,) = pool.get_device_pool_infos()
+    return {"buffer_info": info.buffer_info, "device_capacity": pool.size}
+
+
+class _NoMemory:
+    """What pools of the host have where there is no memory behind their slots."""
 
     storage = None
     """The tier below, if there is one."""
-
-    def __init__(self, pages: int, page: int, first: int) -> None:
-        """``first``: the number of its first page among those of all pools."""
-        self.first, self.layer_num = first, 1
-        self.target_layer_num = self.layer_num
-        super().__init__(
-            **_size((pages - 1) * page),  # A release makes it one page larger.
-            host_to_device_ratio=1.0,
-            host_size=0,
-            page_size=page,
-            layout="layer_first",
-            pin_memory=False,
-            device="cpu",
-        )
-
-    def get_size_per_token(self) -> int:
-        """Return how many bytes a token has."""
-        return 1
+    first: int
+    """The number of its first page among those of all pools."""
+    page_size: int
 
     def init_kv_buffer(self) -> None:
         """Allot nothing."""
@@ -170,7 +166,49 @@ class _Pool(HostKVCache):
         self.storage.read(int(data_page[0]), self.page_of(index))
 
 
-_Pool.__abstractmethods__ = frozenset()  # Nobody reads or moves what is not there.
+class _Pool(_NoMemory, HostKVCache):
+    """A release's pool of host slots."""
+
+    def __init__(self, memory: Memory, pages: int, first: int) -> None:
+        self.first, self.layer_num = first, 1
+        self.target_layer_num = self.layer_num
+        super().__init__(
+            **_size((pages - 1) * memory.page),  # A release makes it one page larger.
+            host_to_device_ratio=1.0,
+            host_size=0,
+            page_size=memory.page,
+            layout="layer_first",
+            pin_memory=False,
+            device="cpu",
+        )
+
+    def get_size_per_token(self) -> int:
+        """Return how many bytes a token has."""
+        return 1
+
+
+class _States(_NoMemory, MambaPoolHost):
+    """A release's pool of states on the host."""
+
+    def __init__(self, memory: Memory, count: int, first: int) -> None:
+        self.first = first
+        super().__init__(
+            **_of_states(memory.rows.mamba_pool),
+            # A release makes it one state larger; the half keeps what it rounds down where it is.
+            host_to_device_ratio=(count - 0.5) / memory.states,
+            host_size=0,
+            layout="page_first_direct",
+            pin_memory=False,
+        )
+
+    def _init_write_back_staging_buffers(self) -> None:
+        """Nor is there any to gather states in."""
+        self.can_use_write_back_jit = False
+
+
+_Pool.__abstractmethods__ = _States.__abstractmethods__ = frozenset()  # Nobody reads or moves what is not there.
+
+_POOLS = {ComponentType.FULL: _Pool, ComponentType.SWA: _Pool, ComponentType.MAMBA: _States}
 
 # Before 0.5.22 a release asks the machine for ten gigabytes that are free beside a pool, which takes none here.
 base.HICACHE_HOST_MEMORY_RESERVE_BYTES = -(1 << 50)
@@ -191,26 +229,35 @@ class _Strategy(assembler.StackStrategy):
         return True
 
     def build(self, *, cache, params, load_cache_event, **how) -> assembler.StackBuildResult:
-        """Build what `_PlainKvStrategy` and `_SwaStrategy` do."""
-        host = self.host
-        device = host.memory.allocator.get_kvcache()
-        one = {"layer_mapping": {0: 0}, _LAYERS: 1, "device_pool": device}
-        full = assembler.build_pool_entry(name=PoolName.KV, host_pool=host.pools[0], is_anchor=True, **one)
-        entries, components = [full], {ComponentType.FULL: host.pools[0]}
-        if host.memory.window:
-            slots = host.memory.allocator.swa_attn_allocator
+        """Build what `_PlainKvStrategy`, `_SwaStrategy`, `_MambaStrategy` and `_MambaSwaStrategy` do."""
+        host, memory = self.host, self.host.memory
+        device = memory.allocator.get_kvcache()
+        one = {"layer_mapping": {0: 0}, _LAYERS: 1}
+        components = dict(zip(memory.components, host.pools, strict=True))
+        entries = [
+            assembler.build_pool_entry(
+                name=PoolName.KV, host_pool=host.pools[0], is_anchor=True, device_pool=device, **one
+            )
+        ]
+        for kind in memory.components[1:]:
+            if kind.is_mamba:
+                name, slots, pool = PoolName.MAMBA, states_of(memory.rows), memory.rows.mamba_pool
+                evict = assembler._evict_mamba_for_device_alloc
+            else:
+                name, slots, pool = PoolName.SWA, memory.allocator.swa_attn_allocator, device
+                evict = assembler._evict_swa_for_device_alloc
             entries.append(
                 assembler.build_pool_entry(
-                    name=PoolName.SWA,
-                    host_pool=host.pools[1],
-                    host_evict_fn=lambda n: cache.evict_host(n, ComponentType.SWA),
-                    device_evict_fn=lambda n: assembler._evict_swa_for_device_alloc(cache, n),
+                    name=name,
+                    host_pool=components[kind],
+                    device_pool=pool,
+                    host_evict_fn=partial(cache.evict_host, component_type=kind),
+                    device_evict_fn=partial(evict, cache),
                     device_alloc_fn=slots.alloc,
                     device_free_fn=slots.free,
                     **one,
                 )
             )
-            components[ComponentType.SWA] = host.pools[1]
         group = HostPoolGroup(entries)
         controller = HybridCacheController(
             params.token_to_kv_pool_allocator,
@@ -224,30 +271,40 @@ class _Strategy(assembler.StackStrategy):
             **{_LAYERS: 1},
             **{name: how[name] for name in _OF_STORAGE if name in how},
         )
-        return assembler.StackBuildResult(group, controller, components, **_MORE)
+        states = {"register_req_to_token_counter": bool(memory.states)}
+        return assembler.StackBuildResult(group, controller, components, **states, **_MORE)
 
 
 assembler.register_stack_strategy(_Strategy())
 unified_radix_cache.atexit = SimpleNamespace(register=lambda _last: None)  # It would keep every tree there ever was.
 _CPU = cache_controller.device_module
-cache_controller.device_module = SimpleNamespace(Event=_Event, Stream=_CPU.Stream, current_stream=_CPU.current_stream)
+_FORWARD = SimpleNamespace(wait_event=_Event.synchronize, wait_stream=lambda _stream: None)
+"""The stream that passes run on: what it waits for is over for what it does next."""
+cache_controller.device_module = SimpleNamespace(Event=_Event, Stream=_CPU.Stream, current_stream=lambda: _FORWARD)
 
 
 class Host:
-    """The host tier of a tree: ``pages`` of full attention, and ``window_pages`` of the window."""
+    """The host tier of a tree: so many pages, or states, of each of its components."""
 
-    def __init__(self, memory: Memory, pages: int, window_pages: int, policy: str) -> None:
-        if pages < 1 or (memory.window and window_pages < 1):
-            raise Refused("a host tier has a page of each kind at least")
+    def __init__(self, memory: Memory, sizes: dict, policy: str) -> None:
         self.memory, self.policy, self.page = memory, policy, memory.page
-        self.sizes = [pages, *([window_pages] if memory.window else [])]
-        self.pools = [_Pool(count, memory.page, sum(self.sizes[:g])) for g, count in enumerate(self.sizes)]
+        self.sizes = [sizes[kind] for kind in memory.components]
+        if min(self.sizes) < 1:
+            raise Refused("a host tier has a page of each kind at least")
+        self.pools = [
+            _POOLS[kind](memory, count, sum(self.sizes[:g]))
+            for g, (kind, count) in enumerate(zip(memory.components, self.sizes, strict=True))
+        ]
         self.controller: HybridCacheController
         self.transfers: _Transfers
         self.cache = None
         self.storage: Storage | None = None
 
     # ---------------------------------------------------------------------------------------------- to the release
+
+    def begins(self, producer: int) -> None:
+        """A forward pass begins, and says which load its batch begins with (-1: none)."""
+        self.controller.layer_done_counter.set_consumer(producer)
 
     def wait(self, producer: int) -> None:
         """A forward pass waits for the load that its batch begins with."""
@@ -311,9 +368,16 @@ class Host:
 
         Its own books name nodes: one that is on the host may have its window stored once more.
         """
-        waiting = [slot for one in self.controller.write_queue for slot in one.host_indices.tolist()]
+        waiting = [(self.pools[0], one.host_indices) for one in self.controller.write_queue]
+        pool_of = self.controller.mem_pool_host.get_pool
+        waiting += [
+            (pool_of(transfer.name), transfer.host_indices)
+            for one in self.controller.write_queue
+            for transfer in one.pool_transfers or ()
+        ]
         under_way = [ack.finish_event.copy.pairs for ack in self.controller.ack_write_queue]
-        return {self.pools[0].page_of(slot) for slot in waiting} | {b for pairs in under_way for *_, b in pairs}
+        pages = {pool.page_of(slot) for pool, slots in waiting for slot in slots.tolist()}
+        return pages | {b for pairs in under_way for *_, b in pairs}
 
     def _held(self, g: int, data) -> list:
         first = self.pools[g].first * self.page
@@ -325,8 +389,8 @@ class Host:
 
     def pairs_of(self, transfer) -> list[tuple[int, int]]:
         """Return the pages that a transfer moves: of the device and of the host."""
-        pool = transfer.host_pool
-        first = self.memory.pages if self.pools.index(pool) else 0
+        pool, memory = transfer.host_pool, self.memory
+        first = memory.firsts[self.pools.index(pool)]
         slots = zip(transfer.device_indices.tolist(), transfer.host_indices.tolist(), strict=True)
         return list(dict.fromkeys((a // self.page + first, pool.page_of(b)) for a, b in slots))
 
@@ -359,11 +423,9 @@ def _holds_full(receipt) -> bool:
     return ComponentType.FULL in receipt.component_host_lock_uuids
 
 
-def attach(
-    cache, params, memory: Memory, tell: Callable, *, pages: int, window_pages: int, policy: str, storage: bool
-) -> Host:
+def attach(cache, params, memory: Memory, tell: Callable, *, sizes: dict, policy: str, storage: bool) -> Host:
     """Give a tree its host tier, and a storage below that, as a server does that is started with them."""
-    host = _Strategy.host = Host(memory, pages, window_pages, policy)
+    host = _Strategy.host = Host(memory, sizes, policy)
     cache.init_hicache(SimpleNamespace(file_storage_path=None), params)
     host.cache, host.controller = cache, cache.cache_controller
     if BEFORE_CHECKPOINTS:

@@ -95,6 +95,8 @@ class Memory:
             *([ComponentType.SWA] * bool(self.window)),
             *([ComponentType.MAMBA] * bool(self.states)),
         )
+        self.firsts = [0, *([self.pages] * bool(self.window)), *([self.pages + self.window_pages] * bool(self.states))]
+        """How many blocks the kit counts before those of each component."""
         self.further = [*(["window"] * bool(self.window)), *(["states"] * bool(self.states))]
         """The components besides full attention, as a case calls them."""
         span = -(-self.window // self.page)

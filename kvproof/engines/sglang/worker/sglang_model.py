@@ -61,10 +61,13 @@ class Model:
 
     def forward_batch_generation(self, batch, **_how) -> GenerationBatchResult:
         """Tell what is computed, and return what each row samples."""
-        if self.host is not None and batch.hicache_consumer_index >= 0:
-            self.host.wait(batch.hicache_consumer_index)
+        if self.host is not None:
+            # The release's own copy of states waits for the load that its batch begins with; what follows does here.
+            self.host.begins(batch.hicache_consumer_index)
         if batch.forward_mode.is_extend():  # A batch of 0.5.19 that decodes names the copies of its prefill still.
             self.memory.copy_states(batch)
+        if self.host is not None and batch.hicache_consumer_index >= 0:
+            self.host.wait(batch.hicache_consumer_index)
         ends = batch.seq_lens.tolist()
         counts = list(batch.extend_lens) if batch.forward_mode.is_extend() else [1] * len(ends)
         tokens, slots = batch.input_ids.tolist(), batch.out_cache_loc
