@@ -174,6 +174,8 @@ class TreePart(msgspec.Struct, gc=False):
     protected: int | None = None
     locks: dict[str, int] = {}
     """Per request where its lock stands, of those that hold this group too."""
+    anchors: dict[str, int] | None = None
+    """Per copy which node it holds on the second tier, of a group of states; None: it is not told."""
 
 
 class TreeState(msgspec.Struct, gc=False):

@@ -351,7 +351,7 @@ def _of_tree(world: World, tree: TreeState) -> Iterator[str]:
             if not all(_is_place(world, list(world.tiers)[1], slot // group.slots) for slot in slots):
                 yield "the tree names a block that is not one of the second tier's"
                 return
-    for locks in (tree.locks, tree.anchors, *(part.locks for part in tree.parts)):
+    for locks in (tree.locks, tree.anchors, *(at for part in tree.parts for at in (part.locks, part.anchors or {}))):
         for r, place in locks.items():
             if not -1 <= place < len(tree.nodes or ()):
                 yield f"the lock of {r} stands at node {place}, which is none"

@@ -25,6 +25,7 @@ from .test_sglang_scheduler import (
 )
 
 WITH_WINDOWS = DRIVEN[:-1]
+WITH_STATES = DRIVEN[:-2]
 
 SETUP = {"page": 4, "pages": 8, "host_pages": 12}
 BACK = {**SETUP, "write": "write_back"}
@@ -46,6 +47,12 @@ def answer(request: pytest.FixtureRequest) -> Answers:
 @pytest.fixture(scope="module", params=WITH_WINDOWS)
 def with_windows(request: pytest.FixtureRequest) -> Answers:
     """What a release does that is driven with windows over a host, which breaks no rule."""
+    return answers("hicache", request.param)
+
+
+@pytest.fixture(scope="module", params=WITH_STATES)
+def with_states(request: pytest.FixtureRequest) -> Answers:
+    """What a release does that is driven with states over a host, which breaks no rule."""
     return answers("hicache", request.param)
 
 
@@ -80,6 +87,25 @@ def test_written_back_is_what_must_go(answer: Answers) -> None:
         ["copy", 1, "begin"],
         ["copy", 1, "end"],
     ]
+
+
+STATED = {"page": 1, "pages": 28, "states": 6, "rows": 2, "host_pages": 48, "host_states": 16}
+WITH_STATE = [add([1, 10]), *rounds(0), STORED, *rounds(0)]
+"""A request leaves ten tokens and the state behind them, and they are on the host."""
+REST_PUSHED = [op for run in ([2, 11], [0, 12]) for op in (add(run), *rounds(0), STORED, *rounds(0))]
+STATE_PUSHED = [*WITH_STATE, *REST_PUSHED]
+"""Two others take their place on the device."""
+STATE_BEHIND = [*STATE_PUSHED, add([1, 10], [2, 3], most=2), *rounds(0)]
+
+
+@pytest.mark.parametrize("write", ["write_through", "write_back"])
+def test_a_state_comes_back_to_its_node_and_to_who_goes_on_from_it(with_states: Answers, write: str) -> None:
+    told = with_states({**STATED, "write": write}, *STATE_BEHIND)
+    load = next(pairs for _, phase, pairs in effects(told, "copy") if phase == "begin" and pairs[0][0] == "host")
+    _, _, own, left = effects(told, "state", "r003")[0]
+    assert left == [[own, 13]]
+    (place,) = (pair[1] for pair in load if pair[3] == own)
+    assert len({pair[3] for pair in load if pair[1] == place}) == 2
 
 
 KEPT = {**SETUP, "storage": 1, "prefetch": "wait_complete"}
@@ -168,6 +194,21 @@ FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "forgotten copy": (SETUP, PUSHED, ("R10", "a node that is nowhere")),
     "lost load": (SETUP, BEHIND, ("L2", "locked for ever")),
     "lost anchor": (SETUP, BEHIND, ("R3", "locks on the host")),
+    "unloaded state": (STATED, STATE_BEHIND, ("P6", "a state was taken")),
+    "hasty state": (
+        STATED,
+        [*STATE_PUSHED, add([1, 10], [2, 3], most=2), add([1, 10], [0, 3], most=2), *rounds(0)],
+        ("P6", "a state was taken"),
+    ),
+    "state of a half": (
+        STATED,
+        [*WITH_STATE, add([1, 5], [2, 3]), *rounds(0, 0), STORED, *rounds(0)],
+        ("P6", "a state was taken"),
+    ),
+    "state freed twice": ({**STATED, "host_states": 2}, STATE_BEHIND, ("R2", "a page in two places")),
+    "kept state": ({**STATED, "host_states": 2}, STATE_BEHIND, ("R2", "a page that is nobody's")),
+    "state left locked": (STATED, STATE_BEHIND, ("R9", "lock_ref and locks")),
+    "state left anchored": (STATED, STATE_BEHIND, ("R3", "locks on the host")),
     "kept tail": (KEPT, [*ASKED, ("abort", {"i": 0}), *rounds(0), READ], ("R2", "a page that is nobody's")),
     "crossed reads": (KEPT, [*ASKED, READ, *rounds(0)], ("P6", "a lookup handed out")),
     "freed under a read": (KEPT, [*ASKED, ("abort", {"i": 0}), *rounds(0), READ], ("R2", "a page in two places")),
@@ -192,10 +233,17 @@ def test_a_setup_that_no_server_would_start_with_is_refused(setup: dict[str, Any
     assert broken(NEWEST).run(Case("hicache", setup, [])).answer.refused is not None
 
 
-def test_windows_over_a_host_are_refused_where_they_are_not_driven() -> None:
-    setup = {**SETUP, "window": 1, "window_pages": 6}
-    assert broken(DRIVEN[-1]).run(Case("hicache", setup, [])).answer.refused is not None
-    assert not any("windows" in name for name in hicache.profiles(DRIVEN[-1]))
+@pytest.mark.parametrize(
+    ("release", "kind", "setup"),
+    [
+        (DRIVEN[-1], "windows", {**SETUP, "window": 1, "window_pages": 6}),
+        (DRIVEN[-1], "states", STATED),
+        (DRIVEN[-2], "states", STATED),
+    ],
+)
+def test_what_is_not_driven_over_a_host_of_a_release_is_refused(release: str, kind: str, setup: dict[str, Any]) -> None:
+    assert not any(kind in name for name in hicache.profiles(release))
+    assert broken(release).run(Case("hicache", setup, [])).answer.refused is not None
 
 
 def test_a_window_that_is_stored_is_no_prefix_that_is_stored() -> None:

@@ -261,6 +261,30 @@ def test_a_node_is_on_one_tier_at_least() -> None:
     assert found == {("R10", "a node that is nowhere"), ("R1", "edges are whole pages")}
 
 
+STATES_ON_HOST = World([Group("full", 2), Group("mamba", 2)], {"device": Tier(5), "host": Tier(3)}, 2)
+
+
+@pytest.mark.parametrize(
+    ("lock", "anchors", "broken"),
+    [(0, {}, []), (1, {"load": 0}, []), (2, {"load": 0}, ["too many"]), (0, {"load": 0}, ["too few"]),
+     (1, {"load": 1}, ["too many"]), (-1, {}, ["negative"]), (2, None, [])],
+)  # fmt: skip
+def test_a_state_on_the_host_is_held_by_what_holds_its_node(
+    lock: int, anchors: dict[str, int] | None, broken: list[str]
+) -> None:
+    """A state is that of one node: what holds the one below holds another one."""
+    upper, lower = backed(node(-1, [0, 1], 0), 0), backed(node(0, [1, 1], 1), 1)
+    upper.host.append(([2], lock))
+    lower.host.append(([], anchors is not None and 1 in anchors.values()))
+    upper.parts = lower.parts = [([], 0)]
+    tree = of(upper, lower, parts=[TreePart(anchors=anchors)])
+    step = Step("add", {}, state=State({"device": PoolState(free=[2, 3, 4]), "host": PoolState(free=[])}, tree=tree))
+    assert not [*problems(STATES_ON_HOST, [step])]
+    found = [v for v in TreeOracle(STATES_ON_HOST).step(step, Ghost(STATES_ON_HOST)) if v.rule != "P6"]
+    expected = [("R3", "locks on the host", ("mamba", side)) for side in broken]
+    assert [(v.rule, v.oracle, v.key) for v in found] == expected
+
+
 PARTS = World([Group("full", 2), Group("window", 2, 4), Group("mamba", 2)], {"device": Tier(12)}, 2)
 """Pages 0 to 4 are of full attention, 5 to 8 of a window that reads three tokens before its own, 9 to 11 are states."""
 

@@ -22,6 +22,9 @@ _SERVED: Final = Version("0.5.19")
 _WINDOWS_BELOW: Final = Version("0.5.20")
 """The oldest whose host tier is driven with windows."""
 
+_STATES_BELOW: Final = Version("0.5.21")
+"""The oldest whose host tier is driven with states; those before were not tried."""
+
 _ANY_PAGE: Final = Version("0.5.22")
 """Since then pages may have any number of tokens; before, kernels find them that know powers of two only."""
 
@@ -81,6 +84,11 @@ def is_served(version: str) -> bool:
 def has_windows_below(version: str) -> bool:
     """Tell whether the host tier of a release is driven with windows."""
     return Version(version) >= _WINDOWS_BELOW
+
+
+def has_states_below(version: str) -> bool:
+    """Tell whether the host tier of a release is driven with states."""
+    return Version(version) >= _STATES_BELOW
 
 
 def page_sizes(version: str) -> tuple[int, ...]:

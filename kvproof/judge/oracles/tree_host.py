@@ -1,7 +1,7 @@
 """What a prefix tree has on a second tier: R10, and R2 and R3 of it. Its content is that of any prefix map."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..ghost import Ghost
 from ..record import State, TreeNode, TreeState, World
@@ -26,6 +26,9 @@ class HostPart:
         yield from _reachable(nodes)
         yield from self._places(state, nodes)
         yield from _anchored(tree, nodes)
+        for g, (group, part) in enumerate(zip(self._groups[1:], tree.parts, strict=False), start=1):
+            if group.kind == "mamba" and part.anchors is not None:
+                yield from _states_anchored(g, part.anchors, nodes)
         yield from self._under_copy(state, ghost)
 
     def _places(self, state: State, nodes: Sequence[TreeNode]) -> Iterator[Violation]:
@@ -99,4 +102,16 @@ def _anchored(tree: TreeState, nodes: Sequence[TreeNode]) -> Iterator[Violation]
             side = "negative" if lock < 0 else "too many" if lock > most[at] else "too few"
             text = f"node {at} is locked {lock} times on the host, and {least[at]} to {most[at]} loads hold it"
             yield Violation("R3", "locks on the host", text, (side,))
+            return
+
+
+def _states_anchored(g: int, anchors: Mapping[str, int], nodes: Sequence[TreeNode]) -> Iterator[Violation]:
+    """R3: a state is one node's, and held on the host by what holds that node; where it is split, by its lower half."""
+    held = Counter(anchors.values())
+    for at, node in enumerate(nodes):
+        lock = node.host[g][1] if node.host else None
+        if lock is not None and lock != held[at]:
+            side = "negative" if lock < 0 else "too many" if lock > held[at] else "too few"
+            text = f"the state of node {at} is locked {lock} times on the host, and {held[at]} copies hold it"
+            yield Violation("R3", "locks on the host", text, ("mamba", side))
             return

@@ -244,6 +244,73 @@ def _unheld_write(scheduler) -> None:
     _patch(cache, "write_backup_storage", written)
 
 
+def _of_states(scheduler):
+    from sglang_drift import ComponentType
+
+    return scheduler.tree_cache.components[ComponentType.MAMBA]
+
+
+def _unloaded_state(scheduler) -> None:
+    """A state comes back from the host to its node, and not to the request that goes on from it."""
+    states = _of_states(scheduler)
+    build = states.build_hicache_transfers
+    _patch(states, "build_hicache_transfers", lambda *node, **how: (build(*node, **how) or [])[:1] or None)
+
+
+def _hasty_state(scheduler) -> None:
+    """A state is copied to a request without waiting for the load that brings it."""
+    _patch(scheduler.req_to_token_pool, "layer_transfer_counter", None)
+
+
+def _state_freed_twice(scheduler) -> None:
+    """A state's place on the host is given back twice."""
+    states = _of_states(scheduler)
+    free = states.free_host_values
+    _patch(states, "free_host_values", lambda values: (free(values), free(values))[0])
+
+
+def _kept_state(scheduler) -> None:
+    """A state's place on the host is not given back."""
+    _patch(_of_states(scheduler), "free_host_values", lambda _values: None)
+
+
+def _state_left_locked(scheduler) -> None:
+    """What a store locks is released, but for the state."""
+    states = _of_states(scheduler)
+    release = states.release_component_lock
+
+    def released(node, params, lock_host=False) -> None:
+        if lock_host or node.component_data[0].host_value is None:
+            release(node, params, lock_host=lock_host)
+
+    _patch(states, "release_component_lock", released)
+
+
+def _state_left_anchored(scheduler) -> None:
+    """What a load holds on the host is released, but for the state."""
+    states = _of_states(scheduler)
+    release = states.release_component_lock
+
+    def released(node, params, lock_host=False) -> None:
+        if not lock_host:
+            release(node, params)
+
+    _patch(states, "release_component_lock", released)
+
+
+def _state_of_a_half(scheduler) -> None:
+    """Of a node that is split the upper half gets the state on the host, which is that of the lower one's end."""
+    states = _of_states(scheduler)
+    split = states.redistribute_on_node_split
+
+    def halved(new_parent, child) -> None:
+        split(new_parent, child)
+        upper, lower = (node.component_data[states.component_type] for node in (new_parent, child))
+        upper.host_value, lower.host_value = lower.host_value, None
+
+    _patch(states, "redistribute_on_node_split", halved)
+
+
 # As reported of SGLang, and mended in the releases that are driven: planted back (docs/findings.md).
 
 
@@ -335,6 +402,13 @@ _FAULTS = {
         _crossed_reads,
         _freed_under_a_read,
         _unheld_write,
+        _unloaded_state,
+        _hasty_state,
+        _state_freed_twice,
+        _kept_state,
+        _state_left_locked,
+        _state_left_anchored,
+        _state_of_a_half,
         _checked_in_twice,
         _unlocked_twice,
         _unlocked_to_the_root,

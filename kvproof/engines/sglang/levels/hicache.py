@@ -13,7 +13,7 @@ from ....judge.record import Case
 from ...cases import Op, Setup
 from ...plays import Play, drawn, weighted
 from ...traits import Traits, argument, operation, option
-from ..releases import has_windows_below, is_served, page_sizes
+from ..releases import has_states_below, has_windows_below, is_served, page_sizes
 from . import scheduler
 
 __all__ = ["more_oracles", "profiles", "traits"]
@@ -64,13 +64,14 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
             made(**_ANY, **scheduler.EAGLE, **scheduler.WINDOW, **_ROOM, **chunk, **overlap), _DRAFTED
         ),
         "policies": _cases(made(**_ANY, **overlap, **scheduler.ordered())),
-        "states": _cases(made(**through, **_STATES, **chunk)),
-        "states selective": _cases(made(**selective, **_STATES, **chunk)),
-        "states back": _cases(made(**back, **_STATES, **chunk)),
+        "states": _cases(made(**through, **_STATES, **chunk), _GOES_ON),
+        "states selective": _cases(made(**selective, **_STATES, **chunk), _GOES_ON),
+        "states back": _cases(made(**back, **_STATES, **chunk), _GOES_ON),
         "states tight": _cases(made(**_ANY, **_TIGHT_STATES, **chunk)),
-        "states tight host": _cases(made(**_ANY, **_STATES | _TIGHT_HOST)),
-        "states retracts": _cases(made(**_ANY, **_STATES, **scheduler.HOPEFUL, **chunk), _LONG),
-        "states pauses": _cases(made(**_ANY, **_STATES, **chunk, mixed=st.booleans()), _PAUSED),
+        "states tight host": _cases(made(**_ANY, **_STATES | _TIGHT_HOST), _GOES_ON),
+        "states retracts": _cases(made(**_ANY, **_STATES, **scheduler.HOPEFUL, **chunk), _GOES_ON_LONG),
+        "states pauses": _cases(made(**_ANY, **_STATES, **chunk, mixed=st.booleans()), _GOES_ON_PAUSED),
+        "windows and states": _cases(made(**_ANY, **scheduler.WINDOW | _STATES | _WIDE, **chunk), _GOES_ON),
         "storage": _cases(made(**through, **_STORAGE, **chunk, **overlap), _STORED).map(_from_below),
         "storage eagle": _cases(
             made(**through, **_STORAGE, **scheduler.EAGLE, **_ROOM, **overlap), _DRAFTED_STORED
@@ -84,6 +85,8 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     }
     if not has_windows_below(release):
         families = {name: family for name, family in families.items() if "windows" not in name}
+    if not has_states_below(release):
+        families = {name: family for name, family in families.items() if "states" not in name}
     return families
 
 
@@ -138,13 +141,14 @@ _STORAGE: dict[str, st.SearchStrategy[Any]] = {
 _ROOM = scheduler.HOPEFUL | {"pages": st.integers(14, 30)}
 
 _STATES = scheduler.STATES | {
-    "states": st.sampled_from([6, 9, 12, 18]),
-    "rows": st.sampled_from([1, 2, 3]),
-    "pages": st.integers(20, 32),
-    "host_states": st.integers(1, 12),
+    "states": st.sampled_from([6, 6, 9, 12]),
+    "rows": st.sampled_from([1, 1, 2, 3]),
+    "pages": st.integers(20, 28),
+    "host_states": st.integers(2, 12),
 }
 """A store locks the state that it reads: with as few states as rows need there is soon none left."""
 
+_WIDE = {"window_pages": st.integers(14, 28), "host_window_pages": st.integers(2, 28)}
 _TIGHT_STATES = _STATES | {"states": st.sampled_from([3, 6]), "rows": st.just(8)}
 _TIGHT_HOST = {"host_pages": st.integers(1, 12), "host_states": st.integers(1, 3)}
 
@@ -193,6 +197,15 @@ def _long(a: int, b: int, c: int, d: int) -> Op:
     return name, {**args, "most": 6 + d % 20}
 
 
+def _again(a: int, b: int, c: int, d: int) -> Op:
+    """A request of its own, or one with all of an earlier one: that one's end is where a state is to go on from."""
+    return _add(a // 8 * 8 + 7 * (a % 4 > 0), b, c, d)
+
+
+def _all_stored(_a: int, _b: int, _c: int, _d: int) -> Op:
+    return "copies", {"stores": _ALL}
+
+
 def _copies(a: int, b: int, _c: int, _d: int) -> Op:
     return "copies", {"stores": (1, 2, 1, _ALL, 0)[a % 5], "loads": (0, 1, 0, _ALL)[b % 4]}
 
@@ -209,6 +222,11 @@ def _lose(a: int, _b: int, _c: int, _d: int) -> Op:
 _OURS: list[tuple[int, Play]] = [*scheduler.REST, (14, _copies)]
 _USUAL = weighted((24, _add), *_OURS)
 _LONG = weighted((24, _long), *_OURS)
+_STATED: list[tuple[int, Play]] = [*_OURS, (20, _all_stored)]
+"""Beside stores that end late: states that they lock are soon too few, and that is where a case ends."""
+_GOES_ON = weighted((24, _again), *_STATED)
+_GOES_ON_LONG = weighted((18, _again), (6, _long), *_STATED)
+_GOES_ON_PAUSED = weighted((24, _again), *_STATED, *scheduler.PAUSES)
 _STORED = weighted((24, _add), *_OURS, (16, _storage), (2, _lose))
 _STORED_LONG = weighted((24, _long), *_OURS, (16, _storage), (2, _lose))
 _VERIFIED: list[tuple[int, Play]] = [*scheduler.VERIFIED, (14, _copies)]

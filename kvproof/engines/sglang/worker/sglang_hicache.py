@@ -10,7 +10,7 @@ from level import SKIPPED, Refused
 from sglang.srt.managers import io_struct as messages
 from sglang_drift import ComponentType
 from sglang_host import attach
-from sglang_release import WINDOWS_BELOW
+from sglang_release import STATES_BELOW, WINDOWS_BELOW
 from sglang_scheduler import Options, SchedulerLevel
 from sglang_storage import POLICIES, THREADS, fields
 
@@ -35,8 +35,9 @@ class _Options(Options):
         self.storage, self.prefetch = setup.get("storage", 0), setup.get("prefetch", POLICIES[0])
         if self.prefetch not in POLICIES:
             raise Refused(f"requests do not wait for the storage by {self.prefetch}")
-        if setup.get("window") and not WINDOWS_BELOW:
-            raise Refused("the host tier of this release is not driven with windows")
+        for kind, driven in (("window", WINDOWS_BELOW), ("states", STATES_BELOW)):
+            if setup.get(kind) and not driven:
+                raise Refused(f"the host tier of this release is not driven with {kind}")
         sizes = {
             ComponentType.FULL: pages,
             ComponentType.SWA: window_pages,

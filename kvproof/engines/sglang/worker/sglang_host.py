@@ -348,15 +348,16 @@ class Host:
         found += [("load", each.node_id, each.lock_params) for each in loads]
         return [(f"{what} {node}", node, False) for what, node, params in found if params is not None]
 
-    def anchors(self) -> list[tuple[str, int]]:
-        """Return what holds a node on the host: loads, and what the storage reads and writes.
+    def anchors(self) -> list[tuple[str, int, bool]]:
+        """Return what holds a node on the host, and whether it holds full attention there: loads, and what the storage
+        reads and writes.
 
-        What is loaded of the window alone holds that alone.
+        What is loaded of the window or the state alone holds that alone.
         """
         loading = self.cache.ongoing_load_back.values()
         loads = [(f"load {x.node_id}", x.node_id, x.host_lock_params) for x in loading]
         found = loads + ([] if self.storage is None else self.storage.anchors())
-        return [(name, node) for name, node, receipt in found if _holds_full(receipt)]
+        return [(name, node, _holds_full(receipt)) for name, node, receipt in found]
 
     def held(self) -> list[int]:
         """Return the pages that reads from the storage hold, each as often as one does."""

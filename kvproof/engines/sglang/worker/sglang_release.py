@@ -4,7 +4,7 @@ import importlib.metadata
 
 from drift import released
 
-__all__ = ["BEFORE_CHECKPOINTS", "SERVED", "WINDOWS_BELOW", "version"]
+__all__ = ["BEFORE_CHECKPOINTS", "SERVED", "STATES_BELOW", "WINDOWS_BELOW", "version"]
 
 
 def version() -> str:
@@ -17,6 +17,9 @@ BEFORE_CHECKPOINTS = released(version()) < (0, 5, 22)
 
 SERVED = released(version()) >= (0, 5, 19)
 """Its own scheduler is driven, and its host tier."""
+
+STATES_BELOW = released(version()) >= (0, 5, 21)
+"""Its host tier is driven with states: none before was tried."""
 
 WINDOWS_BELOW = released(version()) >= (0, 5, 20)
 """Its host tier is driven with windows: before, a lock leaves out what has no window when it is taken, though that may

@@ -45,7 +45,10 @@ def _show_nodes(cache, memory, keys, tenant, held, host, pools: dict, tree: dict
     locks = {r: (places.get(lock.node, -2), lock.swa_released) for r, _, lock in held if lock is not None}
     if host is not None:
         locks |= {name: (places.get(node, -2), released) for name, node, released in host.locks()}
-        tree["anchors"] = {name: places.get(node, -2) for name, node in host.anchors()}
+        anchors = host.anchors()
+        tree["anchors"] = {name: places.get(node, -2) for name, node, holds_full in anchors if holds_full}
+        if memory.states:
+            tree["parts"][-1]["anchors"] = {name: places.get(node, -2) for name, node, _ in anchors}
         settled = partial(on_host, page=memory.page, unsettled=host.unsettled())
         pools["host"]["cached"] = cached_of(nodes, keys, memory.page, kinds, settled)
     tree["locks"] = {r: place for r, (place, _) in locks.items()}
