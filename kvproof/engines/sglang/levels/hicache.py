@@ -80,6 +80,8 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "storage any": _cases(made(**_ANY, **_STORAGE, **chunk, **overlap), _STORED),
         "storage retracts": _cases(made(**_ANY, **_STORAGE, **tight | overlap), _STORED_LONG),
         "storage windows": _cases(made(**through, **_STORAGE, **scheduler.WINDOW, **overlap), _STORED).map(_from_below),
+        "storage states": _cases(made(**through, **_STORAGE, **_STATES), _GOES_ON_STORED).map(_from_below),
+        "storage states any": _cases(made(**_ANY, **_STORAGE, **_STATES, **chunk), _GOES_ON_STORED),
         "storage comes and goes": _cases(made(**through, **_STORAGE, **overlap), _COMES).map(_from_below),
         "storage conversations": _cases(made(**through, **_STORAGE, **overlap, rows=st.just(8)), _TALK_STORED),
     }
@@ -225,6 +227,7 @@ _LONG = weighted((24, _long), *_OURS)
 _STATED: list[tuple[int, Play]] = [*_OURS, (20, _all_stored)]
 """Beside stores that end late: states that they lock are soon too few, and that is where a case ends."""
 _GOES_ON = weighted((24, _again), *_STATED)
+_GOES_ON_STORED = weighted((24, _again), *_STATED, (16, _storage), (2, _lose))
 _GOES_ON_LONG = weighted((18, _again), (6, _long), *_STATED)
 _GOES_ON_PAUSED = weighted((24, _again), *_STATED, *scheduler.PAUSES)
 _STORED = weighted((24, _add), *_OURS, (16, _storage), (2, _lose))

@@ -8,7 +8,7 @@ of a copy is what the release's code copied.
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from queue import Queue
 from types import SimpleNamespace
 from typing import ClassVar
@@ -141,6 +141,8 @@ class Storage:
     def __init__(self, cache, tell: Callable) -> None:
         self._cache, self._controller = cache, cache.cache_controller
         self._tell = tell
+        self._groups = {entry.name: g for g, entry in enumerate(self._controller.mem_pool_host.entries)}
+        """Which group each pool of the host is of."""
         self.files: dict[str, torch.Tensor] = {}
         self.is_bad = False
         """The next file that is read or written goes bad."""
@@ -195,10 +197,10 @@ class Storage:
         """Return the files by the numbers of their keys and groups."""
         found = []
         for name in self.files:
-            key, dot, _ = name.removesuffix(_SUFFIX).partition(".")
+            key, _, kind = name.removesuffix(_SUFFIX).partition(".")
             number = self._numbers.get(key)
             known = number_of(("storage", key)) if number is None else number
-            found.append([known, int(bool(dot)), [self._place(name)]])
+            found.append([known, self._groups[PoolName(kind)] if kind else 0, [self._place(name)]])
         return found
 
     def held(self) -> Iterator[tuple[int, int]]:
@@ -208,18 +210,17 @@ class Storage:
         for info in cache.ongoing_prefetch.values():
             yield from _slots(0, info.host_indices)
             for transfers in info.comp_xfers.values():
-                for transfer in transfers:
-                    yield from _slots(1, transfer.host_indices)
+                yield from self._moved(transfers)
         for operation in self._to_be_heard_of():
             if not any(operation is other for other in current):
                 # What was read is the tree's by now, or given back; the rest is given back when the release hears.
                 yield from _slots(0, operation.host_indices[operation.completed_tokens :])
-                for transfer in () if operation.pool_transfers_done else operation.pool_transfers or ():
-                    yield from _slots(1, transfer.host_indices)
-        for queue in (controller.host_mem_release_queue, *self._released(PoolName.KV)):
-            yield from (found for slots in [*queue.queue] for found in _slots(0, slots))
-        for queue in self._released(PoolName.SWA):
-            yield from (found for slots in [*queue.queue] for found in _slots(1, slots))
+                yield from self._moved(() if operation.pool_transfers_done else operation.pool_transfers or ())
+        for pool, queue in (
+            (PoolName.KV, controller.host_mem_release_queue),
+            *controller.extra_host_mem_release_queues.items(),
+        ):
+            yield from (found for slots in [*queue.queue] for found in _slots(self._groups[pool], slots))
 
     def anchors(self) -> list[tuple]:
         """Return what holds a node on the host, reads and writes: a name, the node, and the receipt of the lock."""
@@ -246,9 +247,9 @@ class Storage:
         told = [ack.operation for ack in acks if ack is not None and ack.completed_req]
         return [operation for operation in [*controller.prefetch_buffer.queue, *told] if operation is not None]
 
-    def _released(self, pool: PoolName) -> list[Queue]:
-        queue = self._controller.extra_host_mem_release_queues.get(pool)
-        return [] if queue is None else [queue]
+    def _moved(self, transfers: Iterable) -> Iterator[tuple[int, int]]:
+        for transfer in transfers:
+            yield from _slots(self._groups[transfer.name], transfer.host_indices)
 
     def _place(self, name: str) -> int:
         return self._places.setdefault(name, len(self._places))
