@@ -135,6 +135,19 @@ def test_what_is_on_the_host_is_written_to_the_storage_and_read_back_for_who_wai
     assert effects(told, "found", "r001")[-1][2] == 20
 
 
+def test_a_state_goes_to_the_storage_and_comes_from_it(with_states: Answers) -> None:
+    first: list[Op] = [add([1, 10]), ALL, *rounds(0), STORED, *rounds(0), ALL, *rounds(0), ("reset", {})]
+    asked: list[Op] = [add([1, 10], [2, 3], most=2), ("storage", {"queries": 9}), *rounds(0)]
+    told = with_states({**STATED, "storage": 1, "prefetch": "wait_complete"}, *first, *asked, READ, *rounds(0, 0))
+    state = STATED["host_pages"]
+    ((_, _, _, place),) = (pair for pair in copied(told, "host") if pair[1] == state)
+    assert ["storage", place, "host", state] in copied(told, "storage")
+    reading = told.steps[len(first) + 2].state
+    assert reading is not None
+    assert reading.holds == {"host": [*range(10), state]}
+    assert effects(told, "found", "r001")[-1][2] == 10
+
+
 def test_where_a_drafter_has_layers_the_last_page_has_no_key_yet(answer: Answers) -> None:
     """What stands behind it is not known: of five pages four are stored, written and read back."""
     told = answer({**KEPT, "pages": 16, "drafts": 3, "drafter": "eagle"}, *ASKED, READ, *rounds(0, 0))
