@@ -64,7 +64,7 @@ def test_a_twin_is_silent(name: str) -> None:
         ("chunk engine", "clears a layer", "P11"),
         ("chunk engine", "pins some layers", "P2"),
         ("chunk engine", "lets go twice", "P2"),
-        ("chunks", "evicts what is read", "P2"),
+        ("chunks", "evicts what is read", "O8"),
         ("chunks", "evicts the newest", "O12"),
         ("chunks", "silent removal", "P12"),
         ("chunks", "a failure keeps its chunks", "P1"),

@@ -21,7 +21,8 @@ class HostHitsOracle:
 
     Only of a manager whose lookups go on there at all (``notes["loads"]``): another one stores for others to read. Of
     chunks of several blocks less than a whole one more need not be loaded; and where a drafter wants the end of a hit
-    computed again, nothing is said. Of several tiers any one that has more may be the one that is asked.
+    computed again, nothing is said. Of several tiers any one that has more, or may have had it for a while, may be the
+    one that is asked.
 
     One group is held to what it has there without a gap. Of several a hit goes on as far as each has on the host what
     the token behind it attends to; what that needs of the device's part was found there.
@@ -38,7 +39,8 @@ class HostHitsOracle:
         """Yield the lookups of a step that found less than the host has all the time."""
         if not self._hosts:
             return
-        there = [host.had(step) for host in self._hosts]
+        for host in self._hosts:
+            host.see(step)
         for effect in step.effects:
             if effect[0] == "request":
                 self._tokens[effect[1]] = len(effect[2]["tokens"])
@@ -51,15 +53,13 @@ class HostHitsOracle:
                 keys = ghost.requests[r].keys
                 # Who loads may have all; one token is left to be computed in any case (P14).
                 most = min(limit, self._tokens[r] - 1)
-                hosts = zip(self._hosts, there, strict=True)
-                had = [(more, host) for host, of_host in hosts if (more := host.more(keys, local, most, of_host))]
-                have, host = min(had, key=lambda one: one[0], default=(0, None))
-                if host is not None and external < have:
-                    text = (
-                        f"behind {local} tokens of {r} the {host.name} has {have} more, and its lookup found {external}"
-                    )
-                    about = (of_request(r), of_key(host.key_behind(keys, local + external)))
-                    yield Violation(self._rule, ORACLE, text, about=about)
+                asked = (host for host in self._hosts if host.more(keys, local, most, host.perhaps))
+                had = [(host.more(keys, local, most, host.there), host) for host in asked]
+                for have, host in sorted(had, key=lambda one: one[0])[:1]:
+                    if external < have:
+                        what = f"the {host.name} has {have} more, and its lookup found {external}"
+                        about = (of_request(r), of_key(host.key_behind(keys, local + external)))
+                        yield Violation(self._rule, ORACLE, f"behind {local} tokens of {r} {what}", about=about)
 
 
 class _Host:
@@ -72,17 +72,22 @@ class _Host:
         self._size = self._block * self._split
         """The tokens of what it has under one key."""
         self._before: dict[Entry, list[int]] = {}
-
-    def had(self, step: Step) -> set[Entry]:
+        self.there: set[Entry] = set()
         """What it has had all through a step."""
+        self.perhaps: set[Entry] = set()
+        """What it has had before or behind it."""
+
+    def see(self, step: Step) -> None:
+        """Take in a step."""
+        self.there, self.perhaps = set(), set()
         if step.state is None:
-            return set()
-        pool = step.state.pools.get(self.name)
+            return
+        before, pool = self._before, step.state.pools.get(self.name)
         after = {(key, g): blocks for key, g, blocks in (pool.cached if pool is not None else None) or ()}
         written = {unit // self._split for effect in step.effects for unit in _written(effect, self.name)}
-        there = {entry for entry, at in after.items() if self._before.get(entry) == at and written.isdisjoint(at)}
+        self.there = {entry for entry, at in after.items() if before.get(entry) == at and written.isdisjoint(at)}
+        self.perhaps = {*before, *after}
         self._before = after
-        return there
 
     def more(self, keys: Sequence[int], local: int, most: int, there: set[Entry]) -> int:
         """How many tokens it has behind those of the device, of at most so many; 0 where that is less than a chunk."""
