@@ -82,6 +82,8 @@ def test_what_was_planned_before_may_begin() -> None:
     assert stored(HostPoolOracle(), HAS, MOVED, stores(1, 5)) == NOTHING, "it is elsewhere since"
     assert stored(HostStoresOracle(WORLD), HAS, HAS, stores(1, 2), held=2) == NOTHING
     assert stored(HostStoresOracle(WORLD), HAS, HAS, stores(1, 2), held=3) == AGAIN
+    assert stored(HostStoresOracle(WORLD), HAS, {**HAS, 8: 2}, stores(1, 2)) == NOTHING, "it comes under another key"
+    assert stored(HostStoresOracle(WORLD), HAS, {**HAS, 8: 3}, stores(1, 2)) == AGAIN
 
 
 def test_what_may_have_been_dropped_or_given_to_another_on_the_way_may_be_stored() -> None:
@@ -231,7 +233,8 @@ def test_of_a_chunk_of_several_blocks_a_window_has_what_is_attended_to_behind_it
 @pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize(("found", "said"), [(0, NOT_FOUND), (4, NOTHING), (8, NOTHING), (2, NOT_FOUND)])
 def test_of_several_hosts_any_one_that_has_more_is_asked(found: int, said: Told, lost: bool) -> None:
-    """Also one that has lost it by the end of the step: nobody knows what it had when it was asked."""
+    """Also one that has lost it by the end of the step, or in which something was stored meanwhile: nobody knows what
+    it had when it was asked."""
     tiers = {**CHUNKS.tiers, "host2": Tier(6, split=2), "host3": Tier(6)}
     world = replaced(CHUNKS, tiers=tiers, notes={"loads": ["host", "host2", "host3"]})
     effects: list[Effect] = [["request", "r0", {"tokens": [1] * 11}], ["keys", "r0", 0, [10, 11, 12, 13, 14]]]
@@ -240,10 +243,11 @@ def test_of_several_hosts_any_one_that_has_more_is_asked(found: int, said: Told,
     for effect in (*effects, lookup):
         list(ghost.apply(effect) or ())
     pools = {"host": PoolState(cached=[(11, 0, [0]), (13, 0, [1])]), "host2": PoolState(cached=[(11, 0, [0])])}
+    store: Effect = ["copy", "c", "begin", [["device", 1, "host3", 0]]]
     behind = {**pools, "host2": PoolState()} if lost else pools
     steps = [
         Step("step", {}, effects=told, state=State({**shown, "host3": PoolState()}))
-        for told, shown in ((effects, pools), ([lookup], behind))
+        for told, shown in ((effects, pools), ([lookup], behind), ([lookup, store], pools))
     ]
     found_out = [(v.rule, v.oracle, v.key) for step in steps for v in oracle.step(step, ghost)]
     assert found_out == (NOTHING if lost else said)

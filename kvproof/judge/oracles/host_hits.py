@@ -53,7 +53,7 @@ class HostHitsOracle:
                 keys = ghost.requests[r].keys
                 # Who loads may have all; one token is left to be computed in any case (P14).
                 most = min(limit, self._tokens[r] - 1)
-                asked = (host for host in self._hosts if host.more(keys, local, most, host.perhaps))
+                asked = (host for host in self._hosts if host.changes or host.more(keys, local, most, host.perhaps))
                 had = [(host.more(keys, local, most, host.there), host) for host in asked]
                 for have, host in sorted(had, key=lambda one: one[0])[:1]:
                     if external < have:
@@ -76,17 +76,19 @@ class _Host:
         """What it has had all through a step."""
         self.perhaps: set[Entry] = set()
         """What it has had before or behind it."""
+        self.changes = False
+        """Whether something was stored in it: of many steps that is there for a while, perhaps."""
 
     def see(self, step: Step) -> None:
         """Take in a step."""
-        self.there, self.perhaps = set(), set()
+        self.there, self.perhaps, self.changes = set(), set(), False
         if step.state is None:
             return
         before, pool = self._before, step.state.pools.get(self.name)
         after = {(key, g): blocks for key, g, blocks in (pool.cached if pool is not None else None) or ()}
         written = {unit // self._split for effect in step.effects for unit in _written(effect, self.name)}
         self.there = {entry for entry, at in after.items() if before.get(entry) == at and written.isdisjoint(at)}
-        self.perhaps = {*before, *after}
+        self.perhaps, self.changes = {*before, *after}, bool(written)
         self._before = after
 
     def more(self, keys: Sequence[int], local: int, most: int, there: set[Entry]) -> int:

@@ -53,8 +53,9 @@ class HostStoresOracle:
         for block in _handed_on(step):
             names.pop(block, None)
         # What copies held before was planned earlier: then the host need not have had it.
-        held = {block * self._split + n for block in last.holds.get(HOST, ()) for n in range(self._split)}
-        yield from stored_again(step, names, there, held)
+        # And what comes under another key is not stored again: that it is the wrong block is a matter of content.
+        held = {*last.holds.get(HOST, ()), *(at for key, blocks in after.items() if key not in there for at in blocks)}
+        yield from stored_again(step, names, there, {at * self._split + n for at in held for n in range(self._split)})
 
 
 def _handed_on(step: Step) -> Iterator[int]:
