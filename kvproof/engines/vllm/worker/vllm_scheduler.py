@@ -370,9 +370,10 @@ class SchedulerLevel(Level):
     def _tell_counts(self, stats) -> None:
         changed = {}
         for tier, of_tier in (("", stats.prefix_cache_stats), ("external_", stats.connector_prefix_cache_stats)):
+            # That it counts at all is told before there is anything to count. Without prefix caching it does not.
+            counts = tier or self._options.caching
             for name in ("requests", "queries", "hits") if of_tier is not None else ():
-                # That it counts at all is told before there is anything to count.
-                if (value := getattr(of_tier, name)) or tier + name not in self._totals:
+                if (value := getattr(of_tier, name)) or (counts and tier + name not in self._totals):
                     changed[tier + name] = self._totals[tier + name] = self._totals.get(tier + name, 0) + value
         if changed:
             self.tell("counts", changed)
