@@ -174,9 +174,8 @@ class Reader:
         )
 
     def _request(self, value: Any) -> bool:
-        if not isinstance(value, dict) or not ("stored" not in value or _is_count(value["stored"])):
-            return False
-        return _all(_is_count, value.get("tokens")) and _all(_is_item, _or_list(value))
+        is_one = isinstance(value, dict) and _is_count(value.get("stored", 0))
+        return is_one and _all(_is_count, value.get("tokens")) and _all(_is_item, _or_list(value))
 
     def _leaves(self, value: Any) -> bool:
         return _all(lambda leaf: isinstance(leaf, list) and len(leaf) == 2 and all(map(_is_count, leaf)), value)

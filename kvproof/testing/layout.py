@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable
 from typing import Any
 
 from .answers import Keys, listed, number, numbers, parts
@@ -38,9 +37,9 @@ class Layout:
         """The other way round: as new lists in the manager's own form."""
         return [*tables[0]]
 
-    def blocks(self, told: list[Any]) -> list[int]:
-        """All blocks of a table in the manager's own form."""
-        return self._not_null(told)
+    def blocks(self, tables: Tables) -> list[int]:
+        """All blocks of them, but for the null block."""
+        return [block for table in tables for block in table if block != self._null]
 
     def entry(self, key: Any, method: str) -> list[int]:
         """The number of the key of a block that a method of the adapter told, and the group of the block."""
@@ -49,9 +48,6 @@ class Layout:
     def number(self, key: Any, method: str) -> int:
         """The number of a key of the manager's."""
         return self._keys.number(key, method)
-
-    def _not_null(self, blocks: Iterable[int]) -> list[int]:
-        return [block for block in blocks if block != self._null]
 
 
 class Groups(Layout):
@@ -82,10 +78,6 @@ class Groups(Layout):
     def as_told(self, tables: Tables) -> list[Any]:
         """New lists: a manager may take from them what it takes hold of."""
         return [[*table] for table in tables]
-
-    def blocks(self, told: list[Any]) -> list[int]:
-        """Those of all groups."""
-        return self._not_null(block for table in told for block in table)
 
     def entry(self, key: Any, method: str) -> list[int]:
         """Each group has blocks of its own under a key."""

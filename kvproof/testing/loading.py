@@ -46,7 +46,7 @@ class LoadingSystem(System):
         """Return what the manager tells of its state: what an aborted request has is held by its load."""
         state = super().state()
         for load in self._loads.values():
-            state["holds"]["device"] += self._layout.blocks(load.request.table) if load.is_aborted else []
+            state["holds"]["device"] += self._layout.blocks(load.table) if load.is_aborted else []
         return state
 
     def _with_blocks(self) -> dict[str, Request]:

@@ -113,7 +113,7 @@ class OverlappingSystem(System):
             block
             for name, each in self._running.items()
             if name not in names
-            for block in self._layout.blocks(each.table)
+            for block in self._layout.blocks(self._layout.read(each.table, "allocate"))
         }
         calls = self._planned(begun)
         if not calls:
@@ -323,7 +323,7 @@ class OverlappingSystem(System):
                 return await self._takes(each, request, self._layout.read([], "lookup"), most)
         async with self._takers.beside_others():
             found = self._layout.read(await self._call(each, "lookup", request), "lookup")
-            blocks = self._layout.blocks(self._layout.as_told(found))
+            blocks = self._layout.blocks(found)
             if not blocks or (not self._upset and self._staying.issuperset(blocks)):
                 return await self._takes(each, request, found, most)
         # A lookup takes hold of nothing: until this request has what was found, nobody else may be given it.

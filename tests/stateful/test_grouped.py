@@ -311,13 +311,14 @@ class _HoldsNothing(_Slow):
 
 class _Loads(hosts.TestHybridOffload):
     tier: ClassVar[type[HybridOffload]] = _Slow
+    offload: _Slow
 
     def load(self, request: Request) -> Copies:
-        return self.offload.begin(request)  # type: ignore[attr-defined, no-any-return]
+        return self.offload.begin(request)
 
     def loaded(self, request: Request, tokens: int) -> None:
         assert tokens == request.cached, "no copy fails"
-        self.offload.end(request)  # type: ignore[attr-defined]
+        self.offload.end(request)
 
     def reset(self) -> bool:
         return not any(self.offload.ref_cnt) and super().reset()

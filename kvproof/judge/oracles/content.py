@@ -6,6 +6,7 @@ from ..ghost import Ghost
 from ..ghost.memory import TORN, Slots
 from ..record import Group, Step, World
 from ..violation import Violation, of_block, of_key
+from .needed import first_needed
 
 __all__ = ["UNSURE", "ContentOracle"]
 
@@ -109,8 +110,8 @@ class ContentOracle:
 def _needed(group: Group, count: int) -> int:
     """Of so many tokens of a chunk, the first one that a layer attends to which goes on behind them: what stands before
     it may have left the window unstored. The last one is there in any case."""
-    reads = group.window - 1 if group.kind == "window" and group.window is not None else 1
-    return count - min(count, max(1, reads))
+    first = first_needed(group, count) if group.kind == "window" and group.window is not None else count
+    return max(0, min(first, count - 1))
 
 
 def _said(cell: tuple[int, Slots] | None, g: int, wanted: Sequence[int]) -> str:

@@ -14,6 +14,7 @@ from ..shapes import KEEPS
 from ..violation import Thing, Violation, of_block, of_key, of_request
 from .begun import begun_by
 from .kept import FOLLOWED, Kept, is_upset, takings
+from .lengths import Lengths
 from .needed import first_needed
 
 __all__ = ["HitsOracle"]
@@ -68,7 +69,7 @@ class HitsOracle:
         followed = all(group.kind in ("full", "window") for group in world.groups)
         self._kept = Kept(world) if world.dialect.get("keep") in KEEPS and followed else None
         self._before: PoolState | None = None
-        self._tokens: dict[str, int] = {}
+        self._tokens = Lengths()
         self._keyed: dict[str, int] = {}
         self._asked: set[str] = set()
         """The requests that were looked up, or computed, since they last began."""
@@ -93,14 +94,10 @@ class HitsOracle:
         found: dict[int, _Lookup] = {}
         for at, effect in enumerate(step.effects):
             kind = effect[0]
+            self._tokens.follow(effect)
             if kind == "keys":
                 self._keyed[effect[1]] = (effect[2] + len(effect[3])) * self.world.hash_block
-            elif kind == "request":
-                self._tokens[effect[1]] = len(effect[2]["tokens"])
-            elif kind == "append":
-                self._tokens[effect[1]] += len(effect[2])
             elif kind == "cut":
-                self._tokens[effect[1]] = effect[2]
                 self._keyed[effect[1]] = min(self._keyed.get(effect[1], 0), effect[2])
             elif kind in ("preempted", "end"):
                 self._asked.discard(effect[1])

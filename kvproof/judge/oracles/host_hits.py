@@ -6,6 +6,7 @@ from ..ghost import Ghost
 from ..record import Effect, Step, World
 from ..violation import Violation, of_key, of_request
 from .begun import begun_by
+from .lengths import Lengths
 from .needed import first_needed
 
 __all__ = ["HostHitsOracle"]
@@ -33,7 +34,7 @@ class HostHitsOracle:
         self._hosts = [_Host(name, world) for name in goes_on]
         is_mirror = world.dialect.get("host") == "mirror"
         self._rule = "M4" if is_mirror else "O6"
-        self._tokens: dict[str, int] = {}
+        self._tokens = Lengths()
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield the lookups of a step that found less than the host has all the time."""
@@ -42,24 +43,20 @@ class HostHitsOracle:
         for host in self._hosts:
             host.see(step)
         for effect in step.effects:
-            if effect[0] == "request":
-                self._tokens[effect[1]] = len(effect[2]["tokens"])
-            elif effect[0] == "append":
-                self._tokens[effect[1]] += len(effect[2])
-            elif effect[0] == "cut":
-                self._tokens[effect[1]] = effect[2]
-            elif effect[0] == "lookup" and not ghost.requests[effect[1]].skips:
+            self._tokens.follow(effect)
+            if effect[0] == "lookup" and not ghost.requests[effect[1]].skips:
                 _, r, local, external, limit = effect
                 keys = ghost.requests[r].keys
                 # Who loads may have all; one token is left to be computed in any case (P14).
                 most = min(limit, self._tokens[r] - 1)
                 asked = (host for host in self._hosts if host.changes or host.more(keys, local, most, host.perhaps))
                 had = [(host.more(keys, local, most, host.there), host) for host in asked]
-                for have, host in sorted(had, key=lambda one: one[0])[:1]:
-                    if external < have:
-                        what = f"the {host.name} has {have} more, and its lookup found {external}"
-                        about = (of_request(r), of_key(host.key_behind(keys, local + external)))
-                        yield Violation(self._rule, ORACLE, f"behind {local} tokens of {r} {what}", about=about)
+                least = min(had, key=lambda one: one[0], default=None)
+                if least is not None and external < least[0]:
+                    have, host = least
+                    what = f"the {host.name} has {have} more, and its lookup found {external}"
+                    about = (of_request(r), of_key(host.key_behind(keys, local + external)))
+                    yield Violation(self._rule, ORACLE, f"behind {local} tokens of {r} {what}", about=about)
 
 
 class _Host:

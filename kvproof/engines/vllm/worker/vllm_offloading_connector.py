@@ -69,7 +69,7 @@ class OffloadingSide:
     """One such connector: its copies, its chunks and what holds them."""
 
     def __init__(self, connector, workers: list, tier: str, transfers: Transfers, setup: dict) -> None:
-        self.tier = self._tier = tier
+        self.tier = tier
         self._scheduler = connector.connector_scheduler
         manager = self._scheduler.manager
         self._tiering = manager if hasattr(manager, "primary_tier") else None
@@ -119,7 +119,7 @@ class OffloadingSide:
             ref[chunk] += 1 if entry.ref_cnt < 0 else entry.ref_cnt
             if entry.ref_cnt >= 0:
                 cached.append([*key_and_group(key, keys), [chunk]])
-        pools = {self._tier: _pool(cached, ref, self._free())}
+        pools = {self.tier: _pool(cached, ref, self._free())}
         if self._tiering is not None:
             # What holds the places of the tier below is its own affair.
             stored = self._tiering.secondary_tiers[0].stored
@@ -130,7 +130,7 @@ class OffloadingSide:
         """Return the chunks that transfers hold. Device blocks they hold only through their requests."""
         entries = self._entries()
         jobs = [*self._jobs(), *self._jobs_below()]
-        return {self._tier: [_chunk(entries[key]) for keys in jobs for key in keys if key in entries]}
+        return {self.tier: [_chunk(entries[key]) for keys in jobs for key in keys if key in entries]}
 
     def _jobs(self) -> list:
         """The keys of each transfer that the scheduler's side knows of."""
@@ -173,7 +173,7 @@ class _Copies:
     def __init__(
         self, tier: str, worker: int, transfers: Transfers, factor: int, order: Callable[[str, int], str | None]
     ) -> None:
-        self._tier, self._worker, self._transfers, self._factor, self._order = tier, worker, transfers, factor, order
+        self.tier, self._worker, self._transfers, self._factor, self._order = tier, worker, transfers, factor, order
         self._submitted: dict[str, list[tuple[int, Part]]] = {"store": [], "load": [], "sync load": []}
 
     def transfer_async(self, job_id: int, spec: tuple) -> bool:
@@ -185,12 +185,12 @@ class _Copies:
 
     def submit_store(self, job_id: int, source, target) -> bool:
         """Submit a store."""
-        pairs = [["device", a, self._tier, b] for a, b in self._places(source, target, store=True)]
+        pairs = [["device", a, self.tier, b] for a, b in self._places(source, target, store=True)]
         return self._submit("store", job_id, pairs)
 
     def submit_load(self, job_id: int, source, target, expedited: bool = False) -> bool:
         """Submit a load; an expedited one has a stream of its own."""
-        pairs = [[self._tier, b, "device", a] for a, b in self._places(target, source, store=False)]
+        pairs = [[self.tier, b, "device", a] for a, b in self._places(target, source, store=False)]
         return self._submit("sync load" if expedited else "load", job_id, pairs)
 
     def get_finished(self) -> list:
@@ -213,7 +213,7 @@ class _Copies:
 
     def _submit(self, kind: str, job_id: int, pairs: list) -> bool:
         order = self._order(kind, job_id)
-        part = self._transfers.submit(self._tier, kind, self._worker, job_id, pairs, order=order)
+        part = self._transfers.submit(self.tier, kind, self._worker, job_id, pairs, order=order)
         self._submitted[kind].append((job_id, part))
         return True
 

@@ -31,7 +31,7 @@ class SimpleSide:
     def __init__(self, connector, workers: list, tier: str, transfers: Transfers, setup: dict) -> None:
         from vllm.v1.simple_kv_offload import worker as module
 
-        self.tier, self._tier, self._transfers = tier, tier, transfers
+        self.tier, self._transfers = tier, transfers
         manager = connector.scheduler_manager
         if manager is None:
             raise Refused(f"{NAME} does nothing without prefix caching")
@@ -61,7 +61,7 @@ class SimpleSide:
 
     def before_forward(self, metadata) -> None:
         """Announce the copies of this step that do not wait for its forward pass, though they are submitted later."""
-        announce, tier = self._transfers.announce, self._tier
+        announce, tier = self._transfers.announce, self.tier
         if metadata.load_cpu_blocks:
             announce(
                 tier, "load", metadata.load_event, _loaded(tier, metadata.load_cpu_blocks, metadata.load_gpu_blocks)
@@ -85,7 +85,7 @@ class SimpleSide:
         pool["hashes"] = [
             [b, [(k, g) for k, g in found if b not in planned or (k, g, b) in mapped]] for b, found in pool["hashes"]
         ]
-        return {self._tier: pool}
+        return {self.tier: pool}
 
     def holds(self) -> dict:
         """Return the blocks that transfers and lookups hold."""
@@ -93,7 +93,7 @@ class SimpleSide:
         host = [b for transfer in self._in_flight() for b in transfer.cpu_block_ids]
         for found, *_ in getattr(self._manager, "_pending_cpu_hits", {}).values():
             host += [block.block_id for group in found for block in group if not block.is_null]
-        return {"device": device, self._tier: host}
+        return {"device": device, self.tier: host}
 
     def _in_flight(self) -> list:
         """The transfers that hold blocks, whether submitted or not."""
@@ -111,13 +111,13 @@ class _Copies:
     """Stands where a worker's copy backend is."""
 
     def __init__(self, tier: str, worker: int, transfers: Transfers) -> None:
-        self._tier, self._worker, self._transfers = tier, worker, transfers
+        self.tier, self._worker, self._transfers = tier, worker, transfers
 
     def launch_copy(self, src_blocks, dst_blocks, is_store, event_idx, events_list, **_wait) -> None:
         """Submit a copy, and put the event that says whether it ended where the release looks for it."""
         kind, pairs = ("store", _stored) if is_store else ("load", _loaded)
         part = self._transfers.submit(
-            self._tier, kind, self._worker, event_idx, pairs(self._tier, src_blocks, dst_blocks)
+            self.tier, kind, self._worker, event_idx, pairs(self.tier, src_blocks, dst_blocks)
         )
         events_list.append((event_idx, _Event(part, self._transfers)))
 
