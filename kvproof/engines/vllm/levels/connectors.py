@@ -13,8 +13,8 @@ from packaging.version import Version
 from .geometry import Choice, Op, Setup
 
 __all__ = [
-    "DISK", "MORE", "TIER_BELOW", "Play", "asked", "connectors", "keeps_files", "with_connectors", "with_disk",
-    "with_tier_below",
+    "DISK", "MORE", "TIER_BELOW", "Play", "asked", "complete", "connectors", "keeps_files", "with_connectors",
+    "with_disk", "with_tier_below",
 ]  # fmt: skip
 
 Play = Callable[[Setup, bytes], Op]

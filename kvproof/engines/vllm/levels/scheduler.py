@@ -16,7 +16,7 @@ from ....judge.oracles.host_hits import HostHitsOracle
 from ....judge.oracles.host_stores import HostStoresOracle
 from ....judge.record import Case, World
 from ...plays import sized
-from .connectors import DISK, MORE, TIER_BELOW, Play, asked, with_connectors, with_disk, with_tier_below
+from .connectors import DISK, MORE, TIER_BELOW, Play, asked, complete, with_connectors, with_disk, with_tier_below
 from .geometry import MIXED, Choice, Op, Setup, chunk, plain, takes_events, window, windowed
 from .sparse import AMPLE, SPARSE, with_host_pages
 
@@ -84,8 +84,9 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     connected = {name: with_connectors(release, setups) for name, setups in unconnected.items()}
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
     if known >= TIER_BELOW:
+        tiered = st.one_of(unconnected["pressure"], unconnected["mamba fine hashes"])
         for name, files in (("tier below", False), ("files below", True)):
-            below = with_tier_below(release, unconnected["pressure"], files)
+            below = with_tier_below(release, tiered, files)
             made[name] = cases(below, MORE, often=_LONG, most=60)
             made[f"{name} again"] = cases(below, MORE, often=_FORGETFUL, first=_pushed_out)
     if known >= DISK:
@@ -105,6 +106,9 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         "again connector": cases(connected["pressure"], MORE, often=_AGAIN),
         # Few prompts, so that a preempted one finds on the host what another one stored there, and nothing nearer.
         "uncached again connector": cases(connected["uncached"], MORE, often=_AGAIN, most=60),
+        "preempted connector": cases(
+            st.one_of(connected["pressure"], connected["uncached"]), MORE, often=_RESETS, most=60, first=_cut_short
+        ),
         # What is in flight when all is emptied takes a while to come about.
         "resets connector": cases(connected["pressure"], MORE, often=_RESETS, most=60),
         "crowd connector": cases(connected["pressure"], MORE, often=_CROWD),
@@ -379,6 +383,21 @@ def _loaded_at_once(setup: Setup, play: bytes) -> list[Op]:
     prompts = [[_stem(s % 4, n) for n in range(length)] for s in (stem, stem + 1)]
     first, again = ([("add", {"tokens": tokens, "max_tokens": 1}) for tokens in prompts] for _ in range(2))
     return [*first, ("drain", {}), ("reset", {}), *(op for add in again for op in (add, ("step", {})))]
+
+
+def _cut_short(setup: Setup, play: bytes) -> list[Op]:
+    """A prompt comes again, longer by a part, and is preempted in the midst of its loads and stores, of which some have
+    ended: when it is back, something of it lies on the host, and something is still on its way there."""
+    length, stem = setup["max_len"] - 2, play[1] % 4
+    prompt = [_stem(stem, n) for n in range(length)]
+    again: Op = ("add", {"tokens": prompt, "max_tokens": 1 + play[2] % 3})
+    ops: list[Op] = [("add", {"tokens": prompt[: length // 2 + play[0] % 3], "max_tokens": 1})]
+    ops += [("drain", {}), ("reset", {}), again]
+    for n in range(1 + play[3] % 4):
+        ops.append(("step", {}))
+        if play[4] >> n & 1:
+            ops.append(complete(setup, play[5:7]))
+    return [*ops, ("reset", {"running": 1}), ("step", {})]
 
 
 def _add_long(setup: Setup, play: bytes) -> Op:
