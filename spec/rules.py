@@ -181,6 +181,7 @@ _ALL = (
     Rule(
         "M3",
         "The host never holds more than its capacity; storing into a full host drops the least recently used entry.",
+        "Nor has a model worker more encodings of multimodal items than its cache has room for.",
     ),
     Rule(
         "M4",

@@ -75,6 +75,9 @@ def problem_of_dialect(world: World) -> str | None:
     longest = world.notes.get("longest")
     if longest is not None and not _is_count(longest):
         return f"the longest request is {_short(longest)}, and must be a number of tokens"
+    encodings = world.notes.get("encodings")
+    if encodings is not None and not _is_count(encodings):
+        return f"there is room for encodings of {_short(encodings)}, and that must be a number of tokens"
     kept_back = world.notes.get("kept_back")
     if kept_back is not None and not _is_count(kept_back):
         return f"so many blocks are kept back: {_short(kept_back)}, and that must be a number of blocks"
@@ -209,7 +212,9 @@ def _or_list(value: Mapping[str, Any]) -> Any:
 
 def _is_rest(value: Any) -> bool:
     """What is left when everything outstanding was completed."""
-    return isinstance(value, dict) and _is_count(value.get("left")) and _is_count(value.get("pending"))
+    return isinstance(value, dict) and all(
+        map(_is_count, (value.get("left"), value.get("pending"), value.get("kept", 0)))
+    )
 
 
 def _is_place(world: World, tier: str, unit: Any) -> bool:

@@ -3,7 +3,7 @@ a drain leaves nothing (L1, L2)."""
 
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.answers import AnswersOracle
-from kvproof.judge.record import Effect, Group, Step, Tier, World
+from kvproof.judge.record import Effect, Group, State, Step, Tier, World
 
 
 def told(*effects: Effect, skip: bool = True) -> list[tuple[str, str]]:
@@ -44,6 +44,13 @@ def drained(left: int, pending: int) -> list[str]:
     world = World([Group("full", 2)], {"device": Tier(9, null=0)}, 2)
     step = Step("drain", {}, result={"left": left, "pending": pending, "steps": 9})
     return [wrong.oracle for wrong in AnswersOracle(world).step(step, Ghost(world))]
+
+
+def test_at_rest_a_tier_keeps_nothing_of_requests_that_are_over() -> None:
+    world = World([Group("full", 2)], {"device": Tier(9, null=0)}, 2)
+    for kept, left, told in ((1, 0, ["L2"]), (0, 0, []), (1, 1, ["L1"])):
+        step = Step("drain", {}, result={"left": left, "pending": 0, "steps": 9, "kept": kept}, state=State({}))
+        assert [wrong.rule for wrong in AnswersOracle(world).step(step, Ghost(world))] == told
 
 
 def test_transfers_that_do_not_end_with_requests_that_never_do_are_of_one_cause() -> None:

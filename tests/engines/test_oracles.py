@@ -207,6 +207,7 @@ def test_who_fails_with_a_request_longer_than_any_fails_for_that(tokens: int, en
     ("note", "said", "problem"),
     [
         ("longest", "long", "the longest request is long, and must be a number of tokens"),
+        ("encodings", -1, "there is room for encodings of -1, and that must be a number of tokens"),
         ("sampled", "proccessed", "the note sampled is proccessed; what can be said is processed"),
         ("keys", True, "the note keys is True; what can be said is tokens"),
         ("eager", ["host"], "the eager tiers are ['host'], and must be a list of names of tiers"),
@@ -283,6 +284,26 @@ def test_who_drafts_has_blocks_for_it_and_who_reads_an_item_has_its_encoding(
     ghost = Ghost(World([Group("full", 2)], {"device": Tier(3, null=0)}, 2))
     said = [violation.oracle for effect in ITEM + effects for violation in ghost.apply(effect) or ()]
     assert said == told
+
+
+@pytest.mark.parametrize(
+    ("room", "names", "told"),
+    [
+        (3, ["a"], []),
+        (3, ["b"], []),
+        (3, ["a", "b"], ["M3"]),
+        (5, ["a", "b"], []),
+        (3, ["b", "c"], []),
+        (None, ["a", "b"], []),
+    ],
+)
+def test_no_more_is_encoded_than_there_is_room_for(room: int | None, names: list[str], told: list[str]) -> None:
+    """An item of which two requests say how long it is takes as much as the one that says less."""
+    world = World([Group("full", 2)], {"device": Tier(3, null=0)}, 2, notes={} if room is None else {"encodings": room})
+    ghost = Ghost(world)
+    for r, items in {"r": [[0, 2, "a"], [2, 4, "b"]], "s": [[1, 3, "b"]]}.items():
+        assert not [*(ghost.apply(["request", r, {"tokens": [0] * 6, "items": items}]) or ())]
+    assert [violation.rule for violation in ghost.apply(["encoded", names]) or ()] == told
 
 
 def heard(*cached: int, told: list[Any]) -> Step:

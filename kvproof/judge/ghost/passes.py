@@ -41,10 +41,17 @@ class Passes:
         """The kind of group that a drafter's layers are in: it attends to all there is, where any layer does."""
         self._encoded: set[str] | None = None
         """The multimodal items whose encodings the model worker has; None: that is not told."""
+        room = world.notes.get("encodings")
+        self._room = room if isinstance(room, int) else math.inf
+        """The tokens of items whose encodings it has room for."""
 
-    def has_encoded(self, names: Sequence[str]) -> None:
+    def has_encoded(self, names: Sequence[str]) -> Iterator[Violation]:
         """From here on the model worker has the encodings of these multimodal items, and of no others."""
         self._encoded = set(names)
+        held = sum(self._requests.item_sizes.get(name, 0) for name in self._encoded)
+        if held > self._room:
+            text = f"the model worker has encodings of {held} tokens of items, and room for {self._room}"
+            yield Violation("M3", "more encodings than there is room for", text)
 
     def found(self, r: str, tables: Sequence[Sequence[int]], tokens: int) -> Iterator[Violation]:
         """What a lookup hands out is what r's tokens make, as far as r attends to it.

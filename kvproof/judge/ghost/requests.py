@@ -92,6 +92,8 @@ class Requests(dict[str, Request]):
         """Per hash key: the content that it names, and of how many tokens."""
         self.others: dict[int, set[tuple[int, int]]] = {}
         """Per hash key that names other content too, that: what is cached under it may be either (P13 says so)."""
+        self.item_sizes: dict[str, int] = {}
+        """Per multimodal item the fewest tokens that any request has it take."""
 
     # ------------------------------------------------------------------------------------------------ as they are told
 
@@ -115,7 +117,9 @@ class Requests(dict[str, Request]):
         return iter([Violation("P6", "an answer to other tokens", text, about=(of_request(r),))])
 
     def _grow(self, request: Request, tokens: Sequence[int], items: Sequence[Sequence[Any]] | None) -> None:
-        request.items += [(offset, length, name) for offset, length, name in items or ()]
+        for offset, length, name in items or ():
+            request.items.append((offset, length, name))
+            self.item_sizes[name] = min(length, self.item_sizes.get(name, length))
         line = request.line[: request.tokens + 1]
         self._extend(request, line, tokens)
         if request.line[: len(line)] != line:  # Else: drafts behind these tokens may still turn out to be right.

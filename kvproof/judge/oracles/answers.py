@@ -70,6 +70,11 @@ class AnswersOracle:
             yield Violation("L2", "transfers that never end", text, about=about)
         if step.state is None or left or pending:
             return
+        if kept := step.result.get("kept"):
+            text = (
+                f"all requests have ended, and a tier was not told so of {kept}, for which it keeps what it has of them"
+            )
+            yield Violation("L2", "requests that a tier keeps", text)
         if there := step.state.running + step.state.waiting:
             text = f"all requests have ended, and {there} are still in the engine"
             yield Violation("L2", "requests that stay", text)

@@ -199,6 +199,10 @@ class ModelConnector:
         """How many transfers are under way, for the scheduler or for us."""
         return max(self._transfers.pending(), sum(side.pending() for side in self._sides))
 
+    def kept(self, alive: Sequence[str]) -> int:
+        """Return how many requests tiers below still know of, beside those that are not over."""
+        return sum(len(side.kept().difference(alive)) for side in self._sides if hasattr(side, "kept"))
+
     def complete(self, pick: int, how: int) -> dict | None:
         """End a copy, as `Transfers.complete`."""
         return self._transfers.complete(pick, how)

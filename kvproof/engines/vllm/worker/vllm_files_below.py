@@ -68,6 +68,8 @@ class FilesBelow(fs.FileSystemTierManager):
         """Places of the files that copies under way write or read."""
         self._pool.tier = self
         self._news: list[tuple[str, bytes]] = []
+        self.known: set[str] = set()
+        """The requests that came, as this tier was told, and are not over."""
 
     def serve(self, name: str, transfers: Transfers, factor: int, host: str) -> None:
         """Copy by these from here on, from and to this tier of the host, so many units to a chunk."""
@@ -114,6 +116,16 @@ class FilesBelow(fs.FileSystemTierManager):
         """Begin to read the files of these keys."""
         self._job = ("load", job)
         super().submit_load(job)
+
+    def on_new_request(self, request):
+        """A request comes: releases from 0.24 on say so."""
+        self.known.add(request.req_id)
+        return super().on_new_request(request)
+
+    def on_request_finished(self, request) -> None:
+        """It is over."""
+        self.known.discard(request.req_id)
+        super().on_request_finished(request)
 
     def begin(self, tasks: list) -> "_Work":
         """Tell of the copy that was just submitted; ``tasks``: what threads would do for it."""

@@ -111,6 +111,10 @@ class OffloadingSide:
         """Transfers that the scheduler's side waits for."""
         return len(self._jobs()) + len(self._jobs_below())
 
+    def kept(self) -> set[str]:
+        """Return the requests that the tier below knows of, and was not told that they are over."""
+        return set() if self._tiering is None else self._tiering.secondary_tiers[0].known
+
     def pools(self, keys: Keys) -> dict:
         """Return the chunks as a pool: one that is being stored has one reference, the store."""
         ref, cached = [0] * self._chunks(), []

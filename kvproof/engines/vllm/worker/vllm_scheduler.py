@@ -79,6 +79,7 @@ class SchedulerLevel(Level):
                 "block": planned.block,
                 "in_flight": self._core.batch_queue_size,
                 "longest": options.max_len,
+                **({"encodings": options.encoder} if options.encoder else {}),
                 "sampled": "processed",
                 "dialect": hits_dialect(
                     planned.groups,
@@ -269,7 +270,13 @@ class SchedulerLevel(Level):
             idle = 0 if moved or computed else idle + 1
             moves = 0 if computed else moves + moved  # More of these in a row than blocks: one was moved twice.
         self._tell_boundary()
-        return {"left": len(self._alive), "pending": self._pending(), "steps": steps}
+        kept = self._connector.kept(self._alive) if hasattr(self._connector, "kept") else 0
+        return {
+            "left": len(self._alive),
+            "pending": self._pending(),
+            "steps": steps,
+            **({"kept": kept} if kept else {}),
+        }
 
     # A step
 

@@ -58,6 +58,8 @@ class TierBelow(SecondaryTierManager):
         """The place of each key, those used longest ago first."""
         self.ready: set = set()
         """Keys whose store ended well."""
+        self.known: set[str] = set()
+        """The requests that came, as this tier was told, and are not over."""
 
     @property
     def stored(self) -> dict:
@@ -125,9 +127,14 @@ class TierBelow(SecondaryTierManager):
             if key in self.entries:
                 self.entries.move_to_end(key)
 
-    def on_new_request(self, _request):
+    def on_new_request(self, request):
         """Ask for nothing beside the usual."""
+        self.known.add(request.req_id)
         return RequestOffloadingContext()
+
+    def on_request_finished(self, request) -> None:
+        """Keep nothing more of a request."""
+        self.known.discard(request.req_id)
 
     def _begin(self, kind: str, job, keys, chunks: list) -> None:
         """Begin a copy of these chunks, each from a place to a place."""
