@@ -283,6 +283,24 @@ def test_what_cannot_be_promoted_is_computed() -> None:
     assert steps[-1].result["left"] == 0
 
 
+@pytest.mark.parametrize("release", ["0.28.0", "0.33.0"])
+def test_of_a_promotion_that_fails_in_part_the_rest_is_promoted_again(release: str) -> None:
+    ops = [*PUSHED_OUT, STEP, complete(how=2), STEP, ("drain", {})]
+    steps = well(release, {**BELOW, "in_part": 1}, ops)
+    (copied,) = effects(steps, "copied")
+    assert [(a, b) for a, _, b, _ in copied[1]] == [("below", "host")]
+    begun = [copy[3] for copy in effects(steps, "copy") if copy[2] == "begin"]
+    assert [len(pairs) for pairs in begun if pairs[0][0] == "below"] == [2, 1]
+
+
+@pytest.mark.parametrize(("asked", "stored"), [(0, 1), (1, 2)])
+def test_a_tier_below_is_given_what_it_asks_for(asked: int, stored: int) -> None:
+    """Of a prompt that the host has, and whose store below failed."""
+    failed = [add([0] * 5), STEP, STEP, complete(how=0), STEP, complete(how=2), ("drain", {})]
+    steps = well("0.33.0", {**BELOW, "all_chunks": asked}, [*failed, add([0] * 5), ("drain", {})])
+    assert sum(copy[2] == "begin" and copy[3][0][2] == "below" for copy in effects(steps, "copy")) == stored
+
+
 RELEASES = ["0.16.0", "0.19.0", "0.22.1", "0.26.0", "0.33.0"]
 GROUPS = [FULL, HYBRID, [{"kind": "full", "block": 4}, {"kind": "window", "block": 8, "window": 3}]]
 

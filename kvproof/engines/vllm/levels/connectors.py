@@ -30,6 +30,8 @@ _LOADS_OF_SEVERAL_GROUPS = Version("0.19")
 _HYBRID = Version("0.22")
 _PROMPT_ONLY = Version("0.24")
 _DESCRIBES = Version("0.24")
+_ALL_CHUNKS = Version("0.25")
+_IN_PART = Version("0.28")
 _SYNCHRONOUS = Version("0.33")
 
 
@@ -188,6 +190,10 @@ def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
     if known >= TIER_BELOW:
         options["below"] = st.sampled_from([0, 0, 0, 0, *_PLACES_BELOW])
         options["files"] = st.sampled_from([0, 0, 1, 2])
+    if known >= _ALL_CHUNKS:
+        options["all_chunks"] = st.sampled_from([0, 0, 1])
+    if known >= _IN_PART:
+        options["in_part"] = st.sampled_from([0, 0, 1])
     if known >= _PROMPT_ONLY:
         options["prompt_only"] = st.integers(0, 1)
     if known >= _DESCRIBES:
@@ -210,9 +216,11 @@ def _with_tier(offloading: Setup, places: int, files: int, workers: int) -> Setu
 
 
 def _that_go_together(offloading: Setup) -> Setup:
-    """With a tier below releases take no threshold; only there are files."""
-    without = "threshold" if offloading.get("below") else "files"
-    return {**offloading, without: 0} if without in offloading else offloading
+    """With a tier below releases take no threshold; only there are files, and only a tier of others asks for more."""
+    without = ["threshold"] if offloading.get("below") else ["files"]
+    if not offloading.get("below") or offloading.get("files"):
+        without += ["all_chunks", "in_part"]
+    return {**offloading, **{name: 0 for name in without if name in offloading}}
 
 
 def _several(alone: dict[str, st.SearchStrategy[Setup]]) -> st.SearchStrategy[Setup]:

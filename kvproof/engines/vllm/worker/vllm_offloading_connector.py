@@ -26,6 +26,8 @@ _OPTIONS = {
     "files": (0, 22),
     "prompt_only": (0, 24),
     "describes": (0, 24),
+    "all_chunks": (0, 25),
+    "in_part": (0, 28),
     "sync": (0, 33),
 }
 """Options, and the first release that has them."""
@@ -61,7 +63,8 @@ def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
         told["block_size"] = factor * block
     if below:
         files = connector.get("files", 0)
-        told |= _below().told_of(_files().told(files)) if files else _below().told(below)
+        asked = bool(connector.get("all_chunks")), bool(connector.get("in_part"))
+        told |= _below().told_of(_files().told(files)) if files else _below().told(below, *asked)
     return told
 
 

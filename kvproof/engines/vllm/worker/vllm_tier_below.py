@@ -2,8 +2,9 @@
 
 The release's tiering manager stores what came to the host in the tiers below, and promotes what it finds there. The
 tier itself is ours, by the release's own interface for tiers of others: it has few places, forgets what was used
-longest ago, and its copies end late, in any order between the two directions, or fail. No memory is mapped: what would
-be copied is told.
+longest ago, and its copies end late, in any order between the two directions, or fail, as a whole or in part. It may
+ask for all chunks of a request, also for those that others had stored. No memory is mapped: what would be copied is
+told.
 """
 
 import functools
@@ -24,18 +25,26 @@ try:
     from vllm.v1.kv_offload.base import RequestOffloadingContext
 except ImportError:
     RequestOffloadingContext = SimpleNamespace  # Before 0.24 nobody asks.
+try:
+    from vllm.v1.kv_offload.base import OffloadPolicy
+except ImportError:
+    OffloadPolicy = None  # Nor can anything be asked for.
 
 __all__ = ["TierBelow", "chunks_of", "told", "told_of"]
 
 _TYPE = "kvproof"
+_HALVES = 2
 _BYTES = 8
 """Of a chunk: room for a number."""
 
 
-def told(blocks: int) -> dict:
-    """Return what the release is to be told of such a tier with so many places of a chunk each."""
+def told(blocks: int, all_chunks: bool = False, in_part: bool = False) -> dict:
+    """Return what the release is to be told of such a tier with so many places of a chunk each.
+
+    ``all_chunks``: it asks for all chunks of a request; ``in_part``: of a load that fails the first half arrives.
+    """
     _register()
-    return told_of({"type": _TYPE, "blocks": blocks})
+    return told_of({"type": _TYPE, "blocks": blocks, "all_chunks": all_chunks, "in_part": in_part})
 
 
 def told_of(tier: dict) -> dict:
@@ -47,11 +56,14 @@ def told_of(tier: dict) -> dict:
 class TierBelow(SecondaryTierManager):
     """Chunks by key; from `serve` on the moments of its copies are in our hands."""
 
-    def __init__(self, *args, blocks: int, **kwargs) -> None:
+    def __init__(self, *args, blocks: int, all_chunks: bool, in_part: bool, **kwargs) -> None:
         super().__init__(*args, **kwargs)
+        self._all_chunks, self._in_part = all_chunks, in_part
         self._free = list(range(blocks - 1, -1, -1))
         self._jobs: list[tuple[int, Part | None, bool]] = []
         """Number, copy, and whether it can bring what was asked for; without a copy there is none to wait for."""
+        self._arrived: dict[int, list] = {}
+        """The keys that arrived of each load that failed in part."""
         self._busy: Counter = Counter()
         """How many copies write or read each key."""
         self.entries: OrderedDict = OrderedDict()
@@ -104,9 +116,14 @@ class TierBelow(SecondaryTierManager):
         ended = [job for job in self._jobs if job[1] is None or job[1].done]
         self._jobs = [job for job in self._jobs if job not in ended]
         return [
-            JobResult(job_id=number, success=can and not (part is not None and part.failed))
+            JobResult(job_id=number, success=can and not (part is not None and part.failed), **self._in_part_of(number))
             for number, part, can in ended
         ]
+
+    def _in_part_of(self, number: int) -> dict:
+        """What is said beside of a load of which some arrived."""
+        keys = self._arrived.pop(number, None)
+        return {} if keys is None else {"successful_keys": keys}
 
     get_finished = get_finished_jobs
     """Its name before 0.24."""
@@ -128,9 +145,13 @@ class TierBelow(SecondaryTierManager):
                 self.entries.move_to_end(key)
 
     def on_new_request(self, request):
-        """Ask for nothing beside the usual."""
+        """Ask for what others stored too, or for nothing beside the usual."""
         self.known.add(request.req_id)
-        return RequestOffloadingContext()
+        return (
+            RequestOffloadingContext(policy=OffloadPolicy.REQUEST_LEVEL)
+            if self._all_chunks
+            else RequestOffloadingContext()
+        )
 
     def on_request_finished(self, request) -> None:
         """Keep nothing more of a request."""
@@ -143,19 +164,24 @@ class TierBelow(SecondaryTierManager):
             return
         factor = self._factor
         pairs = [[a, x * factor + i, b, y * factor + i] for a, x, b, y in chunks for i in range(factor)]
-        ended = functools.partial(self._ended, kind, keys)
+        ended = functools.partial(self._ended, kind, job.job_id, keys, pairs)
         part = self._transfers.submit(self._name, kind, 0, job.job_id, pairs, alone=True, ended=ended)
         self._jobs.append((job.job_id, part, True))
 
-    def _ended(self, kind: str, keys, failed: bool) -> None:
+    def _ended(self, kind: str, number: int, keys, pairs: list, failed: bool) -> list | None:
+        """A copy ends, or fails; what it brought, where that is a part of it."""
         self._busy.subtract(keys)
         if kind != "store":
-            return
+            if not failed or not self._in_part or len(keys) < _HALVES:
+                return None
+            self._arrived[number] = arrived = [*keys][: len(keys) // _HALVES]
+            return pairs[: len(arrived) * self._factor]
         if not failed:
             self.ready |= {*keys}
-            return
+            return None
         for key in keys:
             self._free.append(self.entries.pop(key))
+        return None
 
     def _take(self, key) -> bool:
         """Take a place for a key that is stored, from what was used longest ago where none is free."""
