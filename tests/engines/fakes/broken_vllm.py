@@ -1,4 +1,5 @@
-"""The adapter of vLLM over a release whose HiSparse, or whose disk, is broken in one way, which the setup names."""
+"""The adapter of vLLM over a release that is broken in one way, which the setup names: its HiSparse, its disk, its
+cache of encodings or its tiers below the host."""
 
 import contextlib
 import os
@@ -9,7 +10,9 @@ sys.path.insert(2, os.environ["KVPROOF_TEST_ADAPTERS"])
 
 import vllm_engine
 from level import Refused
+from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
 from vllm.v1.hisparse.coordinator import HiSparseCoordinator
+from vllm.v1.kv_offload.tiering.manager import TieringOffloadingManager
 from vllm.v1.simple_kv_offload import disk_backend
 from vllm.v1.simple_kv_offload.disk_backend import DiskBackend
 from vllm_scheduler import SchedulerLevel, _driver_problem
@@ -104,6 +107,8 @@ DISK = {
 }
 FAULTS = {name: (HiSparseCoordinator, *fault) for name, fault in HISPARSE.items()}
 FAULTS |= {name: (DiskBackend, *fault) for name, fault in DISK.items()}
+FAULTS["tells of no eviction"] = EncoderCacheManager, "get_freed_mm_hashes", lambda self: []
+FAULTS["tells no tier of an end"] = TieringOffloadingManager, "_maybe_finalize_request", lambda self, *_: None
 """Where each fault is, and what stands there instead."""
 
 
