@@ -288,7 +288,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "rows": ("spans",),
     "computed_outside": ("request", "group", "outside"),
     "zero": ("tier", "counts"),
-    "stored": ("tier", "group?", "counts", "count?", "counts?", "count?"),
+    "stored": ("tier", "group?", "counts", "count?", "counts?", "count?", "names?"),
     "removed": ("tier", "group?", "counts"),
     "cleared": ("tier",),
     "boundary": ("tier",),

@@ -428,3 +428,28 @@ def test_who_is_said_to_have_computed_more_than_it_has_keys_is_judged_by_these()
     for told in (stored, found):
         step = Step("step", {}, effects=told, state=State({"device": PoolState()}))
         assert not [*listener.step(step, ghost)]
+
+
+@pytest.mark.parametrize(
+    ("tier", "tokens", "size", "further", "told"),
+    [
+        ("host", [0, 1], 2, ["salt"], []),
+        ("host", [0, 1], 2, [""], [("E3", ("two tiers",))]),
+        ("device", [0, 1], 2, ["item"], [("E3", ("one tier",))]),
+        ("device", [1], 1, [""], []),  # The block of the same key in another group, which begins behind the salt.
+        ("host", None, None, None, []),
+        ("host", [0, 1], 2, None, []),
+        ("host", [0, 1, 0, 1], 2, ["", ""], [("E3", ("how many",))]),
+    ],
+)
+def test_events_tell_one_thing_of_what_a_key_is_made_of(
+    tier: str, tokens: list[int] | None, size: int | None, further: list[str] | None, told: list[tuple[str, object]]
+) -> None:
+    world = World([Group("full", 2)], {"device": Tier(3), "host": Tier(3)}, 1)
+    ghost, listener = Ghost(world), ToldBlocksOracle(world)
+    for effect in (["request", "r", {"tokens": [0, 1], "salt": "salt"}], ["keys", "r", 0, [6, 7]]):
+        assert not [*(ghost.apply(effect) or ())]
+    first: Effect = ["stored", "device", 0, [7], None, [0, 1], 2, ["salt"]]
+    assert not [*listener.step(Step("step", {}, effects=[first]), ghost)]
+    again: Effect = ["stored", tier, 0, [7], None if size == 2 else 6, tokens, size, further]
+    assert [(wrong.rule, wrong.key) for wrong in listener.step(Step("step", {}, effects=[again]), ghost)] == told

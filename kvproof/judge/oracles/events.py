@@ -111,6 +111,7 @@ class EventsOracle:
         parent: int | None = None,
         _tokens: object = None,
         size: int | None = None,
+        _further: object = None,
     ) -> Iterator[Violation]:
         if keys and parent is not None and parent not in self._ever:
             text = f"key {keys[0]} ({tier}) is reported with parent {parent}, which was never reported"

@@ -1,7 +1,8 @@
 """E3, P12: what a stored event says of its blocks is what they are: how many tokens, which, and behind which block.
 
 The listener knows no request. What it is told is held against what the engine's own keys name; where an event tells no
-tokens, nothing is judged, nor is a key that the engine never named.
+tokens, nothing is judged, nor is a key that the engine never named. What beside its tokens a key is made of nobody else
+tells: of one key, and as many tokens, it is the same in all events.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +17,36 @@ __all__ = ["ToldBlocksOracle", "has_judged_parent", "tells_tokens"]
 class ToldBlocksOracle:
     """Reads each stored event by itself."""
 
-    def __init__(self, _world: World) -> None: ...
+    def __init__(self, _world: World) -> None:
+        self._further: dict[tuple[int, int], tuple[str, str]] = {}
+        """Per key and tokens of a block, what was told first that it is made of beside these, and of which tier."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with the events of a step."""
         for effect in step.effects:
             if tells_tokens(effect):
-                _, tier, _, keys, parent, tokens, size = effect
+                _, tier, _, keys, parent, tokens, size, *further = effect
                 yield from _wrong_with(ghost, tier, keys, parent, tokens, size)
+                if further and further[0] is not None and len(tokens) == size * len(keys) == size * len(further[0]):
+                    yield from self._two_contents(ghost, tier, keys, size, further[0])
+
+    def _two_contents(
+        self, ghost: Ghost, tier: str, keys: Sequence[int], size: int, further: Sequence[str]
+    ) -> Iterator[Violation]:
+        """A listener that knows blocks by their contents takes one key for two."""
+        for key, here in zip(keys, further, strict=True):
+            there, of = self._further.setdefault((key, size), (here, tier))
+            if here != there and key not in ghost.requests.others:
+                said = [f"{what or 'nothing'} ({where})" for what, where in ((there, of), (here, tier))]
+                text = f"events tell two things that key {key} is made of beside its tokens: {' and '.join(said)}"
+                yield Violation(
+                    "E3",
+                    "further keys of stored blocks",
+                    text,
+                    ("one tier" if of == tier else "two tiers",),
+                    (of_key(key),),
+                )
+                return
 
 
 def tells_tokens(effect: Effect) -> bool:

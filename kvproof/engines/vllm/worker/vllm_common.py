@@ -457,7 +457,8 @@ def event_effects(
             parent = event.parent_block_hash
             before = None if parent is None else keys.external(parent)
             told = (list(event.token_ids) or None) if tokens else None
-            level.tell("stored", place, group, numbers, before, told, event.block_size)
+            further = [repr(key) if key else "" for key in event.extra_keys or [None] * len(numbers)] if told else None
+            level.tell("stored", place, group, numbers, before, told, event.block_size, further)
         elif isinstance(event, BlockRemoved):
             level.tell("removed", place, group, numbers)
         else:
