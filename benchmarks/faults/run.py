@@ -4,8 +4,8 @@
     python -m benchmarks.faults.run benchmarks/data/faults.jsonl           # --only sglang, --kind seeded, --seconds 60
     python -m benchmarks.faults.run benchmarks/data/faults.jsonl --table   # the table of docs/faults.md
 
-Cases are drawn at random from all families of the fault's level, without any of what a hunt does to be faster (no
-bandit, no memory of what is known). Time counts from the moment when the worker is ready. A fault that is planted is
+Cases are drawn at random from all families of the fault's level, each for itself, without any of what a hunt does to be
+faster (no bandit, no memory of what is known). Time counts from the moment when the worker is ready. A fault that is planted is
 found by the first case that breaks one of its rules; one that a release has by the first case that breaks the rule of
 its trace in the same way, or, where it has no trace, one of its rules in its words, and does well on the first release
 that is without it.
@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from benchmarks.faults.manifest import REFERENCE, Engine, Fault, read_all
@@ -28,6 +28,7 @@ from kvproof.checkers.trace import read_trace
 from kvproof.cli.findings import violation_of
 from kvproof.engines.cases import Cases
 from kvproof.engines.catalog import ENGINES
+from kvproof.engines.drawing import DRAWING
 from kvproof.engines.session import Limits, Session
 from kvproof.engines.store import StoreError, resolve
 from kvproof.engines.traits import Traits
@@ -180,10 +181,7 @@ def _searched(
     began, cases, after = 0.0, 0, None
 
     @seed(number)
-    @settings(
-        max_examples=MANY, deadline=None, database=None, phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    @settings(DRAWING, max_examples=MANY)
     @given(st.one_of(*of.profiles(fault.release).values()))
     def search(case: Case) -> None:
         nonlocal began, cases, after

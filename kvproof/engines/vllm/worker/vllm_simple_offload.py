@@ -120,10 +120,10 @@ class SimpleOffloadLevel(Level):
 
     def op_step(self, args: dict) -> dict:
         """One step: each request computes at most ``most`` tokens, the one in place ``stop`` (from 1) then stops."""
-        step = _Step(room=self._budget)
-        preempted = self._go_on(step, args["most"])
+        step, most = _Step(room=self._budget), max(1, args["most"])  # No scheduler asks for blocks of no tokens.
+        preempted = self._go_on(step, most)
         if not preempted:
-            self._admit(step, args["most"])
+            self._admit(step, most)
         self._execute(step)
         ended = self._process(step, args["sample"], args["stop"])
         received, stored = self._report()
