@@ -5,10 +5,10 @@
     python -m benchmarks.faults.run benchmarks/data/faults.jsonl --table   # the table of docs/faults.md
 
 Cases are drawn at random from all families of the fault's level, each for itself, without any of what a hunt does to be
-faster (no bandit, no memory of what is known). Time counts from the moment when the worker is ready. A fault that is planted is
-found by the first case that breaks one of its rules; one that a release has by the first case that breaks the rule of
-its trace in the same way, or, where it has no trace, one of its rules in its words, and does well on the first release
-that is without it.
+faster (no bandit, no memory of what is known). Time counts from the moment when the worker is ready. A fault that is
+planted is found by the first case that breaks one of its rules; one that a release has by the first case that breaks
+the rule of its trace in the same way, or, where it has no trace, one of its rules in its words, and does well on the
+first release that is without it.
 """
 
 import argparse
