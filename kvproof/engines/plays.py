@@ -40,14 +40,22 @@ def sized(width: int, least: int, most: int) -> st.SearchStrategy[bytes]:
 
 
 def drawn(
-    level: str, setups: st.SearchStrategy[Setup], plays: Sequence[Play], *, least: int = LEAST, most: int
+    level: str,
+    setups: st.SearchStrategy[Setup],
+    plays: Sequence[Play],
+    *,
+    least: int = LEAST,
+    most: int,
+    first: Callable[[int, int, int, int], list[Op]] | None = None,
 ) -> st.SearchStrategy[Case]:
-    """Cases of these setups, with so many operations. The first of `plays` makes the first operation."""
+    """Cases of these setups, with so many operations. They begin with what ``first`` says, or with one that the first
+    of `plays` makes."""
+    begin = first or (lambda a, b, c, d: [plays[0](a, b, c, d)])
 
     def case(setup: Setup, play: bytes) -> Case:
         ends = range(_WIDTH, len(play) + 1, _WIDTH)
         # Without what it begins with, a request say, there is nothing to do.
-        ops = [plays[0](*play[1:_WIDTH])]
+        ops = begin(play[1], play[2], play[3], play[4])
         ops += [plays[play[end - _WIDTH] % len(plays)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
         return Case(level, setup, ops)
 

@@ -31,6 +31,7 @@ def profiles(release: str, *, least: int = LEAST, most: int = 60) -> dict[str, s
     """Return the families of cases, by name, with so many operations a case."""
     made = partial(_setup, page=st.sampled_from(page_sizes(release)))
     policies = st.sampled_from(_POLICIES if Version(release) >= _TTL else _POLICIES[:-1])
+    roomy: dict[str, st.SearchStrategy[Any]] = {"pages": st.integers(16, 32), "policy": policies}
     families: dict[str, tuple[st.SearchStrategy[Setup], list[Play]]] = {
         "tokens": (made(page=st.just(1)), _USUAL),
         "pages": (made(), _USUAL),
@@ -39,6 +40,7 @@ def profiles(release: str, *, least: int = LEAST, most: int = 60) -> dict[str, s
         "tenants": (made(events=st.booleans()), _NAMED),
         "policies": (made(policy=policies), _RANKED),
         "again": (made(pages=st.integers(16, 32)), _AGAIN),
+        "order": (st.one_of(made(**roomy), made(**_WINDOW | roomy)), _RANKED),
         "windows": (made(**_WINDOW), _PARTS),
         "states": (made(**_STATES), _PARTS),
         "windows and states": (made(**_WINDOW | _STATES), _PARTS),
@@ -57,7 +59,11 @@ def profiles(release: str, *, least: int = LEAST, most: int = 60) -> dict[str, s
     if not tells_events(release):
         del families["events"]
         families = {name: (cases.map(_silent), plays) for name, (cases, plays) in families.items()}
-    return {name: drawn("tree", setups, plays, least=least, most=most) for name, (setups, plays) in families.items()}
+    first = {"order": _used_again}
+    return {
+        name: drawn("tree", setups, plays, least=least, most=most, first=first.get(name))
+        for name, (setups, plays) in families.items()
+    }
 
 
 def traits(_release: str) -> Traits:
@@ -144,6 +150,16 @@ def _add(a: int, b: int, c: int, d: int) -> Op:
     """A request: what it keeps of an earlier one, and two runs of tokens."""
     runs = [[b % 3, b // 3 % 10]] + [[c % 3, 1 + c // 3 % 4]] * (c > 60)
     return "add", {"keep": a % 12, "like": a // 12, "runs": runs, "most": d % 7 if d > 128 else 0}
+
+
+def _used_again(a: int, b: int, c: int, d: int) -> list[Op]:
+    """Three prompts that share nothing, one of which is asked for again; then some of it all is evicted."""
+    ops: list[Op] = []
+    for n in range(3):
+        runs = [[n, 1 + (a >> 2 * n) % 4], [(n + 1) % 3, 1 + (b >> 2 * n) % 4]]
+        ops += [("add", {"keep": 0, "like": 0, "runs": runs, "most": 0}), ("process", {}), ("finish", {"i": 0})]
+    ops += [("add", {"keep": _ALL, "like": c % 3, "runs": [], "most": 0}), ("process", {})]
+    return [*ops, ("finish" if c & 4 else "abort", {"i": 0}), ("evict", {"tokens": 1 + d % 6})]
 
 
 def _add_again(a: int, b: int, c: int, d: int) -> Op:
