@@ -107,12 +107,24 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         # Few prompts, so that a preempted one finds on the host what another one stored there, and nothing nearer.
         "uncached again connector": cases(connected["uncached"], MORE, often=_AGAIN, most=60),
         "preempted connector": cases(
-            st.one_of(connected["pressure"], connected["uncached"]), MORE, often=_RESETS, most=60, first=_cut_short
+            # A remote alone keeps nothing that a request could find when it is back.
+            st.one_of(connected["pressure"], connected["uncached"]).filter(
+                lambda s: s["connector"]["kind"] != "remote"
+            ),
+            MORE,
+            often=_RESETS,
+            most=60,
+            first=_cut_short,
         ),
         # What is in flight when all is emptied takes a while to come about.
         "resets connector": cases(connected["pressure"], MORE, often=_RESETS, most=60),
         "crowd connector": cases(connected["pressure"], MORE, often=_CROWD),
     }
+
+
+def _keeps_something(setup: Setup) -> bool:
+    """Whether something is kept where a request that comes back may find it: a remote alone keeps nothing."""
+    return setup["connector"]["kind"] != "remote"
 
 
 def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
@@ -386,18 +398,20 @@ def _loaded_at_once(setup: Setup, play: bytes) -> list[Op]:
 
 
 def _cut_short(setup: Setup, play: bytes) -> list[Op]:
-    """A prompt comes again, longer by a part, and is preempted in the midst of its loads and stores, of which some have
-    ended: when it is back, something of it lies on the host, and something is still on its way there."""
+    """A prompt comes again, longer by a part, and is preempted twice in the midst of its loads and stores. Some of them
+    have ended: when it is back, something of it lies on the host, and something is still on its way there."""
     length, stem = setup["max_len"] - 2, play[1] % 4
     prompt = [_stem(stem, n) for n in range(length)]
     again: Op = ("add", {"tokens": prompt, "max_tokens": 1 + play[2] % 3})
     ops: list[Op] = [("add", {"tokens": prompt[: length // 2 + play[0] % 3], "max_tokens": 1})]
     ops += [("drain", {}), ("reset", {}), again]
-    for n in range(1 + play[3] % 4):
-        ops.append(("step", {}))
-        if play[4] >> n & 1:
-            ops.append(complete(setup, play[5:7]))
-    return [*ops, ("reset", {"running": 1}), ("step", {})]
+    for times, ended in ((play[3], play[4]), (play[3] >> 2, play[4] >> 4)):
+        for n in range(1 + times % 4):
+            ops.append(("step", {}))
+            if ended >> n & 1:
+                ops.append(complete(setup, play[5:7]))
+        ops += [("reset", {"running": 1}), ("step", {})]
+    return ops
 
 
 def _add_long(setup: Setup, play: bytes) -> Op:
