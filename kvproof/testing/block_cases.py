@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from ..engines.cases import Op, Setup
 from ..engines.driver import requests
 from ..judge.record import TOGETHER, Capabilities, Case
+from .host_scenes import host_scenes
+from .orders import goes_on
 
 __all__ = ["profiles"]
 
@@ -35,15 +37,6 @@ _BUSY = {"start": 3, "grow": 6, "finish": 3, "preempt": 1}
 _FRESH = 128
 """Set in a number whose prompt is of tokens that nothing on the stage has: nothing is found for it."""
 
-_SAME = 59
-"""The number of an order that lets the one who went on last go on again, of up to six who wait: it stands last."""
-
-_FEW, _MANY = (0, 0, 0, 0, 1, 1, 2, 3), (5, 10, 20, 40)
-"""For how many turns more somebody goes on."""
-
-_OTHER = (0, 0, 0, 1)
-"""Who goes on then, of those who wait: hardly ever the one who went on last."""
-
 
 def profiles(capabilities: Capabilities) -> Mapping[str, st.SearchStrategy[Case]]:
     """Return the families of cases that a manager can do, by name."""
@@ -55,6 +48,8 @@ def profiles(capabilities: Capabilities) -> Mapping[str, st.SearchStrategy[Case]
         scenes = st.builds(lambda made, play: _scenes(capabilities, made, play), setups["overlap"].map(_small), plays)
         # Scenes are much alike, and soon bring nothing new: it is their faults that take some of them.
         found["scenes"] = scenes
+        if "host_blocks" in capabilities.options:
+            found["host scenes"] = host_scenes(capabilities, usual, setups["mirror"])
         usual = {name: st.one_of(*[cases] * _FOR_ONE[name == "overlap"], scenes) for name, cases in usual.items()}
     return found | usual
 
@@ -102,9 +97,7 @@ class _Stage:
         for number in range(begun):
             names = self._busy if self._is_busy else self._quiet if number + 1 < begun else ["start"]
             self._begin(names[next(dice) % len(names)], next(dice), number)
-        cancel = next(dice)
-        cancelled = {} if cancel % 4 else {"cancel": [cancel // 4 % begun, next(dice) % 6]}
-        self.ops.append((TOGETHER, {"order": [*_order(dice)], **cancelled}))
+        self.ops.append((TOGETHER, goes_on(dice, begun)))
         while self._running:
             self._read()
             self._finish()
@@ -151,14 +144,3 @@ class _Stage:
         elif name != "reset":
             name, args = "start", self._arriving(a)
         self.ops.append(("begin", {"op": name, **args}))
-
-
-def _order(dice: Iterator[int]) -> Iterator[int]:
-    """Mostly somebody goes on for a turn or a few, then somebody else for many, perhaps to the end."""
-    kind, a, b = next(dice), next(dice), next(dice)
-    if kind % 4 == 0:
-        yield from (number >> shift & 3 for number in (kind, a, b) for shift in (0, 2, 4, 6))
-        return
-    yield from (kind >> 2 & 3, *[_SAME] * _FEW[a & 7])
-    yield from (_OTHER[a >> 3 & 3], *[_SAME] * _MANY[a >> 5 & 3])
-    yield from (kind >> 4 & 3, *[_SAME] * (b & 15))

@@ -36,9 +36,8 @@ def has(kind: type[BlockManager], method: str) -> bool:
 
 
 def overlaps(kind: type[BlockManager]) -> bool:
-    """Tell whether its calls are overlapped: it is asynchronous, does not say that it must not be, has no host tier."""
-    is_asynchronous = kind.overlaps and inspect.iscoroutinefunction(kind.allocate)
-    return is_asynchronous and not has(kind, "store")
+    """Tell whether its calls are overlapped: it is asynchronous, and does not say that it must not be."""
+    return kind.overlaps and inspect.iscoroutinefunction(kind.allocate)
 
 
 def capabilities(kind: type[BlockManager]) -> dict[str, Any]:

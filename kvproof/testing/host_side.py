@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .answers import Pairs, copies, items, listed, number, numbers, parts
@@ -16,15 +16,20 @@ STATE = {"ref": "host_ref_counts", "free": "host_free_queue", "cached": "host_ca
 
 
 class HostSide:
-    """One manager's host tier; its stores that are under way."""
+    """One manager's host tier; its stores that are under way.
+
+    Who plays the scheduler calls the manager, and hands on what it answered: where calls overlap that takes its time.
+    """
 
     def __init__(
         self, ask: Callable[..., Any], tell: Callable[..., None], has: Callable[[str], bool], layout: Layout
     ) -> None:
-        """Ask a manager; tell what it does, in the numbers of its keys and groups."""
+        """Ask a manager for what it shows; tell what it does, in the numbers of its keys and groups."""
         self._ask, self._tell, self._layout = ask, tell, layout
-        self._takes_time = has("stored")
-        self._finds = has("host_lookup")
+        self.takes_time = has("stored")
+        """Whether stores do; else they are done when they are answered."""
+        self.finds = has("host_lookup")
+        """Whether lookups go on here."""
         self._waits = has("loaded")
         self._shows = [name for name, method in STATE.items() if has(method)]
         self._jobs: dict[int, tuple[Any, Pairs]] = {}
@@ -32,17 +37,16 @@ class HostSide:
         """By request: it, the number of its first copy, and its copies, each of which has a number of its own."""
         self._count = 0
 
-    def find(self, request: Request) -> int:
-        """Look up what of the request's tokens the host has behind what the device has: so many blocks, in each
+    def found(self, request: Request, told: Any) -> int:
+        """Note what a lookup found here of the request's tokens behind what the device has: so many blocks, in each
         group."""
-        told = self._ask("host_lookup", request) if self._finds else []
         request.on_host = self._layout.on_host(told)
         return self._layout.length(request.on_host)
 
-    def load(self, request: Request) -> bool:
-        """Copy what was found into the request's new blocks, before anything is computed there; or begin to, and return
-        true."""
-        pairs = copies(self._ask("load", request), "load")
+    def begin_load(self, request: Request, told: Any) -> bool:
+        """What was found is copied into the request's new blocks, before anything is computed there; or that begins
+        now, and then it is true."""
+        pairs = copies(told, "load")
         if not self._waits:
             self._tell("copied", [["host", a, "device", b] for a, b in pairs])
             return False
@@ -52,48 +56,41 @@ class HostSide:
         self._count += len(pairs)
         return True
 
-    def end_load(self, pick: int, failed: int) -> tuple[Request, int] | None:
-        """One of the loads under way ends, and so many of its last copies have failed: the request, and how many of
-        those came. None: there is none."""
-        if not self._loads:
-            return None
-        request, first, pairs = self._loads.pop([*self._loads][pick % len(self._loads)])
+    def end_load(self, name: str, failed: int) -> int:
+        """The load of a request ends, and so many of its last copies have failed: how many of them came."""
+        _, first, pairs = self._loads.pop(name)
         came = max(0, len(pairs) - failed)
         for at, (a, b) in enumerate(pairs):
             self._tell("copy", first + at, "end" if at < came else "fail", [["host", a, "device", b]])
-        return request, came
+        return came
 
-    def computed(self, request: Request) -> None:
-        """A step is over: a manager whose stores take time is offered what was computed."""
-        if self._takes_time:
-            self.store([request])
+    def read_by(self, names: Iterable[str]) -> set[int]:
+        """The host blocks that the loads of these requests read."""
+        return {a for name in names for a, _ in self._loads[name][2]}
 
-    def store(self, requests: Sequence[Request]) -> None:
-        """Let the manager store what it likes of these requests' blocks."""
-        for each in listed(self._ask("store", requests), "store", "jobs with their copies"):
-            job, told = parts(each, "store", _JOB)
-            which, pairs = self._count, copies(told, "store")
+    def begin_stores(self, told: Any) -> None:
+        """The manager stores what it likes of the requests' blocks that it was offered."""
+        for each in listed(told, "store", "jobs with their copies"):
+            job, pairs_told = parts(each, "store", _JOB)
+            which, pairs = self._count, copies(pairs_told, "store")
             self._count += 1
             self._tell("copy", which, "begin", [["device", a, "host", b] for a, b in pairs])
             self._jobs[which] = job, pairs
-            if not self._takes_time:
+            if not self.takes_time:
                 self._end(which)
 
-    def end_one(self, which: int) -> None:
-        """One of the stores that are under way is done: they may come in any order."""
-        if self._jobs:
-            self._end([*self._jobs][which % len(self._jobs)])
+    def end_store(self, which: int) -> list[Any]:
+        """One of the stores that are under way is done, and they may come in any order: its job, if there is one."""
+        return [self._end([*self._jobs][which % len(self._jobs)])] if self._jobs else []
 
-    def end_all(self) -> None:
-        """All of them are."""
-        for which in [*self._jobs]:
-            self._end(which)
+    def end_stores(self) -> Iterator[Any]:
+        """All of them are, one after the other: their jobs."""
+        return (self._end(which) for which in [*self._jobs])
 
-    def _end(self, which: int) -> None:
+    def _end(self, which: int) -> Any:
         job, pairs = self._jobs.pop(which)
         self._tell("copy", which, "end", [["device", a, "host", b] for a, b in pairs])
-        if self._takes_time:
-            self._ask("stored", job)
+        return job
 
     @property
     def pending(self) -> int:

@@ -33,6 +33,10 @@ class Layout:
         """How many blocks of each group `on_host` has."""
         return len(told)
 
+    def there(self, told: list[Any]) -> list[int]:
+        """The host blocks that `on_host` has."""
+        return [*told]
+
     def as_told(self, tables: Tables) -> list[Any]:
         """The other way round: as new lists in the manager's own form."""
         return [*tables[0]]
@@ -73,7 +77,11 @@ class Groups(Layout):
 
     def length(self, told: list[Any]) -> int:
         """They are as long in each group."""
-        return len(told[0])
+        return len(told[0]) if told else 0
+
+    def there(self, told: list[Any]) -> list[int]:
+        """Those of all groups, but for what need not be loaded."""
+        return [at for table in told for at in table if at is not None]
 
     def as_told(self, tables: Tables) -> list[Any]:
         """New lists: a manager may take from them what it takes hold of."""

@@ -10,11 +10,11 @@ from .manager import BlockManager, Request
 from .scheduler import SKIPPED
 from .system import System
 
-__all__ = ["LoadingSystem"]
+__all__ = ["Load", "LoadingSystem"]
 
 
 @dataclass
-class _Load:
+class Load:
     """A request that was admitted, and waits for what it loads."""
 
     request: Request
@@ -26,6 +26,8 @@ class _Load:
     """So many behind these are loaded."""
     until: int
     """So many will be computed when the rest has come."""
+    there: int = 0
+    """So many of its tokens are there when it has ended."""
     is_aborted: bool = False
     """It is over, and has its blocks until nobody writes to them any more."""
 
@@ -40,7 +42,7 @@ class LoadingSystem(System):
             Refused: it does not take one like that.
         """
         super().__init__(kind, setup)
-        self._loads: dict[str, _Load] = {}
+        self._loads: dict[str, Load] = {}
 
     def state(self) -> dict[str, Any]:
         """Return what the manager tells of its state: what an aborted request has is held by its load."""
@@ -55,33 +57,45 @@ class LoadingSystem(System):
 
     def _begins_to_load(self, request: Request, table: Tables, found: Tables, external: int, until: int) -> None:
         local = len(found[0]) * self._size
-        self._loads[request.name] = _Load(self._waiting.pop(request.name), table, local, external, until)
+        self._loads[request.name] = Load(self._waiting.pop(request.name), table, local, external, until)
         self._tell("lookup", request.name, local, external, len(request.tokens) - 1)
         self._tell("found", request.name, found, local)
         self._tell_table(request, table)
 
     def _loaded(self, pick: int, failed: int) -> Any:
-        """One of the loads under way ends; what of it has failed is computed.
+        """One of the loads under way ends; what of it has failed is computed."""
+        if not self._loads:
+            return SKIPPED
+        load = self._loads[[*self._loads][pick % len(self._loads)]]
+        self._ask("loaded", load.request, self._ended(load, failed))
+        self._running[load.request.name] = load.request
+        if load.is_aborted:
+            self._let_go(load.request)
+        elif self._goes_on(load):
+            self._compute(load.request, load.table, load.until)
+        return None
+
+    def _ended(self, load: Load, failed: int) -> int:
+        """The copies of a load end, and so many of the last ones fail: how many of the request's tokens are there now.
 
         With groups none fails: what a window has at one length of a hit it does not have at a shorter one.
         """
-        failed = 0 if self._kind.groups else failed
-        ended = None if self._host is None else self._host.end_load(pick, failed)
-        if ended is None:
-            return SKIPPED
-        request, came = ended
-        load = self._loads.pop(request.name)
-        there = load.local + (load.external if self._kind.groups else came * self._size)
-        self._ask("loaded", request, there)
-        self._running[request.name] = request
-        if load.is_aborted:
-            self._let_go(request)
-            return None
-        is_whole = there == request.cached
-        request.cached = request.computed = there
-        if is_whole:  # Else what is missing is computed by later steps: others may look for it until then.
-            self._compute(request, load.table, max(load.until, there))
-        return None
+        assert self._host is not None
+        del self._loads[load.request.name]
+        came = self._host.end_load(load.request.name, 0 if self._kind.groups else failed)
+        load.there = load.local + (load.external if self._kind.groups else came * self._size)
+        return load.there
+
+    @staticmethod
+    def _goes_on(load: Load) -> bool:
+        """A request whose load has ended runs behind what came; whether that is all, and the rest is computed at once.
+
+        What is missing else later steps compute: others may look for it until then.
+        """
+        is_whole = load.there == load.request.cached
+        load.request.cached = load.request.computed = load.there
+        load.until = max(load.until, load.there)
+        return is_whole
 
     def _start(self, request: str, *args: Any, **more: Any) -> Any:
         return SKIPPED if request in self._loads else super()._start(request, *args, **more)

@@ -127,7 +127,8 @@ class BlockManager:
     be called by one task alone, and for one that overlaps nothing its caller holds a lock around."""
 
     cancelled: ClassVar[str | None] = "undone"
-    """What a call promises that is cancelled while it is overlapped: ``lookup``, ``allocate`` or ``commit``.
+    """What a call promises that is cancelled while it is overlapped: ``lookup``, ``allocate`` or ``commit``; of a host
+    tier ``host_lookup``, or ``store``, which then has begun nothing.
 
     ``undone``: where it ends with `asyncio.CancelledError`, its request holds what it held before, not a block more.
     ``freed``: what an `allocate` took stays the request's until `free`, which follows at once. None: none is cancelled.

@@ -117,21 +117,19 @@ class System(Scheduler):
         """A store that is under way is done, and these requests' blocks are offered."""
         if self._host is None:
             return SKIPPED
-        self._host.end_one(len(requests))
-        self._host.store([self._running[name] for name in requests if name in self._running])
+        self._are_stored(self._host.end_store(len(requests)))
+        self._store(self._host, [self._running[name] for name in requests if name in self._running])
         return None
 
     def _drain(self) -> Any:
         """In the end nothing is under way any more."""
         done = super()._drain()
-        if self._host is not None:
-            self._host.end_all()
+        self._end_stores()
         return done
 
     def _admit_at_rest(self, request: Request) -> bool:
         """Every other request is admitted with a first chunk of its tokens: it must be able to go on, too."""
-        if self._host is not None:
-            self._host.end_all()
+        self._end_stores()
         length = len(request.tokens)
         if not self._admit(request, length // 2 if length % 2 else 0):
             return False
@@ -158,7 +156,7 @@ class System(Scheduler):
         size, length = self._size, len(request.tokens)
         found = self._layout.read(self._ask("lookup", request) if self._looks_up else [], "lookup")
         request.found = self._layout.as_told(found)
-        external = 0 if self._host is None else self._host.find(request) * size
+        external = 0 if self._host is None else self._found_there(self._host, request) * size
         request.cached = len(found[0]) * size + external
         until = min(length, request.cached + (most or length))
         table = self._allocate(request, until)
@@ -167,7 +165,7 @@ class System(Scheduler):
             return False
         if self._host is not None and external:
             request.table = self._layout.as_told(table)
-            if self._host.load(request):
+            if self._host.begin_load(request, self._ask("load", request)):
                 self._begins_to_load(request, table, found, external, until)
                 return True
         self._admitted(request, table, found, external)
@@ -239,8 +237,8 @@ class System(Scheduler):
         self._forward(request, table, until)
         self._ask("commit", request, until)
         self._tell("processed", request.name, until)
-        if self._host is not None:
-            self._host.computed(request)
+        if self._host is not None and self._host.takes_time:
+            self._store(self._host, [request])
 
     def _forward(self, request: Request, table: Tables, until: int) -> None:
         """The forward pass, of which the manager was not told yet."""
@@ -260,6 +258,10 @@ class System(Scheduler):
 
     def _runs_no_more(self, request: Request) -> None:
         del self._running[request.name]
+        self._has_nothing(request)
+
+    @staticmethod
+    def _has_nothing(request: Request) -> None:
         request.table, request.found, request.on_host, request.cached, request.computed = [], [], [], 0, 0
 
     def _tell_keys(self, request: Request) -> None:
@@ -303,6 +305,25 @@ class System(Scheduler):
                 self._tell("cleared", "device")
             else:
                 raise ValueError(f"take_events() told {reprlib.repr(event)}; there are {_EVENTS}")
+
+    # ---------------------------------------------------------------------------------------------------- the host tier
+
+    def _found_there(self, host: HostSide, request: Request) -> int:
+        """Look up where the host goes on: so many blocks, in each group."""
+        return host.found(request, self._ask("host_lookup", request) if host.finds else [])
+
+    def _store(self, host: HostSide, requests: list[Request]) -> None:
+        """Let the manager store what it likes of these requests' blocks."""
+        host.begin_stores(self._ask("store", requests))
+
+    def _end_stores(self) -> None:
+        """All that are under way are done."""
+        if self._host is not None:
+            self._are_stored(self._host.end_stores())
+
+    def _are_stored(self, jobs: Iterable[Any]) -> None:
+        for job in jobs:
+            self._ask("stored", job)
 
     # -------------------------------------------------------------------------------------------------------- the state
 

@@ -27,6 +27,7 @@ from .coming_back import coming_back
 from .twins import twins
 
 __all__ = [
+    "BEGUN",
     "LEVEL",
     "OPERATIONS",
     "OPTIONS",
@@ -51,7 +52,7 @@ OPERATIONS = (
 OVERLAPPING = ("begin", TOGETHER)
 """Operations of asynchronous managers: one that is begun, and those that were begun going on together."""
 
-_BEGUN = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "evict", "reset")
+BEGUN = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "evict", "reset", "mirror", "loaded")
 """What can be begun."""
 
 _TOGETHER = 24
@@ -88,6 +89,10 @@ _STORED = {"start": 34, "mirror": 24, "finish": 24, "evict": 6}
 only where the device has no more of it."""
 
 
+_BESIDE = {"start": 40, "mirror": 30, "loaded": 24, "finish": 30, "grow": 12, "evict": 6, "abort": 4}
+"""The same where calls overlap: what is stored and loaded meanwhile."""
+
+
 _ORACLES = (
     RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, NothingKeptOracle, ForgottenOracle, FreeCounterOracle,
     LruOracle, WordsOracle,
@@ -113,6 +118,8 @@ def profiles(capabilities: Capabilities, often: Mapping[str, int] | None = None)
             found["loads"] = scenes
         elif "mirror" in capabilities.operations:
             found["mirror"] = st.one_of(found["mirror"], scenes)
+    if "overlap" in of and "mirror" in of:
+        found["overlap"] = st.one_of(found["overlap"], _cases(capabilities, "overlap", of["mirror"], _BESIDE))
     if {"step", "grow"} <= {*capabilities.operations}:
         events = {"events": True} if "events" in capabilities.options else {}
         scenes = twins(LEVEL, st.sampled_from(capabilities.block_tokens), events)
@@ -265,7 +272,7 @@ class _Player:
             self._together["cancel"] = [a // 9 % self._to_begin, (b + c + d) % _WAITS]
 
     def _add(self, name: str, **args: Any) -> None:
-        if self._together and name not in _BEGUN:
+        if self._together and name not in BEGUN:
             self.go_on_together()
         if not self._together:
             self.ops.append((name, args))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ghost import Ghost
-from ..record import Step
+from ..record import TOGETHER, Step
 from ..violation import Violation, of_block, of_key, of_request
 
 __all__ = ["ADMITS", "Reload", "reloads_of"]
@@ -12,7 +12,7 @@ __all__ = ["ADMITS", "Reload", "reloads_of"]
 ADMITS = ("start", "resume", "step", "grow")
 """What a request begins or goes on with: moments at which its prefix may be reloaded."""
 
-_ENDLESS = ("drain",)
+_MANY = ("drain", TOGETHER)
 """Operations that do many others."""
 
 Keys = Mapping[int, set[int]]
@@ -41,7 +41,7 @@ def reloads_of(
         size: the tokens of a block.
         tier: what the device is called.
     """
-    if not reloads or step.op in _ENDLESS:
+    if not reloads or step.op in _MANY:
         return
     before, after = device
     for reload in reloads:

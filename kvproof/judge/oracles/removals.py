@@ -34,7 +34,7 @@ class RemovalsOracle:
         self._is_ordered = world.dialect.get("take") == "head"
         self._last: State | None = None
 
-    def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
+    def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with a step."""
         last, state = self._last, step.state
         self._last = state if state is not None else last
@@ -50,7 +50,7 @@ class RemovalsOracle:
         elif step.op == "reset" and step.result is False:
             yield from self._refused(step, last, state)
         elif step.op == TOGETHER and isinstance(step.result, dict) and step.result.get("reset") is True:
-            yield from _reset_beside(step, last, state)
+            yield from self._reset_beside(step, ghost, last, state)
 
     def _left(self, named: list[int], state: State) -> Iterator[Violation]:
         """P11: what is evicted is not cached any more."""
@@ -93,6 +93,34 @@ class RemovalsOracle:
             text = f"reset answered false, and the prefix map changed ({self._host})"
             yield Violation("O10", "refused reset changes something", text, (self._host,))
 
+    def _reset_beside(self, step: Step, ghost: Ghost, last: State, state: State) -> Iterator[Violation]:
+        """P11, O10 of a reset that overlapped: whenever it was done, who held blocks before it all and behind it held
+        some, and so did a copy under way; and what the host had all the while was there behind it.
+
+        What is asked of a request among calls that overlap is one thing: who gave up its blocks did not get new ones.
+        """
+        gave_up = {effect[1] for effect in step.effects if effect[0] in ("end", "preempted")}
+        staying = (r for r in state.tables if r not in gave_up and _holds(r, last) and _holds(r, state))
+        yield from (_held(r, state) for r in islice(staying, 1))
+        copies = [effect for effect in step.effects if effect[0] in _COPIES]
+        begun = {effect[1] for effect in copies if effect[0] == "copy" and effect[2] == "begin"}
+        old = (copy for number, copy in ghost.copies.under_way.items() if number not in begun)
+        read = (block for copy in old for tier, block, _, _ in copy.pairs if tier == self._device)
+        counts = [shown(each, self._device).ref or () for each in (last, state)]
+        held = (b for b in read if all(b < len(ref) and ref[b] for ref in counts))
+        for block in islice(() if self._cache_holds else held, 1):
+            text = f"reset answered true, and block {block} is held by a copy that has not ended"
+            yield Violation("P11", "reset while blocks are held", text, about=(of_block(self._device, block),))
+        if self._host is None:
+            return
+        before, after = (entries(shown(each, self._host)) for each in (last, state))
+        pairs = [pair for effect in copies if isinstance(effect[-1], list) for pair in effect[-1]]
+        written = {to for _, _, tier, to in pairs if tier == self._host}
+        left = (k for k, blocks in before.items() if (blocks & after.get(k, set())) - written)
+        for k, _ in islice(left, 1):
+            text = f"reset answered true, and key {k} is still cached ({self._host})"
+            yield Violation("O10", "reset leaves entries", text, (self._host,), (of_key(k),))
+
     def _while_held(self, step: Step, last: State, state: State) -> Iterator[Violation]:
         for r in state.tables:
             if _holds(r, last) and _holds(r, state):
@@ -108,16 +136,6 @@ class RemovalsOracle:
         if (held := next(left, None)) is not None:
             text = f"reset answered true, and block {held} has {counts[held]} holders, a copy among them perhaps"
             yield Violation("P11", "reset while blocks are held", text, about=(of_block(self._device, held),))
-
-
-def _reset_beside(step: Step, last: State, state: State) -> Iterator[Violation]:
-    """P11 of a reset that overlapped: whenever it was done, who held blocks before it all and behind it held some.
-
-    What is asked of a request among calls that overlap is one thing: who gave up its blocks did not get new ones.
-    """
-    gave_up = {effect[1] for effect in step.effects if effect[0] in ("end", "preempted")}
-    staying = (r for r in state.tables if r not in gave_up and _holds(r, last) and _holds(r, state))
-    yield from (_held(r, state) for r in islice(staying, 1))
 
 
 def _evict_of(named: list[int]) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from ..ghost import Ghost
 from ..recency import Recency
-from ..record import PoolState, State, Step, World
+from ..record import TOGETHER, PoolState, State, Step, World
 from ..violation import Thing, Violation, of_block, of_key, of_request
 from .pools import differ, entries, shown
 from .reloads import ADMITS, Reload, reloads_of
@@ -50,6 +50,8 @@ class RequestsOracle:
         first."""
         self._mirror = Recency[int](0 if self._host is None else world.tiers[self._host].blocks)
         """The keys of a mirrored host."""
+        self._is_known = True
+        """Whether the order is known in which they were used."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is wrong with a step."""
@@ -209,6 +211,10 @@ class RequestsOracle:
         if step.op == "mirror" and None not in shown and shown[0] != shown[1]:
             yield Violation("M2", "mirror changes the device", "mirror changes the device's pool, which it only reads")
         yield from self._reloaded(step, ghost, last, state)
+        if not self._is_known or _stores_beside(step):
+            self._is_known = not found
+            self._mirror.become(found)
+            return
         self._follow(step, ghost, last, state)
         expected = set(self._mirror)
         if found == expected:
@@ -273,6 +279,12 @@ class RequestsOracle:
         pool = state.pools.get(self._host)
         entries = [] if pool is None or pool.cached is None else pool.cached
         return next((k for k, _, blocks in entries if unit in blocks), unit)
+
+
+def _stores_beside(step: Step) -> bool:
+    """Whether a mirror is brought up to date, or emptied, while other calls use it: nobody knows in which order."""
+    done = step.result if step.op == TOGETHER and isinstance(step.result, dict) else {}
+    return any(name == "reset" or name.startswith("mirror") for name in done)
 
 
 def _without(before: PoolState, given_up: Sequence[int], after: PoolState) -> PoolState:

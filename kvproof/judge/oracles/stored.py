@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
-from ..record import Effect, Step, World
+from ..record import TOGETHER, Effect, Step, World
 from ..violation import Violation, of_key, of_request
+from .kept import is_upset
 
 __all__ = ["StoredOracle"]
 
@@ -87,6 +88,9 @@ class StoredOracle:
             elif tier == self._device:
                 for k, g, blocks in entries:
                     self._cached.setdefault((k, g), set()).update(blocks)
+        if step.op == TOGETHER and is_upset(step):  # A store that was cancelled, or came behind an evict or a reset.
+            self._finished.clear()
+            self._excused |= self._cached.keys()
         if step.op == "drain" and step.error is None and not step.result["left"] and not step.result["pending"]:
             yield from self._missing(ghost)
 
