@@ -49,6 +49,8 @@ class OverlappingSystem(CallsTogether):
         self._staying_there: set[int] = set()
         """Host blocks that are read by loads which do not end."""
         self._upset = False
+        self._before: dict[str, int] = {}
+        """How many tokens of each request were computed before its last forward pass."""
 
     # ------------------------------------------------------------------------------------------------- what is planned
 
@@ -233,13 +235,19 @@ class OverlappingSystem(CallsTogether):
             self._tell_those(request, keys)
         self._forward(request, table, until)
 
+    def _forward(self, request: Request, table: Tables, until: int) -> None:
+        self._before[request.name] = request.computed
+        super()._forward(request, table, until)
+
     async def _commits(self, each: Call, request: Request) -> Any:
         try:
             await self._call(each, "commit", request, request.computed)
         except asyncio.CancelledError:
             if not each.is_cancelled:
                 raise
-            return "cancelled"  # What of it was cached is cached.
+            # Its forward pass is over all the same, and reads nothing any more. What of it was cached is cached.
+            self._tell("processed", request.name, self._before.get(request.name, 0))
+            return "cancelled"
         self._tell("processed", request.name, request.computed)
         if self._host is not None and self._host.takes_time:
             return await self._offers(each, self._host, [request])

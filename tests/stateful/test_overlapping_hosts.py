@@ -37,9 +37,11 @@ def driven(pool: type[AsyncOffload], **more: Any) -> type[example.TestAsyncOfflo
     return type(pool.__name__, (example.TestAsyncOffload,), {"kind": pool, **more})
 
 
-def played(kind: type[BlockManager], operations: list[tuple[str, dict[str, Any]]]) -> str | None:
+def played(
+    kind: type[BlockManager], operations: list[tuple[str, dict[str, Any]]], setup: dict[str, Any] = SETUP
+) -> str | None:
     """The rule that a sequence of operations breaks."""
-    found, _ = judged_in(InProcess(kind), subject_of(kind).more_oracles)(Case(requests.LEVEL, SETUP, operations), ())
+    found, _ = judged_in(InProcess(kind), subject_of(kind).more_oracles)(Case(requests.LEVEL, setup, operations), ())
     return None if found is None else found.violation.rule
 
 
@@ -238,3 +240,15 @@ def test_a_manager_that_is_right_stays_silent(kind: type[BlockManager]) -> None:
     assert fuzzed.broken == {}
     assert fuzzed.report.coverage["together"] > 50
     assert fuzzed.report.activity.external_tokens
+
+
+def test_a_pass_whose_commit_is_cancelled_reads_nothing_any_more() -> None:
+    """What is behind the window may be given up by the next one."""
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0, 0, 0]}),
+        ("begin", {"op": "grow", "request": "r0", "tokens": [0, 0, 0]}),
+        ("together", {"order": [0], "cancel": [1, 3]}),
+        ("grow", {"request": "r0", "tokens": [0]}),
+    ]
+    kind = asynchronous(hybrid_example.TestHybridOffload)
+    assert played(kind, operations, {"blocks": 2, "block_tokens": 4}) is None
