@@ -124,7 +124,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
 
 def _keeps_something(setup: Setup) -> bool:
     """Whether something is kept where a request that comes back may find it: a remote alone keeps nothing."""
-    return setup["connector"]["kind"] != "remote"
+    return bool(setup["connector"]["kind"] != "remote")
 
 
 def _connected(known: Version) -> dict[str, st.SearchStrategy[Setup]]:
