@@ -277,6 +277,20 @@ def test_an_evict_and_a_refusal_leave_the_queue_as_it_was() -> None:
     assert ("P11", "evict removes more than hashes") in broken(before, Step("evict", {"block": 3}, state=freed.state))
 
 
+def test_what_is_copied_from_is_held_while_blocks_are_taken() -> None:
+    """A hit that ends inside of a block leaves that where it is, or lets it go again."""
+    before = told("finish", [2, 3], [1, 1, 0, 0], {"r1": [[0, 1]]})
+
+    def start(free: list[int], *copied: list[Any]) -> Step:
+        effects: list[list[Any]] = [["copied", [*copied]], ["table", "r0", 0, 0, [3]]]
+        return told("start", free, [1, 1, 0, 1], {"r1": [[0, 1]], "r0": [[3]]}, result=True, effects=effects)
+
+    assert broken(before, start([2], ["device", 2, "device", 3]), take="head") == set()
+    taken = {("P7", "taken from the head of the queue")}
+    assert broken(before, start([2]), take="head") == taken
+    assert broken(before, start([2], ["device", 1, "device", 3]), take="head") == taken
+
+
 Cached = list[tuple[int, int, list[int]]]
 
 

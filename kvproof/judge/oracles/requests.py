@@ -158,7 +158,8 @@ class RequestsOracle:
 
     def _taken(self, step: Step, last: State, state: State) -> Iterator[Violation]:
         """P7: what is handed out and was not found is the head of the free queue. It may have been given back already,
-        for another that holds the same."""
+        for another that holds the same. What is copied from, as for a hit that ends inside of a block, was found, too,
+        and may be held meanwhile (P8)."""
         before, after = shown(last, self._device), shown(state, self._device)
         if before.free is None or after.free is None or before.cached is None or after.cached is None:
             return
@@ -167,7 +168,8 @@ class RequestsOracle:
         # A block that still carries what it carried was found, not taken.
         was, now = _keys_of(before), _keys_of(after)
         taken = [block for block in before.free if block in gone and not was.get(block, set()) & now.get(block, set())]
-        others = [block for block in before.free if block not in gone or block in taken]
+        spared = gone.union(source for source, _ in self._copied(step, self._device)).difference(taken)
+        others = [block for block in before.free if block not in spared]
         if taken != others[: len(taken)]:
             text = f"blocks {taken} are taken, the head of the free queue is {others[: len(taken)]}"
             yield Violation("P7", "taken from the head of the queue", text)
@@ -239,26 +241,26 @@ class RequestsOracle:
         before, after = (None if pool is None or pool.cached is None else _keys_of(pool) for pool in device)
         if host is None or before is None or after is None or not self._single:
             return
-        reloads = [Reload(self._key_at(last, unit), to) for unit, to in self._brought_back(step)]
+        reloads = [Reload(self._key_at(last, unit), to) for unit, to in self._copied(step, self._host)]
         entries = last.pools[host].cached if host in last.pools else None
         there = {k for k, _, blocks in entries or () if blocks}
         size = self.world.groups[0].block
         if size == self.world.hash_block:
             yield from reloads_of(step, ghost, reloads, (before, after), there, size, self._device)
 
-    def _brought_back(self, step: Step) -> Iterator[tuple[int, int]]:
-        """The places of the host that were copied to the device, and the blocks where they went."""
+    def _copied(self, step: Step, tier: str | None) -> Iterator[tuple[int, int]]:
+        """The places of a tier that were copied to the device, and the blocks where they went."""
         for effect in step.effects:
             if effect[0] == "copied":
                 for source, unit, to, block in effect[1]:
-                    if source == self._host and to == self._device:
+                    if source == tier and to == self._device:
                         yield unit, block
 
     def _follow(self, step: Step, ghost: Ghost, last: State, state: State) -> None:
         """Do to the books what a mirrored host does: store and touch in order."""
         if step.op == "reset" and step.result is True:
             self._mirror.become(())
-        for unit, _ in self._brought_back(step):
+        for unit, _ in self._copied(step, self._host):
             self._mirror.use(self._key_at(last, unit))
         if step.op == "mirror":
             keys, named = _keys_of(shown(state, self._device)), ghost.requests.named
