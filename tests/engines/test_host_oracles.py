@@ -207,6 +207,29 @@ def test_of_chunks_the_whole_ones_are_stored_where_an_offer_had_room(
 
 
 @pytest.mark.parametrize(
+    ("kept", "again", "on_host", "rules"),
+    [([], [10], [], ["O9"]), ([], [10], [10], []), ([], [], [], []), ([10], [10], [], [])],
+)
+def test_what_is_computed_again_behind_a_reset_is_stored_again(
+    kept: list[int], again: list[int], on_host: list[int], rules: list[str]
+) -> None:
+    """What the device kept through it was computed before: the stores of that may be void."""
+    world = World([Group("full", 2)], {"device": Tier(6), "host": Tier(6)}, 2, notes={"eager": ["host"]})
+    asked: list[Effect] = [["keys", "r0", 0, [10]], ["processed", "r0", 2], ["end", "r0", "finished"]]
+    effects: list[Effect] = [["request", "r0", {"tokens": [1] * 2}], *asked]
+    ghost, oracle = Ghost(world), StoredOracle(world)
+    for effect in effects:
+        list(ghost.apply(effect) or ())
+    rest, behind = {"left": 0, "pending": 0}, state(dict.fromkeys(again, 0), dict.fromkeys(on_host, 0))
+    steps = [
+        Step("drain", {}, result=rest, effects=effects, state=state({10: 0}, {10: 0})),
+        Step("reset", {}, result=True, state=state(dict.fromkeys(kept, 0), {})),
+        Step("drain", {}, result=rest, effects=asked, state=behind),
+    ]
+    assert [violation.rule for step in steps for violation in oracle.step(step, ghost)] == rules
+
+
+@pytest.mark.parametrize(
     ("group", "brought", "told"),
     [(Group("window", 2, window=4), (1, 2), []), (Group("window", 2, window=4), (2,), ["P6"]),
      (Group("window", 2, window=3), (2,), []), (Group("window", 2, window=1), (2,), []),

@@ -11,6 +11,7 @@ from kvproof.testing import BlockManager, Request
 from . import pool_faults
 
 from offload import Copies, Offload  # isort: skip # pool_faults puts its folder on the path
+from pool import Pool  # isort: skip
 import test_offload as example  # isort: skip
 
 assert pool_faults.EXAMPLE
@@ -98,6 +99,20 @@ class NeverStores(Offload):
         return [], []
 
 
+class StoresOnce(Offload):
+    """What was offered before is no news: not behind a reset either."""
+
+    def __init__(self, pool: Pool, host_blocks: int) -> None:
+        super().__init__(pool, host_blocks)
+        self.known: set[bytes] = set()
+
+    def store(self, keys: Iterable[bytes], blocks: Sequence[int]) -> tuple[list[bytes], Copies]:
+        news = [(key, block) for key, block in zip(keys, blocks, strict=False) if key not in self.known]
+        begun, copies = super().store([key for key, _ in news], [block for _, block in news])
+        self.known.update(begun)
+        return begun, copies
+
+
 class KeepsHolds(Offload):
     """A store that is done goes on holding its device block."""
 
@@ -131,6 +146,7 @@ FAULTS: dict[type[Offload], set[str]] = {
     StaleEntry: {"P6 (host)"},
     NeverFinds: {"O6"},
     NeverStores: {"O9"},
+    StoresOnce: {"O9"},
     KeepsHolds: {"P2", "L2"},
     ResetKeepsHost: {"O10"},
     RefusedResetEmptiesHost: {"O10"},

@@ -6,6 +6,7 @@ from ..ghost import Ghost
 from ..record import TOGETHER, Effect, Step, World
 from ..violation import Violation, of_key, of_request
 from .kept import is_upset
+from .pools import entries
 
 __all__ = ["StoredOracle"]
 
@@ -40,6 +41,8 @@ class StoredOracle:
         self._excused: set[Entry] = set()
         self._cached: dict[Entry, set[int]] = {}
         """The blocks that the device ever had cached, by entry."""
+        self._shown: set[Entry] = set()
+        """What the device had cached last."""
         self._tables: dict[str, list[list[int]]] = {}
         self._stored: dict[str, set[Entry]] = {tier: set() for tier in self._eager}
         self._shows: set[str] = set()
@@ -71,7 +74,8 @@ class StoredOracle:
                 self._finished.clear()
             elif effect[0] in ("rows", "copied"):
                 self._pages |= {block for tier, block in _written(effect) if tier == self._reads}
-        if step.op == "reset" and not step.skipped and (step.result or step.args.get("connector")):
+        is_reset = step.op == "reset" and not step.skipped and bool(step.result or step.args.get("connector"))
+        if is_reset:
             # A reset may void the stores of what was computed before it, not of what is computed after it.
             self._finished.clear()
             self._excused |= self._cached.keys()
@@ -82,12 +86,14 @@ class StoredOracle:
                 self._shows.add(tier)
             if tier == self._reads:
                 self._pages |= {block for block, count in enumerate(pool.ref or ()) if count}
-            entries = ((k, g, blocks) for k, g, blocks in pool.cached or () if blocks)
+            there = entries(pool)
             if tier in self._stored:
-                self._stored[tier] |= {(k, g) for k, g, _ in entries}
+                self._stored[tier] = {*there} if is_reset else self._stored[tier] | there.keys()
             elif tier == self._device:
-                for k, g, blocks in entries:
-                    self._cached.setdefault((k, g), set()).update(blocks)
+                for entry, blocks in there.items():
+                    self._cached.setdefault(entry, set()).update(blocks)
+                self._excused -= there.keys() - self._shown  # It was computed again.
+                self._shown = {*there}
         if step.op == TOGETHER and is_upset(step):  # A store that was cancelled, or came behind an evict or a reset.
             self._finished.clear()
             self._excused |= self._cached.keys()
