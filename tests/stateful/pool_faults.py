@@ -113,6 +113,13 @@ class TruncatedHit(Pool):
         return super().lookup(tokens, salt)[:-1]
 
 
+class ShortHits(Pool):
+    """A lookup gives up behind so many blocks."""
+
+    def lookup(self, tokens: Sequence[int], salt: str | None = None) -> list[int]:
+        return super().lookup(tokens, salt)[:8]
+
+
 class MiscountedFree(Pool):
     """A block that is found in the free queue leaves it uncounted."""
 
@@ -269,6 +276,7 @@ FAULTS: dict[type[Pool], str] = {
     EarlyRegistration: "P6",
     WholePrompt: "P14",
     TruncatedHit: "P14 (nothing less)",
+    ShortHits: "P14 (nothing less)",
     MiscountedFree: "P3",
     EventWithoutChange: "P12",
     ResetWhileHeld: "P11",

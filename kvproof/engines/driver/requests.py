@@ -70,6 +70,9 @@ TENANTS = ("adapter", "salt")
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
 
+_LONG = 244
+"""A byte from which on a prompt is as long as there is room for: of many blocks, not of two or three."""
+
 _USUAL = {
     "start": 24, "resume": 8, "step": 6, "grow": 20, "finish": 14, "abort": 3, "preempt": 5, "mirror": 6, "evict": 2,
     "reset": 1, "drain": 1, "fork": 8, "loaded": 0,
@@ -285,7 +288,7 @@ class _Player:
     def _start(self, a: int, b: int, c: int, d: int) -> None:
         """A request that begins as an earlier one, mostly at the end of a block or a token behind it."""
         kept: list[int] = []
-        tail = [c % 3] * (c // 3 % (2 * self._size + 1))
+        tail = [c % 3] * (self._most if c >= _LONG else c // 3 % (2 * self._size + 1))
         if a % 4 and self._prompts:
             like = self._prompts[a // 4 % len(self._prompts)]
             kept = like if b >= 160 or self._again else like[: b % 6 * self._size + b // 6 % 2]
