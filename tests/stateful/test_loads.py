@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -162,3 +162,24 @@ def test_loads_that_take_time_come_with_stores_that_do() -> None:
     kind = type("Half", (example.TestLoads,), {"stored": BlockManager.stored})
     with pytest.raises(UsageError, match=r"Half has loaded\(\); it comes with load\(\), and with stored\(\)"):
         fuzz_manager(kind, seconds=1)
+
+
+class _LeastRecent(example.TestLoads):
+    dialect: ClassVar = {"keep": "all", "host_evicts": "lru"}
+
+
+class _FirstStored(SlowOffload):
+    """What came first goes first, however often it was brought back since."""
+
+    def lookup(self, keys: Iterable[bytes]) -> list[int]:
+        before = [*self.cached]
+        found = super().lookup(keys)
+        for key in before:
+            self.cached.move_to_end(key)
+        return found
+
+
+def test_what_was_brought_back_is_used_where_that_takes_time_too() -> None:
+    assert fuzz_manager(_LeastRecent, examples=200, seconds=60).broken == {}
+    fifo = type("FirstStored", (_LeastRecent,), {"tier": _FirstStored})
+    assert {*fuzz_manager(fifo, examples=None, seconds=60, findings=1).broken} == {"O12"}

@@ -54,6 +54,8 @@ class _Tier:
         self._there: dict[Entry, set[int]] = {}
         self._begun: dict[int, int] = {}
         """When a copy to a block began, which is cached when it ends."""
+        self._loads: dict[object, tuple[int, set[int]]] = {}
+        """When a copy to another tier began, by its number, and what of this one it reads."""
 
     def may_use(self, now: int, named: Set[int], state: State) -> None:
         """Whoever has a key may use it, and so may copies that are under way."""
@@ -88,7 +90,24 @@ class _Tier:
                 self._at_most[entry] = now
             elif not found.isdisjoint(blocks):
                 self._at_least[entry] = now
+        for effect in step.effects:
+            self._follow(now, effect, there)
         self._there = there
+
+    def _follow(self, now: int, effect: Effect, there: dict[Entry, set[int]]) -> None:
+        """What a load has brought back was used when it began, or later: that may be when it ended."""
+        if effect[0] != "copy" or self._name == "device":
+            return
+        if effect[2] == "begin":
+            sources = {block for name, block, to, _ in effect[3] if name == self._name and to == "device"}
+            self._loads[effect[1]] = now, sources
+            return
+        began, sources = self._loads.pop(effect[1], (0, set()))
+        for entry, blocks in there.items():
+            if not sources.isdisjoint(blocks):
+                self._at_most[entry] = now
+                if effect[2] == "end":
+                    self._at_least[entry] = max(self._at_least[entry], began)
 
 
 def _named(step: Step, ghost: Ghost, state: State) -> set[int]:
