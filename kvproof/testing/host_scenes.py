@@ -88,17 +88,20 @@ class _Stage:
         """Add one."""
         kind = next(dice)
         prompt = [kind % 2] * ((1 + kind // 2 % 2) * self._size + 1)
-        if kind // 4 % 4:
+        # Half of them: one's load ends while another one begins to load the same.
+        is_passed_on = kind // 64 % 2 == 1 and "loaded" in self._names
+        if kind // 4 % 4 or is_passed_on:
             self._visit(prompt)
             self._visit([2 + self._count] * (self._blocks * self._size))
-        for _ in range(kind // 16 % 3):
+        for _ in range(max(is_passed_on, kind // 16 % 3)):
             self.ops.append(self._start(prompt))
-        begun = 2 + kind // 48 % 3
-        names = ["loaded", "start"] if kind // 64 % 2 and "loaded" in self._names else []
-        names += [self._names[next(dice) % len(self._names)] for _ in range(begun)]
-        for name in names[:begun]:
-            op, args = self._one(name, next(dice), prompt)
-            self.ops.append(("begin", {"op": op, **args}))
+        if is_passed_on:
+            together = [("loaded", {"pick": next(dice) % 3, "failed": 0}), self._start(prompt)]
+        else:
+            names = [self._names[next(dice) % len(self._names)] for _ in range(2 + kind // 48 % 3)]
+            together = [self._one(name, next(dice), prompt) for name in names]
+        self.ops += [("begin", {"op": op, **args}) for op, args in together]
+        begun = len(together)
         self.ops.append((TOGETHER, goes_on(dice, begun, long=True)))
         self.ops += [("loaded", {"pick": next(dice) % 2, "failed": next(dice) % 4 // 3}) for _ in range(3)]
         while self._there:

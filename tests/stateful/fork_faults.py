@@ -108,6 +108,6 @@ FAULTS: dict[type[Pool], str] = {
     CopyIsNotCached: "P14 (nothing less)",
 }
 
-UNTOLD: dict[type[Pool], str] = {**FAULTS, ChildIsNotCounted: "P6", SharedIsKept: "L1", OneTable: "P6"}
+UNTOLD: dict[type[Pool], str] = {**FAULTS, ChildIsNotCounted: "P6", SharedIsKept: "L1", OneTable: "L1"}
 """The rules that name them where the pool tells nothing of itself."""
 del UNTOLD[CopiesThenRefuses]
