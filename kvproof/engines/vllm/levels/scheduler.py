@@ -107,10 +107,7 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
         # Few prompts, so that a preempted one finds on the host what another one stored there, and nothing nearer.
         "uncached again connector": cases(connected["uncached"], MORE, often=_AGAIN, most=60),
         "preempted connector": cases(
-            # A remote alone keeps nothing that a request could find when it is back.
-            st.one_of(connected["pressure"], connected["uncached"]).filter(
-                lambda s: s["connector"]["kind"] != "remote"
-            ),
+            st.one_of(connected["pressure"], connected["uncached"]).filter(_keeps_something),
             MORE,
             often=_RESETS,
             most=60,
