@@ -55,7 +55,7 @@ def drawn(
     def case(setup: Setup, play: bytes) -> Case:
         ends = range(_WIDTH, len(play) + 1, _WIDTH)
         # Without what it begins with, a request say, there is nothing to do.
-        ops = begin(play[1], play[2], play[3], play[4])
+        ops = begin(*play[1:_WIDTH])
         ops += [plays[play[end - _WIDTH] % len(plays)](*play[end - _WIDTH + 1 : end]) for end in ends[1:]]
         return Case(level, setup, ops)
 

@@ -25,7 +25,7 @@ from .oracles.tree_events import TreeEventsOracle
 from .oracles.tree_evictions import EvictionsOracle
 from .oracles.tree_order import OrderOracle
 from .oracles.words import GARBAGE, garbage
-from .record import TOGETHER, Answer, Error, State, Step, World
+from .record import Answer, Error, State, Step, World
 from .shapes import problem_of_dialect, problem_of_world, problems
 from .violation import HARMLESS, KIT, Violation
 
@@ -78,7 +78,7 @@ class Judge:
         oracles = self.oracles if step.effects or step.state is not None else self._of_changes
         ghost, step = self.ghost, self._with_state(step)
         found: list[Violation] = []
-        if step.op == TOGETHER and isinstance(step.result, dict) and step.result.get("reset") is True:
+        if step.together.get("reset") is True:
             ghost.copies.void()  # It came before whatever is stored anew of what these bring.
         for effect in step.effects:
             broken = ghost.apply(effect)

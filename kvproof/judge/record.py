@@ -231,6 +231,11 @@ class Step(msgspec.Struct, gc=False):
     digest: str | None = None
     error: Error | None = None
 
+    @property
+    def together(self) -> dict[str, Any]:
+        """What came of each operation, by its name, where several overlapped; nothing where none did."""
+        return self.result if self.op == TOGETHER and isinstance(self.result, dict) else {}
+
 
 class Answer(msgspec.Struct):
     """A worker's answer to a case."""

@@ -6,7 +6,7 @@ for it; and one of them has to come just when the other one begins to load, or e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
 
@@ -56,11 +56,16 @@ def _overlapped(case: Case, play: bytes, *, resets: bool) -> Case:
         if together and resets and next(dice) % 8 == 1:
             together.insert(0, ("reset", {}))
         if len(together) > 1:
-            ops += [("begin", {"op": op, **args}) for op, args in together]
-            ops.append((TOGETHER, goes_on(dice, len(together), long=True)))
+            ops += _beside(dice, together)
         else:
             ops += together or [rest.pop(0)]
     return msgspec.structs.replace(case, ops=ops)
+
+
+def _beside(dice: Iterator[int], together: Sequence[Op]) -> list[Op]:
+    """These go on together."""
+    begun: list[Op] = [("begin", {"op": op, **args}) for op, args in together]
+    return [*begun, (TOGETHER, goes_on(dice, len(begun), long=True))]
 
 
 def _scenes(can: set[str], setup: Setup, play: bytes) -> Case:
@@ -100,9 +105,7 @@ class _Stage:
         else:
             names = [self._names[next(dice) % len(self._names)] for _ in range(2 + kind // 48 % 3)]
             together = [self._one(name, next(dice), prompt) for name in names]
-        self.ops += [("begin", {"op": op, **args}) for op, args in together]
-        begun = len(together)
-        self.ops.append((TOGETHER, goes_on(dice, begun, long=True)))
+        self.ops += _beside(dice, together)
         self.ops += [("loaded", {"pick": next(dice) % 2, "failed": next(dice) % 4 // 3}) for _ in range(3)]
         while self._there:
             self._visit_ends(next(iter(self._there)))

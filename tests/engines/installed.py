@@ -1,7 +1,6 @@
 """Releases that are installed here: `kvproof engines install vllm==...`; a test of one that is not is skipped."""
 
 import atexit
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -34,10 +33,16 @@ def session(version: str, name: str = "vllm") -> Session:
     return made
 
 
-def broken_session(version: str, name: str, levels: Sequence[str] = ()) -> Session:
-    """A session with a release, broken as a setup says: not at all where it says nothing."""
+@cache
+def broken_session(version: str, name: str, *levels: str) -> Session:
+    """A session with a release, broken as a setup says: not at all where it says nothing. The tests share it."""
     build = engine(version, name)
     environment = {**build.environment(), "KVPROOF_TEST_ADAPTERS": str(WORKERS / name / "worker")}
     made = Session.around(FAKES / f"broken_{name}.py", build.python, environment, LIMITS, levels)
     atexit.register(made.close)
     return made
+
+
+def broken_vllm() -> Session:
+    """The newest vLLM with its scheduler, broken as a setup says."""
+    return broken_session("0.33.0", "vllm", "scheduler")

@@ -1,7 +1,6 @@
 """SGLang's scheduler: what its level tells of a release, and that oracles see the release broken in one way."""
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,9 @@ OPEN: Op = ("open", {})
 ABORT: Op = ("abort", {"i": 0})
 
 
-@cache
 def broken(release: str) -> Session:
     """A release, broken as a setup says: not at all where it says nothing."""
-    return broken_session(release, "sglang", ["scheduler"])
+    return broken_session(release, "sglang", "scheduler")
 
 
 def judged(case: Case, release: str = NEWEST) -> tuple[Verdict | None, Answer]:

@@ -1,18 +1,16 @@
 """The connectors of vLLM at the level ``scheduler``: what is told of copies, pools and holds, on real releases."""
 
-import functools
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.session import Session
 from kvproof.engines.vllm.levels.connectors import MORE, asked, connectors
 from kvproof.judge.judging import judge
 from kvproof.judge.record import Answer, Case, Effect, Step
 
-from .installed import broken_session, session
+from .installed import broken_vllm, session
 
 FULL = [{"kind": "full", "block": 4}]
 HYBRID = [{"kind": "full", "block": 4}, {"kind": "window", "block": 4, "window": 5}]
@@ -303,18 +301,12 @@ def test_a_tier_below_is_given_what_it_asks_for(asked: int, stored: int) -> None
     assert sum(copy[2] == "begin" and copy[3][0][2] == "below" for copy in effects(steps, "copy")) == stored
 
 
-@functools.cache
-def broken() -> Session:
-    """The release, broken as a setup says: not at all where it says nothing."""
-    return broken_session("0.33.0", "vllm", ["scheduler"])
-
-
 @pytest.mark.parametrize("files", [0, 1])
 @pytest.mark.parametrize(("fault", "rules"), [("", []), ("tells no tier of an end", ["L2"])])
 def test_a_tier_below_is_told_that_a_request_is_over(fault: str, rules: list[str], files: int) -> None:
     setup = {"groups": FULL, "spare": 6, "max_len": 16, "budget": 16, "connector": {**BELOW, "files": files}}
     ops: list[Op] = [add([0] * 9), ("drain", {})]
-    answer = broken().run(Case("scheduler", {**setup, "fault": fault}, ops)).answer
+    answer = broken_vllm().run(Case("scheduler", {**setup, "fault": fault}, ops)).answer
     assert answer.refused is None
     found = judge(answer)
     assert [violation.rule for violation in (found or (0, []))[1]] == rules

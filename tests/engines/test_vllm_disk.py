@@ -1,19 +1,17 @@
 """The disk of vLLM's simple connector: its own back end, over a disk in memory, on real releases."""
 
-from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.session import Session
 from kvproof.engines.vllm.levels.scheduler import profiles
 from kvproof.engines.vllm.worker.vllm_disk import Disk
 from kvproof.judge.judging import judge
 from kvproof.judge.record import Answer, Case, Step
 
-from .installed import broken_session, session
+from .installed import broken_vllm, session
 from .test_vllm_connectors import FULL, STEP, Op, add, complete, copies, effects, run, simple, well
 
 RELEASES = ["0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"]
@@ -55,12 +53,6 @@ def test_a_load_was_read_over_the_one_before(release: str, buffers: int) -> None
     assert [pair[1] for pair in brought] == ([1, 3] if buffers == 1 else [3, 4])
 
 
-@cache
-def broken() -> Session:
-    """The release, broken as a setup says: not at all where it says nothing."""
-    return broken_session("0.33.0", "vllm", ["scheduler"])
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
     ("fault", "rule"),
@@ -76,7 +68,7 @@ def broken() -> Session:
 )
 def test_what_is_broken_is_told(fault: str, rule: str | None, workers: int) -> None:
     setup = {"groups": FULL, "spare": 6, "max_len": 16, "budget": 16, "connector": disk(workers=workers)}
-    answer = broken().run(Case("scheduler", {**setup, "fault": fault}, LOADED)).answer
+    answer = broken_vllm().run(Case("scheduler", {**setup, "fault": fault}, LOADED)).answer
     assert answer.refused is None
     found = judge(answer)
     assert (None if found is None else found[1][0].rule) == rule

@@ -1,6 +1,5 @@
 """The level `scheduler`: what it tells of releases of vLLM, by hand-made cases and by random ones."""
 
-import functools
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -9,13 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.session import Session
 from kvproof.engines.verdicts import close, verdict
 from kvproof.engines.vllm.levels.scheduler import profiles
 from kvproof.judge.judging import judge
 from kvproof.judge.record import Answer, Case, Step
 
-from .installed import broken_session, engine, session
+from .installed import broken_vllm, engine, session
 
 OLDEST, NEWEST = "0.16.0", "0.33.0"
 RELEASES = [OLDEST, "0.22.1", NEWEST]
@@ -349,19 +347,13 @@ def table_problems(one: Step, tables: dict[str, dict[int, list[int]]]) -> Iterat
                 yield f"{r} has {table} in group {g}, its worker {worker}"
 
 
-@functools.cache
-def broken() -> Session:
-    """The release, broken as a setup says: not at all where it says nothing."""
-    return broken_session("0.33.0", "vllm", ["scheduler"])
-
-
 @pytest.mark.parametrize(("fault", "rules"), [("", []), ("tells of no eviction", ["M3"])])
 def test_the_model_worker_is_told_which_items_make_room_for_others(fault: str, rules: list[str]) -> None:
     """A cache of four tokens: an item of two goes where one of three comes."""
     setup = {"groups": [{"kind": "full", "block": 4}], "encoder": 4, "fault": fault}
     adds = [("add", {"tokens": [0] * 5, "items": [[0, which]], "max_tokens": 1}) for which in (0, 1)]
     ops = [op for add in adds for op in (add, ("drain", {}))]
-    answer = broken().run(Case("scheduler", setup, ops)).answer
+    answer = broken_vllm().run(Case("scheduler", setup, ops)).answer
     assert answer.refused is None
     found = judge(answer)
     assert [violation.rule for violation in (found or (0, []))[1]] == rules

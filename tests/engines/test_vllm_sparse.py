@@ -1,19 +1,17 @@
 """HiSparse of vLLM at the level ``scheduler``: what is told of its pages, on real releases."""
 
-from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvproof.engines.session import Session
 from kvproof.engines.vllm.levels.scheduler import profiles
 from kvproof.engines.vllm.levels.sparse import AMPLE
 from kvproof.judge.judging import judge
 from kvproof.judge.record import Answer, Case, Step
 
-from .installed import broken_session, session
+from .installed import broken_vllm, session
 
 PROMPT = [0, 1, 2, 0, 1, 2, 0, 1, 2, 1]
 Op = tuple[str, dict[str, Any]]
@@ -83,12 +81,6 @@ def test_pages_that_the_device_lost_are_read_on_the_host(version: str) -> None:
     assert not reads_the_host(well([*CROWD, ("drain", {})], version=version, **{**TIGHT, "spare": 60}))
 
 
-@cache
-def broken() -> Session:
-    """The release, broken as a setup says: not at all where it says nothing."""
-    return broken_session("0.33.0", "vllm", ["scheduler"])
-
-
 @pytest.mark.parametrize(
     ("fault", "late", "rule"),
     [
@@ -105,7 +97,7 @@ def broken() -> Session:
 def test_what_is_broken_is_told(fault: str, late: int, rule: str | None) -> None:
     setup = {"groups": [{"kind": "full", "block": 2}], "connector": {"kind": "hisparse", "late": late}, **TIGHT}
     ops = [*CROWD, *[STEP] * 14, ("drain", {}), *CROWD, ("drain", {})]
-    answer = broken().run(Case("scheduler", {**setup, "fault": fault}, ops)).answer
+    answer = broken_vllm().run(Case("scheduler", {**setup, "fault": fault}, ops)).answer
     assert answer.refused is None
     found = judge(answer)
     assert (None if found is None else found[1][0].rule) == rule
@@ -113,9 +105,9 @@ def test_what_is_broken_is_told(fault: str, late: int, rule: str | None) -> None
 
 def test_a_release_that_has_drifted_is_refused_and_not_misjudged() -> None:
     setup = {"groups": [{"kind": "full", "block": 4}], "connector": {"kind": "hisparse"}}
-    drifted = broken().run(Case("scheduler", {**setup, "fault": "drifted"}, [STEP])).answer
+    drifted = broken_vllm().run(Case("scheduler", {**setup, "fault": "drifted"}, [STEP])).answer
     assert "not as this driver knows it: TypeError" in str(drifted.refused)
-    assert broken().run(Case("scheduler", setup, [STEP])).answer.refused is None
+    assert broken_vllm().run(Case("scheduler", setup, [STEP])).answer.refused is None
 
 
 def test_what_is_fetched_goes_to_the_host_and_its_last_page_to_the_device() -> None:

@@ -175,14 +175,6 @@ class _WithoutALock(AsyncOffload):
         super().__init__(blocks, block_tokens, host_blocks)
         self.lock: Any = _NoLock()
 
-    async def reset(self) -> bool:
-        await self.answer()
-        if any(self.refs) or any(self.host_refs):
-            return False
-        self.index.clear()
-        self.on_host.clear()
-        return True
-
 
 class _HoldsFirst(_WithoutALock):
     """It holds what it needs before it waits, and lets go of it where it is cancelled."""

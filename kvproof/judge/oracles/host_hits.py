@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Effect, Step, World
+from ..record import Effect, Step, World
 from ..violation import Violation, of_key, of_request
 from .begun import begun_by
 from .kept import is_upset
@@ -86,7 +86,7 @@ class _Host:
         after = {(key, g): blocks for key, g, blocks in (pool.cached if pool is not None else None) or ()}
         written = {unit // self._split for effect in step.effects for unit in _written(effect, self.name)}
         self.there = {entry for entry, at in after.items() if before.get(entry) == at and written.isdisjoint(at)}
-        if step.op == TOGETHER and is_upset(step):  # A call that was cancelled may have put back what it took.
+        if is_upset(step):  # A call that was cancelled may have put back what it took.
             self.there = set()
         self.perhaps, self.changes = {*before, *after}, bool(written)
         self._before = after

@@ -345,10 +345,8 @@ def is_upset(step: Step) -> bool:
 
 def only_empties(step: Step) -> bool:
     """Whether a reset that was done is all that took blocks out of the cache beside overlapping calls."""
-    result = step.result
-    if step.op != TOGETHER or step.skipped or not isinstance(result, dict):
-        return False
-    return result.get("reset") is True and "evict" not in result and "cancelled" not in result.values()
+    done = {} if step.skipped else step.together
+    return done.get("reset") is True and "evict" not in done and "cancelled" not in done.values()
 
 
 def takings(step: Step, world: World, looked_up: bool) -> dict[int, list[int]]:

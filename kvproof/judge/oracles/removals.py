@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ..ghost import Ghost
-from ..record import TOGETHER, State, Step, World
+from ..record import State, Step, World
 from ..violation import Violation, of_block, of_key, of_request
 from .pools import differ, entries, evicted_by, shown
 
@@ -49,7 +49,7 @@ class RemovalsOracle:
             yield from self._reset(step, last, state)
         elif step.op == "reset" and step.result is False:
             yield from self._refused(step, last, state)
-        elif step.op == TOGETHER and isinstance(step.result, dict) and step.result.get("reset") is True:
+        elif step.together.get("reset") is True:
             yield from self._reset_beside(step, ghost, last, state)
 
     def _left(self, named: list[int], state: State) -> Iterator[Violation]:

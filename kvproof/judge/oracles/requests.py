@@ -11,7 +11,7 @@ import msgspec
 
 from ..ghost import Ghost
 from ..recency import Recency
-from ..record import TOGETHER, PoolState, State, Step, World
+from ..record import PoolState, State, Step, World
 from ..violation import Thing, Violation, of_block, of_key, of_request
 from .pools import differ, entries, shown
 from .reloads import ADMITS, Reload, reloads_of
@@ -285,8 +285,7 @@ class RequestsOracle:
 
 def _stores_beside(step: Step) -> bool:
     """Whether a mirror is brought up to date, or emptied, while other calls use it: nobody knows in which order."""
-    done = step.result if step.op == TOGETHER and isinstance(step.result, dict) else {}
-    return any(name == "reset" or name.startswith("mirror") for name in done)
+    return any(name == "reset" or name.startswith("mirror") for name in step.together)
 
 
 def _without(before: PoolState, given_up: Sequence[int], after: PoolState) -> PoolState:

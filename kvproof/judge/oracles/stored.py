@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Effect, Step, World
+from ..record import Effect, Step, World
 from ..violation import Violation, of_key, of_request
 from .kept import is_upset
 from .pools import entries
@@ -94,7 +94,7 @@ class StoredOracle:
                     self._cached.setdefault(entry, set()).update(blocks)
                 self._excused -= there.keys() - self._shown  # It was computed again.
                 self._shown = {*there}
-        if step.op == TOGETHER and is_upset(step):  # A store that was cancelled, or came behind an evict or a reset.
+        if is_upset(step):  # A store that was cancelled, or came behind an evict or a reset.
             self._finished.clear()
             self._excused |= self._cached.keys()
         if step.op == "drain" and step.error is None and not step.result["left"] and not step.result["pending"]:

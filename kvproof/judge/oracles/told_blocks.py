@@ -15,7 +15,7 @@ __all__ = ["ToldBlocksOracle", "has_judged_parent", "tells_tokens"]
 
 
 class ToldBlocksOracle:
-    """Reads each stored event by itself."""
+    """Reads each stored event by itself, but for what it tells a key to be made of beside its tokens."""
 
     def __init__(self, _world: World) -> None:
         self._further: dict[tuple[int, int], tuple[str, str]] = {}

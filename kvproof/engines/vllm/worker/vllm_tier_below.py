@@ -164,24 +164,28 @@ class TierBelow(SecondaryTierManager):
             return
         factor = self._factor
         pairs = [[a, x * factor + i, b, y * factor + i] for a, x, b, y in chunks for i in range(factor)]
-        ended = functools.partial(self._ended, kind, job.job_id, keys, pairs)
+        ended = functools.partial(self._store_ended, keys)
+        if kind != "store":
+            ended = functools.partial(self._load_ended, job.job_id, keys, pairs)
         part = self._transfers.submit(self._name, kind, 0, job.job_id, pairs, alone=True, ended=ended)
         self._jobs.append((job.job_id, part, True))
 
-    def _ended(self, kind: str, number: int, keys, pairs: list, failed: bool) -> list | None:
-        """A copy ends, or fails; what it brought, where that is a part of it."""
+    def _store_ended(self, keys, failed: bool) -> None:
+        """A store ends; what has failed to come has no place any more."""
         self._busy.subtract(keys)
-        if kind != "store":
-            if not failed or not self._in_part or len(keys) < _HALVES:
-                return None
-            self._arrived[number] = arrived = [*keys][: len(keys) // _HALVES]
-            return pairs[: len(arrived) * self._factor]
         if not failed:
             self.ready |= {*keys}
-            return None
+            return
         for key in keys:
             self._free.append(self.entries.pop(key))
-        return None
+
+    def _load_ended(self, number: int, keys, pairs: list, failed: bool) -> list | None:
+        """A load ends; what it brought, where it fails in part."""
+        self._busy.subtract(keys)
+        if not failed or not self._in_part or len(keys) < _HALVES:
+            return None
+        self._arrived[number] = arrived = [*keys][: len(keys) // _HALVES]
+        return pairs[: len(arrived) * self._factor]
 
     def _take(self, key) -> bool:
         """Take a place for a key that is stored, from what was used longest ago where none is free."""
