@@ -117,6 +117,19 @@ def test_the_summary_has_each_cause_with_its_trace(found: list[Finding], tmp_pat
     assert [gap.part for gap in told.gaps] == ["toy==1.0"], "nothing was hunted here"
 
 
+@pytest.mark.parametrize("unfinished", [True, False])
+def test_the_summary_says_of_what_the_needs_were_not_seen_to_their_end(
+    found: list[Finding], tmp_path: Path, unfinished: bool
+) -> None:
+    store = begun(tmp_path, "toy==1.0")
+    needing = replace(found[0], needs=frozenset({"salt"}), unfinished=unfinished)
+    store.see("a", Sighting("toy==1.0", "toy", "1.0", 7.0, needing))
+    told = summary(store, [], [], 0)
+    write(store, told, [])
+    assert told.causes[0].unfinished == unfinished
+    assert ("It needs: salt (perhaps less)" in (tmp_path / "summary.md").read_text()) == unfinished
+
+
 def test_a_folder_is_one_campaigns_and_whole(found: list[Finding], tmp_path: Path) -> None:
     store = begun(tmp_path / "new", "toy==1.0")
     (store.root / "sightings" / ".a.json.x.part").write_text('{"target":')  # Whoever wrote it was ended.

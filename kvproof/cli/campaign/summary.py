@@ -93,6 +93,7 @@ def _cause(cause: Cause) -> schema.Cause:
         key=list(violation.key),
         text=violation.text,
         needs=sorted(finding.needs),
+        unfinished=finding.unfinished,
         circumstances=sorted(finding.circumstances),
         symptoms=[
             Symptom(rule=v.rule, oracle=v.oracle, text=v.text) for v in (*finding.verdict.also, *finding.symptoms)
@@ -155,7 +156,7 @@ def _page(told: schema.Hunt) -> Iterator[str]:
     yield from ("| cause | needs | seen at |", "| --- | --- | --- |")
     for number, cause in enumerate(told.causes, 1):
         seen = ", ".join(f"{each.target}{' (known)' if each.expected else ''}" for each in cause.seen)
-        yield f"| {number}. {_cell(cause.title)} | {_cell(', '.join(cause.needs))} | {_cell(seen)} |"
+        yield f"| {number}. {_cell(cause.title)} | {_cell(_needs(cause))} | {_cell(seen)} |"
     for number, cause in enumerate(told.causes, 1):
         yield from _of_cause(number, cause)
     for parting in told.partings:
@@ -180,12 +181,17 @@ def _of_cause(number: int, cause: schema.Cause) -> Iterator[str]:
         else:
             yield f"  - script without kvproof, for the engine's own interpreter: [{each.script}]({each.script})"
     if cause.needs:
-        yield f"- It needs: {_text(', '.join(cause.needs))}"
+        yield f"- It needs: {_text(_needs(cause))}"
     if cause.circumstances:
         yield f"- Here with: {_text(', '.join(cause.circumstances))}"
     for symptom in cause.symptoms:
         yield f"- It shows as well as {symptom.rule} {_text(symptom.oracle)}: {_text(symptom.text)}"
     yield from ("", "```", *(_fenced(line) for line in cause.story), "```")
+
+
+def _needs(cause: schema.Cause) -> str:
+    """What it does not show without; where that was not seen to its end, it may be another's cause that needs less."""
+    return ", ".join(cause.needs) + (" (perhaps less)" if cause.needs and cause.unfinished else "")
 
 
 def _cell(text: str) -> str:
@@ -218,7 +224,7 @@ def show(output: Output, told: schema.Hunt) -> None:
         causes.add_column(column)
     for cause in told.causes:
         seen = ", ".join(f"{each.target}{' (known)' if each.expected else ''}" for each in cause.seen)
-        causes.add_row(cause.title, ", ".join(cause.needs), seen, duration(cause.seconds))
+        causes.add_row(cause.title, _needs(cause), seen, duration(cause.seconds))
     for parting in told.partings:
         title = f"beside machine P: {parting.finding.oracle} after {parting.finding.rule}"
         causes.add_row(title, "", ", ".join(parting.targets), "")

@@ -64,6 +64,9 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen, for people."""
     needs: list[str]
     """The traits that it does not show without."""
+    unfinished: bool
+    """The time was over before each of its needs had been left out in vain; perhaps it needs less, and then it may be
+    one cause with another that shows alike."""
     circumstances: list[str]
     """What the case has besides. Other circumstances may do as well."""
     symptoms: list[Symptom]
