@@ -287,7 +287,8 @@ _ALL = (
     Rule(
         "D7",
         "No block that a scheduled, unprocessed step still reads is given up.",
-        "The window of position p covers the positions from p - W + 1 to p.",
+        "The window of position p covers the positions from p - W + 1 to p. What lies behind it is given up before its "
+        "request is refused more; a dialect keeps it.",
     ),
     # ------------------------------------------------------------------------------------------ virtual time
     Rule(

@@ -22,6 +22,7 @@ DIALECT: dict[str, tuple[str, ...]] = {
     "copies": ("first",),
     "evicts": ("lru",),
     "host_evicts": ("lru",),
+    "behind": ("given", "needed", "kept"),
 }
 """What a world's notes may say of where engines differ, and in which words."""
 

@@ -111,8 +111,10 @@ class BlockManager:
     holder of each block that is cached (P2, L2). ``take``: ``head``: blocks come from the head of the free queue (P7).
     ``free``: ``append`` or ``split``: where freed blocks go (P10). ``copies``: ``first``: of several blocks with one
     key the first registered is found (P5). ``drop``: lookups give up so many tokens. ``evicts``, ``host_evicts``:
-    ``lru``: of what is cached on the device, or on the host, and nobody holds, what was used last goes last (O12). An
-    empty dialect promises nothing."""
+    ``lru``: of what is cached on the device, or on the host, and nobody holds, what was used last goes last (O12).
+    ``behind``: ``given``: what lies behind a window is given up when its request goes on (D7); ``needed``, as where a
+    manager with a window says nothing: at the latest before that is refused more; ``kept``: not until it ends. An empty
+    dialect promises nothing else."""
 
     isolated: ClassVar[bool] = False
     """True for native code, which may crash: each case runs in a copy of the process (a fork), and a crash is a finding

@@ -88,6 +88,7 @@ _BLOCKS = Subject(
         *RULES,
         *(_OF_HOSTS if capable.has(kind, "store") else ()),
         *(("O12",) if {"evicts", "host_evicts"} & {*kind.dialect} else ()),
+        *(("D7",) if kind.window is not None or any(kind.groups) else ()),
     ),
     lambda: Sight(of_hosts=_OF_HOSTS),
     {

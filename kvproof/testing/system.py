@@ -54,7 +54,9 @@ class System(Scheduler):
         if null is not None and null >= self._blocks:
             raise ValueError(f"null_block is {null}, and its {self._blocks} blocks are numbered from 0")
         device = {"blocks": self._blocks, **({} if null is None else {"null": null})}
-        dialect = dict(kind.dialect) if caching else {**kind.dialect, "keep": "none"}
+        dialect = {**({"behind": "needed"} if any(windows) else {}), **kind.dialect}
+        if not caching:
+            dialect["keep"] = "none"
         notes: dict[str, Any] = {"dialect": dialect}
         if not has(kind, "keys"):
             notes["keys"] = "tokens"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..judge.history import history
+from ..judge.oracles.behind import BEHIND
 from ..judge.oracles.counting import MISCOUNTED, held_by_cache
 from ..judge.oracles.words import GARBAGE
 from ..judge.record import TOGETHER, Answer, Case, State, Step, TreeState
@@ -250,6 +251,8 @@ def _hints_of_blocks(kind: type[BlockManager], found: Verdict) -> Iterator[str]:
         yield "  a copy that the manager makes, as of a block of which a part is found, is told by take_copies()"
     elif oracle == "a forward pass read":
         yield from _left_out(found)
+    if oracle == BEHIND:
+        yield '  a manager that means to keep that to the end says dialect = {"keep": "all", "behind": "kept"}'
     if oracle == "what was computed is not found again":
         yield '  a manager that is not meant to keep all of that says so: dialect = {}, or {"keep": "tree"} where what'
         yield "  stands behind a block goes with it"

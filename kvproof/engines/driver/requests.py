@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ...judge.judging import Oracle
+from ...judge.oracles.behind import BehindOracle
 from ...judge.oracles.copies import CopiesOracle
 from ...judge.oracles.forgotten import ForgottenOracle
 from ...judge.oracles.found import FoundOracle
@@ -98,7 +99,7 @@ _BESIDE = {"start": 40, "mirror": 30, "loaded": 24, "finish": 30, "grow": 12, "e
 
 _ORACLES = (
     RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, NothingKeptOracle, ForgottenOracle, FreeCounterOracle,
-    LruOracle, WordsOracle,
+    LruOracle, BehindOracle, WordsOracle,
 )  # fmt: skip
 
 
