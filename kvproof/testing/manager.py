@@ -96,7 +96,7 @@ class BlockManager:
 
     kept_back: ClassVar[int] = 0
     """So many blocks it always keeps back, as a watermark. Then there are so many more than it was asked for, all are
-    numbered, and the requests do with the others."""
+    numbered, and the requests do with the others: whoever is let in must leave as many that nobody holds (P7)."""
 
     exact: ClassVar[bool] = True
     """Whether what holds blocks is known, which is block tables, and the cache where the dialect says that it does:

@@ -21,6 +21,7 @@ from ...judge.oracles.lru import LruOracle
 from ...judge.oracles.nothing_kept import NothingKeptOracle
 from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
+from ...judge.oracles.watermark import WatermarkOracle
 from ...judge.oracles.words import WordsOracle
 from ...judge.record import TOGETHER, Capabilities, Case, World
 from ..cases import Op, Setup
@@ -99,7 +100,7 @@ _BESIDE = {"start": 40, "mirror": 30, "loaded": 24, "finish": 30, "grow": 12, "e
 
 _ORACLES = (
     RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, NothingKeptOracle, ForgottenOracle, FreeCounterOracle,
-    LruOracle, BehindOracle, WordsOracle,
+    LruOracle, BehindOracle, WatermarkOracle, WordsOracle,
 )  # fmt: skip
 
 
