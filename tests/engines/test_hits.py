@@ -101,6 +101,17 @@ def test_with_a_shorter_hit_it_is_told_what_was_missed(group: Group, key: int) -
     assert found.about == (of_request("r0"), of_key(key))
 
 
+@pytest.mark.parametrize(("local", "external", "told"), [(4, 4, 0), (4, 3, 0), (4, 2, 1), (4, 0, 1), (0, 8, 1)])
+def test_a_part_of_a_block_may_be_given_up_for_more_that_comes_from_elsewhere(
+    local: int, external: int, told: int
+) -> None:
+    """Of six tokens that are cached two stand in a block that a load fills as a whole; it has to bring more."""
+    here, cached = world(LARGE), {(1, 0): [1], (2, 0): [2]}
+    first, lookup = Step("first", {}, state=state(cached)), ["lookup", "r0", local, external, 8]
+    found = judged(here, first, Step("start", {}, effects=[*arrives(), lookup], state=state(cached)))
+    assert len(found) == told
+
+
 def test_the_last_token_is_never_asked_for() -> None:
     assert looked_up(world(FULL), entries(0, 1), 2, tokens=TOKENS[:4]) == []
     assert looked_up(world(FULL), entries(0, 1), 2, tokens=TOKENS[:5]) != []

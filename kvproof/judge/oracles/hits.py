@@ -40,6 +40,8 @@ class _Lookup:
     r: str
     local: int
     """Tokens that it found on the device."""
+    external: int
+    """Tokens that it found elsewhere, behind those."""
     limit: int
     """The most that it may find (P14)."""
     keyed: int
@@ -64,6 +66,8 @@ class HitsOracle:
         sizes = {group.block for group in world.groups}
         # Hashes that are finer than all blocks are there so that hits end inside of these.
         self._unit = world.hash_block if len(sizes) == 1 and not self._drop else math.lcm(*sizes)
+        self._whole = math.lcm(*sizes)
+        """The tokens behind which blocks of all groups end."""
         kinds = sorted({group.kind for group in world.groups})
         self._kinds = ("drop", *kinds) if self._drop else (*kinds,)
         followed = all(group.kind in ("full", "window") for group in world.groups)
@@ -106,7 +110,8 @@ class HitsOracle:
             elif kind == "lookup" or (kind == "compute" and effect[1] not in self._asked):
                 self._asked.add(r := effect[1])
                 if step.op != TOGETHER or kind == "lookup":  # Nobody knows when they would have asked.
-                    found[at] = _Lookup(r, effect[2], self._tokens[r] - self._left, self._keyed.get(r, 0))
+                    external = effect[3] if kind == "lookup" else 0
+                    found[at] = _Lookup(r, effect[2], external, self._tokens[r] - self._left, self._keyed.get(r, 0))
         return found
 
     def _by_states(self, lookups: dict[int, _Lookup], ghost: Ghost, cached: set[Entry]) -> Iterator[Violation]:
@@ -185,7 +190,7 @@ class HitsOracle:
         self, lookup: _Lookup, ghost: Ghost, most: int, oracle: str, what: str, *where: Thing
     ) -> Iterator[Violation]:
         request = ghost.requests[lookup.r]
-        if lookup.local < most and not request.skips:
+        if lookup.local < most and not request.skips and not self._has_more(lookup, most):
             text = (
                 f"the first {most} tokens of {lookup.r} {what}, and its lookup found {lookup.local} (at most "
                 f"{lookup.limit} can be found)"
@@ -193,6 +198,11 @@ class HitsOracle:
             named = self._missed(lookup, most) // self.world.hash_block
             keys = map(of_key, request.keys[named - 1 : named])
             yield Violation("P14", oracle, text, self._kinds, (of_request(lookup.r), *keys, *where))
+
+    def _has_more(self, lookup: _Lookup, most: int) -> bool:
+        """Whether more comes from elsewhere than a part of a block, which is given up for that: blocks are loaded as a
+        whole."""
+        return lookup.local == most // self._whole * self._whole and lookup.local + lookup.external > most
 
     def _missed(self, lookup: _Lookup, most: int) -> int:
         """Behind how many tokens a block ends that a lookup should have found: the first one behind what it did find.
