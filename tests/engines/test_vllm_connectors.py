@@ -301,10 +301,27 @@ def test_a_tier_below_is_given_what_it_asks_for(asked: int, stored: int) -> None
     assert sum(copy[2] == "begin" and copy[3][0][2] == "below" for copy in effects(steps, "copy")) == stored
 
 
+@pytest.mark.parametrize("release", ["0.28.0", "0.33.0"])
+@pytest.mark.parametrize("files", [0, 1])
+def test_of_two_tiers_below_the_second_has_what_the_first_failed_to_store(files: int, release: str) -> None:
+    """Both are given all; streams are told by name, so that the first tier's store is that of ``pick`` 0."""
+    connector = {**BELOW, "beside": 6, "files": files}
+    failed = [add([0] * 9), STEP, STEP, STEP, complete(how=3), STEP, complete(pick=0, how=2), ("drain", {})]
+    ops = [*failed, *PUSHED_OUT[2:], STEP, STEP, complete(how=3), ("drain", {})]
+    steps = well(release, connector, ops)
+    assert [copy[1].split()[0] for copy in copies(steps, "fail")] == ["below"]
+    begun = [(copy[3][0][0], copy[3][0][2]) for copy in copies(steps)]
+    assert [begun.count(("host", tier)) for tier in ("below", "below3")] == [2, 2]
+    assert ("below3", "host") in begun
+    assert ("below", "host") not in begun
+
+
+@pytest.mark.parametrize("beside", [0, 6])
 @pytest.mark.parametrize("files", [0, 1])
 @pytest.mark.parametrize(("fault", "rules"), [("", []), ("tells no tier of an end", ["L2"])])
-def test_a_tier_below_is_told_that_a_request_is_over(fault: str, rules: list[str], files: int) -> None:
-    setup = {"groups": FULL, "spare": 6, "max_len": 16, "budget": 16, "connector": {**BELOW, "files": files}}
+def test_a_tier_below_is_told_that_a_request_is_over(fault: str, rules: list[str], files: int, beside: int) -> None:
+    connector = {**BELOW, "files": files, "beside": beside}
+    setup = {"groups": FULL, "spare": 6, "max_len": 16, "budget": 16, "connector": connector}
     ops: list[Op] = [add([0] * 9), ("drain", {})]
     answer = broken_vllm().run(Case("scheduler", {**setup, "fault": fault}, ops)).answer
     assert answer.refused is None

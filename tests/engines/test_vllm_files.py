@@ -54,6 +54,15 @@ def test_a_late_lookup_is_answered_some_steps_later() -> None:
     assert first[0] < first[1]
 
 
+def test_a_drain_waits_for_one_late_lookup_after_the_other() -> None:
+    """Each group asks by itself: for longer than a drain goes on where nothing is under way (L1)."""
+    groups = [{"kind": "full", "block": 4}, {"kind": "mamba", "block": 4}]
+    more = {"groups": groups, "mamba": "align", "hash_block": 2, "max_len": 12, "budget": 12}
+    connector = offloading(blocks=6, below=6, files=2)
+    steps = well("0.33.0", connector, [add([0, 1, 2, 0, 1, 2, 0]), ("drain", {})], **more)
+    assert steps[-1].result["left"] == 0
+
+
 def test_what_was_read_before_a_read_failed_is_kept() -> None:
     """The second of three chunks cannot be read."""
     longer = [

@@ -144,6 +144,7 @@ CONNECTORS = (
     _files("a tier of files", 1),
     _of_connector("a tier below that asks for all chunks", "all_chunks"),
     _of_connector("promotions that fail in part", "in_part"),
+    _of_connector("two tiers below", "beside"),
     _of_connector("a tier below", "below"),
     _of_connector("loads at once", "sync"),
     # Whoever loads at once has tokens that others computed: what needs these is not told once more of who loads so.

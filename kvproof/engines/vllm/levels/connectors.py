@@ -190,6 +190,7 @@ def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
     if known >= TIER_BELOW:
         options["below"] = st.sampled_from([0, 0, 0, 0, *_PLACES_BELOW])
         options["files"] = st.sampled_from([0, 0, 1, 2])
+        options["beside"] = st.sampled_from([0, 0, 0, *_PLACES_BELOW])
     if known >= _ALL_CHUNKS:
         options["all_chunks"] = st.sampled_from([0, 0, 1])
     if known >= _IN_PART:
@@ -217,7 +218,7 @@ def _with_tier(offloading: Setup, places: int, files: int, workers: int) -> Setu
 
 def _that_go_together(offloading: Setup) -> Setup:
     """With a tier below releases take no threshold; only there are files, and only a tier of others asks for more."""
-    without = ["threshold"] if offloading.get("below") else ["files"]
+    without = ["threshold"] if offloading.get("below") else ["files", "beside"]
     if not offloading.get("below") or offloading.get("files"):
         without += ["all_chunks", "in_part"]
     return {**offloading, **{name: 0 for name in without if name in offloading}}

@@ -9,7 +9,8 @@ A connector's setup is ``{"kind": "simple" | "offloading" | "remote" | "multi", 
 - ``simple`` (since 0.19): ``blocks`` of its host pool with the null block, ``lazy``; since 0.28 ``disk``: the pool is a
   file, with so many buffers on the way, and ``bad``: reads and writes of it may fail;
 - ``offloading``: ``blocks`` (chunks), ``factor`` (blocks per chunk), ``policy`` (lru, arc), ``threshold`` of sightings,
-  ``prompt_only``, ``sync`` (blocks that a step may load at once, since 0.33);
+  ``prompt_only``, ``sync`` (blocks that a step may load at once, since 0.33); since 0.22 ``below`` (chunks of a tier
+  below the host, or ``files``) and ``beside`` (chunks of one more there, which is asked behind it);
 - ``remote``: a connector of ours, as those that fetch prefills from other engines (`vllm_remote_connector`): ``fail``
   (policy of failed loads: recompute or fail), ``sync``, ``send``;
 - ``multi``: ``children``, setups as these without ``workers``.
@@ -198,6 +199,10 @@ class ModelConnector:
     def pending(self) -> int:
         """How many transfers are under way, for the scheduler or for us."""
         return max(self._transfers.pending(), sum(side.pending() for side in self._sides))
+
+    def waits(self) -> bool:
+        """Whether requests waited for an answer of a tier below as the last step ran."""
+        return any(side.waits() for side in self._sides if hasattr(side, "waits"))
 
     def kept(self, alive: Sequence[str]) -> int:
         """Return how many requests tiers below still know of, beside those that are not over."""

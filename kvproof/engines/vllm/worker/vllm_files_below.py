@@ -58,6 +58,8 @@ class FilesBelow(fs.FileSystemTierManager):
     def __init__(self, *args, late: bool, **kwargs) -> None:
         super().__init__(*args, n_read_threads=0, n_write_threads=0, **kwargs)
         self._every, self._steps = _LATE if late else 1, 0
+        self.asked = False
+        """Whether lookups were under way as the last step ran: who asked waits for them."""
         self._memory = np.asarray(self._primary_kv_view).view(np.int64)[:, 0]
         """The stamp of each chunk of the host."""
         self._places: dict[bytes, int] = {}
@@ -102,8 +104,11 @@ class FilesBelow(fs.FileSystemTierManager):
     def step(self) -> None:
         """A step runs: what was asked of the disk is answered, or will be."""
         self._steps += 1
-        if async_lookup is not None and self._steps % self._every == 0:
-            lookups = self._lookup_manager
+        if async_lookup is None:
+            return
+        lookups = self._lookup_manager
+        self.asked = not lookups._lookup_queue.empty()
+        if self._steps % self._every == 0:
             lookups._lookup_queue.put(None)  # So its own loop ends behind what was asked.
             lookups._worker()
 

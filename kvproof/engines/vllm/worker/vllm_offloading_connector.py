@@ -28,6 +28,7 @@ _OPTIONS = {
     "describes": (0, 24),
     "all_chunks": (0, 25),
     "in_part": (0, 28),
+    "beside": (0, 22),
     "sync": (0, 33),
 }
 """Options, and the first release that has them."""
@@ -64,7 +65,9 @@ def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
     if below:
         files = connector.get("files", 0)
         asked = bool(connector.get("all_chunks")), bool(connector.get("in_part"))
-        told |= _below().told_of(_files().told(files)) if files else _below().told(below, *asked)
+        tiers = [_files().told(files) if files else _below().told(below, *asked)]
+        tiers += [_below().told(beside)] if (beside := connector.get("beside", 0)) else []
+        told |= _below().told_of(tiers)
     return told
 
 
@@ -89,13 +92,16 @@ class OffloadingSide:
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
         self.files = None
         """The tier of files below, if it tells events."""
+        self._below = {}
+        """The tiers below by name, in the order in which they are asked."""
         if self._tiering is not None:
-            self._below = tier.replace("host", "below")
-            places = _files().PLACES if setup.get("files") else setup["below"]
-            self.tiers[self._below] = {"blocks": places, "split": factor, "persists": True}
-            below = self._tiering.secondary_tiers[0]
-            below.serve(self._below, transfers, factor, tier)
-            self.files = below if getattr(below, "tells_events", False) else None
+            sizes = _files().PLACES if setup.get("files") else setup["below"], setup.get("beside", 0)
+            for name, places, below in zip(_names_below(tier), sizes, self._tiering.secondary_tiers, strict=False):
+                self.tiers[name] = {"blocks": places, "split": factor, "persists": True}
+                self._below[name] = below
+                below.serve(name, transfers, factor, tier)
+                if getattr(below, "tells_events", False):
+                    self.files = below
         for number, worker in enumerate(workers):
             worker.connector_worker.worker = _Copies(tier, number, transfers, factor, self._order)
 
@@ -107,16 +113,20 @@ class OffloadingSide:
 
     def before_forward(self, _metadata) -> None:
         """Copies begin where they are submitted; what a tier below does beside a step is done."""
-        if self._tiering is not None:
-            self._tiering.secondary_tiers[0].step()
+        for below in self._below.values():
+            below.step()
 
     def pending(self) -> int:
         """Transfers that the scheduler's side waits for."""
         return len(self._jobs()) + len(self._jobs_below())
 
+    def waits(self) -> bool:
+        """Whether lookups of a tier below were under way as the last step ran."""
+        return any(below.asked for below in self._below.values())
+
     def kept(self) -> set[str]:
-        """Return the requests that the tier below knows of, and was not told that they are over."""
-        return set() if self._tiering is None else self._tiering.secondary_tiers[0].known
+        """Return the requests that a tier below knows of, and was not told that they are over."""
+        return {r for below in self._below.values() for r in below.known}
 
     def pools(self, keys: Keys) -> dict:
         """Return the chunks as a pool: one that is being stored has one reference, the store."""
@@ -127,10 +137,9 @@ class OffloadingSide:
             if entry.ref_cnt >= 0:
                 cached.append([*key_and_group(key, keys), [chunk]])
         pools = {self.tier: _pool(cached, ref, self._free())}
-        if self._tiering is not None:
-            # What holds the places of the tier below is its own affair.
-            stored = self._tiering.secondary_tiers[0].stored
-            pools[self._below] = _pool([[*key_and_group(key, keys), [at]] for key, at in stored.items()])
+        for name, below in self._below.items():
+            # What holds the places of a tier below is its own affair.
+            pools[name] = _pool([[*key_and_group(key, keys), [at]] for key, at in below.stored.items()])
         return pools
 
     def holds(self) -> dict:
@@ -148,7 +157,7 @@ class OffloadingSide:
         return [keys for keys in found if keys]
 
     def _jobs_below(self) -> list:
-        """The keys of each transfer between the host and the tier below."""
+        """The keys of each transfer between the host and the tiers below."""
         if self._tiering is None:
             return []
         known = self._tiering._jobs if hasattr(self._tiering, "_jobs") else self._tiering._transfer_jobs
@@ -267,6 +276,13 @@ def key_and_group(key: bytes, keys: Keys) -> tuple[int, int]:
     if not since((0, 20)):
         return keys.number(key), 0
     return keys.number(key[:-4]), int.from_bytes(key[-4:], "big")
+
+
+def _names_below(host: str) -> tuple[str, str]:
+    """The names of the tiers below a host. Both are of one kind for whoever compares findings, so that both are
+    numbered alike; there are two hosts at most."""
+    number = int(host.removeprefix("host") or 1)
+    return "below" if number == 1 else f"below{number}", f"below{number + 2}"
 
 
 @functools.cache

@@ -265,9 +265,11 @@ class SchedulerLevel(Level):
         steps = idle = moves = 0
         while (self._has_work() or self._pending()) and steps < MAX_STEPS and idle < IDLE_STEPS and moves <= movable:
             moved = self._complete_all()
-            computed = self._has_work() and self._step(Plan())["tokens"] > 0
+            runs = self._has_work()
+            computed = runs and self._step(Plan())["tokens"] > 0
+            waits = runs and hasattr(self._connector, "waits") and self._connector.waits()
             steps += 1
-            idle = 0 if moved or computed else idle + 1
+            idle = 0 if moved or computed or waits else idle + 1
             moves = 0 if computed else moves + moved  # More of these in a row than blocks: one was moved twice.
         self._tell_boundary()
         kept = self._connector.kept(self._alive) if hasattr(self._connector, "kept") else 0

@@ -44,17 +44,20 @@ def told(blocks: int, all_chunks: bool = False, in_part: bool = False) -> dict:
     ``all_chunks``: it asks for all chunks of a request; ``in_part``: of a load that fails the first half arrives.
     """
     _register()
-    return told_of({"type": _TYPE, "blocks": blocks, "all_chunks": all_chunks, "in_part": in_part})
+    return {"type": _TYPE, "blocks": blocks, "all_chunks": all_chunks, "in_part": in_part}
 
 
-def told_of(tier: dict) -> dict:
-    """Return what the release is to be told of its host with this tier below."""
+def told_of(tiers: list[dict]) -> dict:
+    """Return what the release is to be told of its host with these tiers below."""
     _map_no_memory()
-    return {"spec_name": "TieringOffloadingSpec", "secondary_tiers": [tier], "tier_poll_interval_s": 0}
+    return {"spec_name": "TieringOffloadingSpec", "secondary_tiers": tiers, "tier_poll_interval_s": 0}
 
 
 class TierBelow(SecondaryTierManager):
     """Chunks by key; from `serve` on the moments of its copies are in our hands."""
+
+    asked = False
+    """It answers at once."""
 
     def __init__(self, *args, blocks: int, all_chunks: bool, in_part: bool, **kwargs) -> None:
         super().__init__(*args, **kwargs)
