@@ -329,6 +329,27 @@ def test_a_tier_below_is_told_that_a_request_is_over(fault: str, rules: list[str
     assert [violation.rule for violation in (found or (0, []))[1]] == rules
 
 
+@pytest.mark.parametrize(("replicated", "ended"), [(0, 0), (1, 1)])
+def test_of_workers_that_have_the_same_kv_one_stores(replicated: int, ended: int) -> None:
+    """Its part is the whole copy; a load is one of all workers."""
+    connector = {**BELOW, "workers": 2, "replicated": replicated}
+    again = [*PUSHED_OUT, STEP, complete(how=3), STEP, complete(pick=1), STEP, STEP, STEP]
+    steps = well("0.33.0", connector, [add(PROMPT), STEP, STEP, STEP, complete(), ("drain", {}), *again])
+    assert len(copies(steps[:5], "end")) == ended
+    loads = [copy[1] for copy in copies(steps) if copy[3][0][2] == "device"]
+    assert len(loads) == 1
+    assert loads[0] not in {copy[1] for copy in copies(steps, "end")}
+
+
+@pytest.mark.parametrize(("fault", "rules"), [("", []), ("tells of no store of others", ["L2"])])
+def test_workers_that_do_not_store_say_that_it_is_done(fault: str, rules: list[str]) -> None:
+    connector = {**BELOW, "workers": 2, "replicated": 1}
+    setup = {"groups": FULL, "spare": 6, "max_len": 16, "budget": 16, "connector": connector, "fault": fault}
+    answer = broken_vllm().run(Case("scheduler", setup, [add([0] * 9), ("drain", {})])).answer
+    assert answer.refused is None
+    assert [violation.rule for violation in (judge(answer) or (0, []))[1]] == rules
+
+
 RELEASES = ["0.16.0", "0.19.0", "0.22.1", "0.26.0", "0.33.0"]
 GROUPS = [FULL, HYBRID, [{"kind": "full", "block": 4}, {"kind": "window", "block": 8, "window": 3}]]
 

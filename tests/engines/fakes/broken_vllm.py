@@ -1,5 +1,5 @@
 """The adapter of vLLM over a release that is broken in one way, which the setup names: its HiSparse, its disk, its
-cache of encodings or its tiers below the host."""
+cache of encodings, its tiers below the host or the workers above them."""
 
 import contextlib
 import os
@@ -10,6 +10,7 @@ sys.path.insert(2, os.environ["KVPROOF_TEST_ADAPTERS"])
 
 import vllm_engine
 from level import Refused
+from vllm.distributed.kv_transfer.kv_connector.v1.offloading.worker import OffloadingConnectorWorker
 from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
 from vllm.v1.hisparse.coordinator import HiSparseCoordinator
 from vllm.v1.kv_offload.tiering.manager import TieringOffloadingManager
@@ -97,6 +98,15 @@ HISPARSE = {
     "published at once": ("publish_when_ready", _publishes_at_once),
     "drifted": ("take_residency_updates", None),
 }
+
+
+def _stores_alone(worker, metadata) -> None:
+    """Of workers that share a copy, those that do not store say nothing of it, though all are waited for."""
+    if worker._is_store_writer:
+        for job_id, entry in metadata.store_jobs.items():
+            worker._unsubmitted_store_jobs.append((job_id, entry.src_spec, entry.dst_spec))
+
+
 DISK = {
     "reads the slot beside": ("_readv_slot", _reads_beside),
     "reads half the layers": ("_readv_slot", _of_half_the_layers),
@@ -109,6 +119,7 @@ FAULTS = {name: (HiSparseCoordinator, *fault) for name, fault in HISPARSE.items(
 FAULTS |= {name: (DiskBackend, *fault) for name, fault in DISK.items()}
 FAULTS["tells of no eviction"] = EncoderCacheManager, "get_freed_mm_hashes", lambda self: []
 FAULTS["tells no tier of an end"] = TieringOffloadingManager, "_maybe_finalize_request", lambda self, *_: None
+FAULTS["tells of no store of others"] = OffloadingConnectorWorker, "prepare_store_kv", _stores_alone
 """Where each fault is, and what stands there instead."""
 
 

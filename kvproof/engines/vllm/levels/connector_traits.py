@@ -139,6 +139,7 @@ CONNECTORS = (
     _several(),
     _kind("remote connector", "remote", like=ELSEWHERE),
     _kind("offloading connector", "offloading", _as_simple),
+    _of_connector("one copy for all workers", "replicated"),
     _of_connector("several workers", "workers", 1, added=2),
     _files("late lookups of files", 2, like="a tier of files"),
     _files("a tier of files", 1),

@@ -32,27 +32,32 @@ _PROMPT_ONLY = Version("0.24")
 _DESCRIBES = Version("0.24")
 _ALL_CHUNKS = Version("0.25")
 _IN_PART = Version("0.28")
+_REPLICATED = Version("0.31")
 _SYNCHRONOUS = Version("0.33")
 
 
-def connectors(release: str, groups: list[Setup], caching: bool = True) -> st.SearchStrategy[Setup]:
+def connectors(
+    release: str, groups: list[Setup], caching: bool = True, alike: bool = False
+) -> st.SearchStrategy[Setup]:
     """Return the connectors that a release takes for these groups (their setup is `vllm_connectors`), with its prefix
-    cache on or off.
+    cache on or off; ``alike``: all its workers may have the same KV.
 
     Raises
     ------
     ValueError
         The release takes none for these groups.
     """
-    return _connectors(release, tuple(group["kind"] for group in groups), _are_equal(groups), caching)
+    return _connectors(release, tuple(group["kind"] for group in groups), _are_equal(groups), caching, alike)
 
 
 @lru_cache(256)
-def _connectors(release: str, kinds: tuple[str, ...], equal: bool, caching: bool) -> st.SearchStrategy[Setup]:
+def _connectors(
+    release: str, kinds: tuple[str, ...], equal: bool, caching: bool, alike: bool
+) -> st.SearchStrategy[Setup]:
     """The connectors for groups of these kinds, with blocks of one size or not. Made once: that takes longer than to
     draw from them."""
     known = Version(release)
-    alone = _alone(known, kinds, equal)
+    alone = _alone(known, kinds, equal, alike)
     if not caching:
         alone.pop("simple", None)  # It does nothing without, and says so.
     found = [st.builds(_with_workers, one, st.sampled_from([1, 1, 1, 2, 3])) for one in alone.values()]
@@ -65,13 +70,18 @@ def _connectors(release: str, kinds: tuple[str, ...], equal: bool, caching: bool
 
 def with_connectors(release: str, setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
     """Return setups with connectors that the release takes for them."""
-    return _joined(setups, lambda setup: connectors(release, setup["groups"], setup.get("caching", True)))
+    return _joined(setups, lambda setup: _taken(release, setup))
+
+
+def _taken(release: str, setup: Setup) -> st.SearchStrategy[Setup]:
+    """The connectors that a release takes for a setup."""
+    return connectors(release, setup["groups"], setup.get("caching", True), _may_be_alike(setup))
 
 
 def with_tier_below(release: str, setups: st.SearchStrategy[Setup], files: bool) -> st.SearchStrategy[Setup]:
     """Return setups with the offloading connector and a tier below its host, which releases from `TIER_BELOW` on
     have: the release's own tier of files, or another one."""
-    return _joined(setups, lambda setup: _tiered(release, _are_equal(setup["groups"]), files))
+    return _joined(setups, lambda setup: _tiered(release, _are_equal(setup["groups"]), _may_be_alike(setup), files))
 
 
 def with_disk(setups: st.SearchStrategy[Setup]) -> st.SearchStrategy[Setup]:
@@ -105,6 +115,12 @@ def _joined(
 def _are_equal(groups: list[Setup]) -> bool:
     """Whether the blocks of all groups have one size."""
     return len({group["block"] for group in groups}) == 1
+
+
+def _may_be_alike(setup: Setup) -> bool:
+    """Whether all workers may have the same KV: states of mamba layers are parted among them, and so are layers among
+    stages."""
+    return setup.get("stages", 1) == 1 and all(group["kind"] != "mamba" for group in setup["groups"])
 
 
 # Operations, made of bytes as those of `scheduler`
@@ -161,7 +177,7 @@ _PLACES_BELOW = (3, 6, 12)
 """Chunks of a tier below the host: about as many, or several times as many."""
 
 
-def _alone(known: Version, kinds: tuple[str, ...], equal: bool) -> dict[str, st.SearchStrategy[Setup]]:
+def _alone(known: Version, kinds: tuple[str, ...], equal: bool, alike: bool) -> dict[str, st.SearchStrategy[Setup]]:
     """The connectors for these groups, each by itself and without workers."""
     found = {}
     if known >= _SIMPLE and "full" in kinds:
@@ -169,7 +185,7 @@ def _alone(known: Version, kinds: tuple[str, ...], equal: bool) -> dict[str, st.
         blocks = _FEW.map(lambda few: few + 1)
         found["simple"] = _options(kind=st.just("simple"), blocks=blocks, lazy=st.integers(0, 1))
     if known >= _HYBRID or kinds == _PLAIN:
-        found["offloading"] = _offloading(known, equal)
+        found["offloading"] = _offloading(known, equal, alike)
     if {*kinds} <= {"full", "window"} and (known >= _LOADS_OF_SEVERAL_GROUPS or len(kinds) == 1):
         found["remote"] = _options(
             kind=st.just("remote"), sync=st.integers(0, 1), fail=st.sampled_from(["recompute", "fail"])
@@ -177,7 +193,8 @@ def _alone(known: Version, kinds: tuple[str, ...], equal: bool) -> dict[str, st.
     return found
 
 
-def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
+def _offloading(known: Version, equal: bool, alike: bool) -> st.SearchStrategy[Setup]:
+    """The offloading connector, for blocks of one size or not; ``alike``: all ranks of a model may have the same KV."""
     options: dict[str, Choice] = {
         "kind": st.just("offloading"),
         "blocks": _FEW,
@@ -199,17 +216,19 @@ def _offloading(known: Version, equal: bool) -> st.SearchStrategy[Setup]:
         options["prompt_only"] = st.integers(0, 1)
     if known >= _DESCRIBES:
         options["describes"] = st.sampled_from([0, 0, 1])
+    if known >= _REPLICATED and alike:
+        options["replicated"] = st.integers(0, 1)
     if known >= _SYNCHRONOUS:
         options["sync"] = st.sampled_from([0, 0, 2, 8])
     return _options(**options).map(_that_go_together)
 
 
 @lru_cache(256)
-def _tiered(release: str, equal: bool, files: bool) -> st.SearchStrategy[Setup]:
+def _tiered(release: str, equal: bool, alike: bool, files: bool) -> st.SearchStrategy[Setup]:
     """The offloading connector with a tier below, for blocks of one size or not. Made once, as `_connectors`."""
     places, workers = st.sampled_from(_PLACES_BELOW), st.sampled_from([1, 1, 2])
     kinds = st.sampled_from([1, 2] if files else [0])
-    return st.builds(_with_tier, _offloading(Version(release), equal), places, kinds, workers)
+    return st.builds(_with_tier, _offloading(Version(release), equal, alike), places, kinds, workers)
 
 
 def _with_tier(offloading: Setup, places: int, files: int, workers: int) -> Setup:
@@ -218,7 +237,7 @@ def _with_tier(offloading: Setup, places: int, files: int, workers: int) -> Setu
 
 def _that_go_together(offloading: Setup) -> Setup:
     """With a tier below releases take no threshold; only there are files, and only a tier of others asks for more."""
-    without = ["threshold"] if offloading.get("below") else ["files", "beside"]
+    without = ["threshold"] if offloading.get("below") else ["files", "beside", "replicated"]
     if not offloading.get("below") or offloading.get("files"):
         without += ["all_chunks", "in_part"]
     return {**offloading, **{name: 0 for name in without if name in offloading}}

@@ -10,7 +10,8 @@ A connector's setup is ``{"kind": "simple" | "offloading" | "remote" | "multi", 
   file, with so many buffers on the way, and ``bad``: reads and writes of it may fail;
 - ``offloading``: ``blocks`` (chunks), ``factor`` (blocks per chunk), ``policy`` (lru, arc), ``threshold`` of sightings,
   ``prompt_only``, ``sync`` (blocks that a step may load at once, since 0.33); since 0.22 ``below`` (chunks of a tier
-  below the host, or ``files``) and ``beside`` (chunks of one more there, which is asked behind it);
+  below the host, or ``files``) and ``beside`` (chunks of one more there, which is asked behind it); since 0.31
+  ``replicated``: above a tier below all workers have the same KV, and share one copy of it;
 - ``remote``: a connector of ours, as those that fetch prefills from other engines (`vllm_remote_connector`): ``fail``
   (policy of failed loads: recompute or fail), ``sync``, ``send``;
 - ``multi``: ``children``, setups as these without ``workers``.
@@ -82,6 +83,9 @@ def configure(vllm_config, connector: dict, kv_cache_config) -> None:
     vllm_config.kv_transfer_config = made
     vllm_config.parallel_config = copy.copy(vllm_config.parallel_config)
     vllm_config.parallel_config.world_size = connector.get("workers", 1)
+    workers = vllm_config.parallel_config.world_size
+    if any(offloading.is_replicated(each, workers) for each in (connector, *connector.get("children", ()))):
+        offloading.replicate(vllm_config, kv_cache_config)
 
 
 def _page(kv_cache_config) -> int:
@@ -139,7 +143,9 @@ class ModelConnector:
         self._tells_events = events is not None and events.enable_kv_cache_events
         self._tells_tokens = not getattr(config.model_config, "enable_prompt_embeds", False)
         make = KVConnectorFactory.create_connector
-        self._workers = [make(config, KVConnectorRole.WORKER, kv_cache_config) for _ in range(workers)]
+        self._workers = [
+            make(_of_rank(config, number), KVConnectorRole.WORKER, kv_cache_config) for number in range(workers)
+        ]
         self._transfers = Transfers(level, workers, scheduler.requests)
         self._aggregator = KVOutputAggregator.from_connector(self._workers[0], workers)
         self._steps: list = []
@@ -308,6 +314,14 @@ class _Step:
         _stand_in(self._worker)
         self._cycle.__exit__(None, None, None)
         return None if self._empty and self._output.is_empty() else self._output
+
+
+def _of_rank(config, rank: int):
+    """The configuration that a worker has."""
+    own = copy.copy(config)
+    own.parallel_config = copy.copy(config.parallel_config)
+    own.parallel_config.rank = rank
+    return own
 
 
 def _stand_in(worker) -> None:

@@ -8,6 +8,7 @@ A chunk of the host tier holds as many units as blocks go into a chunk; which bl
 transfer's own specification, by the arithmetic of the release that runs it.
 """
 
+import copy
 import functools
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ _OPTIONS = {
     "all_chunks": (0, 25),
     "in_part": (0, 28),
     "beside": (0, 22),
+    "replicated": (0, 31),
     "sync": (0, 33),
 }
 """Options, and the first release that has them."""
@@ -51,7 +53,8 @@ def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
     factor = connector.get("factor", 1)
     below = connector.get("below", 0)
     alignment = getattr(_spec_class(below), "BLOCK_SIZE_ALIGNMENT", 1)
-    chunk = -(-page * workers * factor // alignment) * alignment
+    copies = 1 if is_replicated(connector, workers) else workers
+    chunk = -(-page * copies * factor // alignment) * alignment
     told = {
         "cpu_bytes_to_use": connector["blocks"] * chunk,
         "eviction_policy": connector.get("policy", "lru"),
@@ -69,6 +72,21 @@ def extra_config(connector: dict, page: int, workers: int, block: int) -> dict:
         tiers += [_below().told(beside)] if (beside := connector.get("beside", 0)) else []
         told |= _below().told_of(tiers)
     return told
+
+
+def is_replicated(connector: dict, workers: int) -> bool:
+    """Return whether several workers have the same KV and share one copy of it on the host."""
+    return bool(connector.get("replicated") and connector.get("below") and workers > 1)
+
+
+def replicate(vllm_config, kv_cache_config) -> None:
+    """Let a configuration be that of a model whose KV is the same on all ranks of tensor parallelism, as latents are
+    (MLA), in one server. What it plans is the same."""
+    workers = vllm_config.parallel_config.world_size
+    vllm_config.parallel_config.tensor_parallel_size = kv_cache_config.kv_tp_replicas = workers
+    vllm_config.parallel_config.distributed_executor_backend = "mp"
+    model = vllm_config.model_config = copy.copy(vllm_config.model_config)
+    model.__class__ = type("_OfLatents", (type(model),), {"use_mla": True})
 
 
 class OffloadingSide:
@@ -102,8 +120,13 @@ class OffloadingSide:
                 below.serve(name, transfers, factor, tier)
                 if getattr(below, "tells_events", False):
                     self.files = below
+        replicated = is_replicated(setup, len(workers))
         for number, worker in enumerate(workers):
-            worker.connector_worker.worker = _Copies(tier, number, transfers, factor, self._order)
+            end = worker.connector_worker
+            if getattr(end.spec, "replicated_layout", False) != replicated:
+                raise Refused(f"{NAME} takes these workers for others than they are")
+            # What all share one of them stores.
+            end.worker = _Copies(tier, number, transfers, factor, self._order, alone=replicated)
 
     def _order(self, kind: str, job_id: int) -> str | None:
         """How a transfer stands to what else is done."""
@@ -187,9 +210,17 @@ class _Copies:
     """Stands where a worker's copying end is, under the names of all releases."""
 
     def __init__(
-        self, tier: str, worker: int, transfers: Transfers, factor: int, order: Callable[[str, int], str | None]
+        self,
+        tier: str,
+        worker: int,
+        transfers: Transfers,
+        factor: int,
+        order: Callable[[str, int], str | None],
+        *,
+        alone: bool,
     ) -> None:
         self.tier, self._worker, self._transfers, self._factor, self._order = tier, worker, transfers, factor, order
+        self._alone = alone
         self._submitted: dict[str, list[tuple[int, Part]]] = {"store": [], "load": [], "sync load": []}
 
     def transfer_async(self, job_id: int, spec: tuple) -> bool:
@@ -229,7 +260,8 @@ class _Copies:
 
     def _submit(self, kind: str, job_id: int, pairs: list) -> bool:
         order = self._order(kind, job_id)
-        part = self._transfers.submit(self.tier, kind, self._worker, job_id, pairs, order=order)
+        alone = self._alone and kind == "store"
+        part = self._transfers.submit(self.tier, kind, self._worker, job_id, pairs, order=order, alone=alone)
         self._submitted[kind].append((job_id, part))
         return True
 
