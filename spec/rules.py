@@ -164,7 +164,7 @@ _ALL = (
         "Counters never go back, a refused admission counts nothing, and a request counts once.",
         "A refusal changes no other request's table, and no hash. It may have released blocks that left the window, "
         "or hold pins of its lookup. Hits and queries of a request count once, when it is scheduled. A clear says how "
-        "much went.",
+        "much went. A client is told as cached what its request found, and as made what it gets.",
     ),
     # ------------------------------------------------------------------------------------------ mirror and reload
     Rule(

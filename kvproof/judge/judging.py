@@ -16,6 +16,7 @@ from .oracles.counting import CountingOracle
 from .oracles.events import EventsOracle
 from .oracles.flight import FlightOracle
 from .oracles.hits import HitsOracle
+from .oracles.outputs import OutputsOracle
 from .oracles.refusals import RefusalsOracle
 from .oracles.stored import StoredOracle
 from .oracles.told_blocks import ToldBlocksOracle
@@ -55,6 +56,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     StoredOracle,
     AnswersOracle,
     CountersOracle,
+    OutputsOracle,
 )
 
 

@@ -299,7 +299,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "ran": ("request", "count", "count", "counts", "count?"),
     "read": ("request", "group", "stamps"),
     "holds": ("tier", "held"),
-    "output": ("request", "count", "count", "count?", "counts", "counts"),
+    "output": ("request", "count", "count", "count?", "counts", "counts", "count?", "count?"),
 }
 """The fields of each effect, in order; with a question mark those that may be left out or null."""
 

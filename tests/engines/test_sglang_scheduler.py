@@ -271,6 +271,10 @@ FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
     "counted draft": ([add([0, 5], most=7), *verified(0, 1, 2)], ("P6", "content of the tree")),
     "no reserve": ([add([0, 5], most=7), *verified(0, 1, 2)], ("P6", "write without a block")),
     "stale row": ([add([1, 5], most=3), *rounds(1, 1)], ("P6", "a forward pass read")),
+    "lost token": ([add([1, 5], most=3), *rounds(1, 1, 1)], ("L1", "an output that ends at the wrong place")),
+    "other answer": ([add([1, 5], most=3), *rounds(1, 1, 1)], ("P6", "an output that was not computed")),
+    "all cached": ([add([1, 5], most=3), *rounds(1, 1, 1)], ("P15", "what a client is told was found")),
+    "one more made": ([add([1, 5], most=3), *rounds(1, 1, 1)], ("P15", "what a client is told was made")),
 }
 
 

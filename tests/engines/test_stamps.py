@@ -30,6 +30,8 @@ FAULTS = {
     "other prompt": ("P6", "another prompt"),
     "other output": ("P6", "an output that was not computed"),
     "ends early": ("L1", "an output that ends at the wrong place"),
+    "false hit": ("P15", "what a client is told was found"),
+    "one more": ("P15", "what a client is told was made"),
 }
 
 

@@ -12,7 +12,7 @@ from ..violation import Violation, of_request
 from .contents import Contents
 from .memory import Memory
 from .passes import first_read
-from .requests import Requests
+from .requests import Request, Requests
 
 __all__ = ["POSITIONS", "Stamps"]
 
@@ -74,7 +74,7 @@ class Stamps:
             self._memory.put(tier, unit, (g, [self._content(stamp) for stamp in stamps]))
 
     def output(
-        self, r: str, prompt: int, most: int, stop: int | None, given: Sequence[int], made: Sequence[int]
+        self, r: str, prompt: int, most: int, stop: int | None, given: Sequence[int], made: Sequence[int], *_counts: int
     ) -> Iterator[Violation]:
         """A client was told that r is over: prompt and continuation. It had asked for so many tokens at most."""
         request = self._requests[r]
@@ -83,13 +83,18 @@ class Stamps:
             text = f"the output of {r} has another prompt than was asked for"
             yield Violation("P6", "another prompt", text, about=(of_request(r),))
             return
-        if not 1 <= len(made) <= most or (len(made) < most and made[-1] != stop):
+        if not min(1, most) <= len(made) <= most or (len(made) < most and made[-1] != stop):
             text = f"the output of {r} ends after {len(made)} tokens; {most} were asked for"
             yield Violation("L1", "an output that ends at the wrong place", text, about=(of_request(r),))
-        wrong = next((at for at, content in enumerate(line[prompt + 1 :]) if content not in self._sampled), None)
+        wrong = next((at for at in range(len(made)) if not self._was_sampled(request, line, prompt + at + 1)), None)
         if wrong is not None:
             text = f"token {wrong} of the output of {r} was never sampled behind the tokens before it"
             yield Violation("P6", "an output that was not computed", text, about=(of_request(r),))
+
+    def _was_sampled(self, request: Request, line: Sequence[int], end: int) -> bool:
+        """Whether the token that ends so much of an output was sampled there. Where memory is not real, a request's
+        tokens are those that it was told to have."""
+        return line[end] in self._sampled if self._passes else line[end : end + 1] == request.line[end : end + 1]
 
     def _content(self, stamp: int) -> int | None:
         number, position = divmod(stamp, POSITIONS)

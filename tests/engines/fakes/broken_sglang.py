@@ -64,6 +64,49 @@ def _never_admits(scheduler) -> None:
     _patch(scheduler, "_should_defer_prefill", lambda *_batch: True)
 
 
+def _says(scheduler, change) -> None:
+    """What clients are told is changed before it is sent."""
+    sent, outbox = scheduler.ipc_channels.send_output, scheduler.ipc_channels
+
+    def send_output(output, *about) -> None:
+        if hasattr(output, "finished_reasons"):
+            change(output)
+        sent(output, *about)
+
+    _patch(outbox, "send_output", send_output)
+
+
+def _lost_token(scheduler) -> None:
+    """A client does not get the last token of an answer."""
+
+    def shorten(output) -> None:
+        output.output_ids = [
+            tokens[:-1] if over else tokens
+            for tokens, over in zip(output.output_ids, output.finished_reasons, strict=True)
+        ]
+
+    _says(scheduler, shorten)
+
+
+def _other_answer(scheduler) -> None:
+    """A client gets other tokens than were sampled."""
+
+    def exchange(output) -> None:
+        output.output_ids = [[(token + 1) % 3 for token in tokens] for tokens in output.output_ids]
+
+    _says(scheduler, exchange)
+
+
+def _all_cached(scheduler) -> None:
+    """A client is told that all of its prompt was cached."""
+    _says(scheduler, lambda output: setattr(output, "cached_tokens", output.prompt_tokens))
+
+
+def _one_more_made(scheduler) -> None:
+    """A client is told of one token more than it gets."""
+    _says(scheduler, lambda output: setattr(output, "completion_tokens", [n + 1 for n in output.completion_tokens]))
+
+
 def _stale_row(scheduler) -> None:
     """A row points one slot further than it should."""
     forward = scheduler.model_worker.forward_batch_generation
@@ -386,6 +429,10 @@ _FAULTS = {
         _no_reserve,
         _lost_abort,
         _never_admits,
+        _lost_token,
+        _other_answer,
+        _all_cached,
+        _one_more_made,
         _stale_row,
         _early_window,
         _kept_window,

@@ -64,7 +64,8 @@ class StampedLevel(Level):
         most = len(made) + (self.fault == "ends early")
         made = [1 - made[0], *made[1:]] if self.fault == "other output" else made
         given = given[1:] if self.fault == "other prompt" else given
-        self.tell("output", r, request["prompt"], most, None, given, made)
+        counts = int(self.fault == "false hit"), len(made) + (self.fault == "one more")
+        self.tell("output", r, request["prompt"], most, None, given, made, *counts)
         self.tell("end", r, "finished")
         for table in request["tables"]:
             self.free += table

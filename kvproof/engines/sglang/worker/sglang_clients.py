@@ -12,6 +12,8 @@ class Client:
         """The release's object, once there is one."""
         self.told = 0
         """So many tokens of its output were told."""
+        self.most = 1
+        """So many tokens it may get at most."""
         self.ended = False
 
     @property

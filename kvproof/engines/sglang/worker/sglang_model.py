@@ -105,9 +105,13 @@ class Model:
 
 
 class Outbox:
-    """Where a scheduler sends what clients and callers are told: which requests are over."""
+    """Where a scheduler sends what clients and callers are told: their answers, and which requests are over."""
 
     def __init__(self) -> None:
+        self.answers: dict[str, list[int]] = {}
+        """What clients have got so far."""
+        self.counts: dict[str, tuple[int, int, int]] = {}
+        """What they were told last: tokens of the prompt, those of it that were cached, and those that were made."""
         self.flushed = False
         """Whether the last flush was done."""
         self._ends: list[tuple[str, str]] = []
@@ -121,7 +125,10 @@ class Outbox:
         elif isinstance(output, FlushCacheReqOutput):
             self.flushed = output.success
         elif hasattr(output, "finished_reasons"):
-            for r, reason in zip(output.rids, output.finished_reasons, strict=True):
+            counts = zip(output.prompt_tokens, output.cached_tokens, output.completion_tokens, strict=True)
+            self.counts.update(zip(output.rids, counts, strict=True))
+            for r, tokens, reason in zip(output.rids, output.output_ids, output.finished_reasons, strict=True):
+                self.answers.setdefault(r, []).extend(tokens)
                 if reason is not None:
                     self._ends.append((r, "aborted" if reason["type"] == "abort" else "finished"))
 

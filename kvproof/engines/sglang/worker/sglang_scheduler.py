@@ -318,6 +318,8 @@ class SchedulerLevel(Level):
                 session_params=session,
             )
         )
+        if x.req is not None:
+            x.most = min(args.get("most", 1), x.req.sampling_params.max_new_tokens)  # Texts end where the context does.
 
     def _say(self, message) -> None:
         """A message comes in, as those do that are there when a round begins."""
@@ -381,11 +383,18 @@ class SchedulerLevel(Level):
             x = self.clients.get(r)
             if x is not None and not x.ended:
                 x.ended = True
+                if how == "finished":
+                    self._tell_answer(x)
                 self.tell("end", r, how)
                 if x.conversation is not None and how == "finished":
                     x.conversation.context = x.prompt + list(x.req.output_ids)
         for x in [x for x in self.clients.values() if x.ended and not x.holds]:
             del self.clients[x.r]
+
+    def _tell_answer(self, x: Client) -> None:
+        """What the client got, and what it was told of that."""
+        given, cached, made = self.outbox.counts[x.r]
+        self.tell("output", x.r, given, x.most, EOS, x.prompt, self.outbox.answers[x.r], cached, made)
 
     def _held(self) -> list[tuple]:
         """Who has a row of slots, by the name of a request; the release's record of it, and its lock.
