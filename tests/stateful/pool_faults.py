@@ -206,6 +206,15 @@ class ForgetsBelow(Pool):
                 self.forget(each)
 
 
+class LaterCopyReplaces(Pool):
+    """What is computed a second time is found from then on; when that goes nothing is, though the first is there."""
+
+    def register(self, block: Block, key: bytes) -> None:
+        if block.key is None and key in self.cached:
+            self.forget(self.blocks[self.cached[key]])
+        super().register(block, key)
+
+
 class NeverHits(Pool):
     """A lookup finds nothing, ever."""
 

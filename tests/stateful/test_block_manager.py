@@ -368,6 +368,13 @@ def test_a_sliding_window_is_judged_by_what_is_in_it() -> None:
         assert_fuzzed(type("SaysNothing", (_Window,), {"window": None}))
 
 
+def test_a_copy_that_takes_the_place_of_the_first_one_is_told_when_it_goes() -> None:
+    replaces = type("Replaces", (_EvictsNothing,), {"kind": pool_faults.LaterCopyReplaces})
+    for seed in range(3):
+        fuzzed = fuzz_manager(replaces, examples=None, seconds=30, findings=1, seed=seed)
+        assert [*fuzzed.broken] == ["P14 (nothing less)"], fuzzed.broken
+
+
 def test_a_window_whose_blocks_go_too_early_is_told_what_the_null_block_is() -> None:
     early = type("Early", (_Window,), {"kind": type("", (_Windows,), {"behind": 2})})
     operations: list[tuple[str, dict[str, object]]] = [
