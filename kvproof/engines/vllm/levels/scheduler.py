@@ -83,6 +83,9 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     unconnected = _connected(known)
     connected = {name: with_connectors(release, setups) for name, setups in unconnected.items()}
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
+    if known >= _CONNECTED_MAMBA:
+        # Tails of prompts come back from the host to prompts that go on behind them.
+        made["mamba again connector"] = cases(connected["mamba fine hashes"], MORE, often=_FORGETFUL, most=60)
     if known >= TIER_BELOW:
         tiered = st.one_of(unconnected["pressure"], unconnected["mamba fine hashes"])
         for name, files in (("tier below", False), ("files below", True)):
